@@ -3,39 +3,9 @@
 import dataclasses
 import difflib
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 
-from analysis.reproduction.clustering_heads import fixed_points, summary
-from analysis.reproduction.musat2024 import (
-    alignment,
-    appendix_f,
-    classifier,
-    clustering,
-    distance,
-    force_audit,
-    particles,
-    structures,
-    table1,
-    untestable,
-    weight_decay,
-)
-from analysis.reproduction.odonnat2024 import (
-    ablations,
-    circuits,
-    finetuning,
-    gradient_norms,
-    ideal_circuits,
-    normalisation,
-    phases,
-    practice,
-    recipe_changes,
-    remedies,
-    saddles,
-    sparsity,
-    spikes,
-    transfer,
-)
-from analysis.reproduction.own import sensitivity, sequence, sparse_networks
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from analysis.reproduction.verification.experiment import Experiment
@@ -44,12 +14,16 @@ from dynamics.settings import SettingsError
 PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
-SECTIONS = (
-    table1, weight_decay, particles, alignment, classifier, clustering, structures, appendix_f, force_audit, distance,
-    untestable, sequence, sensitivity, ideal_circuits, normalisation, circuits, phases, gradient_norms, saddles,
-    sparsity, recipe_changes, spikes, remedies, fixed_points, transfer, finetuning, ablations, practice, summary,
-    sparse_networks,
-)  # fmt: skip
+_MODULES = """
+    musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.alignment musat2024.classifier
+    musat2024.clustering musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.distance
+    musat2024.untestable own.sequence own.sensitivity odonnat2024.ideal_circuits odonnat2024.normalisation
+    odonnat2024.circuits odonnat2024.phases odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity
+    odonnat2024.recipe_changes odonnat2024.spikes odonnat2024.remedies clustering_heads.fixed_points
+    odonnat2024.transfer odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice clustering_heads.summary
+    own.sparse_networks
+"""
+SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
 """Modules, each with claims and, in most of them, the experiments that test them, in the order of their execution."""
 
 EXPERIMENTS = {each.name: each for one in SECTIONS for each in vars(one).values() if isinstance(each, Experiment)}
@@ -58,16 +32,11 @@ EXPERIMENTS = {each.name: each for one in SECTIONS for each in vars(one).values(
 ALL = "all"
 
 
-def _sort_claims(claims: Iterable[Claim]) -> list[Claim]:
-    """Claims by paper, and for each paper in the order of its tables, figures and sections."""
-    places = {paper.short: list(paper.places) for paper in PAPERS}
-    return sorted(claims, key=lambda claim: (PAPER_NAMES.index(claim.paper), _index(places, claim)))
-
-
-def _index(places: Mapping[str, Sequence[str]], claim: Claim) -> int:
-    """The index of the place in a claim's name among its paper's places."""
-    listed, place = places.get(claim.paper, ()), place_in_paper(claim.name)[0]
-    return listed.index(place) if place in listed else len(listed)
+def _order(claim: Claim) -> tuple[int, int]:
+    """The index of a claim's paper, and that of the place in its name among the paper's places."""
+    places = [place for paper in PAPERS if paper.short == claim.paper for place in paper.places]
+    place = place_in_paper(claim.name)[0]
+    return PAPER_NAMES.index(claim.paper), places.index(place) if place in places else len(places)
 
 
 def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
@@ -82,7 +51,8 @@ def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
         yield claim
 
 
-CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_sort_claims(claim for one in SECTIONS for claim in one.CLAIMS)))
+_CLAIMS = sorted((claim for one in SECTIONS for claim in one.CLAIMS), key=_order)
+CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_CLAIMS))
 """All claims, by paper and in the order of the paper's sections."""
 
 
@@ -93,20 +63,15 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
     """
     if not names:
         raise SettingsError("only", "no name", f"names of claims, or their first words, such as {_similar_names('')}")
+    chosen: set[str] = set()
     for name in names:
-        if name != ALL and not any(_name_begins_with(claim, name) for claim in CLAIMS):
+        found = {each.name for each in CLAIMS if name == ALL or _name_begins_with(each, name)}
+        if not found:
             allowed = f"names of claims, or their first words up to a dot, such as {_similar_names(name)}"
             raise SettingsError("only", name or "no name", allowed)
-    exact = {claim.name.lower() for claim in CLAIMS}  # CA.table1.wd0 is not CA.table1.wd0.3
-    return [
-        claim
-        for claim in CLAIMS
-        if ALL in names
-        or any(
-            claim.name.lower() == name.lower() if name.lower() in exact else _name_begins_with(claim, name)
-            for name in names
-        )
-    ]
+        exact = {each for each in found if each.lower() == name.lower()}  # CA.table1.wd0 is not CA.table1.wd0.3
+        chosen |= exact or found
+    return [claim for claim in CLAIMS if claim.name in chosen]
 
 
 def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.forces import alignment
 from analysis.reproduction.verification import final_frames, samples
-from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
 from analysis.reproduction.verification.criteria import Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -87,45 +87,36 @@ def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
     return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
 
 
-CLAIMS = (
-    *claims_of(
-        WEIGHT_ANGLES,
-        Claim(
-            "CA.s5.2.weights-align",
-            "The hidden weights tend to align with the pair sums.",
-            "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: "
-            "for N = 17 minus that of random directions; for N from 5 to 18, at the end of training, in percent of it. "
-            "Odd and even polygons are separate: what is perpendicular to a pair sum points between two others in odd "
-            "and at another one in even polygons",
-            (
-                *(
-                    part(angle_from_random, Below(0, 0.2), f"N = 17, epoch {epoch}", "degrees", tokens=17, epoch=epoch)
-                    for epoch in (100, 500, 2000)
-                ),
-                part(relative_angle, Below(100, 10), "odd polygons", "%", digits=0, direction="weight", odd=True),
-                part(relative_angle, Below(100, 10), "even polygons", "%", digits=0, direction="weight", odd=False),
-            ),
-            figure="ca4",
-            importance=3,
-            meaning="the step from weight decay to the alignment force would not be what happens in the network",
+def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
+    """Angles in polygons of odd and of even corners."""
+    return tuple(
+        part(relative_angle, Below(100, 10), f"{name} polygons", "%", digits=0, direction=direction, odd=name == "odd")
+        for name in ("odd", "even")
+    )
+
+
+CLAIMS = claims_of(
+    WEIGHT_ANGLES,
+    Claim(
+        "CA.s5.2.weights-align",
+        "The hidden weights tend to align with the pair sums.",
+        "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: for "
+        "N = 17 minus that of random directions; for N from 5 to 18, at the end of training, in percent of it. In odd "
+        "polygons the perpendicular of a pair sum points between two others, in even polygons at another one",
+        (
+            *parts_over("epoch", (100, 500, 2000), angle_from_random, Below(0, 0.2), "epoch {}", "degrees", tokens=17),
+            *_polygon_parts("weight"),
         ),
-        Claim(
-            "OWN.boundaries-align",
-            "In circles the boundaries of the hidden units, rather than their weights, align with the pair sums.",
-            "mean angle between a unit's boundary, without its bias, and the nearest pair sum at the end of training, "
-            "in percent of that of random directions; N from 5 to 18",
-            (
-                part(relative_angle, Below(100, 10), "odd polygons", "%", digits=0, direction="boundary", odd=True),
-                part(relative_angle, Below(100, 10), "even polygons", "%", digits=0, direction="boundary", odd=False),
-            ),
-            importance=2,
-            meaning="what the hidden units align with would remain open",
-        ),
+        figure="ca4",
+        importance=3,
+        meaning="the step from weight decay to the alignment force would not be what happens in the network",
     ),
     Claim(
-        "CA.s5.2.useful",
-        "A weight vector aligned with a pair sum is most useful to the classifier: it gives that pair sum the largest "
-        "output and the others the smallest.",
-        untestable="an argument",
+        "OWN.boundaries-align",
+        "In circles the boundaries of the hidden units, rather than their weights, align with the pair sums.",
+        "mean angle between a unit's boundary, without its bias, and the nearest pair sum at the end of training, in "
+        "percent of that of random directions; N from 5 to 18",
+        _polygon_parts("boundary"),
+        importance=2,
     ),
 )

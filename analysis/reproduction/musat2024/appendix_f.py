@@ -102,20 +102,15 @@ CLAIMS = claims_of(
     APPENDIX_F,
     Claim(
         "CA.appF.structures",
-        "Embeddings of three and four dimensions form similar structures, grids or circles, which are visible in "
-        "their projections on two axes.",
+        "Embeddings of three and four dimensions form similar grids or circles, visible in projections on two axes.",
         "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections compared with "
-        "those of the same positions with tokens permuted; percentage of networks with a projection on two axes, own "
-        "or principal, that is nearer to a circle or a grid than 99% of random embeddings",
+        "permuted tokens; percentage with a projection nearer to a circle or grid than 99% of random embeddings",
         parts=(
             *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
             *parts_over("dim", HIGHER, relative_imperfections, FEW, "D = {}, imperfections of chance", "%"),
             *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
         ),
-        readings=(
-            "pair sums of one class lie together, and some projection is a circle or grid of the plane",
-            "a grid of as many dimensions as the embedding",
-        ),
-        places="appendix F, section 4",
+        readings=("a circle or grid in some projection", "a grid of as many dimensions as the embedding"),
+        places="appendix F",
     ),
 )

@@ -84,12 +84,11 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.classified",
         "Clusters of pair sums with the same modular sum enable the network to classify them.",
-        "training accuracy of pair sums whose nearest other pair sum is of the same class, minus that of the other "
-        "pair sums of the same network; networks with weight decay 0.6 that are not circles",
+        "training accuracy of pair sums whose nearest other is of the same class, minus that of the network's other "
+        "pair sums; networks with weight decay 0.6 that are not circles",
         (part(clustered_accuracy_gain, Above(0, 5), "clustered minus others", "points", decay=0.6),),
         figure="ca3",
         importance=2,
-        meaning="clusters would not be what the classifier needs",
     ),
     Claim(
         "CA.s5.1.narrow",
@@ -97,33 +96,27 @@ CLAIMS = claims_of(
         "inverse of a boundary's relative width: slope of the logit margin (right class's logit minus the strongest "
         "other's) at a pair sum, times the size of the pair sums; median without weight decay over that at 1",
         (part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),),
-        places="section 5.1, section 7",
         importance=2,
         meaning="narrow boundaries would not be what stops the embeddings without weight decay",
     ),
     Claim(
         "CA.s5.1.nowhere",
         "Without weight decay the clustering force is strong in a narrow region and nearly zero elsewhere.",
-        "fraction of training pair sums that would carry the whole gradient if they shared it evenly (participation "
-        "ratio), at the end of training without weight decay",
+        "participation ratio of the gradient over training pair sums, as a fraction, at the end without weight decay",
         (
             part(networks.difference_without_decay, Below(0, 0.05), "minus that at 1", digits=2, name="evenness"),
             part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
         ),
-        places="section 5.1, section 7",
     ),
     Claim(
         "CA.figure4.rays",
         "In circles the pair sums of a class lie on a line through the origin.",
-        "fraction of the pair sums' squared length along their class's line: in circles, and minus that in other "
-        "networks of equal weight decay",
+        "fraction of the pair sums' squared length along their class's line, and minus that in other networks",
         (
             part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
             part(networks.circles_minus_others, Above(0, 0.1), "minus others", digits=3, name="rays"),
         ),
-        places="section 5.2, figure 4",
         importance=3,
-        meaning="alignment, the second of the two tendencies, would not be what is seen",
     ),
     Claim(
         "CA.figure4.pizza",
@@ -134,15 +127,13 @@ CLAIMS = claims_of(
             part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
             part(networks.circles_minus_others, Above(0, 10), "minus others", "points", name="slices", unit=100),
         ),
-        places="section 5.2, figure 4",
         importance=2,
-        meaning="circles would be classified by something else than direction",
     ),
     Claim(
         "CA.s5.2.pizza",
         "Circles correspond exactly to the pizza algorithm that Zhong et al. found.",
-        "Pearson's r of a pair sum's length and the right class's logit in circles, and minus that in other networks "
-        "of equal weight decay: unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits",
+        "Pearson's r of a pair sum's length and the right class's logit in circles, and minus that in other networks: "
+        "unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits",
         (
             part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
             part(networks.circles_minus_others, Above(0, 0.1), "minus others", digits=2, name="longer"),
@@ -152,11 +143,9 @@ CLAIMS = claims_of(
     Claim(
         "CA.s7.origin",
         "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
-        "mean distance of the units' boundaries from the origin at the end of training, without weight decay divided "
-        "by that at weight decay 1",
+        "mean distance of the units' boundaries from the origin at the end, without weight decay over that at 1",
         (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
         readings=("absolute distance", "distance relative to the size of the pair sums, which the note gives"),
-        places="section 5.2, section 7",
         importance=2,
         meaning="there would be no point around which alignment could take place",
     ),
@@ -165,6 +154,5 @@ CLAIMS = claims_of(
         "Without weight decay biases could get so large that the boundaries lie far from the origin.",
         "the same ratio of absolute distances",
         (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
-        places="section 5.2, section 7",
     ),
 )

@@ -11,7 +11,7 @@ from analysis.forces.distance_laws import NEIGHBOUR_MEASURES, neighbour_measures
 from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -79,9 +79,8 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     Between the powers tried, the vertex of a parabola through the best and its neighbours; the interval is a jackknife
     interval. At the end of the powers tried it is no estimate, which the note says.
     """
-    curves = evidence.sel(epoch=epoch, method="nearest")[f"by_{kind}"].transpose("run", f"{kind}_power").values
     powers = evidence[f"{kind}_power"].values
-    curves = curves[np.isfinite(curves).all(axis=1)]
+    curves = evidence[f"by_{kind}"].sel(epoch=epoch, method="nearest").dropna("run").transpose("run", ...).values
     if not len(curves):
         return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
     found = jackknife_runs(lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)), len(curves))
@@ -111,15 +110,11 @@ def distance_correlation(evidence: xr.Dataset, kind: str, epoch: int) -> Estimat
 
 def _while_forming(measure, criterion: Criterion, label: str = "", unit: str = "", **more) -> tuple[Measurement, ...]:
     """A part for each epoch at which structures are forming."""
-    digits = 1 if unit else 2
-    return tuple(
-        part(measure, criterion, f"{label}epoch {epoch}", unit, digits=digits, epoch=epoch, **more) for epoch in FORMING
-    )
+    label, digits = label + "epoch {}", 1 if unit else 2
+    return parts_over("epoch", FORMING, measure, criterion, label, unit, digits=digits, **more)
 
 
-GRADIENT = (
-    "the negative gradient of the training loss at the pair sums, without common shift and scaling; weight decay 1"
-)
+GRADIENT = "the negative gradient of the loss at the pair sums, without common shift and scaling; weight decay 1"
 NEIGHBOUR = "neighbours (a pair sum and the one nearest to it)"
 MOST = Above(50, 10)
 """More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
@@ -132,7 +127,6 @@ CLAIMS = claims_of(
         f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
         importance=2,
-        meaning="decision boundaries would not repel the pair sums on their two sides",
     ),
     Claim(
         "CA.s5.1.closer",
@@ -146,9 +140,7 @@ CLAIMS = claims_of(
         f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {GRADIENT}",
         _while_forming(best_power, Within(0.5, 1.5, ours=True), kind="repulsion"),
         readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
-        places="section 5.1, section 6",
         importance=2,
-        meaning="another law of distance would describe real gradients better",
     ),
     Claim(
         "CA.s5.1.together",
@@ -156,7 +148,6 @@ CLAIMS = claims_of(
         f"percentage of {NEIGHBOUR} of the same class that move together along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
         importance=2,
-        meaning="attraction would not act between neighbours",
     ),
     Claim(
         "CA.s5.1.constant",
@@ -168,7 +159,6 @@ CLAIMS = claims_of(
             _while_forming(distance_correlation, Within(-0.1, 0.1, ours=True), "correlation, ", kind="like_rank")[-1],
         ),
         importance=2,
-        meaning="a pull that grows or falls with the distance would describe real gradients better",
     ),
     Claim(
         "CA.s5.1.region",
@@ -179,8 +169,8 @@ CLAIMS = claims_of(
     Claim(
         "CA.s5.1.sigmoid",
         "The gradient is largest at a boundary between classes and falls with the distance from it.",
-        "Spearman's correlation, over a network's training pairs, of the gradient's size and the distance from the "
-        "boundary in logits (right class's minus the strongest other's), on both sides of it; weight decay 1",
+        "Spearman's correlation of the gradient's size and the distance from the boundary in logits (right class's "
+        "minus the strongest other's), on both sides of it; weight decay 1",
         (
             *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
             *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),

@@ -1,6 +1,6 @@
 """CA sections 2, 5 and 7: how much of the true gradient of the embeddings the formulae of the forces explain."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
 from analysis.reproduction.verification.criteria import Above
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -97,18 +97,15 @@ FIELDS = {
     "like_alignment": "alignment, same class",
     "unlike_alignment": "alignment, different classes",
 }
-CLUSTERING, ALIGNMENT = tuple(FIELDS)[:2], tuple(FIELDS)[2:]
 FIT = "all four fields fitted to -dL/dE without shift and scaling, in networks with weight decay 1"
 
 
-def _field_parts(fields: Sequence[str]) -> tuple[Measurement, ...]:
-    """The weights of some fields while structures form."""
+def _weight_parts(measure, fields: Iterable[str], epochs: Sequence[int], **more) -> tuple[Measurement, ...]:
+    """The weights of some fields at some epochs."""
     return tuple(
-        part(
-            field_weight, Above(0, 0.1), f"{FIELDS[each]}, epoch {epoch}", digits=2, field=each, decay=1.0, epoch=epoch
-        )
-        for each in fields
-        for epoch in FORMING
+        part(measure, Above(0, 0.1), f"{FIELDS[field]}, epoch {epoch}", digits=2, field=field, epoch=epoch, **more)
+        for field in fields
+        for epoch in epochs
     )
 
 
@@ -123,29 +120,21 @@ CLAIMS = claims_of(
         "CA.s5.1.signs",
         "The gradient attracts pair sums of the same class to each other and repels those of different classes.",
         f"mean weights of the two fields of clustering, {FIT}",
-        _field_parts(CLUSTERING),
-        places="section 2, section 5.1",
+        _weight_parts(field_weight, ("like_attraction", "unlike_repulsion"), FORMING, decay=1.0),
         importance=2,
-        meaning="one of the two forces would not act in the network",
     ),
     Claim(
         "CA.s5.2.field",
         "The gradient pulls a pair sum along those of its class in its half-plane, and against those of other classes.",
         f"mean weights of the two fields of alignment, {FIT}",
-        _field_parts(ALIGNMENT),
-        places="section 2, section 5.2",
+        _weight_parts(field_weight, ("like_alignment", "unlike_alignment"), FORMING, decay=1.0),
         importance=2,
-        meaning="alignment as in its formula would not act in the network",
     ),
     Claim(
         "CA.s7.forces",
         "Weight decay strengthens the clustering force and introduces the alignment force.",
         "weights of the fields fitted to -dL/dE, at weight decay 1 minus those without weight decay",
-        tuple(
-            part(field_weight_change, Above(0, 0.1), f"{label}, epoch {epoch}", digits=2, field=field, epoch=epoch)
-            for field, label in FIELDS.items()
-            for epoch in (100, 2000)
-        ),
+        _weight_parts(field_weight_change, FIELDS, (100, 2000)),
         importance=2,
         meaning="weight decay would not make circles and grids by these forces",
     ),
@@ -153,7 +142,7 @@ CLAIMS = claims_of(
         "OWN.audit",
         "While structures form, the formulae of clustering and alignment explain more than half of the true gradient.",
         f"R² of {FIT}",
-        tuple(part(fields_r_squared, Above(0.5), f"epoch {at}", digits=2, decay=1.0, epoch=at) for at in FORMING),
+        parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "epoch {}", digits=2, decay=1.0),
         importance=2,
         meaning="particles would not end as networks do because the forces on both are the same",
     ),
@@ -163,7 +152,6 @@ CLAIMS = claims_of(
         "structures form, and at weight decay 1 also at the end.",
         "R² of the four fields minus the mean R² with renamed tokens",
         (*(_excess_part(decay, epoch) for decay in networks.DECAYS for epoch in FORMING), _excess_part(1.0, 2000)),
-        meaning="any four fields would explain as much as those of the paper",
     ),
     Claim(
         "OWN.audit-decay",

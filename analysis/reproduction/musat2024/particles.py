@@ -32,10 +32,7 @@ FITTED = "fitted: open choices of the method were chosen to match table 2"
 """The departure of every claim about these particles."""
 RESAMPLES = 5000
 
-QUANTITIES = {
-    "circle": "whether it is a circle by CA algorithm 1",
-    "imperfections": "grid imperfections at the end",
-}
+QUANTITIES = {"circle": "whether it is a circle by CA algorithm 1", "imperfections": "grid imperfections at the end"}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -132,21 +129,17 @@ def _row_claim(fa: float, printed: Mapping[str, Any]) -> Claim:
         f"CA.table2.fa{fa:g}",
         f"With f_a = {fa:g}, {printed['circles']} of 100 simulations become circles. The others become grids with "
         f"{printed['imperfections']} imperfections on average.",
-        "structures of N = 17 particles in the plane at the end, by the algorithms of CA appendix A; mean and standard "
-        "deviation of the imperfections of those that are not circles. The paper's standard deviation follows from "
-        "its interval of the mean",
+        "structures of N = 17 particles at the end, by the algorithms of CA appendix A; imperfections of those that "
+        "are not circles. The paper's standard deviation follows from its interval of the mean",
         parts=row_parts(fa),
         departure=FITTED,
         readings=(
-            "all 153 pairs; in every step repulsion of unlike pairs is scaled to the summed size of the attraction, "
-            "and alignment by the ratio of pair counts; steps of 0.003 times the force; one overall variance",
-            "the same with the standard deviation kept on each axis",
-            "both forces of unlike pairs scaled by the ratio of counts, variance on each axis, steps of fixed length",
+            "repulsion is scaled to the attraction, alignment by pair counts; steps are 0.003 times forces",
+            "the other choices that the text leaves open, which OWN.sensitivity measures",
         ),
-        places="table 2, section 6",
         figure="ca-d",
         importance=3,
-        meaning="the forces, as they are interpreted here, would not produce the structures as often as in the paper",
+        meaning="the forces, as interpreted here, would not produce the structures as often as in the paper",
     )
 
 

@@ -41,9 +41,8 @@ QUANTITIES = {
 
 def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
     """Networks of table 1, or particles of table 2."""
-    if system == "network":
-        return networks.ensembles({**params, "runs": params["networks"]})
-    return particles.ensembles({"runs": params["particles"], "settings": params.get("settings", {})})
+    module = networks if system == "network" else particles
+    return module.ensembles({**params, "runs": params[f"{system}s"]})
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -53,19 +52,17 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
-    parts = []
+    found = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
     for system, setting in SYSTEMS.items():
         quantities = QUANTITIES | ({"accuracy": "validation accuracy, %"} if system == "network" else {})
         needs = ensembles_of(params, system)
-        found = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
-        parts.append(found.rename({name: f"{system}_{name}" for name in quantities}))
-    n = ensembles(params)[0].settings.n  # type: ignore[attr-defined]
+        ends = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
+        found.update(ends.rename({name: f"{system}_{name}" for name in quantities}))
+    n, attrs = needs[0].settings.n, {"long_name": "quantile of random embeddings at 1%", "units": "1"}  # type: ignore[attr-defined]
     x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, 2))
-    chance = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
     for name, values in structure_distances(x).items():
-        attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
-        chance[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
-    return xr.merge([*parts, chance])
+        found[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
+    return found
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
@@ -101,16 +98,13 @@ STRUCTURES = Experiment(
 
 def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
     """Which end states are of each kind: by name (setting, run) bool, all false for a run that diverged."""
-    known = np.isfinite(evidence[f"{system}_circle"].values)
-    circle = evidence[f"{system}_circle"].values == 1
-    level = float(evidence["chance_grid_distance"])
-    near = evidence[f"{system}_grid_distance"].values < level
-    perfect = evidence[f"{system}_perfect_distance"].values < level
+    circle, level = evidence[f"{system}_circle"].values, float(evidence["chance_grid_distance"])
+    near, perfect = (evidence[f"{system}_{name}_distance"].values < level for name in ("grid", "perfect"))
     return {
-        "circle": circle,
-        "grid": known & ~circle & perfect,
-        "imperfect grid": known & ~circle & near & ~perfect,
-        "neither": known & ~circle & ~near & ~perfect,
+        "circle": circle == 1,
+        "grid": (circle == 0) & perfect,
+        "imperfect grid": (circle == 0) & near & ~perfect,
+        "neither": (circle == 0) & ~near & ~perfect,
     }
 
 
@@ -145,23 +139,26 @@ def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequenc
     return samples.stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
 
 
-def circle_difference(evidence: xr.Dataset, first: tuple[str, float], second: tuple[str, float]) -> Estimate:
-    """Percentage of circles of one ensemble minus that of another, each (system, setting), in points."""
-    one, other = (evidence[f"{system}_circle"].sel({SYSTEMS[system]: at}) for system, at in (first, second))
-    return samples.difference_of_ones(one, other)
+def circle_rise(evidence: xr.Dataset, fa: float) -> Estimate:
+    """Percentage of circles of particles with an alignment constant minus that with half of it, in points."""
+    circle = evidence["particle_circle"]
+    return samples.difference_of_ones(circle.sel(fa=fa), circle.sel(fa=fa / 2))
 
 
-def imperfection_difference(evidence: xr.Dataset, fa: float, decay: float) -> Estimate:
-    """Mean imperfections of the particles that are not circles minus those of such networks."""
-    at = evidence.sel(fa=fa, weight_decay=decay)
+def circle_difference(evidence: xr.Dataset) -> Estimate:
+    """Percentage of circles of particles with f_a = 1 minus that of networks with weight decay 1, in points."""
+    at = evidence.sel(fa=1.0, weight_decay=1.0)
+    return samples.difference_of_ones(at["particle_circle"], at["network_circle"])
+
+
+def imperfection_difference(evidence: xr.Dataset) -> Estimate:
+    """Mean imperfections of the others of these particles minus those of these networks."""
+    at = evidence.sel(fa=1.0, weight_decay=1.0)
     network, particle = (at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS)
     return samples.independent_difference(particle, network, "runs of both that are not circles")
 
 
-KINDS = (
-    "near a grid that respects addition, with or without holes, or a circle by algorithm 1",
-    "what looks like a grid or a circle in a picture, as in the paper",
-)
+KINDS = ("nearest structure, or circle by algorithm 1", "what looks like a grid or a circle in a picture")
 STRUCTURED = ("circle", "grid", "imperfect grid")
 DECAYS = (0.6, 1.0)
 """Weight decays at which the paper finds more than one circle."""
@@ -195,7 +192,7 @@ CLAIMS = claims_of(
         "percentage of networks that end as a circle or near a grid, with or without holes",
         parts=_kind_parts("network", DECAYS, Above(50, 10), *STRUCTURED),
         departure="only with weight decay",
-        readings=(*KINDS, "for networks without weight decay as well"),
+        readings=KINDS,
         places="abstract, section 2, section 4, appendix C",
         figure="ca-c",
         importance=3,
@@ -207,9 +204,7 @@ CLAIMS = claims_of(
         "percentage of circles, and of grids without holes, among networks with weight decay 1",
         parts=_examples("network", "circle", "grid"),
         kind=Kind.EXAMPLE,
-        places="figure 1, appendix C",
         importance=2,
-        meaning="one of the two structures would not exist",
     ),
     Claim(
         "CA.figure2.imperfect",
@@ -217,14 +212,11 @@ CLAIMS = claims_of(
         "percentage of networks that end near a grid with holes and not near one without",
         parts=_kind_parts("network", DECAYS, Exists(), "imperfect grid"),
         kind=Kind.EXAMPLE,
-        places="figure 2, section 4",
     ),
     Claim(
         "CA.s4.order",
-        "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for embeddings "
-        "that are not aligned.",
-        "difference between the mean validation accuracies of two kinds of networks within each weight decay, averaged "
-        "over the weight decays that have both",
+        "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for the others.",
+        "difference of the mean validation accuracies of two kinds of networks within weight decays, averaged",
         parts=(
             _accuracy_part(5, "circles and grids", "imperfect grids"),
             _accuracy_part(5, "grids", "imperfect grids"),
@@ -232,28 +224,24 @@ CLAIMS = claims_of(
         ),
         figure="ca2",
         importance=2,
-        meaning="accuracy would not depend on how regular the structure is",
     ),
     Claim(
         "CA.s2.generalisation",
         "Grids and circles are key to the generalisation performance of the network.",
-        "validation accuracy of circles, and of grids with or without holes, minus that of networks that are neither, "
-        "within each weight decay, averaged over the weight decays that have both",
+        "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
         parts=(_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
-        places="section 2, section 4, section 8",
         importance=2,
-        meaning="networks would generalise by something other than these structures",
     ),
     Claim(
         "CA.appA.circles",
         "A largest norm below 1.2 times the smallest norm detects circles with great accuracy.",
-        "percentage of the circles by algorithm 1 that are regular polygons with the tokens in the order of one "
-        "frequency, and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
+        "percentage of the circles by algorithm 1 that are regular polygons with tokens in the order of one frequency, "
+        "and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
         parts=(
             *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
             *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
         ),
-        places="appendix A.1, section 4",
+        places="appendix A.1",
     ),
     Claim(
         "CA.s6.structures",
@@ -261,11 +249,10 @@ CLAIMS = claims_of(
         "percentage of simulations that end as a circle or near a grid, with or without holes",
         parts=_kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
         departure=particles.FITTED,
-        readings=(*KINDS, "the forces give each network's own course and end (OWN.audit, OWN.sequence)"),
+        readings=KINDS,
         places="abstract, section 2, section 6, appendix D",
         figure="ca5",
         importance=3,
-        meaning="the forces would not suffice to make grids and circles",
     ),
     Claim(
         "CA.figure5.three",
@@ -274,22 +261,18 @@ CLAIMS = claims_of(
         parts=_examples("particle", *STRUCTURED),
         kind=Kind.EXAMPLE,
         departure=particles.FITTED,
-        places="figure 5, appendix D, section 6",
         importance=2,
-        meaning="particles would lack a structure that embeddings have",
     ),
     Claim(
         "CA.s6.as-networks",
         "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
-        "simulations with f_a = 1 minus networks with weight decay 1: percentage of circles, and mean imperfections of "
-        "the others",
+        "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean imperfections of the others",
         parts=(
-            part(circle_difference, SIMILAR, "circles", "points", first=("particle", 1.0), second=("network", 1.0)),
-            part(imperfection_difference, SIMILAR, "imperfections", fa=1.0, decay=1.0),
+            part(circle_difference, SIMILAR, "circles", "points"),
+            part(imperfection_difference, SIMILAR, "imperfections"),
         ),
         departure=particles.FITTED,
         readings=("f_a = 1 compared with weight decay 1", "f_a = 1 compared with weight decay 0.6"),
-        places="section 6, section 8, table 1, table 2",
         figure="ca5",
         importance=3,
         meaning="the simulation would be no evidence that its forces are those in the network",
@@ -298,14 +281,9 @@ CLAIMS = claims_of(
         "CA.s6.more-circles",
         "A larger f_a leads to more circles.",
         "difference between the percentages of circles of successive rows of table 2",
-        parts=tuple(
-            part(circle_difference, Above(0, 5), label, "points", first=("particle", high), second=("particle", low))
-            for label, high, low in (("f_a = 1 minus 0.5", 1.0, 0.5), ("f_a = 2 minus 1", 2.0, 1.0))
-        ),
+        parts=parts_over("fa", (1.0, 2.0), circle_rise, Above(0, 5), "f_a = {0:g} minus half of it", "points"),
         departure=particles.FITTED,
-        places="section 6, table 2, appendix D",
         figure="ca-d",
         importance=3,
-        meaning="alignment would not make circles",
     ),
 )

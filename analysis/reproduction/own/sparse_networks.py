@@ -4,79 +4,73 @@ from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases, 
 from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
 
-SUMS = claims_of(
-    circuits.CIRCUITS,
-    Claim(
-        "OWN.sum",
-        "Every successful run encodes one sum of its tokens with whole-number coefficients that is congruent to the "
-        "target, such as x0 + x1 + x2 + x3 - x4, whatever invariances it lacks.",
-        "percentage of successful runs (test accuracy above .98) whose sequence embeddings change with each token, "
-        "along their leading direction, by steps within a quarter of whole numbers with the target's residues; and "
-        "percentage of the variance of sequence embeddings between different sums",
-        (
-            circuits.percentage_part(Every(), "congruent sums", "runs", among="successful runs"),
-            part(circuits.explained_variance, Above(90), "variance", "%"),
+CLAIMS = (
+    *claims_of(
+        circuits.CIRCUITS,
+        Claim(
+            "OWN.sum",
+            "Every successful run encodes one sum of its tokens with whole-number coefficients that is congruent to "
+            "the target, such as x0 + x1 + x2 + x3 - x4, whatever invariances it lacks.",
+            "percentage of successful runs (test accuracy above .98) whose sequence embeddings change with each token, "
+            "along their leading direction, by steps within a quarter of whole numbers with the target's residues; "
+            "percentage of the variance of sequence embeddings between different sums",
+            (
+                circuits.percentage_part(Every(), "congruent sums", "runs", among="successful runs"),
+                part(circuits.explained_variance, Above(90), "variance", "%"),
+            ),
+            figure="vc3",
+            importance=2,
         ),
-        figure="vc3",
-        importance=2,
+        Claim(
+            "OWN.sum-failures",
+            "Runs that are not successful rarely encode such a sum.",
+            "percentage of the other runs that do",
+            (circuits.percentage_part(Below(50, 10), "congruent sums", among="runs that are not successful"),),
+        ),
     ),
-    Claim(
-        "OWN.sum-failures",
-        "Runs that are not successful rarely encode such a sum.",
-        "percentage of the other runs that do",
-        (circuits.percentage_part(Below(50, 10), "congruent sums", among="runs that are not successful"),),
+    *claims_of(
+        ideal_circuits.IDEAL,
+        Claim(
+            "OWN.two-dimensions-suffice",
+            "A solution of the task of p = 2 and 3 exists with two dimensions and the default width.",
+            "accuracy over all sequences of circuits of d = 2 that are built by hand",
+            ideal_circuits.ACCURACIES,
+            Kind.CONSTRUCTION,
+        ),
     ),
-)
-
-SOLUTIONS = claims_of(
-    ideal_circuits.IDEAL,
-    Claim(
-        "OWN.two-dimensions-suffice",
-        "A solution of the task of p = 2 and 3 exists with two dimensions and the default width.",
-        "accuracy over all sequences of circuits of d = 2 that are built by hand",
-        ideal_circuits.ACCURACIES,
-        Kind.CONSTRUCTION,
+    *claims_of(
+        phases.PHASES,
+        Claim(
+            "OWN.first-layers-fastest",
+            "In the first drop the layers that make sequence embeddings accelerate more than the MLP.",
+            "acceleration of the former in the first drop over that of the latter, ratio of geometric means",
+            (part(phases.front_speed_up, Above(1, 0.25), "", digits=2),),
+            figure="vc5",
+            importance=2,
+        ),
     ),
-)
-
-SPEEDS = claims_of(
-    phases.PHASES,
-    Claim(
-        "OWN.first-layers-fastest",
-        "In the first drop the layers that make sequence embeddings accelerate more than the MLP.",
-        "acceleration of the former in the first drop over that of the latter, ratio of geometric means over "
-        "successful runs",
-        (part(phases.front_speed_up, Above(1, 0.25), "", digits=2),),
-        figure="vc5",
-        importance=2,
-        meaning="the MLP accelerates most, already while sequence embeddings form clusters",
-    ),
-)
-
-ESCAPES = claims_of(
-    saddles.SADDLES,
-    Claim(
-        "OWN.escape",
-        "A run leaves its saddle along the direction of most negative curvature, as gradient flow near a saddle would.",
-        "percentage of the squared movement, in the epoch of the largest fall of the loss, that is along the lowest "
-        "eigenvector of the Hessian before it, mean over runs",
-        (part(saddles.escape_along, Above(50, 10), "", "%", name="lowest_share"),),
-        readings=("Adam's movement follows the lowest eigenvector", "it follows some direction of negative curvature"),
-        importance=2,
-        meaning="many directions have negative curvature, and Adam follows none of them",
-    ),
-    Claim(
-        "OWN.escape-negative",
-        "Networks leave their first plateau along directions of negative curvature.",
-        "percentage of that movement in all negative directions, less that of a random movement",
-        (part(saddles.escape_beyond_chance, Above(0, 10), "", "points"),),
-    ),
-    Claim(
-        "OWN.saddles-only",
-        "Negative curvature does not mark plateaus: runs have it at their end as well.",
-        "percentage of mini-batch runs whose Hessian has negative eigenvalues at the end",
-        (part(saddles.negative_curvature, Nearly(), "", "%", setup=saddles.MINI, moment="end"),),
+    *claims_of(
+        saddles.SADDLES,
+        Claim(
+            "OWN.escape",
+            "A run leaves its saddle along the direction of most negative curvature, as gradient flow would.",
+            "percentage of the squared movement, in the epoch of the largest fall of the loss, that is along the "
+            "lowest eigenvector of the Hessian before it, mean over runs",
+            (part(saddles.escape_along, Above(50, 10), "", "%", name="lowest_share"),),
+            importance=2,
+            meaning="many directions have negative curvature, and Adam follows none of them",
+        ),
+        Claim(
+            "OWN.escape-negative",
+            "Networks leave their first plateau along directions of negative curvature.",
+            "percentage of that movement in all negative directions, less that of a random movement",
+            (part(saddles.escape_beyond_chance, Above(0, 10), "", "points"),),
+        ),
+        Claim(
+            "OWN.saddles-only",
+            "Negative curvature does not mark plateaus: runs have it at their end as well.",
+            "percentage of mini-batch runs whose Hessian has negative eigenvalues at the end",
+            (part(saddles.negative_curvature, Nearly(), "", "%", setup=saddles.MINI, moment="end"),),
+        ),
     ),
 )
-
-CLAIMS = (*SUMS, *SOLUTIONS, *SPEEDS, *ESCAPES)
