@@ -6,7 +6,7 @@ import xarray as xr
 from analysis.clustering_heads.landscape import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, fixed_point_landscape
 from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE, SYMMETRIES
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -84,7 +84,7 @@ def returned_pushes(evidence: xr.Dataset) -> Estimate:
 
 CLAIMS = claims_of(
     FIXED,
-    Claim(
+    constructed(
         "CH.summary.fixed-points",
         "Clustering heads can be fixed points of gradient descent.",
         "the ideal circuit for p = 2 after gradient descent with weight decay to a stationary point: norm of the "
@@ -96,23 +96,18 @@ CLAIMS = claims_of(
             part(settled_accuracy, Above(98), "accuracy", "%"),
             part(returned_pushes, Above(50), "perturbations that shrink", "%"),
         ),
-        Kind.CONSTRUCTION,
-        f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without weight decay it is "
-        "no fixed point",
+        departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use",
         readings=("of a loss with weight decay", "of the cross-entropy alone", "as defined in theorems not known here"),
         places="summary, theorems",
         importance=3,
     ),
-    Claim(
+    constructed(
         "CH.summary.fixed-points-without-decay",
         "Clustering heads can be fixed points of gradient descent on the cross-entropy alone.",
         "norm of the gradient over all sequences at the ideal circuit built by hand with a moderate size of its logits",
         (part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),),
-        Kind.CONSTRUCTION,
-        "one circuit built by hand",
+        departure="one circuit built by hand",
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         places="summary",
-        meaning="without weight decay the logits of a circuit that solves the task can always grow, so that it is no "
-        "fixed point",
     ),
 )

@@ -5,7 +5,15 @@ in the module on transfer, those on spikes in that on spikes.
 """
 
 from analysis.reproduction.odonnat2024 import circuits, gradient_norms, ideal_circuits, phases
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import (
+    Claim,
+    claims_of,
+    constructed,
+    finding,
+    main_result,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below
 
 MOST, FEW = Above(50, 10, ours=True), Below(50, 10, ours=True)
@@ -13,49 +21,41 @@ SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
 
 ON_CIRCUITS = claims_of(
     circuits.CIRCUITS,
-    Claim(
+    main_result(
         "CH.abstract.invariants",
         "Transformers learn the task by clustering heads, circuits that have its invariances.",
         f"{SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order",
         (circuits.percentage_part(MOST, "circuits with all invariances", among="successful runs"),),
-        readings=(
-            "sequence embeddings are invariant to suffix and order",
-            "they form as many clusters as the ideal circuit; see CH.abstract.clusters",
-            "they form clusters that encode the sum; see OWN.sum",
-        ),
+        readings=("embeddings lack no invariance", "six clusters; see CH.abstract.clusters", "a sum; see OWN.sum"),
         figure="vc2",
-        importance=3,
         meaning="networks mostly solve the task without all its invariances",
     ),
-    Claim(
+    finding(
         "CH.abstract.clusters",
         "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
-        f"{SUCCESSFUL} with exactly six clusters of sequence embeddings by single linkage, over a range of link "
-        "lengths that spans at least a factor of 2, and at single link lengths (fractions of the spread)",
+        f"{SUCCESSFUL} with six clusters by single linkage, over link lengths that span a factor of 2 or more, and at "
+        "single link lengths (fractions of the spread)",
         (
             part(circuits.lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-            *(part(circuits.six_clusters, MOST, f"at link length {link:g}", "%", link=link) for link in circuits.LINKS),
+            *parts_over("link", circuits.LINKS, circuits.six_clusters, MOST, "at link length {:g}", "%"),
         ),
         figure="vc2",
-        importance=2,
     ),
-    Claim(
+    finding(
         "CH.abstract.initialisation",
         "The initial weights influence which invariances a run learns.",
         "correlation of a run's attention at start and end, less that between different runs",
         (part(circuits.excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
         figure="vc8",
-        importance=2,
     ),
 )
 
 IDEAL = claims_of(
     ideal_circuits.IDEAL,
-    Claim(
+    constructed(
         "CH.figure1.ideal",
         "An ideal circuit has all invariances and solves the task.",
-        "circuits built by hand for p = 2: accuracy, and largest fraction of the variance of sequence embeddings "
-        "due to a spurious token, and due to the order of two non-spurious tokens",
+        f"accuracy for p = 2; {ideal_circuits.VARIANCES}",
         (
             part(ideal_circuits.worst_circuit, Above(99), "accuracy", "%", name="accuracy", vocab=2, dim=2, scale=100),
             *(
@@ -63,60 +63,48 @@ IDEAL = claims_of(
                 for name, label in ideal_circuits.INVARIANCES.items()
             ),
         ),
-        Kind.CONSTRUCTION,
     ),
 )
 
 STAGES = claims_of(
     phases.PHASES,
-    Claim(
+    main_result(
         "CH.abstract.two-stages",
         "Learning has two stages: first sequence embeddings are structured, then a classifier is fitted.",
-        f"{SUCCESSFUL} with two drops of the loss or more; percentage of these whose final clusters form before "
-        "training accuracy comes half-way; and percentage of the second drop that is due to the MLP",
+        f"{SUCCESSFUL} with two drops or more, whose clusters form before accuracy rises by half; percentage of the "
+        "second drop that is due to the MLP",
         (
             part(phases.runs_with_drops, MOST, "two drops", "%", least=2, of_all=False),
             part(phases.clusters_before_accuracy, MOST, "clusters before classes", "%"),
             part(phases.loss_fall_by_layers, MOST, "MLP in the second drop", "%", layers=phases.BEHIND, phase="second"),
         ),
         figure="vc5",
-        importance=3,
     ),
-    Claim(
+    finding(
         "CH.figure2.snapshots",
         "Sequence embeddings have no structure before the first drop and are clustered after it; the MLP classifies "
         "some clusters correctly then, and all after the second drop.",
         "means over successful runs: percentage of the variance of sequence embeddings between their final clusters, "
         "and accuracy, at begin and end of the drops",
         (
-            part(
-                phases.clustering_progress, Below(50, 10, ours=True), "clustered 20 epochs before", "%", moment="before"
-            ),
-            part(
-                phases.clustering_progress,
-                Below(50, 10, ours=True),
-                "clustered when it begins",
-                "%",
-                moment="first_begin",
-            ),
+            part(phases.clustering_progress, FEW, "clustered 20 epochs before", "%", moment="before"),
+            part(phases.clustering_progress, FEW, "clustered when it begins", "%", moment="first_begin"),
             part(phases.clustering_progress, MOST, "clustered after", "%", moment="first_end"),
             part(phases.accuracy_at_moment, MOST, "accuracy before the second", "%", moment="second_begin"),
             part(phases.accuracy_at_moment, Above(95, ours=True), "accuracy after it", "%", moment="second_end"),
         ),
         figure="vc5",
-        importance=2,
     ),
 )
 
 NORMS = claims_of(
     gradient_norms.NORMS,
-    Claim(
+    finding(
         "CH.figure3.norms",
         "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
         f"percentage of drops of the loss with a peak of the gradient norm, less that by chance; {gradient_norms.RULE}",
         (part(gradient_norms.excess_peaks, Above(0, 10), "", "points", setup=gradient_norms.FULL, kind="drop"),),
         figure="vc15",
-        importance=2,
     ),
     Claim(
         "CH.summary.stability",

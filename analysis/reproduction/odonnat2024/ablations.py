@@ -6,11 +6,10 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import claims_of, constructed, finding, part
 from analysis.reproduction.verification.criteria import Above, Every, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
@@ -180,14 +179,13 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
 
 CLAIMS = claims_of(
     ABLATION,
-    Claim(
+    finding(
         "VC.figure6.variability",
         "The test accuracy of a single run after 1000 epochs varies strongly if one hyperparameter changes slightly.",
         "percentage of steps to the next value at which the accuracy of a run changes by more than 10 points",
         tuple(part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name) for name, label in LABELS.items()),
-        importance=2,
     ),
-    Claim(
+    finding(
         "VC.figure7.regular",
         "The mean test accuracy of many runs depends more regularly on hyperparameters than that of a single run.",
         "correlation, over the values of a hyperparameter, of the mean accuracies of two halves of the runs, mean over "
@@ -196,18 +194,16 @@ CLAIMS = claims_of(
             part(panel_regularity, Above(0.5, 0.1, ours=True), label, digits=2, panel=name)
             for name, label in LABELS.items()
         ),
-        importance=2,
     ),
-    Claim(
+    constructed(
         "VC.figure6.same-start",
         "Along an ablation the initial weights and the batches are the same.",
         "percentage of runs with the same loss before training at all batch sizes and learning rates (not widths, "
         "which change the weights); the order of the sequences depends on seed and epoch alone",
         (part(same_initial_loss, Every(), "", "%"),),
-        Kind.CONSTRUCTION,
-        "only the initial loss is compared",
+        departure="only the initial loss is compared",
     ),
-    Claim(
+    finding(
         "OWN.recipe-optimum",
         "Each hyperparameter of VC's recipe is within a factor of 2 of the value with the highest mean test accuracy.",
         "the value with the highest mean accuracy along each ablation of VC's figure 7; percentile bootstrap over runs",
@@ -216,7 +212,6 @@ CLAIMS = claims_of(
             for (name, recipe), digits in zip(RECIPE.items(), (0, 0, 4, 2), strict=True)
         ),
         figure="vc7",
-        importance=2,
         meaning="other values of the hyperparameters lead to more accurate runs than the recipe",
     ),
 )

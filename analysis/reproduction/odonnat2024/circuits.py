@@ -6,7 +6,6 @@ counting positions: their tokens are summed; the others are spurious.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -17,12 +16,11 @@ from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, example, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.statistics.intervals import Interval, binomial_interval
 from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -176,15 +174,11 @@ def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     Spreads are relative to those of counting tokens, and root mean squares over positions weighted by attention.
     """
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
-    before, after = (
-        np.sqrt((some["spurious_attention"] * some[name] ** 2).sum("place").values)
-        for name in ("embedding_spread", "value_spread")
-    )
+    squares = some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
+    before, after = np.sqrt(squares.sum("place").to_array().values)
     found = samples.paired_ratio(after, before, "corrected circuits")
-    if not found.count:
-        return found
-    note = f"median spread {np.median(before):.2f} before and {np.median(after):.2f} after, of non-spurious tokens 1"
-    return Estimate(found.interval, found.count, found.of, note=note)
+    note = "median spread {:.2f} before and {:.2f} after, of non-spurious tokens 1"
+    return found._replace(note=note.format(np.median(before), np.median(after))) if found.count else found
 
 
 def different_sums(evidence: xr.Dataset) -> Estimate:
@@ -222,7 +216,7 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     matrix = evidence[name].values
     found = samples.paired_difference(*samples.own_and_others(matrix.T))
     if found.count < 2:
-        return Estimate(NO_INTERVAL, found.count, note="fewer than two runs")
+        return found
     kept = np.isfinite(np.diagonal(matrix))
     p = init_dependence.compare_same_seed(matrix[np.ix_(kept, kept)], higher=True).p
     return found._replace(note=f"p = {p:.2g} by permutation of the ends")
@@ -246,9 +240,6 @@ def _similarity(name: str) -> tuple[Measurement, ...]:
         part(start_similarity, Above(0.5, ours=True), "start and end", digits=2, name=name),
         part(excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name=name),
     )
-
-
-example, finding = partial(Claim, kind=Kind.EXAMPLE), partial(Claim, importance=2)
 
 
 CLAIMS = claims_of(
@@ -285,10 +276,9 @@ CLAIMS = claims_of(
     finding(
         "VC.s3.2.by-value",
         "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
-        "in circuits that attend to spurious positions without effect: spread of spurious tokens after the value matrix"
-        " over that before it, relative to non-spurious tokens and weighted by attention, geometric mean",
+        "spread of spurious tokens after the value matrix over that before it, relative to non-spurious tokens and "
+        "weighted by attention: geometric mean over corrected circuits",
         (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
-        readings=("the value matrix brings the tokens together", "they are together after it, whatever the cause"),
         figure="vc2",
         meaning="spurious tokens coincide before the value matrix, already as normalised embeddings: an invertible "
         "matrix in two dimensions cannot remove a direction",
@@ -317,10 +307,8 @@ CLAIMS = claims_of(
     Claim(
         "VC.s3.2.partial-clusters",
         "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
-        "percentage of such circuits with more than six clusters by single linkage, at link lengths that are fractions "
-        "of the spread",
-        tuple(part(more_clusters, Nearly(), f"link length {link:g}", "%", link=link) for link in LINKS),
-        meaning="six clusters do not imply the invariances",
+        "percentage of such circuits with more than six clusters by single linkage, at link lengths relative to spread",
+        parts_over("link", LINKS, more_clusters, Nearly(), "link length {:g}", "%"),
     ),
     example(
         "VC.figure3.several",
@@ -343,7 +331,6 @@ CLAIMS = claims_of(
         "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
         f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
         (percentage_part(Exists(), "fuzzy circuits that generalise"),),
-        readings=("most invariances are missing", "clusters stand for another sum of the tokens, as in OWN.sum"),
         figure="vc4",
     ),
     finding(
@@ -351,16 +338,13 @@ CLAIMS = claims_of(
         "Networks that solve the task often capture its invariances.",
         "percentage of successful runs (test accuracy above .98) that lack no invariance",
         (percentage_part(Above(10, 10, ours=True), "circuits with all invariances", among="successful runs"),),
-        readings=("all invariances", "some of them"),
         figure="vc2",
     ),
     finding(
         "VC.figure8.attention",
         "Attention at the end of training is strongly similar to attention at the start.",
-        "correlation over sequences and positions of a run's attention at start and end, mean over runs; and this "
-        "correlation less that between different runs",
+        "correlation of a run's attention at start and end, mean over runs; and this less that between different runs",
         _similarity("inherited"),
-        readings=("a large correlation", "a larger correlation than between different runs"),
         figure="vc8",
         meaning="attention at the end depends on that at the start, but most of it is learned",
     ),
@@ -369,8 +353,6 @@ CLAIMS = claims_of(
         "The final configuration is highly correlated with the initial weights.",
         "the same correlations for all weights, each matrix in units of its size",
         _similarity("weights_kept"),
-        readings=("final weights correlate with initial ones", "final weights depend on initial ones in any way"),
-        places="section 4.1, conclusion",
         figure="vc8",
     ),
 )

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import clusters
-from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.clustering_heads import clusters, init_dependence
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
@@ -17,12 +16,11 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.odonnat2024.circuits import WHOLE
 from analysis.reproduction.odonnat2024.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, constructed, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import NO_INTERVAL, Interval
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.statistics.intervals import Interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
@@ -137,8 +135,12 @@ def _similarity_to_starts(tuned: xr.Dataset) -> xr.Dataset:
     distance = np.where(not_diverged(tuned, last)[:, None], apart, np.nan)
     result = {}
     for name, matrix, about in (
-        ("distance", distance, "distance of normalised embeddings at the end"),
-        ("correlation", attention_start_end_correlation(tuned).values.T, "correlation of attention at the end"),
+        ("distance", distance, "distance of embeddings"),
+        (
+            "correlation",
+            init_dependence.attention_start_end_correlation(tuned).values.T,
+            "correlation of attention at the end",
+        ),
     ):
         own, others = samples.own_and_others(matrix)
         result[f"own_{name}"] = ("run", own, {"long_name": f"{about}, from its own start"})
@@ -183,18 +185,19 @@ FINETUNING = Experiment(
 
 # ----------------------------------------------------------------------------------------------- estimates
 
-PERFECT = "runs that end at 100%"
-ACCURATE = "finetuned runs above .98"
+SOLVING = "sources above .98"
+ACCURATE, PERFECT = "finetuned runs above .98", "runs that end at 100%"
 
 
-def _accurate(evidence: xr.Dataset) -> xr.Dataset:
-    """The finetuned runs that end above .98."""
-    return evidence.isel(run=np.flatnonzero(evidence["test"].values > SUCCESS_ACCURACY))
+def _chosen(evidence: xr.Dataset, kind: str) -> xr.Dataset:
+    """The finetuned runs that end above .98, or with all test sequences right; otherwise all runs."""
+    kinds = {ACCURATE: evidence["test"] > SUCCESS_ACCURACY, PERFECT: evidence["test"] == 1}
+    return evidence.isel(run=np.flatnonzero(kinds[kind])) if kind in kinds else evidence
 
 
-def _perfect(evidence: xr.Dataset) -> xr.Dataset:
-    """The finetuned runs that end with all test sequences right."""
-    return evidence.isel(run=np.flatnonzero(evidence["test"].values == 1))
+def percentage_of(evidence: xr.Dataset, name: str, of: str = "runs") -> Estimate:
+    """Percentage of runs of which a measure is 1, without those of which it is missing."""
+    return samples.percentage_of_ones(_chosen(evidence, of)[name], of)
 
 
 def both_invariances(evidence: xr.Dataset) -> Estimate:
@@ -210,44 +213,26 @@ def same_target(evidence: xr.Dataset) -> Estimate:
     return percentage(int(counts.sum()), CHECKED * len(counts), "sequences")
 
 
-def intact_with_token(evidence: xr.Dataset) -> Estimate:
-    """Percentage of circuits with both invariances that keep them with a third token, before any training on it."""
-    return samples.percentage_of_ones(evidence["kept"], "circuits with both invariances")
-
-
 def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs that end at 100% that began from as many clusters as the ideal circuit has."""
-    ideal, some = evidence.attrs["ideal"], _perfect(evidence)
+    ideal, some = evidence.attrs["ideal"], _chosen(evidence, PERFECT)
     others = ", ".join(f"{count:.0f}" for count in np.sort(some["clusters"].values) if count != ideal)
     note = f"the others from {others}; " if others else ""
     note += f"{int((some['coarse_clusters'] == ideal).sum())} from {ideal} with links twice as long"
     return samples.percentage_of_ones(some["clusters"] == ideal, PERFECT, note)
 
 
-def perfect_from_invariant(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the runs that end at 100% that began from a circuit with both invariances."""
-    return samples.percentage_of_ones(_perfect(evidence)["source_whole"], PERFECT)
-
-
-def started_from_source(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs whose finetuning begins with all of their source's weights."""
-    return samples.percentage_of_ones(evidence["carried"], "runs")
-
-
 def start_distance(evidence: xr.Dataset) -> Estimate:
     """Distance of final normalised embeddings from their start, in percent of that from other runs' starts."""
-    some = _accurate(evidence)
+    some = _chosen(evidence, ACCURATE)
     return samples.estimate_mean(100 * some["own_distance"] / some["other_distance"], ACCURATE)
 
 
 def attention_correlation(evidence: xr.Dataset) -> Estimate:
     """Correlation of attention at the start and the end of finetuning."""
-    some = _accurate(evidence)
-    some = some.isel(run=np.flatnonzero(np.isfinite(some["own_correlation"] + some["other_correlation"])))
+    some = _chosen(evidence, ACCURATE)[["own_correlation", "other_correlation"]].dropna("run")
     found = samples.estimate_mean(some["own_correlation"], ACCURATE, limits=(-1, 1))
-    if not found.count:
-        return found
-    note = f"{float(some['other_correlation'].mean()):.2f} with the starts of other runs"
+    note = f"{float(some['other_correlation'].mean()):.2f} with the starts of other runs" if found.count else found.note
     return found._replace(effect=found.interval.value, effect_name="Pearson's r", note=note)
 
 
@@ -262,113 +247,97 @@ def attention_on_old(evidence: xr.Dataset) -> Estimate:
     return samples.percentage_of_ones((old.sum("token") > 0.5) & (new < old.min("token")), ACCURATE, note)
 
 
-def corrected_runs(evidence: xr.Dataset) -> Estimate:
-    """Percentage of accurate finetuned runs that attend to spurious positions too, without effect."""
-    return samples.percentage_of_ones(_accurate(evidence)["corrected"], ACCURATE)
-
-
 def invariance_gain(evidence: xr.Dataset) -> Estimate:
     """Percentage of all runs that end at p = 3 with both invariances: finetuned less from scratch, in points."""
-    first, second = evidence["whole"].values, evidence["scratch_whole"].values
-    hits, totals = (int(first.sum()), int(second.sum())), (len(first), len(second))
-    note = f"{hits[0]} of {totals[0]} against {hits[1]} of {totals[1]}"
-    return samples.percentage_difference(hits, totals)._replace(note=note)
+    first, second = evidence["whole"], evidence["scratch_whole"]
+    note = f"{first.sum():.0f} of {first.size} against {second.sum():.0f} of {second.size}"
+    return samples.difference_of_ones(first, second)._replace(note=note)
 
 
-def _sources(evidence: xr.Dataset, successful: bool) -> tuple[xr.Dataset, str]:
-    """The sources whose finetuning has not diverged, all or those above .98 at p = 2, and what they are called."""
-    known = np.isfinite(evidence["test"].values)
-    chosen = known & (evidence["source_test"].values > SUCCESS_ACCURACY) if successful else known
-    return evidence.isel(run=np.flatnonzero(chosen)), "sources above .98 at p = 2" if successful else "sources"
+def _sources(evidence: xr.Dataset, successful: bool) -> xr.Dataset:
+    """The sources whose finetuning has not diverged: all, or those above .98 at p = 2."""
+    known = evidence.isel(run=np.isfinite(evidence["test"].values))
+    return known.isel(run=known["source_test"].values > SUCCESS_ACCURACY) if successful else known
 
 
 def cluster_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Rank correlation of the source's clusters with test accuracy after finetuning."""
-    some, of = _sources(evidence, successful)
+    some = _sources(evidence, successful)
     found = rank_correlation(some["clusters"].values, some["test"].values)
-    note = "" if np.isfinite(found.value) else f"there are too few {of}, or they do not differ"
-    return Estimate(found, some.sizes["run"], of, found.value, "Spearman's rho", note)
+    note = "" if np.isfinite(found.value) else "there are too few sources, or they do not differ"
+    return Estimate(found, some.sizes["run"], "sources", found.value, "Spearman's rho", note)
 
 
 def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Probability that of two sources, one that leads above .98 and one that does not, the first has fewer clusters."""
-    some, of = _sources(evidence, successful)
+    some = _sources(evidence, successful)
     counts, well = some["clusters"].values, some["test"].values > SUCCESS_ACCURACY
     found = rank_biserial(-counts[well], -counts[~well])
-    if not np.isfinite(found.value):
-        return Estimate(NO_INTERVAL, len(counts), of, note=f"all {of}, or none, lead above .98 at p = 3")
     note = f"{int(well.sum())} of {len(counts)} lead above .98 at p = 3"
     area = Interval(*((1 + bound) / 2 for bound in found))
-    return Estimate(area, len(counts), of, found.value, "rank-biserial correlation", note)
+    return Estimate(area, len(counts), "sources", found.value, "rank-biserial correlation", note)
 
 
 # -------------------------------------------------------------------------------------------------- claims
 
 CLAIMS = claims_of(
     FINETUNING,
-    Claim(
+    finding(
         "VC.s4.2.both-invariances",
         "With p = 2, circuits with both the permutation and the suffix invariance are found often.",
-        "percentage of the runs above .98 whose sequence embeddings after 1000 epochs lack no invariance: no spurious "
-        "token accounts for more than 1% of their variance, nor the order of two others",
+        "percentage of the runs above .98 after 1000 epochs whose sequence embeddings lack no invariance",
         (part(both_invariances, Above(10, 5, ours=True), "runs above .98", "%"),),
         readings=("often among the runs that solve the task", "often among all runs"),
         figure="vc2",
-        importance=2,
     ),
     Claim(
         "VC.s4.2.any-p",
         "The permutation and the suffix invariance hold for any p.",
-        "percentage of random sequences, p = 2 to 10, whose target is invariant; percentage of circuits of p = 2 with "
-        "both invariances that keep them with a third token, whose embedding is random, before training on it",
+        "percentage of random sequences of p = 2 to 10 whose target is invariant, and of circuits of p = 2 with both "
+        "invariances that keep them with a third token, which has a random embedding",
         (
             part(same_target, Every(), "task", "%"),
-            part(intact_with_token, Nearly(), "circuits with a third token", "%"),
+            part(percentage_of, Nearly(), "circuits with a third token", "%", name="kept"),
         ),
         departure="the part on the task holds by construction",
     ),
-    Claim(
+    main_result(
         "VC.s4.2.six-clusters-only",
         "Only runs that had both invariances at p = 2, that is six clusters of sequence embeddings, reach 100% test "
         "accuracy after finetuning to p = 3.",
         "percentage of the runs with all test sequences right whose source had six clusters, or lacked no invariance",
         (
             part(perfect_from_ideal, Every(), "from six clusters", "%"),
-            part(perfect_from_invariant, Every(), "from both invariances", "%"),
+            part(percentage_of, Every(), "from both invariances", "%", name="source_whole", of=PERFECT),
         ),
         figure="vc9",
-        importance=3,
         meaning="other circuits of p = 2 can be extended to p = 3 as well, so that six clusters are not necessary",
     ),
-    Claim(
+    constructed(
         "VC.figure10.same-circuit",
         "Finetuning begins with the circuit of p = 2 and one more token embedding.",
         "percentage of runs whose first frame of finetuning has all weights of its source, bit for bit",
-        (part(started_from_source, Every(), "", "%"),),
-        Kind.CONSTRUCTION,
+        (part(percentage_of, Every(), "", "%", name="carried"),),
     ),
     Claim(
         "VC.figure11.embeddings",
         "After finetuning the embeddings are not far from their initial ones.",
-        "root mean square distance of the normalised embeddings Z(x, t) from their start, as a percentage of that from "
-        "the starts of other runs: mean over finetuned runs above .98",
+        "root mean square distance of normalised embeddings from their start, as a percentage of that from other runs' "
+        "starts: mean over finetuned runs above .98",
         (part(start_distance, Below(50, 10, ours=True), "of the distance to other starts", "%"),),
     ),
-    Claim(
+    example(
         "VC.figure11.attention",
         "The finetuned circuit attends mainly to counting positions that do not hold the new token.",
-        "percentage of finetuned runs above .98 with more than half of their attention on counting positions that hold "
-        "an old token, and less on the new token there than on either old one",
+        "percentage of finetuned runs above .98 with over half of their attention on counting positions that hold old "
+        "tokens, and less on the new token there than on either old one",
         (part(attention_on_old, Exists(), "", "%"),),
-        Kind.EXAMPLE,
     ),
-    Claim(
+    example(
         "VC.figure11.corrected",
         "The finetuned circuit gives some attention to spurious positions, which its value matrix corrects.",
-        "percentage of finetuned runs above .98 that lack no invariance although a tenth or more of their attention is "
-        "on spurious positions",
-        (part(corrected_runs, Exists(), "", "%"),),
-        Kind.EXAMPLE,
+        "percentage of finetuned runs above .98 that lack no invariance, with over 10% of attention on spurious ones",
+        (part(percentage_of, Exists(), "", "%", name="corrected", of=ACCURATE),),
     ),
     Claim(
         "VC.s4.2.like-initial",
@@ -376,29 +345,24 @@ CLAIMS = claims_of(
         "correlation of attention maps at the start and the end of finetuning, mean over finetuned runs above .98",
         (part(attention_correlation, Above(0.3, 0.1, ours=True), "correlation", digits=2),),
     ),
-    Claim(
+    finding(
         "CH.summary.robust-invariants",
         "A curriculum enables learning robust invariants.",
-        "percentage of all runs that end at p = 3 with both invariances: of finetuned runs less that of runs from "
-        "scratch with as many epochs in all",
+        "percentage of finetuned runs that end at p = 3 with both invariances, less that of as long runs from scratch",
         (part(invariance_gain, Above(0, 2), "gain at p = 3", "points"),),
         places="summary, abstract",
-        importance=2,
     ),
-    Claim(
+    finding(
         "OWN.clusters-transfer",
         "Sources with fewer clusters at the end of pretraining, nearer to the ideal six, are more accurate at p = 3.",
-        "rank correlation of a source's number of clusters with its test accuracy after finetuning; probability that "
-        "of two sources, one that leads above .98 and one that does not, the first has fewer clusters",
+        "rank correlation of a source's clusters with its test accuracy after finetuning; probability that of two "
+        "sources, one that leads above .98 and one that does not, the first has fewer clusters",
         (
-            part(cluster_correlation, Below(0, 0.3), "sources above .98", digits=2, successful=True),
-            part(
-                fewer_clusters_probability, Above(0.5, 0.2), "sources above .98, probability", digits=2, successful=True
-            ),
+            part(cluster_correlation, Below(0, 0.3), SOLVING, digits=2, successful=True),
+            part(fewer_clusters_probability, Above(0.5, 0.2), f"{SOLVING}, probability", digits=2, successful=True),
             part(cluster_correlation, Below(0, 0.3), "all sources", digits=2, successful=False),
         ),
         figure="vc9",
-        importance=2,
         meaning="the number of clusters alone does not predict how well a circuit transfers",
     ),
 )

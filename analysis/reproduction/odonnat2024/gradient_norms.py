@@ -10,16 +10,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, difference_of_estimates
 from analysis.statistics.resampling import jackknife_runs
-from analysis.transitions import gradient_peaks, loss_events
-from analysis.transitions.change_points import SeriesEvent, detect_events
-from analysis.transitions.detection import DEFAULT_DETECTION
+from analysis.transitions import DEFAULT_DETECTION, SeriesEvent, detect_events, gradient_peaks, loss_events
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 
@@ -271,7 +268,7 @@ def _event_claims(setup: str, kind: str, by_layer: bool = True) -> list[Claim]:
     figure = FIGURES[setup]
     places = f"figure {figure}, appendix A.{3 if 'd = 3' in setup else 1}"
     matched = part(matched_peaks, Above(50, 5, ours=True), f"{kind}s with a peak", "%", setup=setup, kind=kind)
-    whole = Claim(
+    whole = finding(
         f"VC.figure{figure}.{kind}s",
         f"In {training_words(setup)}, {kind}s of the loss occur together with high gradient norms.",
         f"percentage of {kind}s of the training loss with a peak of the norm of the whole gradient, and the difference "
@@ -279,7 +276,6 @@ def _event_claims(setup: str, kind: str, by_layer: bool = True) -> list[Claim]:
         (part(excess_peaks, Above(0, 10), "more than by chance", "points", setup=setup, kind=kind), matched),
         places=places,
         figure=f"vc{figure}",
-        importance=2,
         meaning=f"gradient norms do not show when {kind}s happen",
     )
     layers = Claim(
@@ -333,12 +329,11 @@ CLAIMS = (
             departure="the length of the paper's run is not stated",
             places="figure 15, appendix A.1",
         ),
-        Claim(
+        example(
             "VC.figure15.three",
             "A full-batch run has three drops.",
             "percentage of runs with three drops or more",
             (part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),),
-            Kind.EXAMPLE,
         ),
         *_event_claims(MINI, "drop"),
         Claim(
@@ -350,15 +345,14 @@ CLAIMS = (
         ),
         _salience_claim("appA.1.less-salient", FULL, MINI, "appendix A.1", "VC.figure16.more-salient"),
         _salience_claim("figure16.more-salient", MINI, FULL, "figure 16", "VC.appA.1.less-salient"),
-        Claim(
+        example(
             "VC.figure16.example",
             "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
             "around epoch 700, where the norm has an inflection point.",
             "percentage of mini-batch runs whose first drop is between epochs 125 and 500 and whose second is between "
             "epochs 350 and 1000, both with a rise of the norm of the whole gradient",
             (part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
-            Kind.EXAMPLE,
-            "epochs may differ from the paper's by a factor of 2",
+            departure="epochs may differ from the paper's by a factor of 2",
             places="figure 16, appendix A.1",
         ),
         *_event_claims(MINI, "spike"),

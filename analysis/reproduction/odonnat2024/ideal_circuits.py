@@ -7,7 +7,6 @@ positions, or a query along the embeddings at counting positions and opposite to
 
 import dataclasses
 import itertools
-from functools import partial
 
 import numpy as np
 import torch
@@ -16,9 +15,10 @@ import xarray as xr
 from analysis.clustering_heads import constructions, invariances
 from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import claims_of, constructed, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every
-from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
+from analysis.reproduction.verification.estimate import Estimate, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks.clustering_head import ClusteringHead
@@ -163,34 +163,31 @@ def worst_circuit(
 
 def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Estimate:
     """Percentage of random networks in which a quantity is at most a bound."""
-    values = evidence[name].values.ravel()
-    return percentage(int((values <= bound).sum()), values.size, "random networks", f"largest value {values.max():.1g}")
+    values = evidence[name]
+    return samples.percentage_of_ones(values <= bound, "random networks", f"largest value {values.max():.1g}")
 
 
 # ------------------------------------------------------------------------------------------------- claims
 
-ACCURACIES = tuple(
-    part(worst_circuit, Above(99), f"p = {p}", "%", name="accuracy", vocab=p, dim=2, scale=100) for p in VOCABS
-)
+ACCURACIES = parts_over("vocab", VOCABS, worst_circuit, Above(99), "p = {}", "%", name="accuracy", dim=2, scale=100)
 INVARIANCES = {"leak": "spurious tokens", "unswapped": "order"}
-
-constructed = partial(Claim, kind=Kind.CONSTRUCTION, figure="vc1")
+VARIANCES = (
+    "in circuits built by hand: largest fraction of the variance of sequence embeddings due to a spurious token, and "
+    "due to the order of two non-spurious tokens"
+)
 
 CLAIMS = claims_of(
     IDEAL,
     constructed(
         "VC.s2.2.keys-and-outputs",
         "Key and output matrices would add parameters without increasing the expressivity of the network.",
-        "percentage of random networks with key and output matrices whose sequence embeddings a network without them "
-        "has too, up to rounding",
+        "percentage of random networks with key and output matrices to which one without them is equal up to rounding",
         (part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN),),
     ),
     constructed(
         "VC.s2.3.ideal-collapse",
-        "Ideally all spurious positions have one embedding and all non-spurious positions another, which gives both "
-        "invariances.",
-        "in circuits built by hand in this way: the largest fraction of the variance of sequence embeddings due to a "
-        "spurious token, and due to the order of two non-spurious tokens",
+        "Ideally spurious positions have one embedding and all others another, which gives both invariances.",
+        VARIANCES,
         tuple(
             part(worst_circuit, Below(0.01), f"{label}, p = {p}", digits=4, name=name, vocab=p)
             for p in VOCABS
@@ -200,16 +197,14 @@ CLAIMS = claims_of(
     constructed(
         "VC.s3.1.permutation",
         "A network with equal embeddings of all non-spurious positions is invariant to the order of their tokens.",
-        "percentage of random networks of this kind in which the order of no two tokens makes more than a billionth of "
-        "the variance of sequence embeddings",
+        "percentage of random networks of this kind in which no order of two tokens makes over 1e-9 of the variance",
         (part(networks_within_bound, Every(), "", "%", name="order_share", bound=BROKEN),),
     ),
     constructed(
         "VC.s3.1.suffix",
-        "A query aligned mainly with the embeddings at non-spurious positions makes sequence embeddings invariant to "
-        "the suffix.",
+        "A query along the embeddings of non-spurious positions makes sequence embeddings invariant to the suffix.",
         "percentage of random networks with non-spurious positions along the query and others opposite to it in which "
-        "no spurious token makes more than a hundredth of the variance",
+        "no spurious token makes over 1% of the variance",
         (part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),),
     ),
     constructed(
@@ -217,25 +212,15 @@ CLAIMS = claims_of(
         "The ideal circuit has C(k+p-1, k) clusters: 6 of five tokens of two kinds, and 21 of five tokens of three.",
         "clusters of sequence embeddings of circuits built by hand, by single linkage at a tenth of their spread",
         tuple(
-            part(
-                worst_circuit,
-                Agrees(reported_number(count, 4), 0.5),
-                f"p = {p}",
-                digits=0,
-                name="clusters",
-                vocab=p,
-                dim=2,
-            )
-            for p, count in zip(VOCABS, ("6", "21"), strict=True)
+            part(worst_circuit, Agrees(count, 0.5), f"p = {p}", digits=0, name="clusters", vocab=p, dim=2)
+            for p, count in zip(VOCABS, (reported_number("6", 4), reported_number("21", 4)), strict=True)
         ),
-        places="section 3.1",
     ),
     constructed(
         "VC.figure1.classes",
         "The MLP can map each cluster to its class, so that the ideal circuit solves the task.",
         "accuracy over all sequences of circuits built by hand with the default width",
         ACCURACIES,
-        places="section 3.1, figure 1",
     ),
     constructed(
         "VC.figure1.attention",
@@ -243,4 +228,5 @@ CLAIMS = claims_of(
         "percentage of attention on non-spurious positions in circuits built by hand in this way",
         (part(worst_circuit, Above(95), "", "%", name="attention", scale=100),),
     ),
+    figure="vc1",
 )

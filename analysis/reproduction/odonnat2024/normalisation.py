@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Every, Exists
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -86,16 +86,15 @@ def disproportionate_changes(evidence: xr.Dataset) -> Estimate:
 
 CLAIMS = claims_of(
     NORMALISATION,
-    Claim(
+    constructed(
         "VC.figure12.out-of-proportion",
         "Near the origin, a small modification of a vector can change its normalised version disproportionately.",
         "percentage of random points nearer than 0.05 to the origin, in 2, 3 and 8 dimensions, at which a random "
         "modification of at most 0.01 changes x / |x| by more than 10 times its length",
         (part(disproportionate_changes, Exists(), "", "%"),),
-        Kind.CONSTRUCTION,
         places="figure 12, section 4.3",
     ),
-    Claim(
+    constructed(
         "VC.s4.3.step-below-length",
         "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged only if eta < |x|.",
         "percentage of random points and steps, of lengths from 1e-4 to 1, for which f is unchanged if and only if eta "
@@ -104,7 +103,6 @@ CLAIMS = claims_of(
             part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
             part(flips_beyond_length, Every(), "reversed if longer", "%"),
         ),
-        Kind.CONSTRUCTION,
         places="section 4.3, figure 12",
     ),
 )

@@ -6,7 +6,6 @@ output. The last layers are those of the MLP: its input weights (VC's receptors)
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -15,18 +14,13 @@ from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.reproduction.odonnat2024 import loss_drops, weight_motion
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.statistics import jackknife_runs, kaplan_meier, success_mask
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
-from analysis.statistics.resampling import jackknife_runs
-from analysis.statistics.success import success_mask
-from analysis.statistics.survival import kaplan_meier
-from analysis.transitions import loss_events
-from analysis.transitions.detection import DEFAULT_DETECTION
-from analysis.transitions.layer_motion import layer_motion_at_drops
+from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
@@ -104,8 +98,8 @@ def _successful(evidence: xr.Dataset) -> xr.Dataset:
 
 def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
     """Percentage of all runs, or of the successful ones, with at least so many drops of the loss."""
-    drops = (evidence if of_all else _successful(evidence))["drops"].values
-    return percentage(int((drops >= least).sum()), len(drops), "runs" if of_all else "successful runs")
+    drops = (evidence if of_all else _successful(evidence))["drops"]
+    return samples.percentage_of_ones(drops >= least, "runs" if of_all else "successful runs")
 
 
 def drop_gap(evidence: xr.Dataset) -> Estimate:
@@ -117,19 +111,16 @@ def drop_gap(evidence: xr.Dataset) -> Estimate:
 
 def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
     """Percentage of successful runs with so many epochs between the first drop and the second."""
-    values = _successful(evidence)["between"].values
-    return percentage(int(((values >= low) & (values <= high)).sum()), len(values), "successful runs")
+    gap = _successful(evidence)["between"]
+    return samples.percentage_of_ones((gap >= low) & (gap <= high), "successful runs")
 
 
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form within a window of the first drop."""
     some, slack = _successful(evidence), evidence.attrs["window"]
     formed, begin, end = some["formed"].values, some["begin"].values[:, 0], some["end"].values[:, 0]
-    known = np.isfinite(formed) & np.isfinite(begin)
-    hits = known & (formed >= begin - slack) & (formed <= end + slack)
-    return percentage(
-        int(hits.sum()), int(known.sum()), "successful runs with a drop", f"up to {slack:g} epochs from it"
-    )
+    hits, known = (formed >= begin - slack) & (formed <= end + slack), np.isfinite(formed + begin)
+    return samples.percentage_among(hits, known, "successful runs with a drop", f"up to {slack:g} epochs from it")
 
 
 def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
@@ -190,17 +181,15 @@ def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
 def straightness_gain(evidence: xr.Dataset) -> Estimate:
     """Straightness of the path of all weights in the first drop less that before it, over successful runs."""
     before, inside = (_successful(evidence)["straightness"].sel(part=name) for name in ("before", "inside"))
-    found = samples.paired_difference(inside, before, "successful runs")
-    return found._replace(note=f"{float(before.mean()):.2f} before the drop") if found.count else found
+    return samples.paired_difference(inside, before, "successful runs")
 
 
 def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of runs in which the first time is earlier, without ties and runs that lack one of both."""
     known = np.isfinite(first + second)
-    earlier, ties = int((first < second)[known].sum()), int((first == second)[known].sum())
-    found = percentage(
-        earlier, int(known.sum()) - ties, "successful runs", f"{ties} of {known.sum()} tied and left out"
-    )
+    apart = known & (first != second)
+    note = f"{(known & ~apart).sum()} of {known.sum()} tied and left out"
+    found = samples.percentage_among(first < second, apart, "successful runs", note)
     return found._replace(effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs")
 
 
@@ -265,14 +254,11 @@ OF_RUNS = "over successful runs (default recipe, above .98 at the end)"
 WORK = "percentage of the decrease of the loss due to these layers: integral of the gradient along their path, median"
 CLUSTERED = "percentage of the final clustering (rise of the fraction of variance between the final clusters)"
 
-MAJORITY = Above(50, 10, ours=True)
+MAJORITY, SAME_SPEED = Above(50, 10, ours=True), Within(0.5, 2, ours=True)
 
-_claim = partial(Claim, figure="vc5")
-_finding = partial(_claim, importance=2)
-
-_TESTED = claims_of(
+OF_FIGURE_5 = claims_of(
     PHASES,
-    _finding(
+    finding(
         "VC.s4.1.drops",
         "The loss typically has drops.",
         "percentage of runs of the default recipe whose training loss drops after its initial decrease",
@@ -281,19 +267,18 @@ _TESTED = claims_of(
             part(runs_with_drops, Above(50, 10), "successful runs: two or more", "%", least=2, of_all=False),
         ),
     ),
-    _claim(
+    main_result(
         "VC.s4.1.hierarchical",
         "The parts of the network are learned in order, from the first layers to the last.",
-        "percentage of successful runs whose clusters of sequence embeddings form before the training accuracy has "
-        "risen by half; and whose first layers have turned half-way to their final direction before the MLP has",
+        "percentage of successful runs whose clusters form before the training accuracy has risen by half, and whose "
+        "first layers have turned half-way to their final direction before the MLP has",
         (
             part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
             part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
         ),
-        importance=3,
         meaning="parts of the network are learned together, or the last ones first",
     ),
-    _claim(
+    main_result(
         "VC.s4.1.first-drop",
         "In the first drop of the loss the sequence embeddings are learned.",
         f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
@@ -301,67 +286,46 @@ _TESTED = claims_of(
             part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
             part(loss_fall_by_layers, MAJORITY, "due to first layers", "%", layers=FRONT, phase="first"),
         ),
-        importance=3,
         meaning="the MLP is learned in the first drop as well, and contributes as much",
     ),
-    _finding(
+    finding(
         "VC.s4.1.phase-change",
         "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
         f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
         tuple(part(speed_up, Above(1, 0.5), label, layer=name) for name, label in LABELS.items()),
-        readings=("every layer becomes faster", "the weights as a whole become faster"),
     ),
     Claim(
-        "VC.s4.1.wander",
-        "Before the first drop the weights wander as if trapped at a saddle point.",
-        "distance over length of the path of all weights in the first drop, less that of segments as long before, "
-        f"mean {OF_RUNS}",
-        (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
-        readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
-    ),
-    _claim(
         "VC.s4.1.definitive",
         "The first drop gives the sequence embeddings a relatively definitive structure.",
         f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
         (part(clustering_progress, Above(50, 25, ours=True), "clustering completed", "%", moment="first_end"),),
     ),
-    Claim(
-        "VC.s4.1.escape-spread",
-        "The time until the first drop differs much between runs.",
-        "percentage of runs that need more than twice, or less than half, as long as the median run to escape from "
-        "the initial level of the loss; runs that never do count as longer",
-        (part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),),
-        places="section 4.1, conclusion",
-    ),
-    _claim(
+    main_result(
         "VC.s4.1.second-drop",
         "In the second drop the MLP is learned.",
         WORK,
         (part(loss_fall_by_layers, MAJORITY, "due to the MLP", "%", layers=BEHIND, phase="second"),),
-        importance=3,
         meaning="the sequence embeddings still change in the second drop, and contribute as much",
     ),
-    _finding(
+    finding(
         "VC.s4.1.no-second-change",
         "The second drop is no phase change: the MLP's weights move at the same speed as before.",
         f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
-        tuple(
-            part(speed_up, Within(0.5, 2, ours=True), label, layer=name, phase="second") for name, label in BACK.items()
-        ),
+        tuple(part(speed_up, SAME_SPEED, label, layer=name, phase="second") for name, label in BACK.items()),
     ),
-    _claim(
+    Claim(
         "VC.s4.1.frontiers",
         "In the second drop the decision boundaries change relatively strongly nevertheless.",
         f"percentage of sequences that the MLPs before and after it classify differently, mean {OF_RUNS}",
         (part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),),
     ),
-    _finding(
+    finding(
         "VC.s4.1.soon",
         "The second drop comes soon after the first, or with it.",
         "epochs from the end of the first drop to the begin of the second, median over successful runs with both",
         (part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs"),),
     ),
-    _finding(
+    finding(
         "VC.figure5.unstructured",
         "Before the first drop the sequence embeddings have no clear structure.",
         f"{CLUSTERED} when the first drop begins (a tenth is over) and 20 epochs before, means {OF_RUNS}",
@@ -371,7 +335,7 @@ _TESTED = claims_of(
         ),
         meaning="the clusters exist already, in large part, when the loss begins to drop",
     ),
-    _finding(
+    finding(
         "VC.figure5.suddenly",
         "The sequence embeddings suddenly become clustered with the first drop.",
         f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means {OF_RUNS}",
@@ -380,30 +344,47 @@ _TESTED = claims_of(
             part(clustering_gain, MAJORITY, "from 20 epochs before", "points", since="before"),
         ),
     ),
-    _claim(
+    Claim(
         "VC.figure5.some-right",
         "When the second drop begins, some clusters are already classified correctly, but not all.",
         "accuracy on all sequences at the begin of the second drop, mean over successful runs",
         (part(accuracy_at_moment, Within(60, 98, ours=True), "accuracy", "%", moment="second_begin"),),
     ),
-    _claim(
+    example(
         "VC.figure5.example",
         "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80 epochs apart.",
         "percentage of successful runs with 40 to 160 epochs between the drops",
         (part(gap_near_example, Exists(), "such runs", "%", low=40, high=160),),
-        Kind.EXAMPLE,
-        "a factor of 2 from the printed 80 epochs is allowed",
+        departure="a factor of 2 from the printed 80 epochs is allowed",
     ),
-    Claim(
-        "VC.conclusion.predictable",
-        "The time at which the first features are learned is unpredictable; what follows is more predictable.",
-        "standard deviation over successful runs of the time from the begin of the first drop until half of the "
-        "decrease of the loss, divided by that of the time until the first drop begins",
-        (part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),),
-    ),
+    figure="vc5",
 )
 CLAIMS = (
-    *_TESTED,
+    *OF_FIGURE_5,
+    *claims_of(
+        PHASES,
+        Claim(
+            "VC.s4.1.wander",
+            "Before the first drop the weights wander as if trapped at a saddle point.",
+            "distance over length of the path of all weights in the first drop, less that of such segments before it",
+            (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
+            readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
+        ),
+        Claim(
+            "VC.s4.1.escape-spread",
+            "The time until the first drop differs much between runs.",
+            "percentage of runs that escape from the first level of the loss after more than twice, or less than half, "
+            "the median time; runs that never do count as later",
+            (part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),),
+        ),
+        Claim(
+            "VC.conclusion.predictable",
+            "The time at which the first features are learned is unpredictable; what follows is more predictable.",
+            "standard deviation over successful runs of the time from the begin of the first drop until half of the "
+            "decrease of the loss, divided by that of the time until the drop begins",
+            (part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),),
+        ),
+    ),
     Claim(
         "VC.s4.1.theory",
         "The observations of saddle points and of hierarchical learning agree with theory.",

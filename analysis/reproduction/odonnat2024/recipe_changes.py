@@ -9,16 +9,13 @@ import xarray as xr
 from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.statistics import jackknife_runs, rank_correlation
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
-from analysis.statistics.ranks import rank_correlation
-from analysis.statistics.resampling import jackknife_runs
-from analysis.transitions.detection import DEFAULT_DETECTION
-from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
+from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, trajectory_scalar
 from dynamics.settings import SparseSettings
 
 CHANGES: tuple[dict, ...] = ({"lr": 0.002}, {"lr": 0.005}, {"batch": 16}, {"batch": 64})
@@ -151,12 +148,11 @@ CHANGED = "learning rate .002 or .005, or batches of 16 or 64"
 
 CLAIMS = claims_of(
     RELATIVES,
-    Claim(
+    finding(
         "VC.s4.1.time-varies",
         "The time until the phase change varies much if hyperparameters change.",
         f"percentage of seeds whose escape times with the recipe and with {CHANGED} differ by a factor of 2",
         (part(escape_times_apart, Above(10, 10, ours=True), "a factor of 2 apart", "%"),),
-        importance=2,
     ),
     Claim(
         "VC.s4.1.time-unpredictable",
@@ -165,7 +161,7 @@ CLAIMS = claims_of(
         (part(escape_time_correlation, Below(0.7, 0.1, ours=True), "rank correlation", digits=2),),
         departure="the predictor is the escape of the same initial weights with other hyperparameters",
     ),
-    Claim(
+    finding(
         "VC.s4.1.final-weights",
         "Other hyperparameters with the same initial weights do not alter the final weights significantly.",
         f"between the ends of a seed with the recipe and with {CHANGED}: distance of all weights relative to the way "
@@ -176,7 +172,6 @@ CLAIMS = claims_of(
             part(excess_end_similarity, Above(0, 0.1), "nearer than other seeds", digits=2, name="weight_distance"),
         ),
         readings=("the ends are nearly the same", "the ends are more similar than those of other initial weights"),
-        importance=2,
         meaning="the initial weights alone do not determine where a run ends; the training matters too",
     ),
 )

@@ -7,15 +7,12 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL
-from analysis.transitions import interventions
-from analysis.transitions.detection import DEFAULT_DETECTION
-from analysis.transitions.interventions import UNCHANGED
+from analysis.transitions import DEFAULT_DETECTION, UNCHANGED, interventions
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 SMOOTH = "smooth norm"
@@ -96,14 +93,13 @@ DECAYS = tuple(_fewer_spikes(f"decay {decay}", f"decay {decay}", ours=True) for 
 
 CLAIMS = claims_of(
     REMEDIES,
-    Claim(
+    main_result(
         "VC.s4.3.smoothing",
         "Smoothing the normalisation at the origin removes some loss spikes.",
         f"{MEASURED.format('with the smooth norm')}; of all runs, and of those that escape with both norms",
         (_fewer_spikes(SMOOTH), _fewer_spikes(SMOOTH, "escape with both norms", in_both=True)),
         departure="with the smooth norm fewer runs escape their first plateau",
         places="section 4.3, abstract, section 1",
-        importance=3,
         meaning="the proposed remedy does not help, or only by changing which runs learn",
     ),
     Claim(
@@ -120,7 +116,7 @@ CLAIMS = claims_of(
         DECAYS,
         departure="the paper names no regularisation; we chose weight decay",
     ),
-    Claim(
+    finding(
         "OWN.smooth-norm",
         "The norm that is smooth at the origin removes spikes without a loss of accuracy.",
         f"{MEASURED.format('with the smooth norm')}, and of the final test accuracy",
@@ -128,7 +124,6 @@ CLAIMS = claims_of(
             _fewer_spikes(SMOOTH),
             part(accuracy_change, Above(-5), "test accuracy", "points", remedy=SMOOTH),
         ),
-        importance=2,
         meaning="runs may have fewer spikes because they learn less",
     ),
 )

@@ -17,14 +17,12 @@ from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval
-from analysis.transitions.detection import DEFAULT_DETECTION
-from analysis.transitions.loss_events import event_table, trajectory_scalar
+from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
@@ -184,7 +182,7 @@ MEASURED = (
 CLAIMS = (
     *claims_of(
         SADDLES,
-        Claim(
+        main_result(
             "VC.appA.1.plateau-saddle",
             "Where training stagnates the loss has a saddle point: the gradient is almost zero, and it is no minimum.",
             f"{MEASURED}in the middle of the last plateau before the first drop",
@@ -192,7 +190,6 @@ CLAIMS = (
             departure="the Hessian has negative eigenvalues at the end of training, too",
             places="appendix A.1, section 4.1",
             figure="vc15",
-            importance=3,
             meaning="plateaus are gentle slopes, or as close to a minimum as the end of training",
         ),
         Claim(

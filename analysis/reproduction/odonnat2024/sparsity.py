@@ -6,7 +6,6 @@ end is above .9.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -15,11 +14,10 @@ from analysis.clustering_heads import activation_sparsity
 from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
 from dynamics.settings import SparseSettings
@@ -184,16 +182,14 @@ def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
 MEAN_SPARSITY = "test sparsity, averaged over log eps from 1e-3 to 10"
 AGAINST = f"rank-biserial correlation of success with {MEAN_SPARSITY} (-1: all successes are less sparse)"
 
-of_figure_17, of_figure_20 = partial(Claim, figure="vc17"), partial(Claim, figure="vc20")
-
 
 def _less_sparse(label: str, **arguments: int) -> Measurement:
     return part(success_sparsity, Below(0, 0.3), label, digits=2, **arguments)
 
 
-CLAIMS = claims_of(
+OF_FIGURE_17 = claims_of(
     SPARSITY,
-    of_figure_17(
+    Claim(
         "VC.figure17.range",
         "From eps = 1e-5 to 100 sparsity goes from 0 to 1.",
         "percentage of activations below 1e-5 and below 100, means over runs",
@@ -201,32 +197,26 @@ CLAIMS = claims_of(
             part(sparsity_at_threshold, Agrees(reported_number("0", PAPER_RUNS), 1), "below 1e-5", "%", place=0),
             part(sparsity_at_threshold, Agrees(reported_number("100", PAPER_RUNS), 1), "below 100", "%", place=-1),
         ),
-        meaning="some hidden units are inactive on all sequences",
     ),
-    of_figure_17(
+    finding(
         "VC.figure17.less-sparse",
         "For eps from 1e-3 to 10 successful models (accuracy above .9) tend to be less sparse than failed ones.",
         f"{AGAINST}; for as many runs as the paper has, and for all",
         (_less_sparse("20 runs", runs=PAPER_RUNS), _less_sparse("all runs")),
-        readings=("on average over the range", "at every threshold; see VC.figure17.whole-range"),
-        places="appendix A.2, figure 17",
-        importance=2,
     ),
-    of_figure_17(
+    Claim(
         "VC.figure17.whole-range",
         "Successful runs are less sparse at every threshold from .001 to 10.",
-        "percentage of thresholds, evenly spaced on a log scale, at which successful runs are less sparse, p < .05 for "
-        "all thresholds together by permutation",
+        "percentage of thresholds, evenly spaced on a log scale, at which they are, p < .05 for all together",
         (part(less_sparse_thresholds, Nearly(), "", "%"),),
-        meaning="near 10 hardly any activation of any run is larger, so that runs do not differ",
     ),
-    of_figure_17(
+    Claim(
         "VC.figure17.separation",
         "There is a striking separation between successes and failures.",
         AGAINST,
         (part(success_sparsity, Below(-0.8, ours=True), "", digits=2),),
     ),
-    of_figure_17(
+    Claim(
         "VC.figure17.accuracy",
         "Sparsity decreases as performance increases.",
         f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many runs as the paper has, and for all",
@@ -235,44 +225,47 @@ CLAIMS = claims_of(
             part(accuracy_sparsity, Below(0, 0.3), "all runs", digits=2),
         ),
     ),
-    of_figure_17(
+    Claim(
         "VC.appA.2.many-neurons",
         "The task needs many neurons, and so activations that are not sparse.",
         "percentage of activations of successful runs that are above .1 in absolute value, mean over runs",
         (part(active_units, Above(50, 10, ours=True), "", "%"),),
-        readings=("successful networks use most of their neurons", "no network can do with few"),
     ),
-    of_figure_20(
+    figure="vc17",
+)
+
+OF_FIGURE_20 = claims_of(
+    SPARSITY,
+    Claim(
         "VC.figure20.less-sparse",
         "With more dimensions, too, successful models have less sparse activations.",
         f"{AGAINST}, by dimension up to 8, from which on hardly any run fails",
         tuple(_less_sparse(f"d = {dim}", dim=dim) for dim in (3, 4, 8)),
     ),
-    of_figure_20(
+    finding(
         "VC.appA.3.dimension",
         "The higher the dimension of the embeddings, the more models succeed.",
         "Spearman's correlation of d with success (test accuracy above .9 at the end), with as many runs of each d",
         (part(dimension_correlation, Above(0, 0.1), "", digits=2),),
-        importance=2,
     ),
-    of_figure_20(
+    finding(
         "VC.appA.3.all-from-8",
         "From d = 8 on all models have a test accuracy above .9.",
         f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of each d",
-        tuple(part(success_at_dim, Nearly(), f"d = {dim}", "%", dim=dim) for dim in (8, 16, 32)),
-        places="appendix A.3, figure 20",
-        importance=2,
+        parts_over("dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"),
         meaning="some runs fail at any dimension: two dimensions are not the only cause of failure",
     ),
-    of_figure_20(
+    Claim(
         "VC.appA.3.generalisation",
         "Embeddings of two dimensions limit how well the model generalises.",
-        "accuracy on training sequences less that on unseen ones, mean over default runs; and percentage of successful "
-        "runs from d = 8 on less that at d = 2",
+        "accuracy on training sequences less that on unseen ones, mean; percentage of successes from d = 8 on less "
+        "that at d = 2",
         (
             part(generalisation_gap, Above(0, 2), "training less unseen, d = 2", "points"),
             part(success_gain, Above(0, 10), "successes, d from 8 on less d = 2", "points"),
         ),
-        readings=("solutions do not generalise to unseen data", "fewer runs find a solution that generalises"),
     ),
+    figure="vc20",
 )
+
+CLAIMS = (*OF_FIGURE_17, *OF_FIGURE_20)

@@ -12,15 +12,12 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
-from analysis.transitions import spike_replays
-from analysis.transitions.detection import DEFAULT_DETECTION
-from analysis.transitions.loss_events import plateau_escape_times, trajectory_scalar
+from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, spike_replays, trajectory_scalar
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
 from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
 from dynamics.networks.threads import single_torch_thread
@@ -306,30 +303,27 @@ EITHER = tuple(part(spike_percentage, MOST, each, "%", condition=each) for each 
 CLAIMS = (
     *claims_of(
         SPIKES,
-        Claim(
+        example(
             "VC.s4.3.spikes",
             "Training the small model produces loss spikes that can be studied.",
             "percentage of runs with a spike of the training loss (`analysis.transitions.change_points`)",
             (part(runs_with_spikes, Exists(), "runs with spikes", "%"),),
-            Kind.EXAMPLE,
         ),
-        Claim(
+        finding(
             "VC.s4.3.two-causes",
             "Loss spikes have two causes: high curvature of the MLP, and of the normalisation near the origin.",
             MEASURED_EITHER,
             EITHER,
             places="section 4.3, abstract, conclusion",
             figure="vc13",
-            importance=2,
             meaning="a large part of the spikes has other causes",
         ),
-        Claim(
+        example(
             "VC.s4.3.scheduled-steps",
             "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
             "percentage of runs in which an update is longer than the vector: for E + P, an update by the learning "
             "rate on every axis and the shortest recorded vector; for sequence embeddings xi, the updates in spikes",
             (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
-            Kind.EXAMPLE,
         ),
         Claim(
             "VC.s4.3.too-long",
@@ -338,17 +332,16 @@ CLAIMS = (
             "in a straight line leaves half",
             (part(spike_percentage, MOST, "removed by half the step", "%", condition="half step"),),
         ),
-        Claim(
+        main_result(
             "VC.s4.3.flips",
             "Normalisation near the origin causes loss spikes: a step longer than a vector reverses its direction.",
             f"{MEASURED_FLIPS}; the same over all steps from the foot of the spike to its peak",
             (FLIP, part(spike_percentage, SOME, "flips over all steps", "%", condition="flips over all steps")),
             departure="one recipe; OWN.flip covers other learning rates, norms and embedding tables",
             places="section 4.3, figure 12, abstract, conclusion",
-            importance=3,
             meaning="updates longer than a vector are rare and affect few sequences, so that they cause no spike",
         ),
-        Claim(
+        main_result(
             "VC.figure13.crossing",
             "Loss spikes occur when sequence embeddings close to a decision boundary of the MLP cross it.",
             f"{REPLAYED}: percentage in which sequences that become misclassified between the foot and the end of the "
@@ -360,7 +353,6 @@ CLAIMS = (
                 part(misclassified_beyond_ordinary, Above(0, 1), "misclassified beyond ordinary", "points"),
             ),
             places="figure 13, section 4.3",
-            importance=3,
             meaning="spikes are not due to misclassification, or not to sequences close to a boundary",
         ),
         Claim(
@@ -370,7 +362,7 @@ CLAIMS = (
             "boundary crossing them; and the largest update of a sequence embedding, median over runs",
             (part(crossed_by_embedding, MOST, "embeddings move", "%"), UPDATE),
         ),
-        Claim(
+        finding(
             "VC.figure14.assemblers",
             "These spikes are due to assemblers (the MLP's output weights) that are large, or small and correlated.",
             "before each spike with crossings, percentage of the other escaped runs whose assemblers have a smaller "
@@ -378,28 +370,25 @@ CLAIMS = (
             (part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
             readings=("compared with other runs at that time", "compared with networks that have not learned"),
             places="figure 14, section 4.3",
-            importance=2,
             meaning="large or correlated assemblers are as common without spikes",
         ),
-        Claim(
+        example(
             "VC.s4.3.smoothing-a-step",
             "The smooth normalisation removes some loss spikes.",
             "percentage of spikes that the same step with the smooth norm reduces to less than half, where both norms "
             f"classify {SMOOTH_NORM_AGREEMENT:.0%} of the sequences alike before the step (comparable spikes)",
             (part(spike_percentage, Exists(), "removed", "%", condition="smooth norm"),),
-            Kind.EXAMPLE,
-            "few spikes are comparable",
+            departure="few spikes are comparable",
         ),
-        Claim(
+        finding(
             "CH.figure4.feed-forward",
             "Loss spikes come from small changes of sequence embeddings near decision boundaries of the MLP.",
             f"{REPLAYED}: percentage in which crossings of decision boundaries carry half of the rise; and the largest "
             "update of a sequence embedding in these",
             (CROSSING, UPDATE),
             figure="vc13",
-            importance=2,
         ),
-        Claim(
+        finding(
             "CH.figure5.normalisation",
             "Loss spikes come from normalisation, where a small update of x can change x / |x| substantially.",
             f"percentage of spikes in which normalised sequence embeddings turn by more than {TURN:g} degrees, in the "
@@ -407,17 +396,15 @@ CLAIMS = (
             (part(spike_percentage, SOME, f"turns beyond {TURN:g} degrees", "%", condition="turns"), FLIP),
             places="figure 5, abstract",
             figure="vc12",
-            importance=2,
             meaning="updates turn few of the vectors that are normalised",
         ),
-        Claim(
+        finding(
             "CH.abstract.spikes",
             "Loss spikes are due to high curvature, of the MLP or of the normalisation.",
             MEASURED_EITHER,
             EITHER,
             places="abstract, summary",
             figure="vc13",
-            importance=2,
         ),
     ),
     *claims_of(
@@ -428,7 +415,6 @@ CLAIMS = (
             f"{MEASURED_FLIPS}, in the steepest step or over all steps; at each learning rate with the norms of the "
             "code (root mean square 1), of the paper (norm 1) and smooth at the origin, and tables of 2 and 3 rows",
             tuple(part(spikes_without_flips, Every(), f"learning rate {lr}", "%", lr=lr) for lr in RATES),
-            meaning="flips cause spikes at some learning rates, but rarely",
         ),
     ),
     Claim(

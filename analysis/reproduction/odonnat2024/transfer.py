@@ -1,7 +1,6 @@
 """VC section 4.2 and figure 9: larger vocabularies learned from scratch, and finetuned from networks of p = 2."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -9,12 +8,11 @@ import xarray as xr
 from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.samples import cohens_d
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, difference_interval
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -78,11 +76,7 @@ def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
 TRANSFER = Experiment(
     "vc.transfer",
     "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
-    sizes={
-        Size.QUICK: {"runs": 24, "vocabs": [3]},
-        Size.DEFAULT: {"runs": 250, "vocabs": [3]},
-        Size.FULL: {"runs": 250, "vocabs": [3]},
-    },
+    sizes={size: {"runs": 24 if size is Size.QUICK else 250, "vocabs": [3]} for size in Size},
     seconds={Size.QUICK: 7, Size.DEFAULT: 50, Size.FULL: 50},
     reduced={Size.QUICK: "24 runs instead of 250"},
     measure=measure,
@@ -114,10 +108,6 @@ def _final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray
     return values[np.isfinite(values)]
 
 
-def _not_run(vocab: int) -> Estimate:
-    return Estimate(NO_INTERVAL, 0, note=f"p = {vocab} is not among these runs")
-
-
 def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
     """Fraction of the way from chance to 1."""
     return (accuracy - 1 / vocab) / (1 - 1 / vocab)
@@ -126,11 +116,9 @@ def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
 def learned_runs(evidence: xr.Dataset, vocab: int, something: bool = True) -> Estimate:
     """Percentage of runs from scratch that have learned something, or nothing, after E epochs."""
     values = _final_accuracies(evidence, SCRATCH, vocab)
-    if not values.size:
-        return _not_run(vocab)
     learned = _progress_from_chance(values, vocab) > LEARNED
-    note = f"the best run has {100 * values.max():.1f}%"
-    return percentage(int((learned == something).sum()), len(values), note=note)
+    note = f"the best run has {100 * values.max():.1f}%" if values.size else ""
+    return samples.percentage_of_ones(learned == something, "runs", note)
 
 
 def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
@@ -140,17 +128,15 @@ def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
     if sum(each.size > 0 for each in progress) < 3:
         return Estimate(NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs")
     found = rank_correlation(np.repeat(vocabs, [each.size for each in progress]), np.concatenate(progress))
-    return Estimate(found, sum(each.size for each in progress), effect=found.value, effect_name="Spearman's rho")
+    return Estimate(found, sum(each.size for each in progress), "runs", found.value, "Spearman's rho")
 
 
 def finetuning_gain(evidence: xr.Dataset, vocab: int, kind: str = FINETUNED, over: str = SCRATCH) -> Estimate:
     """Mean test accuracy of one kind of runs less that of another, in points."""
     first, second = _final_accuracies(evidence, kind, vocab), _final_accuracies(evidence, over, vocab)
-    if not first.size or not second.size:
-        return _not_run(vocab)
-    note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%"
-    interval = as_percentage(difference_interval(first, second))
-    return Estimate(interval, len(first), effect=cohens_d(first, second), effect_name="Cohen's d", note=note)
+    note = f"{100 * first.mean():.1f}% against {100 * second.mean():.1f}%" if first.size and second.size else ""
+    found, effect = as_percentage(difference_interval(first, second)), samples.cohens_d(first, second)
+    return Estimate(found, len(first), "runs", effect, "Cohen's d", note)
 
 
 def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
@@ -160,13 +146,12 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
     """
     tuned = _final_accuracies(evidence, FINETUNED, vocab)
     scratch = np.concatenate([_final_accuracies(evidence, kind, vocab) for kind in (SCRATCH, LONG)])
-    if not tuned.size or not scratch.size:
-        return _not_run(vocab)
-    best, note = scratch.max(), f"the best has {100 * tuned.max():.1f}%, from scratch {100 * scratch.max():.1f}%"
+    best = scratch.max(initial=0)
     tie = best + NOISE >= 1
     hits = tuned >= best - NOISE if tie else tuned > best + NOISE
+    note = f"the best has {100 * tuned.max(initial=0):.1f}%, from scratch {100 * best:.1f}%"
     note += ", so that runs that equal it count" if tie else ""
-    return percentage(int(hits.sum()), len(tuned), "finetuned runs", note)
+    return samples.percentage_of_ones(hits, "finetuned runs", note)
 
 
 # -------------------------------------------------------------------------------------------------- claims
@@ -174,21 +159,17 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
 SPLIT = "accuracy on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
 UNCLEAR = "the paper does not say how long its runs from scratch are"
 
-_claim = partial(Claim, figure="vc9")
-_finding = partial(_claim, importance=2)
 
-
-def _gains(vocab: int, minimum: float) -> tuple[Measurement, Measurement]:
+def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
     """The gain by finetuning over runs from scratch of both lengths."""
-    criterion = Above(0, minimum)
-    return (
-        part(finetuning_gain, criterion, "over 1000 epochs from scratch", "points", vocab=vocab, over=SCRATCH),
-        part(finetuning_gain, criterion, "over 2000 epochs from scratch", "points", vocab=vocab, over=LONG),
+    return tuple(
+        part(finetuning_gain, Above(0, minimum), f"over {epochs} epochs from scratch", "points", vocab=vocab, over=kind)
+        for epochs, kind in ((1000, SCRATCH), (2000, LONG))
     )
 
 
 def _figure_9_mean(vocab: int) -> Claim:
-    return _finding(
+    return finding(
         f"VC.figure9.mean-p{vocab}",
         f"At p = {vocab} runs finetuned from p = 2 are more accurate in the mean over 250 runs than runs from scratch.",
         f"difference of the mean {SPLIT}",
@@ -200,71 +181,67 @@ def _figure_9_mean(vocab: int) -> Claim:
 CLAIMS = (
     *claims_of(
         TRANSFER,
-        _claim(
+        Claim(
             "VC.s4.2.finetuning-p3",
             "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, in the mean, than p = 3 alone.",
             f"difference of the mean {SPLIT}",
             _gains(3, 5),
             departure=UNCLEAR,
-            places="section 4.2, abstract, conclusion",
             importance=3,
             meaning="circuits are not transferable, and the curriculum is of no use",
         ),
         _figure_9_mean(3),
-        _finding(
+        finding(
             "CH.abstract.curriculum",
             "A curriculum has an effect on which circuits are learned and how well.",
             "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3, less that after 2000 of p = 3",
             _gains(3, 5)[1:],
         ),
+        figure="vc9",
     ),
     *claims_of(
         VOCABULARIES,
-        _finding(
+        finding(
             "VC.s4.2.nothing-above-4",
             "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
             "percentage of runs that have come less than a tenth of the way from chance to a test accuracy of 1",
             parts_over("vocab", VOCABS[2:], learned_runs, Nearly(), "p = {}", "%", something=False),
-            readings=("nothing is learned, apart from rare runs", "no single run learns anything"),
-            places="section 4.2, figure 9",
         ),
-        _claim(
+        Claim(
             "VC.s4.2.something-up-to-4",
             "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
             "percentage of runs that have come a tenth of the way from chance to a test accuracy of 1, or more",
             parts_over("vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"),
             departure="the paper only says that nothing is learned above 4, so one run is enough",
         ),
-        _claim(
+        Claim(
             "VC.s4.2.harder-with-p",
             "The number of sequences is p^T, and the problem gets harder as p grows.",
             "rank correlation of p = 2 to 10 with the fraction of the way from chance to a test accuracy of 1",
             (part(vocabulary_correlation, Below(0, 0.1), "rank correlation", digits=2),),
             departure="the length T is not varied",
         ),
-        _finding(
+        finding(
             "VC.s4.2.curriculum",
             "An easier task first induces circuits that make a harder task easier to learn.",
             "mean test accuracy of runs finetuned from p = 2 less that of runs from scratch of as many epochs in all",
             parts_over("vocab", VOCABS[1:], finetuning_gain, Above(0, 1), "p = {}", "points", over=LONG),
             departure="p = 3 is in VC.s4.2.finetuning-p3",
-            places="section 4.2, section 1, conclusion",
         ),
         *map(_figure_9_mean, VOCABS[1:]),
-        _finding(
+        finding(
             "VC.figure9.maximum",
-            "At each p from 3 to 10 the best finetuned run is at least as accurate as the best from scratch, and more "
-            "accurate where that is not perfect.",
+            "At each p from 3 to 10 the best finetuned run is more accurate than the best from scratch, or as perfect.",
             "percentage of finetuned runs better, by 1 point, than all from scratch of 1000 and 2000 epochs; or equal "
             "to the best up to 1 point, if that is above 99%",
             parts_over("vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"),
             departure="a tie at 100% counts as at least equal",
         ),
+        figure="vc9",
     ),
     Claim(
         "VC.s4.2.data-curation",
         "Careful choice of data matters for very large models by the same mechanism.",
         untestable="a hypothesis on large models without an experiment in the paper; see VC.s4.2.curriculum",
-        places="section 4.2, section 1, conclusion",
     ),
 )

@@ -111,6 +111,14 @@ class Claim:
         return self.name.split(".")[0]
 
 
-def claims_of(experiment: Experiment, *claims: Claim) -> tuple[Claim, ...]:
-    """Claims that are tested on the evidence of an experiment."""
-    return tuple(dataclasses.replace(claim, experiment=experiment.name) for claim in claims)
+finding = partial(Claim, importance=2)
+main_result = partial(Claim, importance=3)
+example = partial(Claim, kind=Kind.EXAMPLE)
+constructed = partial(Claim, kind=Kind.CONSTRUCTION)
+
+
+def claims_of(experiment: Experiment, *claims: Claim, figure: str = "") -> tuple[Claim, ...]:
+    """Claims that are tested on the evidence of an experiment. figure: that of claims which name none."""
+    return tuple(
+        dataclasses.replace(claim, experiment=experiment.name, figure=claim.figure or figure) for claim in claims
+    )

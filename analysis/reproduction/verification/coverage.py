@@ -137,7 +137,7 @@ def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list
 
 def places_of_claim(claim: Claim) -> list[str]:
     """The places that a claim covers, by their listed names."""
-    places = claim.places.lower().split(", ") if claim.places else [place_in_paper(claim.name)[0]]
+    places = (claim.places or place_in_paper(claim.name)[0]).lower().split(", ")
     return [OTHER_NAMES.get((claim.paper, place), place) for place in places]
 
 

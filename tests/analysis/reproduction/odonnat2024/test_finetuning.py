@@ -1,5 +1,7 @@
 """Claims on VC's finetuned circuits: estimates and verdicts on evidence whose answer is known."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -26,17 +28,17 @@ def circuits(**changed):
     ("measure", "value", "note"),
     [
         (finetuning.both_invariances, 200 / 3, "2 of all 4 runs of p = 2"),
-        (finetuning.intact_with_token, 50, ""),
-        (finetuning.started_from_source, 100, ""),
+        (partial(finetuning.percentage_of, name="kept"), 50, ""),
+        (partial(finetuning.percentage_of, name="carried"), 100, ""),
         (finetuning.start_distance, 20, ""),
         (finetuning.attention_correlation, 0.8, "0.10 with the starts of other runs"),
         (finetuning.attention_on_old, 50,
          "80% of attention is on old tokens in the mean, 28% if it were uniform"),
-        (finetuning.corrected_runs, 50, ""),
+        (partial(finetuning.percentage_of, name="corrected", of=finetuning.ACCURATE), 50, ""),
         (finetuning.invariance_gain, 25, "2 of 4 against 1 of 4"),
         (finetuning.same_target, 100, ""),
         (finetuning.perfect_from_ideal, 100, "1 from 6 with links twice as long"),
-        (finetuning.perfect_from_invariant, 100, ""),
+        (partial(finetuning.percentage_of, name="source_whole", of=finetuning.PERFECT), 100, ""),
     ],
 )  # fmt: skip
 def test_estimates_from_four_circuits(measure, value, note):

@@ -25,7 +25,6 @@ def test_runs_that_learn_from_scratch(generator):
         assert transfer.learned_runs(found, 3, something=False).interval.value == pytest.approx(100 - 100 * count / 30)
     assert transfer.learned_runs(found, 3).note == "the best run has 90.0%"
     assert np.isnan(transfer.learned_runs(found, 7).interval.value)
-    assert "p = 7" in transfer.learned_runs(found, 7).note
     assert transfer.learned_runs(accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]]), 3).count == 2
 
 
