@@ -54,6 +54,17 @@ def generator():
 
 
 @pytest.fixture
+def diverging(generator):
+    """Settings of two runs of five particles, of which the second's positions pass the limit at the first step."""
+    from dynamics.settings import ParticleSettings
+
+    x = generator.standard_normal((2, 5, 2))
+    x[1] *= 9e37 / np.abs(x[1]).max()
+    np.save("x.npy", x - x.mean(axis=1, keepdims=True))
+    return ParticleSettings(n=5, variance="none", start="x.npy")
+
+
+@pytest.fixture
 def typed(monkeypatch, capsys):
     """A command in this process: its exit code, what it prints and what it says of errors."""
     before = signal.getsignal(signal.SIGTERM)

@@ -1,6 +1,7 @@
 """Branches as files: found, extended, resumed, replayed, with another optimizer or length of an epoch."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,20 +22,26 @@ from tests.interruptions import interrupt_at
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 
 
+@pytest.fixture
+def source():
+    """Two runs of three epochs."""
+    simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
+    return "a.nc"
+
+
 @pytest.mark.parametrize(
     ("settings", "change"),
     [(ParticleSettings(n=5), {"fa": 3.0}), (ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"norm": "rms-smooth"})],
     ids=["particles", "modular", "sparse"],
 )
-def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
-    simulate(settings, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
-    direct = branch(tmp_path / "a.nc", 13, until=60, **change)
-    path = tmp_path / "b.nc"
-    branch(tmp_path / "a.nc", 13, out=path, **change).close()
+def test_a_branch_is_found_extended_and_replayed(settings, change):
+    simulate(settings, runs=3, steps=40, every=5, out="a.nc").close()
+    path, direct = Path("b.nc"), branch("a.nc", 13, until=60, **change)
+    branch("a.nc", 13, out=path, **change).close()
     written = path.stat().st_mtime_ns
-    branch(tmp_path / "a.nc", 13, out=path, **change).close()
+    branch("a.nc", 13, out=path, **change).close()
     assert path.stat().st_mtime_ns == written
-    extended = branch(tmp_path / "a.nc", 13, until=60, out=path, **change)
+    extended = branch("a.nc", 13, until=60, out=path, **change)
     xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
     assert (int(extended["step"][0]), extended.attrs["branched_at"]) == (13, 13)
     with checkpoints(path) as states:
@@ -44,76 +51,64 @@ def test_a_branch_is_found_extended_and_replayed(settings, change, tmp_path):
     further = branch(path, 45, until=50)
     np.testing.assert_array_equal(further["embedding"].sel(step=50), direct["embedding"].sel(step=50))
     with pytest.raises(SettingsError, match="out: found .*branched_at"):
-        branch(tmp_path / "a.nc", 14, out=path, **change)
+        branch("a.nc", 14, out=path, **change)
     with pytest.raises(SettingsError, match="out: found .*a branch"):
         simulate(settings, runs=3, steps=40, every=5, out=path)
     with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
-        branch(tmp_path / "a.nc", 13, out=tmp_path / "a.nc", **change)
+        branch("a.nc", 13, out="a.nc", **change)
 
 
-def test_an_interrupted_branch_continues(tmp_path):
-    simulate(SPARSE, runs=3, steps=40, every=5, out=tmp_path / "a.nc").close()
-    expected = branch(tmp_path / "a.nc", 13, until=80, lr=0.01)
-    path = tmp_path / "b.nc"
+def test_an_interrupted_branch_continues(source):
+    expected = branch(source, 13, until=80, lr=0.01)
     with interrupt_at(SparseSystem, 32):
-        branch(tmp_path / "a.nc", 13, until=80, lr=0.01, out=path)
-    (part,) = closed_parts(path)
+        branch(source, 13, until=80, lr=0.01, out="b.nc")
+    (part,) = closed_parts("b.nc")
     assert (part.begin, part.end) == (13, 32)
-    with open_trajectory(path) as unfinished:
+    with open_trajectory("b.nc") as unfinished:
         assert int(unfinished["step"][0]) == 13
-    found = branch(tmp_path / "a.nc", 13, until=80, lr=0.01, out=path)
+    found = branch(source, 13, until=80, lr=0.01, out="b.nc")
     xr.testing.assert_equal(found.drop_attrs(), expected.drop_attrs())
 
 
 @pytest.mark.parametrize("settings", [ModularSettings(n=5), SPARSE], ids=lambda s: s.system)
 @pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
-def test_a_branch_file_may_change_the_optimizer(settings, first, then, tmp_path):
+def test_a_branch_file_may_change_the_optimizer(settings, first, then):
     change = {"optimizer": then, "lr": 0.1}
-    source = dataclasses.replace(settings, optimizer=first)
-    simulate(source, runs=3, steps=20, every=10, out=tmp_path / "a.nc").close()
-    direct = branch(tmp_path / "a.nc", 13, until=30, **change)
-    branch(tmp_path / "a.nc", 13, until=20, out=tmp_path / "b.nc", **change).close()
-    extended = branch(tmp_path / "a.nc", 13, until=30, out=tmp_path / "b.nc", **change)
+    simulate(dataclasses.replace(settings, optimizer=first), runs=3, steps=20, every=10, out="a.nc").close()
+    direct = branch("a.nc", 13, until=30, **change)
+    branch("a.nc", 13, until=20, out="b.nc", **change).close()
+    extended = branch("a.nc", 13, until=30, out="b.nc", **change)
     xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
 
 
-def test_a_branch_that_changes_the_batch_begins_a_new_epoch(tmp_path):
+def test_a_branch_that_changes_the_batch_begins_a_new_epoch(source):
     """Epochs go on to count from the beginning, and each is a whole pass through the data."""
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()  # 7 steps an epoch
-    whole = branch(tmp_path / "a.nc", 14, until=34, batch=5, out=tmp_path / "b.nc")  # 10 steps an epoch
+    whole = branch(source, 14, until=34, batch=5, out="b.nc")  # 10 steps an epoch, in the source 7
     np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
     np.testing.assert_array_equal(whole["step"], [14, 24, 34])
-    assert float(branch(tmp_path / "a.nc", 14, batch=5)["epoch"][-1]) == 3
-    partly = branch(tmp_path / "a.nc", 10, until=34, batch=5)
+    assert float(branch(source, 14, batch=5)["epoch"][-1]) == 3
+    partly = branch(source, 10, until=34, batch=5)
     np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
-    again = replay(tmp_path / "b.nc", None, 23, 34)
+    again = replay("b.nc", None, 23, 34)
     np.testing.assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
     np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
     engine = SparseSimdBackend(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), EpochClock(14, 2.0))
     engine.differentiate(14)
     assert engine.order[0] == 2
-    further = branch(tmp_path / "b.nc", 24, until=44)
-    assert float(further["epoch"][-1]) == 5
+    assert float(branch("b.nc", 24, until=44)["epoch"][-1]) == 5
 
 
-def test_a_branch_with_a_start_or_too_many_frames_is_refused(tmp_path):
-    simulate(SPARSE, runs=2, steps=21, out=tmp_path / "a.nc").close()
+def test_a_branch_with_a_start_too_many_frames_or_from_memory_is_refused(source):
     with pytest.raises(SettingsError, match="start: found"):
-        branch(tmp_path / "a.nc", 14, start=str(tmp_path / "a.nc"))
+        branch(source, 14, start=source)
     with pytest.raises(SettingsError, match="steps, every"):
-        branch(tmp_path / "a.nc", 14, until=10**15, every=1)
-
-
-def test_the_path_of_a_branch_depends_on_all_that_defines_it(tmp_path):
-    simulate(SPARSE, runs=3, steps=20, out=tmp_path / "a.nc").close()
-    changes = ({}, {"lr": 0.1}, {"every": 3}, {"record": "metrics"})
-    paths = {branch_path(tmp_path / "a.nc", 7, **change) for change in changes} | {branch_path(tmp_path / "a.nc", 8)}
-    assert len(paths) == 5
-    with pytest.raises(SettingsError, match="a setting of sparse"):
-        branch_path(tmp_path / "a.nc", 7, weight=1)
-
-
-def test_a_branch_in_memory_cannot_be_branched(tmp_path):
-    simulate(SPARSE, runs=2, steps=20, out=tmp_path / "a.nc").close()
+        branch(source, 14, until=10**15, every=1)
     with pytest.raises(TrajectoryError, match="no restart states"):
-        branch(branch(tmp_path / "a.nc", 7), 14)
+        branch(branch(source, 7), 14)
+
+
+def test_the_path_of_a_branch_depends_on_all_that_defines_it(source):
+    changes = ({}, {"lr": 0.1}, {"every": 3}, {"record": "metrics"})
+    assert len({branch_path(source, 7, **change) for change in changes} | {branch_path(source, 8)}) == 5
+    with pytest.raises(SettingsError, match="a setting of sparse"):
+        branch_path(source, 7, weight=1)

@@ -12,15 +12,15 @@ from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
-SMALL = ["--length", 6, "--sparsity", 2, "--data", 50, "--batch", 8, "--hidden", 5]
+SMALL = "--length 6 --sparsity 2 --data 50 --batch 8 --hidden 5"
 
 
 @pytest.fixture
 def here(typed):
     """A simulation's exit code, the file it names, and what it says of errors."""
 
-    def run(program, *words):
-        code, out, errors = typed(program, *words)
+    def run(program, words):
+        code, out, errors = typed(f"sims.{program}", *words.split())
         found = re.search(r"trajectory +(\S+) ", out)
         return code, found and found[1], errors
 
@@ -30,42 +30,41 @@ def here(typed):
 @pytest.mark.parametrize(
     ("program", "base", "change"),
     [
-        ("sims.particles", ["--n", 5, "--steps", 30], ["--fa", 3]),
-        ("sims.modular", ["--n", 5, "--hidden", 7, "--epochs", 30], ["--weight-decay", 0]),
-        ("sims.sparse", [*SMALL, "--epochs", 5], ["--norm", "unit-smooth"]),
+        ("particles", "--n 5 --steps 30", "--fa 3"),
+        ("modular", "--n 5 --hidden 7 --epochs 30", "--weight-decay 0"),
+        ("sparse", f"{SMALL} --epochs 5", "--norm unit-smooth"),
     ],
 )
 def test_a_branch_keeps_options_that_are_not_given(here, program, base, change):
-    code, source, _ = here(program, *base, "--runs", 3, "--seed", 4)
+    code, source, _ = here(program, f"{base} --runs 3 --seed 4")
     assert code == 0
-    code, path, _ = here(program, "--branch", source, "--step", 20, *change)
+    words = f"--branch {source} --step 20 {change}"
+    code, path, _ = here(program, words)
     assert code == 0
     before, after = open_trajectory(source), open_trajectory(path)
     assert list(after["seed"].values) == [4, 5, 6]
     old, new = (json.loads(each.attrs["config_json"]) for each in (before, after))
-    assert {name for name in new if new[name] != old[name]} == {change[0].strip("-").replace("-", "_")}
+    assert {name for name in new if new[name] != old[name]} == {change.split()[0].strip("-").replace("-", "_")}
     assert int(after["step"][-1]) == int(before["step"][-1])
     np.testing.assert_array_equal(after["embedding"][:, 0], replay(source, None, 20, 20)["embedding"][:, 0])
-    assert here(program, "--branch", source, "--step", 20, *change)[1] == path
+    assert here(program, words)[1] == path
 
 
 def test_sparse_transfers_from_the_command_line(here):
-    code, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 3)
-    code, path, _ = here("sims.sparse", "--from", source, "--vocab", 3, "--epochs", 2)
-    assert code == 0
-    begun, ended = open_trajectory(path), open_trajectory(source)
-    assert begun.sizes["run"] == 4
-    np.testing.assert_array_equal(begun["value"][:, 0], ended["value"][:, -1])
-    code, path, _ = here("sims.sparse", "--from", source, "--step", 7, "--data", 60, "--epochs", 1)
-    np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], ended["value"].sel(step=7))
-    code, _, errors = here("sims.sparse", "--from", source, "--step", 8, "--epochs", 1)
+    _, source, _ = here("sparse", f"{SMALL} --runs 4 --epochs 3")
+    ended = open_trajectory(source)
+    for words, step in (("--vocab 3 --epochs 2", 21), ("--step 7 --data 60 --epochs 1", 7)):
+        code, path, _ = here("sparse", f"--from {source} {words}")
+        assert code == 0
+        np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], ended["value"].sel(step=step))
+    code, _, errors = here("sparse", f"--from {source} --step 8 --epochs 1")
     assert code == 2
     assert "--step: found 8" in errors
 
 
 def test_a_batch_is_changed_from_the_command_line(here):
-    _, source, _ = here("sims.sparse", *SMALL, "--runs", 2, "--epochs", 3)
-    code, path, _ = here("sims.sparse", "--branch", source, "--step", 14, "--batch", 5, "--epochs", 4)
+    _, source, _ = here("sparse", f"{SMALL} --runs 2 --epochs 3")
+    code, path, _ = here("sparse", f"--branch {source} --step 14 --batch 5 --epochs 4")
     assert code == 0
     trajectory = open_trajectory(path)
     assert (int(trajectory["step"][-1]), float(trajectory["epoch"][-1])) == (34, 4)
@@ -75,51 +74,50 @@ def test_a_batch_is_changed_from_the_command_line(here):
 def test_all_successful_runs_are_taken(here, flag, monkeypatch):
     for module in ("dynamics.training", "dynamics.training.finetuning"):
         monkeypatch.setattr(f"{module}.successful_runs", lambda found: np.array([False, True, True, False]))
-    _, source, _ = here("sims.sparse", *SMALL, "--runs", 4, "--epochs", 1)
-    code, path, _ = here("sims.sparse", "--from", source, flag, "--vocab", 3, "--epochs", 1)
+    _, source, _ = here("sparse", f"{SMALL} --runs 4 --epochs 1")
+    code, path, _ = here("sparse", f"--from {source} {flag} --vocab 3 --epochs 1")
     assert code == 0
-    begun = open_trajectory(path)
-    np.testing.assert_array_equal(begun["value"][:, 0], open_trajectory(source)["value"][[1, 2], -1])
+    np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], open_trajectory(source)["value"][[1, 2], -1])
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--sparsity", 13], "sparsity: found 13"),
-        (["--out", "new.nc/"], "--out: found new.nc/, allowed is the name of a file"),
-        (["--vocab", 1], "vocab: found 1"),
-        (["--batch", 3000], "batch: found 3000"),
-        (["--step", 4], "--step: found 4"),
-        (["--only-successful"], "--only-successful: found True"),
-        (["--from", "modular.nc"], "--from: found modular.nc of the system modular"),
-        (["--branch", "modular.nc", "--step", 1], "--branch: found modular.nc of the system modular"),
-        (["--branch", "a.nc"], "--step: found none"),
-        (["--branch", "a.nc", "--from", "a.nc"], "--branch: found a.nc"),
-        (["--branch", "a.nc", "--step", 3, "--runs", 3], "--runs: found 3"),
-        (["--branch", "a.nc", "--step", 3, "--hidden", 9], "--hidden: found 9, allowed is 5 as before"),
-        (["--branch", "a.nc", "--step", -3], "--step: found -3"),
-        (["--branch", "a.nc", "--step", 30], "--step: found 30, allowed is at most 21"),
-        (["--from", "a.nc", "--hidden", 9], "--hidden: found 9"),
-        (["--from", "a.nc", "--step", -2], "--step: found -2"),
-        (["--from", "a.nc", "--out", "a.nc", "--overwrite"], "--out: found a.nc, allowed is another file"),
-        (["--branch", "a.nc", "--step", 7, "--out", "a.nc", "--overwrite"], "--out: found a.nc, allowed is another"),
-        (["--from", "a.nc", "--only-successful"], "--only-successful: found no run"),
-        (["--from", "a.nc", "--runs", 9], "--from: found no run of seed 2"),
+        ("--sparsity 13", "sparsity: found 13"),
+        ("--out new.nc/", "--out: found new.nc/, allowed is the name of a file"),
+        ("--vocab 1", "vocab: found 1"),
+        ("--batch 3000", "batch: found 3000"),
+        ("--step 4", "--step: found 4"),
+        ("--only-successful", "--only-successful: found True"),
+        ("--from modular.nc", "--from: found modular.nc of the system modular"),
+        ("--branch modular.nc --step 1", "--branch: found modular.nc of the system modular"),
+        ("--branch a.nc", "--step: found none"),
+        ("--branch a.nc --from a.nc", "--branch: found a.nc"),
+        ("--branch a.nc --step 3 --runs 3", "--runs: found 3"),
+        ("--branch a.nc --step 3 --hidden 9", "--hidden: found 9, allowed is 5 as before"),
+        ("--branch a.nc --step -3", "--step: found -3"),
+        ("--branch a.nc --step 30", "--step: found 30, allowed is at most 21"),
+        ("--from a.nc --hidden 9", "--hidden: found 9"),
+        ("--from a.nc --step -2", "--step: found -2"),
+        ("--from a.nc --out a.nc --overwrite", "--out: found a.nc, allowed is another file"),
+        ("--branch a.nc --step 7 --out a.nc --overwrite", "--out: found a.nc, allowed is another"),
+        ("--from a.nc --only-successful", "--only-successful: found no run"),
+        ("--from a.nc --runs 9", "--from: found no run of seed 2"),
     ],
 )
 def test_invalid_options_are_refused_by_name(here, words, named):
     simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
     simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
-    code, _, errors = here("sims.sparse", *words)
+    code, _, errors = here("sparse", words)
     assert code == 2
     assert named in re.sub(r"\s+│?\s*", " ", errors)
 
 
-def test_a_file_that_is_not_there_or_empty_is_an_error(here, tmp_path):
+@pytest.mark.parametrize("option", ["--from", "--branch"])
+@pytest.mark.parametrize("name", ["none.nc", "empty.nc"])
+def test_a_file_that_is_not_there_or_empty_is_an_error(here, tmp_path, option, name):
     (tmp_path / "empty.nc").touch()
-    for option in ("--from", "--branch"):
-        for name in ("none.nc", "empty.nc"):
-            code, _, errors = here("sims.sparse", option, name, "--step", 0)
-            assert code == 1
-            assert name in errors
-            assert len(errors.splitlines()) == 1
+    code, _, errors = here("sparse", f"{option} {name} --step 0")
+    assert code == 1
+    assert name in errors
+    assert len(errors.splitlines()) == 1

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import time
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -81,16 +82,15 @@ def test_a_sweep_is_its_single_runs(tmp_path):
 
 
 def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
-    axes = {"train_share": [0.8, 1.0], "weight_decay": [0.0, 1.0]}
-    settings = ModularSettings(n=5, hidden=4)
-    result = sweep(settings, axes, runs=2, epochs=6, every=2, progress=False)
+    settings, amount = ModularSettings(n=5, hidden=4), {"runs": 2, "every": 2, "progress": False}
+    result = sweep(settings, {"train_share": [0.8, 1.0], "weight_decay": [0.0, 1.0]}, epochs=6, **amount)
     assert result["split"].values.tolist() == ["train"]
     assert result.attrs["left_out"] == "split validation"
     assert (result["epochs"] == 6).all()
+    alone = simulate(settings, steps=6, record="metrics", **amount)
+    there = sweep(settings, {"lr": [0.01]}, epochs=6, **amount)
+    assert there["split"].values.tolist() == ["train", "validation"]
     for name in ("loss", "accuracy"):
-        alone = simulate(settings, runs=2, steps=6, every=2, record="metrics", progress=False)
-        there = sweep(settings, {"lr": [0.01]}, runs=2, epochs=6, every=2, progress=False)
-        assert there["split"].values.tolist() == ["train", "validation"]
         np.testing.assert_array_equal(there[f"final_{name}"][0], alone[name].isel(step=-1))
         np.testing.assert_array_equal(there[f"peak_{name}"][0], alone[name].max("step"))
     assert not any(np.isnan(values).any() for values in result.data_vars.values() if values.dtype.kind == "f")
@@ -109,12 +109,8 @@ def test_epochs_may_have_different_numbers_of_steps():
         sweep(SETTINGS, {"fa": [1]}, epochs=5)
 
 
-def test_peaks_are_over_the_frames_before_a_run_diverged(tmp_path, generator):
-    x = generator.standard_normal((2, 5, 2))
-    x[1] *= 9e37 / np.abs(x[1]).max()
-    np.save(tmp_path / "x.npy", x - x.mean(axis=1, keepdims=True))
-    settings = ParticleSettings(n=5, variance="none", start=str(tmp_path / "x.npy"))
-    result = sweep(settings, {"ga": [1.0, 2.0]}, runs=2, steps=30, progress=False)
+def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
+    result = sweep(diverging, {"ga": [1.0, 2.0]}, runs=2, steps=30, progress=False)
     assert result["status"].values.tolist() == [[DONE, DIVERGED]] * 2
     assert result["last_step"].values.tolist() == [[30, 0]] * 2
     ended = result.isel(run=1)
@@ -124,13 +120,11 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(tmp_path, generator):
 
 
 @pytest.mark.parametrize(
-    ("axes", "field"),
+    ("field", "axes"),
     [
-        *(({"fa": values}, "fa") for values in ([1, 1.0], [], [1, -1], [(1, 2)], 3, np.array([1.0, 1.0]))),
-        ({"start": "random"}, "start"),
-        ({"system": ["modular"]}, "system"),
-        ({"fa": range(1000), "ga": range(1000)}, "fa, ga"),
-        ({"step_rule": ["force", "other"]}, "step_rule"),
+        *(("fa", {"fa": values}) for values in ([1, 1.0], [], [1, -1], [(1, 2)], 3, np.array([1.0, 1.0]))),
+        *(("start", {"start": "random"}), ("system", {"system": ["modular"]})),
+        *(("fa, ga", {"fa": range(1000), "ga": range(1000)}), ("step_rule", {"step_rule": ["force", "other"]})),
     ],
 )
 def test_axes_are_checked_before_anything_is_computed(tmp_path, axes, field):
@@ -152,20 +146,20 @@ def test_an_enlarged_sweep_computes_what_is_missing(tmp_path, computed):
     assert len(set(result["file"].values.tolist())) == 3
     sweep(SETTINGS, {"fa": [1.0, 2.0]}, **{**AMOUNT, "steps": 10})  # shorter: as they were then
     assert len(computed) == 3
-    longer = sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 40})
-    assert len(computed) == 4
-    xr.testing.assert_equal(longer, sweep(SETTINGS, {"fa": [1.0]}, folder="anew", **{**AMOUNT, "steps": 40}))
+    longer, anew = (sweep(SETTINGS, {"fa": [1.0]}, folder=name, **{**AMOUNT, "steps": 40}) for name in ("runs", "anew"))
+    assert len(computed) == 5
+    xr.testing.assert_equal(longer, anew)
     with pytest.raises(SettingsError, match="steps: found 11, allowed is a length recorded in"):
         sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 11})
 
 
 def test_a_damaged_point_is_named(tmp_path):
-    result = sweep(SETTINGS, AXES, **AMOUNT)
-    damaged = tmp_path / "runs" / str(result["file"].values[1, 0])
+    axes = {"fa": [1.0, 2.0]}
+    damaged = tmp_path / "runs" / str(sweep(SETTINGS, axes, **AMOUNT)["file"].values[1])
     damaged.write_bytes(damaged.read_bytes()[:-1])
     with pytest.raises(TrajectoryError, match=damaged.name) as error:
-        sweep(SETTINGS, AXES, **AMOUNT)
-    assert error.value.__notes__ == ["at the point fa=2.0, step_rule=force"]
+        sweep(SETTINGS, axes, **AMOUNT)
+    assert error.value.__notes__ == ["at the point fa=2.0"]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -175,20 +169,20 @@ def test_an_interrupted_sweep_continues(here, monkeypatch, signum):
             signal.raise_signal(signum)
         return real(self, state, steps)
 
-    real, words = ParticleSystem.advance, ["particles", "--fa", 1, 2, 3, "--n", 5, "--runs", 3, "--steps", 12]
+    real, words = ParticleSystem.advance, "particles --fa 1 2 3 --n 5 --runs 3 --steps 12 --every 5"
     with monkeypatch.context() as patch:
         patch.setattr(ParticleSystem, "advance", advance)
-        code, _, errors = here(*words, "--every", 5)
+        code, _, errors = here(*words.split())
     assert code == 128 + signum
     last = errors.strip().splitlines()[-1]
     assert last == "interrupted: 1 of 3 points are done: the same command continues from there"
-    first, second = (run_path(dataclasses.replace(SETTINGS, fa=fa), 3, 0, 5, "metrics") for fa in (1.0, 2.0))
+    points = [dataclasses.replace(SETTINGS, fa=fa) for fa in (1.0, 2.0)]
+    first, second = (run_path(point, 3, 0, 5, "metrics") for point in points)
     assert first.exists()
     assert closed_parts(second)
     sweep(SETTINGS, {"fa": [1, 2, 3]}, **AMOUNT)
     with open_trajectory(second) as found:
-        alone = simulate(dataclasses.replace(SETTINGS, fa=2.0), record="metrics", **AMOUNT)
-        xr.testing.assert_equal(found, alone)
+        xr.testing.assert_equal(found, simulate(points[1], record="metrics", **AMOUNT))
     assert not list(second.parent.glob("*.parts"))
 
 
@@ -225,49 +219,48 @@ def cluster(tmp_path_factory, processes):
         yield cluster.scheduler_address
 
 
-def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, tmp_path, monkeypatch):
+def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, monkeypatch):
     placed, save = [], module._save_file
     monkeypatch.setattr(module, "_save_file", lambda point, content: [placed.append(point.path), save(point, content)])
     axes = {"fa": [1, 77, 3, 4]}
     there = sweep(SETTINGS, axes, scheduler=cluster, folder="there", **AMOUNT)
     xr.testing.assert_identical(bare(there), bare(sweep(SETTINGS, axes, folder="here", **AMOUNT)))
     assert len(set(placed)) == len(placed) == 4
-    files = {path.name for path in (tmp_path / "there").iterdir() if not path.name.endswith(".lock")}
+    files = {path.name for path in Path("there").iterdir() if not path.name.endswith(".lock")}
     assert files == set(there["file"].values.tolist())
     for name in files:
-        with open_trajectory(tmp_path / "there" / name) as one, open_trajectory(tmp_path / "here" / name) as other:
+        with open_trajectory(f"there/{name}") as one, open_trajectory(f"here/{name}") as other:
             xr.testing.assert_equal(one, other)
 
 
 def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, here, tmp_path):
-    words = ["particles", "--fa", 66, 1, 2, "--n", 5, "--runs", 2, "--scheduler", cluster]
-    code, _, errors = here(*words)
+    code, _, errors = here(*"particles --fa 66 1 2 --n 5 --runs 2 --scheduler".split(), cluster)
     assert code == 1
     assert re.fullmatch(r"error: workers died while they computed these points.*: fa=66.0\n", errors)
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
 
 
 def test_errors_of_workers_are_raised_unchanged(cluster, tmp_path):
-    np.save(tmp_path / "x.npy", 1e-300 * np.arange(10.0).reshape(5, 2))
-    settings = ParticleSettings(n=5, start=str(tmp_path / "x.npy"), variance="none")
-    with pytest.raises(SettingsError) as here:
-        sweep(settings, {"fa": [0.0, 1.0]}, folder="here", **AMOUNT)
-    with pytest.raises(SettingsError) as there:
-        sweep(settings, {"fa": [0.0, 1.0]}, folder="there", scheduler=cluster, **AMOUNT)
-    assert str(here.value) == str(there.value)
-    assert re.fullmatch(r"at the point fa=[01].0", there.value.__notes__[0])
+    np.save("x.npy", 1e-300 * np.arange(10.0).reshape(5, 2))
+    settings, errors = ParticleSettings(n=5, start=str(tmp_path / "x.npy"), variance="none"), []
+    for scheduler in (None, cluster):
+        with pytest.raises(SettingsError) as error:
+            sweep(settings, {"fa": [0.0, 1.0]}, folder="runs", scheduler=scheduler, **AMOUNT)
+        errors.append(error.value)
+    assert str(errors[0]) == str(errors[1])
+    assert re.fullmatch(r"at the point fa=[01].0", errors[1].__notes__[0])
 
 
 def test_an_interrupted_or_shorter_point_is_replaced_by_a_worker(cluster, tmp_path):
     sweep(SETTINGS, {"fa": [1.0]}, **AMOUNT)
-    longer = {**AMOUNT, "steps": 60}
+    axes, longer = {"fa": [1.0, 2.0]}, {**AMOUNT, "steps": 60}
     with interrupt_at(ParticleSystem, 20) as stop:
-        sweep(SETTINGS, {"fa": [1.0, 2.0]}, **longer)
+        sweep(SETTINGS, axes, **longer)
     assert str(stop.value) == "interrupted: 0 of 2 points are done"
     assert list((tmp_path / "runs").glob("*.parts"))
-    there = sweep(SETTINGS, {"fa": [1.0, 2.0]}, scheduler=cluster, **longer)
+    there = sweep(SETTINGS, axes, scheduler=cluster, **longer)
     assert not list((tmp_path / "runs").glob("*.parts"))
-    xr.testing.assert_identical(bare(there), bare(sweep(SETTINGS, {"fa": [1.0, 2.0]}, folder="anew", **longer)))
+    xr.testing.assert_identical(bare(there), bare(sweep(SETTINGS, axes, folder="anew", **longer)))
 
 
 def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monkeypatch):
@@ -311,88 +304,72 @@ def test_without_dask_the_error_names_the_package(monkeypatch):
 # -------------------------------------------------------------------------------------------- the command
 
 
-@pytest.mark.parametrize(
-    ("system", "text", "length"),
-    [
-        ("particles", "Alignment constant f_a (CA eq 4).", "steps"),
-        ("modular", "Width H of the hidden layer.", "epochs"),
-    ],
-)
-def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, length):
+PARTICLES = "particles", "Alignment constant f_a (CA eq 4).", "--steps", "--epochs"
+MODULAR = "modular", "Width H of the hidden layer.", "--epochs", "--steps"
+
+
+@pytest.mark.parametrize(("system", "text", "length", "absent"), [PARTICLES, MODULAR])
+def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, length, absent):
     monkeypatch.setenv("COLUMNS", "200")
     code, printed, _ = here(system, "--help")
     assert code == 0
-    assert f"python -m sims.sweep {system}" in printed
-    assert text in printed
-    assert [f"--{each}" in printed for each in ("steps", "epochs")] == [length == "steps", length == "epochs"]
+    for told in (f"python -m sims.sweep {system}", text, length):
+        assert told in printed
+    assert absent not in printed
 
 
 def test_options_are_those_of_the_settings():
     options = sweep_options(SparseSettings)()
     assert (options.settings.batch, options.settings.positions) == ((32,), ())
     names = {"length": (4,), "sparsity": (2,), "data": (24,), "hidden": (4,), "batch": (4, 8), "positions": (1, 2)}
-    design = design_from_options(
-        dataclasses.replace(options, settings=dataclasses.replace(options.settings, **names), epochs=2)
-    )
+    chosen = dataclasses.replace(options.settings, **names)
+    design = design_from_options(dataclasses.replace(options, settings=chosen, epochs=2))
     assert design.axes == {"batch": [4, 8]}
     assert design.settings == dataclasses.replace(SPARSE, positions=(1, 2))
     assert [point.steps for point in design.points] == [12, 6]
 
 
-def test_the_command_prints_a_line_for_each_point(here, tmp_path):
-    words = ["particles", "--fa", 1, 2, "--n", 5, "--ga", 1, 3, "--runs", 4, "--steps", 5]
+def test_the_command_prints_a_line_for_each_point(here):
+    words = "particles --fa 1 2 --n 5 --ga 1 3 --runs 4 --steps 5".split()
     code, printed, _ = here(*words, "--csv", "a.csv")
     lines = printed.splitlines()
     assert code == 0
     assert lines[0] == "points      4 in runs (4 computed, 0 found)"
-    sweep_file = tmp_path / re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
+    sweep_file = re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
     assert lines[3].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
     assert len(lines) == 9
-    rows = list(csv.DictReader((tmp_path / "a.csv").open()))
+    rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     assert [(row["fa"], row["ga"]) for row in rows] == [("1.0", "1.0"), ("1.0", "3.0"), ("2.0", "1.0"), ("2.0", "3.0")]
+    expected = sweep(ParticleSettings(n=5), {"fa": [1, 2], "ga": [1, 3]}, runs=4, steps=5, progress=False)
     with xr.open_dataset(sweep_file) as written:
-        expected = sweep(ParticleSettings(n=5), {"fa": [1, 2], "ga": [1, 3]}, runs=4, steps=5, progress=False)
         xr.testing.assert_equal(written.load(), expected)
-        np.testing.assert_allclose(
-            [float(row["embedding_gradient_norm"]) for row in rows],
-            expected["final_gradient_norm"].mean("run").values.flat,
-        )
-    code, printed, _ = here(*words)
-    assert printed.splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
+    norms = expected["final_gradient_norm"].mean("run").values.flat
+    np.testing.assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
+    assert here(*words)[1].splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
 
 
-def test_a_long_table_is_shortened_on_the_terminal_alone(here, tmp_path, monkeypatch):
+def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
     monkeypatch.setattr("sims.command_line.MAX_PRINTED_POINTS", 2)
-    code, printed, _ = here("particles", "--fa", 1, 2, 3, "--n", 3, "--runs", 1, "--steps", 1, "--csv", "a.csv")
+    code, printed, _ = here(*"particles --fa 1 2 3 --n 3 --runs 1 --steps 1 --csv a.csv".split())
     assert code == 0
     assert printed.splitlines()[-1] == "and 1 more points; --csv FILE.csv writes all"
-    assert len(list(csv.DictReader((tmp_path / "a.csv").open()))) == 3
+    assert len(list(csv.DictReader(Path("a.csv").read_text().splitlines()))) == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("nosuch --fa 1", "nosuch"),
-        ("", "particles"),
-        *((f"particles --fa {values}", "--fa") for values in ("1 nan", "", "1 1", "1 many")),
-        *((f"particles --folder {name}", "--folder") for name in ("''", "file")),
-        *((f"particles --scheduler {address}", "--scheduler") for address in ("bogus", "''", "tcp://127.0.0.1:99999")),
-        ("particles --step-rule force bogus", "--step-rule"),
-        ("particles --n 3 4.5", "--n"),
-        ("particles --epochs 3", "--epochs"),
-        ("particles --steps -1", "--steps"),
-        ("particles --every 0", "--every"),
-        ("particles --runs 0", "--runs"),
-        ("particles --out a.png", "--out"),
-        ("particles --out other.nc", "--out"),
-        ("particles --csv a.nc", "--csv"),
-        ("particles --n 5 100000 --runs 100000", "--n"),
-    ],
-)
-def test_invalid_options_are_reported_in_a_line(here, tmp_path, words, named):
+INVALID = [
+    *(f"--fa {values}" for values in ("1 nan", "", "1 1", "1 many")),
+    *(f"--scheduler {address}" for address in ("bogus", "''", "tcp://127.0.0.1:99999")),
+    *("--folder ''", "--folder file", "--csv a.nc", "--out a.png", "--out other.nc", "--step-rule force bogus"),
+    *("--n 3 4.5", "--n 5 100000 --runs 100000", "--epochs 3", "--steps -1", "--every 0", "--runs 0"),
+]
+
+
+@pytest.mark.parametrize("words", ["nosuch --fa 1", "", *(f"particles {words}" for words in INVALID)])
+def test_invalid_options_are_reported_in_a_line(here, tmp_path, words):
     for name in ("file", "other.nc"):
         (tmp_path / name).touch()
     code, _, errors = here(*shlex.split(words))
+    named = [*words.removeprefix("particles ").split(), "particles"][0]
     assert code == 2
     assert named in errors
     assert not (tmp_path / "runs").exists()

@@ -1,6 +1,7 @@
 """Training the clustering head: ensembles against a plain torch loop, random streams, fine-tuning, branches."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ from dynamics.trajectory.schema import DIVERGED
 from tests.plain_head import Run
 
 SMALL = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+CHANGES = pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
+
+
+def run(runs=2, steps=7, settings=SMALL, seed=0, out=None, **changes):
+    return simulate(dataclasses.replace(settings, **changes), runs=runs, steps=steps, seed=seed, out=out)
 
 
 def begun(engine):
@@ -27,6 +33,10 @@ def begun(engine):
     rows = engine.network.flatten(engine.network.initial(np.arange(engine.runs)))
     engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     return engine
+
+
+def torch_backend(runs=5, **changes):
+    return begun(SparseTorchBackend(ClusteringHead(dataclasses.replace(SMALL, **changes)), np.arange(runs), "cpu"))
 
 
 # --------------------------------------------------------------------------------------- data and their order
@@ -62,28 +72,31 @@ ORDER_OF_SEED_7 = [4, 2, 3, 1, 6, 7, 5, 0]
 
 
 def test_sequences_are_scored_once_and_weigh_as_often_as_they_occur():
-    s = SparseSettings(length=7, sparsity=3, data=60, batch=8)
-    seeds = np.arange(4)
+    s, seeds = SparseSettings(length=7, sparsity=3, data=60, batch=8), np.arange(4)
     train, test = sample_sequences(s, seeds, "train"), sample_sequences(s, seeds, "test")
     found, values = evaluation_sequences(s, train, test), np.random.default_rng(0).normal(size=2**7)
-    number = found.tokens.astype(np.int64) @ 2 ** np.arange(7)
+    number, *each = (tokens.astype(np.int64) @ 2 ** np.arange(7) for tokens in (found.tokens, train, test))
     means = (values[number][..., None] * found.counts).sum(axis=1) / found.counts.sum(axis=1)
     np.testing.assert_array_equal(found.counts.sum(axis=1)[:, :2], 60)
     new = unseen_mask(train, test)
     assert sparse_splits(s) == ("train", "test", "unseen")
     for run in range(4):
-        each = [values[tokens @ 2 ** np.arange(7)] for tokens in (train[run].astype(int), test[run].astype(int))]
-        expected = [each[0].mean(), each[1].mean(), each[1][new[run]].mean()]
-        np.testing.assert_allclose(means[run], expected, rtol=1e-5)
+        learned, other = (values[numbers[run]] for numbers in each)
+        np.testing.assert_allclose(means[run], [learned.mean(), other.mean(), other[new[run]].mean()], rtol=1e-5)
         used = found.counts[run].any(axis=1)
         assert len(np.unique(number[run][used])) == used.sum()
     np.testing.assert_array_equal(found.targets, sparse_sum(found.tokens, s))
 
 
-def test_an_unseen_split_that_may_be_empty_is_left_out():
+def test_a_frame_is_recorded_each_epoch_without_a_split_that_may_be_empty():
+    trajectory = run(steps=21, length=3)
     assert sparse_splits(SparseSettings(length=5)) == ("train", "test")
-    trajectory = simulate(dataclasses.replace(SMALL, length=3), runs=2, steps=3, progress=False)
     assert list(trajectory["split"].values) == ["train", "test"]
+    np.testing.assert_array_equal(trajectory["step"], [0, 7, 14, 21])
+    np.testing.assert_array_equal(trajectory["epoch"], [0, 1, 2, 3])
+    assert trajectory.attrs["modulus"] == 2
+    assert (trajectory["gradient_norm"] > 0).all()
+    assert SparseSettings().default_steps == 64_000
 
 
 # -------------------------------------------------------------------------------------------------- training
@@ -102,36 +115,24 @@ def test_an_unseen_split_that_may_be_empty_is_left_out():
 )
 def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s):
     """Two epochs and part of a third."""
-    steps = 2 * s.epoch_steps + (s.epoch_steps + 1) // 2
-    trajectory = simulate(s, runs=18, seed=3, steps=steps, progress=False)
+    third = (s.epoch_steps + 1) // 2
+    trajectory = run(18, 2 * s.epoch_steps + third, s, seed=3)
     for member in (0, 17):
-        run, seed = Run(s, 3 + member), np.array([3 + member])
-        for epoch in range(3):
-            run.epoch(epoch_orders(seed, epoch, s.data)[0], None if epoch < 2 else steps - 2 * s.epoch_steps)
+        alone, seed = Run(s, 3 + member), np.array([3 + member])
+        for epoch, batches in enumerate((None, None, third)):
+            alone.epoch(epoch_orders(seed, epoch, s.data)[0], batches)
         last = trajectory.isel(run=member, step=-1)
-        for name, expected in run.named.items():
+        for name, expected in alone.named.items():
             np.testing.assert_allclose(last[name], expected.detach(), atol=3e-4, err_msg=name)
         for split in ("train", "test"):
-            loss, accuracy = run.scores(split)
+            loss, accuracy = alone.scores(split)
             np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3)
             np.testing.assert_allclose(last["accuracy"].sel(split=split), accuracy, atol=0.0101)
 
 
-def test_a_frame_is_recorded_each_epoch():
-    trajectory = simulate(SMALL, runs=2, steps=21, progress=False)
-    assert SMALL.epoch_steps == 7
-    np.testing.assert_array_equal(trajectory["step"], [0, 7, 14, 21])
-    np.testing.assert_array_equal(trajectory["epoch"], [0, 1, 2, 3])
-    assert trajectory.attrs["modulus"] == 2
-    assert (trajectory["gradient_norm"] > 0).all()
-    assert SparseSettings().default_steps == 64_000
-
-
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
+@CHANGES
 def test_the_torch_backend_continues_from_its_state(changes):
-    s = dataclasses.replace(SMALL, mlp_lr_discount=3.0, **changes)
-    network, seeds = ClusteringHead(s), np.arange(5)
-    whole, first, second = (begun(SparseTorchBackend(network, seeds, "cpu")) for _ in range(3))
+    whole, first, second = (torch_backend(mlp_lr_discount=3.0, **changes) for _ in range(3))
     whole.train(0, 19)
     first.train(0, 9)
     second.set_state(first.weights(), first.moments(), first.updates)
@@ -141,28 +142,21 @@ def test_the_torch_backend_continues_from_its_state(changes):
         np.testing.assert_array_equal(second.moments()[name], moment)
 
 
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adamw"}])
+@CHANGES
 def test_a_captured_graph_can_be_repeated_at_every_step(changes, monkeypatch):
     """A graph repeats what was done when it was captured: here, the update with the step of its capture."""
 
-    class Graph:
-        def __init__(self, engine, step):
-            self.replay = lambda: engine._update(step)
-
     def capture(engine, step):
-        before = [tensor.detach().clone() for tensor in touched(engine)]
+        touched = [*engine.parts, *(each for state in engine.optimizer.state.values() for each in state.values())]
+        before = [tensor.detach().clone() for tensor in touched]
         for _ in range(3):  # the warm-up
             engine._update(step)
         with torch.no_grad():
-            for tensor, value in zip(touched(engine), before, strict=True):
+            for tensor, value in zip(touched, before, strict=True):
                 tensor.copy_(value)
-        return Graph(engine, step)
+        return SimpleNamespace(replay=lambda: engine._update(step))
 
-    def touched(engine):
-        return [*engine.parts, *(each for state in engine.optimizer.state.values() for each in state.values())]
-
-    s = dataclasses.replace(SMALL, **changes)
-    plain, graphed = (begun(SparseTorchBackend(ClusteringHead(s), np.arange(5), "cpu")) for _ in range(2))
+    plain, graphed = torch_backend(**changes), torch_backend(**changes)
     plain.train(0, 30)
     monkeypatch.setattr(SparseTorchBackend, "_capture", capture)
     graphed.device = "cuda"  # so that it uses its graphs
@@ -171,9 +165,8 @@ def test_a_captured_graph_can_be_repeated_at_every_step(changes, monkeypatch):
     np.testing.assert_array_equal(graphed.weights(), plain.weights())
 
 
-def test_wide_ensembles_are_scored_in_portions(monkeypatch):
-    network, seeds = ClusteringHead(SMALL), np.arange(70)
-    engine = begun(SparseTorchBackend(network, seeds, "cpu"))
+def test_wide_ensembles_are_scored_in_portions():
+    engine = torch_backend(70)
     whole = engine.scores()
     engine.together = 16
     for one, other in zip(engine.scores(), whole, strict=True):
@@ -192,7 +185,7 @@ def test_data_and_their_order_do_not_depend_on_the_network_and_the_optimizer():
 
 
 def test_a_row_of_the_table_that_is_not_used_still_takes_part_in_the_softmax():
-    plain, larger = (simulate(s, runs=2, steps=7, progress=False) for s in (SMALL, dataclasses.replace(SMALL, table=3)))
+    plain, larger = run(), run(table=3)
     assert larger.sizes["token"] == 3
     np.testing.assert_array_equal(larger["position_embedding"][:, 0], plain["position_embedding"][:, 0])
     assert (larger["loss"][:, 0] > plain["loss"][:, 0]).all()
@@ -200,57 +193,49 @@ def test_a_row_of_the_table_that_is_not_used_still_takes_part_in_the_softmax():
 
 
 def test_networks_come_back_from_a_trajectory():
-    trajectory = simulate(SMALL, runs=3, steps=7, progress=False)
-    network, found = network_of(trajectory), weights(trajectory, step=7)
+    trajectory = run(3)
     tokens = sample_sequences(SMALL, trajectory["seed"].values, "test")
-    target = torch.from_numpy(sparse_sum(tokens, SMALL))
-    losses = network.losses(found, torch.from_numpy(tokens).long(), target)
+    inputs = torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, SMALL))
+    losses = network_of(trajectory).losses(weights(trajectory, step=7), *inputs)
     np.testing.assert_allclose(losses.mean(-1), trajectory["loss"].sel(split="test", step=7), rtol=1e-5)
 
 
 # ------------------------------------------------------------------------- resume, replay, branch, transfer
 
 
-def test_transfer_carries_the_circuit_over(tmp_path):
-    source = simulate(SMALL, runs=4, seed=5, steps=35, out=tmp_path / "a.nc", progress=False)
-    s = dataclasses.replace(SMALL, vocab=3, start=str(tmp_path / "a.nc"), start_step=14)
-    begun = simulate(s, runs=3, seed=6, steps=7, out=tmp_path / "b.nc", progress=False)
+def test_transfer_carries_the_circuit_over():
+    source = run(4, 35, seed=5, out="a.nc")
+    s = dataclasses.replace(SMALL, vocab=3, start="a.nc", start_step=14)
+    begun = run(3, 7, s, seed=6, out="b.nc")
     for name in ("position_embedding", "query", "value", "receptor", "assembler", "receptor_bias", "transform_bias"):
         np.testing.assert_array_equal(begun[name][:, 0], source[name].sel(step=14)[1:], err_msg=name)
     np.testing.assert_array_equal(begun["embedding"][:, 0, :2], source["embedding"].sel(step=14)[1:])
-    alone = simulate(s, runs=1, seed=8, steps=7, progress=False)
-    np.testing.assert_array_equal(alone["embedding"][0], begun["embedding"][2])
+    np.testing.assert_array_equal(run(1, 7, s, seed=8)["embedding"][0], begun["embedding"][2])
     assert len(np.unique(begun["embedding"][:, 0, 2, 0])) == 3
-    larger = simulate(dataclasses.replace(s, table=5, hidden=5), runs=3, seed=6, steps=0, progress=False)
+    larger = run(3, 0, s, seed=6, table=5, hidden=5)
     np.testing.assert_array_equal(larger["embedding"][:, 0, :3], begun["embedding"][:, 0])
-    again = replay(tmp_path / "b.nc", None, 0, 7, every=7)
-    np.testing.assert_array_equal(again["value"], begun["value"])
-    last = simulate(dataclasses.replace(s, start_step=-1), runs=3, seed=6, steps=0, progress=False)
+    np.testing.assert_array_equal(replay("b.nc", None, 0, 7, every=7)["value"], begun["value"])
+    last = run(3, 0, s, seed=6, start_step=-1)
     np.testing.assert_array_equal(last["value"][:, 0], source["value"].sel(step=35)[1:])
 
 
-def test_transfer_from_successful_runs_alone(tmp_path):
-    source = simulate(SMALL, runs=6, steps=7, out=tmp_path / "a.nc", progress=False).load()
-    source.close()
-    good = source.copy(deep=True)
+def test_transfer_from_successful_runs_alone():
+    good = run(6)
     good["accuracy"].loc[{"split": "test", "step": 7}] = [0.5, 0.99, 1.0, 0.98, 0.985, 0.2]
-    save_trajectory(good, tmp_path / "b.nc")
-    s = dataclasses.replace(SMALL, start=str(tmp_path / "b.nc"), start_step=7, start_runs="successful")
-    begun = simulate(s, runs=3, steps=1, progress=False)
-    np.testing.assert_array_equal(begun["value"][:, 0], source["value"].sel(step=7)[[1, 2, 4]])
-    later = simulate(s, runs=2, seed=1, steps=1, progress=False)
-    np.testing.assert_array_equal(later["value"][:, 0], source["value"].sel(step=7)[[2, 4]])
+    save_trajectory(good, "b.nc")
+    s = dataclasses.replace(SMALL, start="b.nc", start_step=7, start_runs="successful")
+    for seed, rows in ((0, [1, 2, 4]), (1, [2, 4])):
+        np.testing.assert_array_equal(run(len(rows), 1, s, seed)["value"][:, 0], good["value"].sel(step=7)[rows])
     with pytest.raises(SettingsError, match="runs: found 4, allowed is at most 3, the successful"):
-        simulate(s, runs=4, steps=1, progress=False)
+        run(4, 1, s)
 
 
 def test_an_invalid_source_is_refused(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=2, steps=7, out=path, progress=False).close()
-    simulate(SMALL, runs=2, steps=7, record="metrics", out=tmp_path / "metrics.nc", progress=False).close()
-    simulate(ModularSettings(n=5), runs=2, steps=2, out=tmp_path / "modular.nc", progress=False).close()
+    run(out="a.nc").close()
+    run(out="three.nc", steps=0, vocab=3).close()
+    simulate(SMALL, runs=2, steps=7, record="metrics", out="metrics.nc").close()
+    simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
     (tmp_path / "empty.nc").touch()
-    simulate(dataclasses.replace(SMALL, vocab=3), runs=2, steps=0, out=tmp_path / "three.nc").close()
     for field, value in (
         *(("start", name) for name in ("none.nc", "empty.nc", "modular.nc", "metrics.nc")),
         *(("start_step", 5), ("hidden", 6), ("length", 7), ("dim", 3), ("output_bias", False)),
@@ -258,16 +243,14 @@ def test_an_invalid_source_is_refused(tmp_path):
     ):
         changes = {"start": value} if str(value).endswith(".nc") else {"start": "a.nc", field: value}
         with pytest.raises(SettingsError) as error:
-            simulate(dataclasses.replace(SMALL, **changes), runs=2, steps=1, progress=False)
+            run(steps=1, **changes)
         assert error.value.field == field, changes
     with pytest.raises(SettingsError, match="no run of seed 2"):
-        simulate(dataclasses.replace(SMALL, start=str(path)), runs=3, steps=1, progress=False)
+        run(3, start="a.nc")
 
 
-def test_a_diverged_run_is_no_source(tmp_path):
-    path = tmp_path / "a.nc"
-    ill = simulate(dataclasses.replace(SMALL, optimizer="sgd", lr=1e6), runs=2, steps=14, out=path, progress=False)
-    assert (ill["status"] == DIVERGED).any()
+def test_a_diverged_run_is_no_source():
+    assert (run(steps=14, out="a.nc", optimizer="sgd", lr=1e6)["status"] == DIVERGED).any()
     with pytest.raises(SettingsError, match="diverged before step 14"):
-        simulate(dataclasses.replace(SMALL, start=str(path), start_step=14), runs=2, steps=1, progress=False)
-    assert open_trajectory(path)
+        run(start="a.nc", start_step=14)
+    assert open_trajectory("a.nc")
