@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-from unittest import mock
 
 import numba
 import numpy as np
@@ -10,24 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import pair_forces
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from tests import naive
 from tests.polygons import polygon
 
-numbers = st.floats(0, 5)
+BALANCES = st.sampled_from(["magnitude", "count", "none"])
 settings_of_all_kinds = st.builds(
     ParticleSettings,
-    fa=numbers,
-    ga=numbers,
-    gr=numbers,
+    **dict.fromkeys(("fa", "ga", "gr"), st.floats(0, 5)),
+    **dict.fromkeys(("repulsion_balance", "alignment_balance"), BALANCES),
     n=st.integers(1, 9),
     dim=st.integers(1, 3),
     step_size=st.floats(1e-4, 0.5),
     step_rule=st.sampled_from(["force", "direction", "particle"]),
-    repulsion_balance=st.sampled_from(["magnitude", "count", "none"]),
-    alignment_balance=st.sampled_from(["magnitude", "count", "none"]),
     variance=st.sampled_from(["overall", "axis", "none"]),
     diagonal=st.sampled_from(["twice", "once", "none"]),
 )
@@ -69,41 +66,28 @@ def test_zero_mean_and_unit_spread_after_every_step(settings, seed, steps):
         np.testing.assert_allclose(spread, 1, rtol=1e-12)
 
 
-def test_one_particle_stays_at_the_origin():
-    state = ParticleSystem(ParticleSettings(n=1)).advance(start(ParticleSettings(n=1), runs=3), 10)
-    assert (state.embedding == 0).all()
-    assert (state.last_step == 10).all()
-
-
-def test_two_particles_on_a_line_sit_at_one_and_minus_one():
-    settings = ParticleSettings(n=2, dim=1)
-    state = ParticleSystem(settings).advance(start(settings, runs=4), 10)
-    np.testing.assert_allclose(np.sort(state.embedding[..., 0], axis=1), [[-1, 1]] * 4, rtol=1e-14)
-
-
 @pytest.mark.parametrize("variance", ["overall", "axis", "none"])
-def test_particles_in_one_point_go_to_the_origin_and_stay(variance, tmp_path):
+def test_particles_in_one_point_go_to_the_origin_and_stay(variance):
     """The mean of seventeen times 0.1 is not 0.1 to the last bit; what rounding leaves is no spread."""
-    np.save(tmp_path / "x.npy", np.tile([0.1, 0.2], (17, 1)))
-    settings = ParticleSettings(start=str(tmp_path / "x.npy"), variance=variance)
+    np.save("x.npy", np.tile([0.1, 0.2], (17, 1)))
+    settings = ParticleSettings(start="x.npy", variance=variance)
     state = ParticleSystem(settings).advance(start(settings), 5)
     np.testing.assert_allclose(state.embedding, 0, atol=1e-15)
 
 
-def test_an_axis_without_spread_stays_without(tmp_path, generator):
+def test_an_axis_without_spread_stays_without(generator):
     x = generator.standard_normal((17, 2))
     x[:, 1] = 0.3
-    np.save(tmp_path / "x.npy", x)
-    state = start(ParticleSettings(start=str(tmp_path / "x.npy"), variance="axis"))
+    np.save("x.npy", x)
+    state = start(ParticleSettings(start="x.npy", variance="axis"))
     assert (state.embedding[..., 1] == 0).all()
     np.testing.assert_allclose(state.embedding[..., 0].std(), 1)
 
 
-def test_a_start_whose_force_passes_the_limit_is_refused(tmp_path):
-    np.save(tmp_path / "x.npy", np.array([[0.0, 0.0], [1e-60, 0.0], [-1e-60, 0.0]]))
-    nearly = ParticleSettings(n=3, start=str(tmp_path / "x.npy"), variance="none", repulsion_balance="none")
+def test_a_start_whose_force_passes_the_limit_is_refused():
+    np.save("x.npy", np.array([[0.0, 0.0], [1e-60, 0.0], [-1e-60, 0.0]]))
     with pytest.raises(SettingsError, match="start: found positions with a force beyond 1e38"):
-        start(nearly)
+        start(ParticleSettings(n=3, start="x.npy", variance="none", repulsion_balance="none"))
 
 
 def test_the_bits_of_version_1():
@@ -143,29 +127,19 @@ def test_a_single_run_equals_the_run_in_an_ensemble(hundred):
 
 @pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_results_do_not_depend_on_threads_and_summation(hundred, across, threads):
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, before))
-    try:
-        with mock.patch.object(pair_forces, "summation_plan", lambda runs, pairs: (across, numba.get_num_threads())):
-            again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
-    finally:
-        numba.set_num_threads(before)
+def test_results_do_not_depend_on_threads_and_summation(hundred, across, threads, monkeypatch):
+    monkeypatch.setattr(pair_forces, "summation_plan", lambda runs, pairs: (across, numba.get_num_threads()))
+    with numba_threads(min(threads, numba.get_num_threads())):
+        again = ParticleSystem(SETTINGS).advance(start(SETTINGS, 20, seed=40), 30)
     assert same(again, hundred, slice(40, 60))
 
 
-def test_steps_may_be_taken_in_portions(hundred):
+def test_steps_may_be_taken_in_portions_and_states_restored(hundred):
     system, state = ParticleSystem(SETTINGS), start(SETTINGS, 100)
     for steps in (1, 0, 12, 17):
-        state = system.advance(state, steps)
+        arrays = {name: values.copy() for name, values in system.checkpoint(state).items()}
+        state = system.advance(system.restore(arrays), steps)
     assert same(state, hundred)
-
-
-def test_a_checkpoint_restores_exactly(hundred):
-    system = ParticleSystem(SETTINGS)
-    halfway = system.advance(start(SETTINGS, 100), 11)
-    arrays = {name: values.copy() for name, values in system.checkpoint(halfway).items()}
-    assert same(system.advance(system.restore(arrays), 19), hundred)
 
 
 # ------------------------------------------------------------------------------------------- divergence
@@ -173,18 +147,15 @@ def test_a_checkpoint_restores_exactly(hundred):
 
 def test_a_run_that_diverges_stays_where_it_was_and_leaves_the_others_alone():
     settings = ParticleSettings(n=5, variance="none")
-    system = ParticleSystem(settings)
-    x = start(settings, 3).embedding
+    x, zero = start(settings, 3).embedding, np.zeros(3)
     x[1] *= 9e37 / np.abs(x[1]).max() * 1.2  # its distance from the origin passes the limit
-    zero = np.zeros(3)
-    state = system.advance(ParticleState(4, x, zero, zero, np.full(3, 4)), 6)
-    assert state.last_step.tolist() == [10, 4, 10]
-    np.testing.assert_array_equal(state.embedding[1], x[1])
-    assert np.isfinite(state.embedding).all()
-    assert np.isfinite(state.gradient_norm).all()
-    later = system.advance(state, 5)
-    assert later.last_step.tolist() == [15, 4, 15]
-    np.testing.assert_array_equal(later.embedding[1], x[1])
+    state = ParticleState(4, x, zero, zero, np.full(3, 4))
+    for steps, last_step in ((6, 10), (5, 15)):
+        state = ParticleSystem(settings).advance(state, steps)
+        assert state.last_step.tolist() == [last_step, 4, last_step]
+        np.testing.assert_array_equal(state.embedding[1], x[1])
+        assert np.isfinite(state.embedding).all()
+        assert np.isfinite(state.gradient_norm).all()
 
 
 def test_particles_have_no_gpu():

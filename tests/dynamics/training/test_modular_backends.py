@@ -16,18 +16,23 @@ from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
-from dynamics.trajectory.reader import open_trajectory
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
+BACKENDS = pytest.mark.parametrize("kind", [ModularSimdBackend, ModularTorchBackend])
 
 
-def shares(s, seeds):
-    return training_pairs(s.n, s.train_pairs, seeds) / s.train_pairs
+def begun(kind, s, runs, scale=1.0):
+    """A backend at the first weights of its runs times a scale, these weights (run, parameter), and the network."""
+    network, seeds = ConstantAttention(s), np.arange(runs)
+    engine = kind(network, seeds) if kind is ModularSimdBackend else kind(network, seeds, "cpu")
+    rows = np.float32(scale) * network.flatten(network.initial(seeds))
+    engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
+    return engine, torch.from_numpy(rows), network
 
 
-def flat(network, runs):
-    return torch.from_numpy(network.flatten(network.initial(np.arange(runs))))
+def shares(s, runs):
+    return training_pairs(s.n, s.train_pairs, np.arange(runs)) / s.train_pairs
 
 
 # ------------------------------------------------------------------------------------- task and network
@@ -61,40 +66,26 @@ def test_the_number_of_training_pairs_is_rounded_down_without_rounding_errors(sh
 )  # fmt: skip
 def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scale):
     s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
-    network = ConstantAttention(s)
-    share, rows = shares(s, np.arange(runs)), scale * flat(network, runs)
-    engine = ModularSimdBackend(network, np.arange(runs))
-    held(engine, rows)
+    engine, rows, network = begun(ModularSimdBackend, s, runs, scale)
     engine.differentiate(0)
-    exact = rows.double().requires_grad_()
-    pairs = torch.from_numpy(all_pairs(n))
-    network.loss(network.unflatten(exact), pairs, torch.from_numpy(share)).sum().backward()
+    exact, pairs = rows.double().requires_grad_(), torch.from_numpy(all_pairs(n))
+    weights = network.unflatten(exact)
+    network.loss(weights, pairs, torch.from_numpy(shares(s, runs))).sum().backward()
     size = float(exact.grad.abs().max())
     np.testing.assert_allclose(engine.gradient(), exact.grad, atol=2e-6 * size + 1e-9)
     losses, right = modular_backprop.modular_scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
-    logits = network.logits(network.unflatten(exact.detach()), pairs)
-    expected = network.losses(network.unflatten(exact.detach()), pairs)
+    logits, expected = (each(weights, pairs).detach() for each in (network.logits, network.losses))
     np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=2e-6 * float(logits.abs().max() + 1))
     top = logits.topk(min(2, n), -1)
-    clear = torch.ones_like(top.values[..., 0], dtype=bool) if n == 1 else top.values.diff(dim=-1)[..., 0].abs() > 1e-4
-    clear = clear.numpy()
+    clear = (top.values[..., 0] - top.values[..., -1] > 1e-4).numpy() | (n == 1)
     np.testing.assert_array_equal(right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear])
 
 
-def held(engine, rows):
-    """The engine begun from rows (run, parameter)."""
-    engine.set_state(rows.numpy(), {name: np.zeros(rows.shape, np.float32) for name in engine.names}, 0)
-    return engine
-
-
-@pytest.mark.parametrize(
-    "kind", [ModularSimdBackend, lambda network, seeds: ModularTorchBackend(network, seeds, "cpu")]
-)
+@BACKENDS
 def test_scores_are_means_over_splits(kind):
-    network, seeds = ConstantAttention(SMALL), np.arange(18)
-    rows, share = flat(network, 18), shares(SMALL, seeds)
-    engine = held(kind(network, seeds), rows)
+    engine, rows, network = begun(kind, SMALL, 18)
     losses = network.losses(network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))).numpy()
+    share = shares(SMALL, 18)
     for found in (engine.scores(), engine.exact_scores(np.full(18, True))):
         np.testing.assert_allclose(found[0][:, 0], (losses * share).sum(1), rtol=1e-5)
         np.testing.assert_allclose(found[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5)
@@ -103,28 +94,15 @@ def test_scores_are_means_over_splits(kind):
     np.testing.assert_array_equal(some[1][0], engine.scores()[1][7])
 
 
-def test_ties_count_as_a_guess():
+@BACKENDS
+def test_ties_count_as_a_guess(kind):
     """A network without any opinion is as right as one that guesses."""
-    network = ConstantAttention(SMALL)
-    for engine in (ModularSimdBackend(network, np.arange(2)), ModularTorchBackend(network, np.arange(2), "cpu")):
-        losses, accuracy = engine.scores()
-        np.testing.assert_allclose(accuracy, 1 / 5, rtol=1e-6)
-        np.testing.assert_allclose(losses, np.log(5), rtol=1e-6)
+    losses, accuracy = begun(kind, SMALL, 2, 0.0)[0].scores()
+    np.testing.assert_allclose(accuracy, 1 / 5, rtol=1e-6)
+    np.testing.assert_allclose(losses, np.log(5), rtol=1e-6)
 
 
 # --------------------------------------------------------------------------------------------- training
-
-
-def plain_training(s, seed, steps):
-    """Weights, norms of gradient and update at every step, and scores of a run trained alone."""
-    run, history = Run(s, seed), []
-    for _ in range(steps):
-        before = [parameter.detach().clone() for parameter in run.net.parameters()]
-        run.step()
-        moved = [float((p.detach() - b).norm()) for p, b in zip(run.net.parameters(), before, strict=True)]
-        history.append(([float(parameter.grad.norm()) for parameter in run.net.parameters()], moved))
-    scores = {split: run.scores(split) for split in run.splits}
-    return [parameter.detach().numpy() for parameter in run.net.parameters()], history, scores
 
 
 @pytest.mark.parametrize(
@@ -141,23 +119,30 @@ def plain_training(s, seed, steps):
 def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s):
     trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, progress=False)
     for run in (0, 13, 19):
-        parameters, history, scores = plain_training(s, 3 + run, 25)  # roundings grow e-fold in some 20 steps
+        alone = Run(s, 3 + run)
+        parameters = list(alone.net.parameters())
+        for step in range(25):  # roundings grow e-fold in some 20 steps
+            before = [each.detach().clone() for each in parameters]
+            alone.step()
+            if step == 0:
+                norms = [float(each.grad.norm()) for each in parameters]
+                np.testing.assert_allclose(trajectory["gradient_norm"][run, 0], norms, rtol=1e-4)
         last = trajectory.isel(run=run, step=-1)
         for name, expected in zip(ConstantAttention.VARIABLES, parameters, strict=True):
-            np.testing.assert_allclose(last[name], expected, atol=2e-4, err_msg=name)
-        np.testing.assert_allclose(last["gradient_norm"], history[-1][0], rtol=2e-3, atol=1e-5)
-        np.testing.assert_allclose(last["update_norm"], history[-1][1], rtol=2e-3, atol=1e-6)
-        for split, (loss, accuracy) in scores.items():
+            np.testing.assert_allclose(last[name], expected.detach(), atol=2e-4, err_msg=name)
+        norms = [float(each.grad.norm()) for each in parameters]
+        moved = [float((each - old).detach().norm()) for each, old in zip(parameters, before, strict=True)]
+        np.testing.assert_allclose(last["gradient_norm"], norms, rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(last["update_norm"], moved, rtol=2e-3, atol=1e-6)
+        for split in alone.splits:
+            loss, accuracy = alone.scores(split)
             np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3, atol=1e-4)
             np.testing.assert_allclose(last["accuracy"].sel(split=split), accuracy, atol=1e-6)
-        np.testing.assert_allclose(trajectory["gradient_norm"][run, 0], history[0][0], rtol=1e-4)
         np.testing.assert_array_equal(trajectory["update_norm"][run, 0], 0)
 
 
-def test_the_file_has_all_variables_of_the_format(tmp_path):
-    path = tmp_path / "a.nc"
-    simulate(SMALL, runs=2, steps=4, every=2, out=path, progress=False).close()
-    with open_trajectory(path) as trajectory:
+def test_the_file_has_all_variables_of_the_format():
+    with simulate(SMALL, runs=2, steps=4, every=2, out="a.nc", progress=False) as trajectory:
         assert trajectory["loss"].dims == ("run", "step", "split")
         assert list(trajectory["split"].values) == ["train", "validation"]
         assert list(trajectory["layer"].values) == list(ConstantAttention.VARIABLES)
@@ -172,23 +157,20 @@ def test_the_file_has_all_variables_of_the_format(tmp_path):
 # ------------------------------------------------------------------------------------------- divergence
 
 
-def test_small_losses_keep_their_digits():
-    network = ConstantAttention(SMALL)
-    shape, pairs, rows = modular_backprop.modular_layout(5, 7, 3), modular_backprop.pair_quads(5), flat(network, 4)
-    for scale in (1.0, 3.0, 6.0, 20.0):
-        losses, _ = modular_backprop.modular_scores(to_lanes(scale * rows.numpy()), shape, pairs, 4)
-        exact = network.losses(network.unflatten((scale * rows).double()), torch.from_numpy(all_pairs(5))).numpy()
-        size = float(network.logits(network.unflatten(scale * rows), torch.from_numpy(all_pairs(5))).abs().max())
-        np.testing.assert_allclose(losses, exact, rtol=1e-6 * (1 + size), atol=1e-15)
+@pytest.mark.parametrize("scale", [1.0, 3.0, 6.0, 20.0])
+def test_small_losses_keep_their_digits(scale):
+    engine, rows, network = begun(ModularSimdBackend, SMALL, 4, scale)
+    losses, _ = modular_backprop.modular_scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, 4)
+    inputs = network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))
+    size = float(network.logits(*inputs).abs().max())
+    np.testing.assert_allclose(losses, network.losses(*inputs), rtol=1e-6 * (1 + size), atol=1e-15)
 
 
 # ------------------------------------------------------------------------------------- devices and torch
 
 
 def test_a_small_ensemble_is_padded_on_cuda():
-    network, seeds = ConstantAttention(SMALL), np.arange(3)
-    engine = ModularTorchBackend(network, seeds, "cpu")
+    engine, rows, network = begun(ModularTorchBackend, SMALL, 3)
     assert engine.width == backends.MIN_CUDA_WIDTH
-    assert ModularTorchBackend(network, seeds, "cpu", 100).width == 100
-    rows = flat(network, 3)
-    np.testing.assert_array_equal(held(engine, rows).weights(), rows)
+    assert ModularTorchBackend(network, np.arange(3), "cpu", 100).width == 100
+    np.testing.assert_array_equal(engine.weights(), rows)

@@ -98,7 +98,7 @@ def test_resumed_and_extended_runs_have_the_same_bits(s, device):
     options = {"every": 5, "device": device}
     run(s, 18, 17, out="a.nc", **options).close()
     extended, direct = run(s, 18, 35, out="a.nc", **options), run(s, 18, 35, **options)
-    xr.testing.assert_equal(extended.drop_sel(step=17).drop_attrs(), direct.drop_attrs())  # where the first run ended
+    xr.testing.assert_equal(extended.drop_attrs(), direct.drop_attrs())
 
 
 @SMALL

@@ -34,6 +34,8 @@ def undisturbed(tmp_path_factory):
 
 
 def assert_same(path, undisturbed):
+    """The run, continued, is the same as if nothing had happened."""
+    simulate(SETTINGS, out=path, **AMOUNT).close()
     for read in (open_trajectory, checkpoints):
         with read(path) as found, read(undisturbed) as expected:
             xr.testing.assert_equal(found, expected)
@@ -63,6 +65,19 @@ def write_until(path, number, events=CHANGES, name=""):
     simulate(SETTINGS, out=path, **AMOUNT)
 
 
+@pytest.fixture
+def ended(processes):
+    """The exit code of a process that calls a function."""
+
+    def call(function, *words):
+        process = processes.Process(target=function, args=words)
+        process.start()
+        process.join()
+        return process.exitcode
+
+    return call
+
+
 STAGES = [  # where the process is killed, and the number of parts that there are then
     (1, ["os.rename"], "part-", 0),
     (3, ["os.rename"], "part-", 2),
@@ -71,35 +86,27 @@ STAGES = [  # where the process is killed, and the number of parts that there ar
 ]
 
 
-def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, processes):
+def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, ended):
     """kill -9 while it computes and writes parts, before the merged file has its name, and while parts are removed."""
     path = tmp_path / "run.nc"
     for *stage, parts in STAGES:
-        process = processes.Process(target=write_until, args=(path, *stage))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert ended(write_until, path, *stage) == -signal.SIGKILL
         assert len(closed_parts(path)) == parts
         assert path.exists() == (["os.remove"] in stage)
         if parts:
             assert_partial(path, undisturbed)
-    simulate(SETTINGS, out=path, **AMOUNT).close()
     assert_same(path, undisturbed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(tmp_path, undisturbed, processes):
+def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(tmp_path, undisturbed, ended):
     for number in itertools.count(1):
         path = tmp_path / str(number) / "run.nc"
-        process = processes.Process(target=write_until, args=(path, number))
-        process.start()
-        process.join()
-        if process.exitcode == 0:
+        if ended(write_until, path, number) == 0:
             break
         if path.exists() or closed_parts(path):
             assert_partial(path, undisturbed)
-        simulate(SETTINGS, out=path, **AMOUNT).close()
         assert_same(path, undisturbed)
     assert number > 40
 
@@ -116,9 +123,8 @@ def test_a_second_writer_is_refused_and_the_first_continues(tmp_path, monkeypatc
 
     monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
     monkeypatch.setattr(ParticleSystem, "advance", interfere)
-    simulate(SETTINGS, out=path, **AMOUNT).close()
-    assert refused
     assert_same(path, undisturbed)
+    assert refused
 
 
 # --------------------------------------------------------------------------------------------- a full disk
@@ -132,44 +138,37 @@ def write_with_limit(path, limit, part_bytes):
 
 
 @pytest.mark.parametrize(("limit", "part_bytes"), [(0, 1e9), (5_000, PART_BYTES), (50_000, 1e9), (120_000, PART_BYTES)])
-def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, undisturbed, processes, limit, part_bytes):
+def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, undisturbed, ended, limit, part_bytes):
     """Whether the lock, a part, the whole file or the merged one meets the limit: no incomplete file is left."""
     assert undisturbed.stat().st_size > 120_000
     path = tmp_path / "run.nc"
-    process = processes.Process(target=write_with_limit, args=(path, limit, part_bytes))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    assert ended(write_with_limit, path, limit, part_bytes) == 0
     assert len(closed_parts(path)) == (6 if limit == 120_000 else 0)
     assert not path.exists()
     assert not list(tmp_path.rglob("*.tmp"))
-    simulate(SETTINGS, out=path, **AMOUNT).close()
     assert_same(path, undisturbed)
 
 
-def small_disk(folder):
-    """Mount a tmpfs of 300 kB, or skip where that is not allowed."""
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def small_disk(tmp_path):
+    """A tmpfs of 300 kB, or a skip where that cannot be mounted."""
+    words = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no small file system can be mounted here: {done.stderr.strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)  # HDF5 keeps open what it could not close
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting wants root")
-def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, monkeypatch, undisturbed):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    small_disk(disk)
-    try:
-        monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
-        monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
-        with pytest.raises(RecordingError, match="no space left"):
-            simulate(SETTINGS, out=disk / "run.nc", **AMOUNT)
-        assert closed_parts(disk / "run.nc")
-        assert_partial(disk / "run.nc", undisturbed)
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)  # HDF5 keeps open what it could not close
+def test_a_full_disk_is_an_error_and_loses_nothing(small_disk, monkeypatch, undisturbed):
+    path = small_disk / "run.nc"
+    monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
+    monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
+    with pytest.raises(RecordingError, match="no space left"):
+        simulate(SETTINGS, out=path, **AMOUNT)
+    assert closed_parts(path)
+    assert_partial(path, undisturbed)
 
 
 def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch):
@@ -183,7 +182,7 @@ def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch)
 
     monkeypatch.setattr(netcdf, "_write_group", forgetful)
     with pytest.raises(RecordingError, match="variable embedding reads back differently"):
-        simulate(SETTINGS, runs=2, steps=3, out=tmp_path / "run.nc")
+        simulate(SETTINGS, runs=2, steps=3, out="run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
 
 
@@ -191,5 +190,5 @@ def test_a_value_that_is_not_finite_is_never_written(tmp_path):
     trajectory = simulate(SETTINGS, runs=2, steps=3)
     trajectory["embedding"][1, 2, 3, 0] = np.nan
     with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
-        recorder.save_trajectory(trajectory, tmp_path / "run.nc")
+        recorder.save_trajectory(trajectory, "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
