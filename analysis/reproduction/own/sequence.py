@@ -30,8 +30,9 @@ PAIRS = tuple(each for each in combinations(range(len(EVENTS)), 2) if each != (0
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with weight decay 1 and particles with f_a = 2, which form most circles."""
-    network = RequiredRuns(ModularSettings(weight_decay=1.0), params["networks"], params.get("epochs"))
-    return [network, RequiredRuns(ParticleSettings(fa=2.0), params["particles"])]
+    settings = params.get("settings", {})
+    network = RequiredRuns(ModularSettings(weight_decay=1.0, **settings), params["networks"], params.get("epochs"))
+    return [network, RequiredRuns(ParticleSettings(fa=2.0, **settings), params["particles"])]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
