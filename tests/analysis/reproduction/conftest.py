@@ -32,7 +32,7 @@ SIZES = {
     "vc.phases": {"runs": 4, "epochs": 30, "frames": 11, "settings": SPARSE},
     "vc.norms": {"full": 2, "mini": 2, "three": 1, "epochs": 22, "updates": 44, "every": 2},
     "vc.saddles": {"full": 1, "mini": 1, "epochs": 22, "updates": 44, "every": 2},
-    "vc.sparsity": {"usual": 4, "dims": [8], "others": 2, "enough": 3, "epochs": 30, "settings": SPARSE},
+    "vc.sparsity": {"usual": 4, "dims": [3], "others": 3, "epochs": 30, "settings": SPARSE},
     "vc.transfer": {"runs": 4, "epochs": 10, "vocabs": [3], "settings": SPARSE},
     "vc.vocabularies": {"runs": 4, "epochs": 10, "vocabs": [3, 4], "settings": SPARSE},
     "vc.finetuning": {"runs": 4, "epochs": 20, "settings": SPARSE},

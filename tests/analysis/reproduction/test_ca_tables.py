@@ -19,7 +19,7 @@ from tests.polygons import polygon
     ("fa", "circles", "imperfections"),
     [(0.5, (0, 3.6), (31.8, 39.2)), (1.0, (8, 26), (31.5, 41.1)), (2.0, (46, 66), (32.8, 53))],
 )
-def test_table_2_is_within_what_the_papers_hundred_runs_allow(fa, circles, imperfections, capsys):
+def test_table_2_is_within_the_papers_intervals(fa, circles, imperfections, capsys):
     row = ca_table_row(simulate(ParticleSettings(fa=fa), runs=1000, every=100, progress=False))
     assert circles[0] <= row["circles_percent"] <= circles[1]
     assert imperfections[0] <= row["imperfections"] <= imperfections[1]
@@ -28,7 +28,7 @@ def test_table_2_is_within_what_the_papers_hundred_runs_allow(fa, circles, imper
     assert capsys.readouterr().out.splitlines()[-1].endswith(TABLE_2[fa]["imperfections"])
 
 
-def test_the_paper_is_quoted_only_for_its_own_settings():
+def test_printed_rows_are_of_the_papers_settings_only():
     networks, particles = ModularSettings(weight_decay=0.3), ParticleSettings(fa=2.0, step_rule="direction")
     assert printed_row(networks, 2000) == TABLE_1[0.3]
     assert printed_row(particles, 100) == TABLE_2[2.0]
@@ -48,7 +48,7 @@ def test_table_1_and_its_csv(typed):
     assert not any(row["paper_circles_of_100"] for row in rows)
 
 
-def test_an_outcome_is_that_of_its_runs(generator):
+def test_columns_of_table_1(generator):
     ends = np.concatenate([[polygon(7), polygon(7, radius=2.0)], generator.normal(size=(5, 7, 2))])
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
     found = network_columns(ends, accuracy)

@@ -39,7 +39,7 @@ def reread(evidence, tmp_path_factory):
 # --------------------------------------------------------------------------------------------- declarations
 
 
-def test_every_experiment_has_a_claim_and_a_size_in_tests():
+def test_every_experiment_has_a_claim_and_a_test_size():
     assert set(NAMES) == {claim.experiment for claim in CLAIMS if claim.experiment} == set(SIZES)
     assert len(set(NAMES)) == len(NAMES)
 
@@ -79,7 +79,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_evidence_is_small_and_described_and_survives_a_file(name, evidence, reread):
+def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, reread):
     found = evidence[name]
     assert found.nbytes < 1e6
     xr.testing.assert_equal(reread[name], found)
@@ -89,18 +89,18 @@ def test_evidence_is_small_and_described_and_survives_a_file(name, evidence, rer
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BEGIN_FROM_OTHERS])
-def test_the_ensembles_that_are_made_are_those_that_are_declared(name, evidence):
+def test_experiments_declare_their_ensembles(name, evidence):
     assert evidence[name]
     assert evidence.made[name] <= evidence.declared[name] <= {*evidence.folder.glob("runs/*.nc")}
 
 
 @pytest.mark.parametrize("name", ["ca.table1", "ca.halt", "vc.finetuning", "vc.relatives"])
-def test_measuring_again_gives_the_same(name, evidence):
+def test_evidence_is_reproducible(name, evidence):
     xr.testing.assert_identical(evidence.measure(name), evidence[name])
 
 
 @pytest.mark.parametrize("claim", [each for each in CLAIMS if each.experiment], ids=lambda claim: claim.name)
-def test_every_claim_is_judged_whatever_its_experiment_found(claim, evidence, reread):
+def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
     found, again = evidence[claim.experiment], reread[claim.experiment]
     if claim.experiment == "vc.remedies":  # a width of 8 stands for the full size
         names = ["h = 128" if name == "h = 8" else name for name in found["remedy"].values]

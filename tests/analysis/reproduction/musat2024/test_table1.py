@@ -61,7 +61,7 @@ def test_estimates_are_those_of_the_networks(generator):
 
 
 @pytest.mark.parametrize(("effect", "expected"), [(1, YES), (-1, NO), (0.1, PARTLY)])
-def test_claims_are_judged_by_the_size_of_effects(effect, expected, generator):
+def test_verdicts_follow_the_size_of_effects(effect, expected, generator):
     runs = 400
     circle = np.arange(runs) < runs * (0.3 * effect * DECAY + (0.3 if effect < 0 else 0.01))
     one, other = generator.standard_normal((2, 4, runs))

@@ -100,7 +100,7 @@ def angles(effect, noise):
         (alignment, "ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
 )
-def test_claims_are_judged_by_the_size_of_effects(module, experiment, made, opposite, small, generator):
+def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite, small, generator):
     noise = 0.01 * generator.standard_normal((4, 40))
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         found = verdicts(module.CLAIMS, made(effect, noise), experiment)

@@ -24,7 +24,7 @@ def regularity(values):
     return ablations.panel_regularity(panel(values), "lr")
 
 
-def test_jumps_of_single_runs():
+def test_percentage_of_accuracy_jumps():
     found = ablations.accuracy_jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
     assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
     assert found.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
@@ -38,7 +38,7 @@ def test_verdicts_on_frequent_marginal_and_rare_jumps(every, expected):
     assert verdict("VC.figure6.variability", panel(steps)) == expected
 
 
-def test_a_mean_is_regular_if_the_values_have_an_effect(generator):
+def test_verdicts_on_the_regularity_of_means(generator):
     noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values have an effect or not
     assert verdict("VC.figure7.regular", panel(noise)) == OPEN
     offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
@@ -61,7 +61,7 @@ def test_the_regularity_leaves_out_what_diverged(generator):
         assert np.isnan(regularity(values).interval.value)
 
 
-def test_regularity_is_that_of_all_halves(generator):
+def test_regularity_is_a_mean_over_all_halves(generator):
     values = generator.normal(size=(5, 6)) + np.arange(5.0)[:, None]
     apart = values - values.mean(axis=0)
     halves = np.array([apart[:, list(half)].mean(axis=1) for half in itertools.combinations(range(6), 3)])
@@ -88,7 +88,7 @@ def test_the_best_value_is_that_of_runs_that_have_not_diverged(generator):
     assert np.isnan(ablations.best_value(panel(values * np.nan), "lr").interval.value)
 
 
-def test_the_same_initial_loss():
+def test_percentage_of_equal_initial_losses():
     losses = {f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]]) for name in ablations.SAME_START}
     assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 100
     losses["first_loss_lr"] = (("lr", "run"), [[0.7, 0.8], [0.7, 0.81]])

@@ -102,7 +102,7 @@ def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
     assert math.isnan(circuits.spurious_collapse(made(["none"], [0.5])).interval.value)
 
 
-def test_similarity_with_the_own_start_is_told_from_similarity_of_all(generator):
+def test_similarity_to_the_own_start_exceeds_that_to_other_starts(generator):
     noise = 0.05 * generator.standard_normal((30, 30))
     own = dataset(("run", "other_run"), inherited=0.1 + 0.6 * np.eye(30) + noise)
     assert circuits.start_similarity(own, "inherited").interval.value == pytest.approx(0.7, abs=0.05)

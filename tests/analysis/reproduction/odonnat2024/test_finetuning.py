@@ -46,7 +46,7 @@ def test_estimates_from_four_circuits(measure, value, note):
     assert (found.interval.value, found.note) == (pytest.approx(value), note)
 
 
-def test_an_exception_refutes_that_only_ideal_circuits_transfer():
+def test_one_exception_refutes_that_only_ideal_circuits_transfer():
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
     found = finetuning.perfect_from_ideal(other)
     assert (found.interval.value, found.count) == (50, 2)
@@ -84,7 +84,7 @@ def test_verdicts_on_true_false_and_marginal_evidence(name, changed, expected):
     assert part_verdicts(name, many.isel(vocabulary=[0])) == expected
 
 
-def test_no_circuits_in_few_runs_exclude_nothing():
+def test_few_runs_without_circuits_are_undecided():
     none = dataset("run", whole=np.zeros(24), scratch_whole=np.zeros(24))
     found = finetuning.invariance_gain(none)
     assert found.interval.low < -10 < 10 < found.interval.high
@@ -95,7 +95,7 @@ def sources(counts, test):
     return dataset("run", clusters=counts, test=test, source_test=np.ones(len(test)))
 
 
-def test_clusters_that_predict_transfer_and_those_that_do_not(generator):
+def test_verdicts_on_clusters_as_predictors_of_transfer(generator):
     counts, falling = np.arange(6, 26), np.linspace(1, 0.95, 20)
     predicting = sources(counts, falling)
     assert part_verdicts("OWN.clusters-transfer", predicting) == [YES] * 3

@@ -15,7 +15,7 @@ from tests.analysis.reproduction.judging import NO, YES, verdicts
 CLAIMS = (*ideal_circuits.CLAIMS, *summary.CLAIMS, *sparse_networks.CLAIMS)
 
 
-def test_measured_circuits_are_as_the_paper_counts(evidence):
+def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
     evidence = evidence["vc.ideal"]
     for vocab, count in ((2, 6), (3, 21)):
         found = ideal_circuits.worst_circuit(evidence, "clusters", vocab=vocab, dim=2)
@@ -41,7 +41,7 @@ def made(worst=0.0):
     return xr.Dataset(data, {"tokens": ("circuit", tokens), "dim": ("circuit", dim)})
 
 
-def test_the_circuit_furthest_from_its_ideal_value_counts():
+def test_the_circuit_furthest_from_its_ideal_value_is_the_worst():
     evidence = made(0.3)
     assert ideal_circuits.worst_circuit(evidence, "accuracy", vocab=2, dim=2, scale=100).interval.value == 70
     assert ideal_circuits.worst_circuit(evidence, "clusters", vocab=3).interval.value == 20

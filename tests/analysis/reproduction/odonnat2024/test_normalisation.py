@@ -4,7 +4,7 @@ from analysis.reproduction.odonnat2024 import normalisation
 from tests.analysis.reproduction.judging import NO, YES, part_verdicts
 
 
-def test_the_effect_of_a_step_on_a_direction():
+def test_verdicts_on_steps_near_the_origin():
     found = normalisation.measure(None, {"cases": 40})
     flat = found.assign(changed=0 * found["changed"], turned=0 * found["turned"] + 2, moved=found["small"])
     assert part_verdicts("VC.s4.3.step-below-length", found) == [YES] * 2

@@ -129,7 +129,7 @@ def test_the_shortest_sum_of_embeddings():
     np.testing.assert_allclose(spikes.step_to_length_ratio(trajectory), [0.005, 10])
 
 
-def test_ranks_of_assemblers_among_those_of_others():
+def test_ranks_of_assemblers_among_escaped_runs():
     weights = np.zeros((4, 3, 2, 2))
     weights[:, :, 0, 0] = [[1.0], [2.0], [3.0], [9.0]]  # along one axis; the last has not escaped
     weights[1, :, 1, 1] = 2.0

@@ -30,7 +30,7 @@ def test_places_that_are_not_listed_are_found():
     assert coverage.unlisted_places(CLAIMS, "CA") == {"figure 99": [CLAIMS[1]]}
 
 
-def test_uncovered_places_leave_out_those_that_state_nothing():
+def test_uncovered_places_exclude_those_that_state_nothing():
     missing = coverage.uncovered_places(CLAIMS)
     assert {"CA section 5.2", "VC figure 2"} <= set(missing)
     assert not {"CA section 5", "CA table 1", "VC section 4", "CA section 1", "CH remark 3.1"} & set(missing)

@@ -22,7 +22,7 @@ def test_a_median_is_over_runs_that_have_a_value():
     assert samples.estimate_median(np.array([np.nan]), "runs with a drop").note == "there are no runs with a drop"
 
 
-def test_runs_are_compared_with_themselves_and_with_others():
+def test_own_values_and_means_of_others():
     own, others = samples.own_and_others(np.array([[1.0, 4.0, 6.0], [2.0, 3.0, np.nan], [np.nan, np.nan, 5.0]]))
     np.testing.assert_equal(own, [1, 3, 5])
     np.testing.assert_equal(others, [5, 2, np.nan])
