@@ -53,9 +53,8 @@ def test_columns_of_table_1(generator):
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
     found = network_columns(ends, accuracy)
     assert (found["runs"], found["circles"], found["others"]) == (7, 2, 5)
-    np.testing.assert_allclose([found["circle_accuracy_percent"], found["other_accuracy_percent"]], [80, 30])
-    bounds = found["circle_accuracy_percent_low"], found["circle_accuracy_percent_high"]
-    assert bounds == (0, 100)  # and not 80 ± 127
+    assert (found["circle_accuracy_percent"], found["other_accuracy_percent"]) == pytest.approx((80, 30))
+    assert (found["circle_accuracy_percent_low"], found["circle_accuracy_percent_high"]) == (0, 100)  # not 80 ± 127
     expected = np.corrcoef(count_imperfections(ends[2:]), accuracy[2:])[0, 1]
     np.testing.assert_allclose(found["correlation"], expected)
     assert found["correlation_low"] < expected < found["correlation_high"]

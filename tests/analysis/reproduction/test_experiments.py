@@ -1,6 +1,7 @@
 """All experiments: what they declare, and the evidence and verdicts that each gives at a tiny size."""
 
 import dataclasses
+import functools
 import json
 import math
 
@@ -24,16 +25,15 @@ BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
 
 @pytest.fixture(scope="module")
 def reread(evidence, tmp_path_factory):
-    """Evidence by name, written to a file and read again."""
+    """A function that returns evidence, by name, written to a file and read again."""
     folder = tmp_path_factory.mktemp("evidence")
 
-    class Reread(dict):
-        def __missing__(self, name):
-            evidence[name].to_netcdf(folder / f"{name}.nc")
-            self[name] = xr.load_dataset(folder / f"{name}.nc")
-            return self[name]
+    @functools.cache
+    def read(name):
+        evidence[name].to_netcdf(folder / f"{name}.nc")
+        return xr.load_dataset(folder / f"{name}.nc")
 
-    return Reread()
+    return read
 
 
 # --------------------------------------------------------------------------------------------- declarations
@@ -82,7 +82,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
 def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, reread):
     found = evidence[name]
     assert found.nbytes < 1e6
-    xr.testing.assert_equal(reread[name], found)
+    xr.testing.assert_equal(reread(name), found)
     attributes = ["long_name", "units"] if name.startswith(("ca", "own")) else ["long_name"]
     for values in found.data_vars.values() if name != "ca.table2" else ():
         assert all(values.attrs.get(each) for each in attributes)
@@ -101,7 +101,7 @@ def test_evidence_is_reproducible(name, evidence):
 
 @pytest.mark.parametrize("claim", [each for each in CLAIMS if each.experiment], ids=lambda claim: claim.name)
 def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
-    found, again = evidence[claim.experiment], reread[claim.experiment]
+    found, again = evidence[claim.experiment], reread(claim.experiment)
     if claim.experiment == "vc.remedies":  # a width of 8 stands for the full size
         names = ["h = 128" if name == "h = 8" else name for name in found["remedy"].values]
         found, again = (each.assign_coords(remedy=names) for each in (found, again))

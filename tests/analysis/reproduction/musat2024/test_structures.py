@@ -28,6 +28,8 @@ def test_ideal_end_states_have_their_kind(generator):
     for of_found, percentage, count in ((True, 50, 2), (False, 100, 1)):  # a circle in another order is no polygon
         overlap = structures.overlap_with_algorithm(evidence, "network", of_found)
         assert (overlap.interval.value, overlap.count) == (percentage, count)
+    far = structures.overlap_with_algorithm(evidence.assign(chance_circle_distance=-1.0), "network", True)
+    assert (far.interval.value, far.count) == (0, 2)  # no end state is as near to a polygon as this
 
 
 DISTANCES = {"circle": (0.9, 0.9), "grid": (0.05, 0.05), "imperfect grid": (0.05, 0.5), "neither": (0.5, 0.6)}

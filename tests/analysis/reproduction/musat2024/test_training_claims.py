@@ -18,6 +18,12 @@ from tests.polygons import polygon
 CIRCLE = np.broadcast_to(np.arange(40) < 10, (4, 40))
 
 
+@pytest.fixture
+def noise(generator):
+    """Small differences between four weight decays and forty runs."""
+    return 0.01 * generator.standard_normal((4, 40))
+
+
 # Evidence of effects of some size: 1 is as claimed, 0 none, less than 0 the opposite.
 
 
@@ -100,15 +106,13 @@ def angles(effect, noise):
         (alignment, "ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
 )
-def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite, small, generator):
-    noise = 0.01 * generator.standard_normal((4, 40))
+def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite, small, noise):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         found = verdicts(module.CLAIMS, made(effect, noise), experiment)
         assert set(found.values()) == expected, effect
 
 
-def test_estimates_and_notes(generator):
-    noise = 0.01 * generator.standard_normal((4, 40))
+def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
     assert classifier.clustered_accuracy_gain(found, 0.6).count == 30
     assert "0.30 without weight decay, 0.30 with" in classifier.boundary_distance_ratio(found).note
@@ -123,8 +127,7 @@ def test_estimates_and_notes(generator):
     assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 
 
-def test_the_best_power_is_where_the_mean_curve_is_highest(generator):
-    noise = 0.01 * generator.standard_normal((4, 40))
+def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
     for effect, expected in ((0.4, 1.6), (-9, 4), (9, -0.75)):  # between the powers that were tried, and at their ends
         found = distance.best_power(neighbours(effect, noise), "repulsion", 20)
         assert found.interval.value == pytest.approx(expected, abs=0.05)
