@@ -147,6 +147,7 @@ def explorer(runs_folder):
     server.end()
 
 
-def drawn(page):
-    """Wait until Bokeh has drawn its document."""
+def open_page(page, address):
+    """Open an address and wait until Bokeh has drawn its document."""
+    page.goto(address)
     page.wait_for_function(DRAWN)

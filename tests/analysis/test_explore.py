@@ -13,7 +13,7 @@ from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import url_state
 from analysis.explorer.server import NONCE_PLACEHOLDER, UNUSED_SECONDS, SecurityHeaders
-from tests.browser import SECONDS, drawn
+from tests.browser import SECONDS, open_page
 
 
 def asked(server, path="/", method="GET", **headers):
@@ -203,16 +203,14 @@ def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quie
     time.sleep(1)
     assert sum(process.cpu_times()[:2]) - before < 0.2
     page = context.new_page()
-    page.goto(server.address)
-    drawn(page)
+    open_page(page, server.address)
     page.close()  # its session goes on for some seconds
     assert server.interrupt()[::2] == (130, "interrupted: the page has ended\n")
 
 
 def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page = chromium_page
-    page.goto(explorer.address)
-    drawn(page)
+    open_page(page, explorer.address)
     page.get_by_role("button", name="Particles").click()
     page.get_by_role("button", name="Start").click()
     page.get_by_text(re.compile(r"^step [1-9]")).wait_for()
@@ -228,15 +226,13 @@ def test_a_hidden_tab_is_paused(explorer, chromium_page):
 
 def test_the_url_follows_what_is_shown(explorer, chromium_page):
     page = chromium_page
-    page.goto(explorer.address + "?tab=particles&fa=2&n=7&seed=3")
-    drawn(page)
+    open_page(page, explorer.address + "?tab=particles&fa=2&n=7&seed=3")
     assert page.get_by_role("textbox", name="alignment f_a").input_value() == "2"
     page.wait_for_function("() => location.search.includes('step_size=0.003')")
     page.get_by_role("slider", name="seed").press("ArrowRight")
     page.wait_for_function("() => location.search.includes('seed=4')")
     assert "fa=2" in page.evaluate("location.search")
-    page.reload()
-    drawn(page)
+    open_page(page, page.url)
     assert page.get_by_role("textbox", name="seed").input_value() == "4"
 
 
@@ -255,8 +251,7 @@ def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_p
 def test_a_second_visitor_has_an_own_page(explorer, chromium_page):
     first, second = chromium_page, chromium_page.context.new_page()
     for page in (first, second):
-        page.goto(explorer.address + "?tab=particles")
-        drawn(page)
+        open_page(page, explorer.address + "?tab=particles")
     first.get_by_role("slider", name="seed").press("ArrowRight")
     first.wait_for_function("() => location.search.includes('seed=1')")
     assert second.get_by_role("textbox", name="seed").input_value() == "0"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,7 @@ from dynamics.branching import branch
 from dynamics.errors import MissingPackage
 from dynamics.settings import ModularSettings, ParticleSettings
 from dynamics.simulation import simulate
-from tests.browser import SECONDS, drawn
+from tests.browser import SECONDS, open_page
 
 PARTICLES = ParticleSettings(fa=2.0, n=7)
 NETWORK = ModularSettings(n=5, hidden=8, weight_decay=0.5)
@@ -234,25 +235,17 @@ def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
 # ----------------------------------------------------------------------------------------- in the browser
 
 
-SHOWN_NUMBER = """(word) => {
-  const roots = [document]
-  for (const root of roots) for (const each of root.querySelectorAll("*")) {
-    if (each.shadowRoot) roots.push(each.shadowRoot)
-    const found = each.children.length ? null : each.textContent.trim().match(new RegExp(`^${word} ([0-9]+)$`))
-    if (found) return Number(found[1])
-  }
-  return -1
-}"""
-
-
 def shown_number(page, word):
     """The step or epoch that the page shows."""
-    return page.evaluate(SHOWN_NUMBER, word)
+    return int(page.get_by_text(re.compile(rf"^{word} \d+$")).first.inner_text().split()[1])
 
 
 def wait_until_later(page, word, than):
     """Wait until the page shows a later step or epoch."""
-    page.wait_for_function(f"([word, than]) => ({SHOWN_NUMBER})(word) > than", arg=[word, than])
+    end = time.monotonic() + SECONDS
+    while shown_number(page, word) <= than:
+        assert time.monotonic() < end, f"no {word} after {than}"
+        page.wait_for_timeout(50)
 
 
 def change_while_running(page, word, than, slider, key, query):
@@ -285,8 +278,7 @@ def settled(page, expected, atol):
 
 def opened(page, address):
     """Open a page of particles, and wait until they stand at their first places."""
-    page.goto(address)
-    drawn(page)
+    open_page(page, address)
     page.get_by_text("step 0").wait_for()
     page.wait_for_function("() => Number.isFinite(Bokeh.documents[0].get_model_by_name('embedding tokens').data.x[0])")
     page.wait_for_timeout(200)  # the first frame is drawn anew when the browser is there
@@ -349,8 +341,7 @@ def test_a_particle_can_be_moved_by_keys(explorer, chromium_page):
 
 def test_a_network_learns_on_the_page(explorer, chromium_page):
     page = chromium_page
-    page.goto(explorer.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
-    drawn(page)
+    open_page(page, explorer.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
     change_while_running(page, "epoch", 100, "learning rate", "ArrowLeft", "lr=0.0099")
     loss = page.evaluate(
         "() => [...Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train]"
@@ -376,8 +367,7 @@ UNNAMED = re.compile(r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|ra
 ])  # fmt: skip
 def test_every_control_is_labelled_and_reached_by_keyboard(explorer, chromium_page, tab, controls):
     page = chromium_page
-    page.goto(f"{explorer.address}?tab={tab}")
-    drawn(page)
+    open_page(page, f"{explorer.address}?tab={tab}")
     page.get_by_label(controls.split(", ")[-1]).first.wait_for()
     page.wait_for_timeout(200)
     assert not UNNAMED.findall(page.locator("body").aria_snapshot())

@@ -1,4 +1,4 @@
-"""Portraits of trained networks: class maps against plain loops, marks of pair sums, curves, odd cases."""
+"""Class maps of trained networks: against a plain computation, marks of pair sums, curves, edge cases."""
 
 import warnings
 
@@ -35,13 +35,11 @@ def plain_classes(weights, x):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_a_class_map_equals_that_of_plain_loops(dim):
+def test_a_class_map_equals_that_of_a_plain_computation(dim):
     run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
     found = class_maps.class_map(run.network, run.weights, run.view, 14)
     u = class_maps.MAP_REACH * ((np.arange(14) + 0.5) / 7 - 1)
-    points = run.view.origin + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1)[..., : len(run.view.basis)] @ (
-        run.view.basis
-    )
+    points = run.view.origin + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1) @ run.view.basis
     np.testing.assert_array_equal(found, plain_classes(run.weights, points))
     assert len(np.unique(found)) > 2
 
@@ -78,7 +76,7 @@ def test_the_view_contains_all_pair_sums(dim, generator):
 @pytest.mark.parametrize("seed_place", [0, 1])
 def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     trajectory = trained(n=9, steps=200)
-    axes = class_map_figure(trajectory).axes[2 * seed_place + 1]
+    tokens, axes = class_map_figure(trajectory).axes[2 * seed_place : 2 * seed_place + 2]
     filled, _, hollow, crosses = axes.collections
     run = final_state(trajectory, seed_place)
     embedding = trajectory["embedding"].values[seed_place, -1].astype(float)
@@ -86,6 +84,7 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     sums = embedding[pairs].sum(axis=1) / run.view.scale
     chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
     colours = class_colours(9)[pairs.sum(axis=1) % 9]
+    np.testing.assert_allclose(tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale)
     np.testing.assert_allclose(filled.get_offsets(), sums[chosen])
     np.testing.assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
     np.testing.assert_allclose(hollow.get_offsets(), sums[~chosen])

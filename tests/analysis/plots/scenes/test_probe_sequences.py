@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.plots.scenes.probe_sequences import (
-    PAPER_SEQUENCES,
-    concentrated_tokens,
-    evenly_spread_sums,
-    make_probe_sequences,
-    make_suffixes,
-)
+from analysis.plots.scenes import probe_sequences
+from analysis.plots.scenes.probe_sequences import PAPER_SEQUENCES, evenly_spread_sums, make_probe_sequences
 from dynamics.settings import SparseSettings
 
 
@@ -59,10 +54,10 @@ def test_sums_and_suffixes_of_generated_sequences():
     assert evenly_spread_sums(2, 1) == [0, 1]
     assert evenly_spread_sums(4, 1) == [0, 1, 2, 3]
     assert len(evenly_spread_sums(50, 5)) == 10
-    assert concentrated_tokens(7, 4, 5) == [3, 3, 1, 0, 0]
-    assert concentrated_tokens(15, 4, 5) == [3, 3, 3, 3, 3]
-    assert make_suffixes(2, 0).shape == (1, 0)
-    assert make_suffixes(2, 1).shape == (2, 1)
-    assert make_suffixes(5, 9).shape == (4, 9)
+    assert probe_sequences.concentrated_tokens(7, 4, 5) == [3, 3, 1, 0, 0]
+    assert probe_sequences.concentrated_tokens(15, 4, 5) == [3, 3, 3, 3, 3]
+    assert probe_sequences.make_suffixes(2, 0).shape == (1, 0)
+    assert probe_sequences.make_suffixes(2, 1).shape == (2, 1)
+    assert probe_sequences.make_suffixes(5, 9).shape == (4, 9)
     long = make_probe_sequences(SparseSettings(sparsity=2, length=300, vocab=12))
     assert all(len(name) < 100 for name in long.names)
