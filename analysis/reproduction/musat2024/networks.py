@@ -6,19 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Measurement, part
 from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Params, Runner
 from analysis.reproduction.verification.final_frames import measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.samples import (
-    estimate_mean,
-    mean_by_seed,
-    paired_difference,
-    paired_ratio,
-    stratified_difference,
-)
 from analysis.statistics.intervals import Interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
@@ -52,13 +46,13 @@ def measure_by_weight_decay(
 
 def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of a quantity at a weight decay."""
-    return estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
+    return samples.estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
 def difference_with_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean of a quantity at weight decay 1 minus that without, over seeds."""
     values = evidence[name]
-    return paired_difference(values.sel(weight_decay=1.0), values.sel(weight_decay=0.0), "seeds")
+    return samples.paired_difference(values.sel(weight_decay=1.0), values.sel(weight_decay=0.0), "seeds")
 
 
 def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
@@ -69,7 +63,7 @@ def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
 def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
     """A quantity without weight decay divided by that at weight decay 1, a geometric mean over seeds."""
     values = evidence[name]
-    return paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
+    return samples.paired_ratio(values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds")
 
 
 def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:
@@ -95,14 +89,14 @@ def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np
 def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over the circles of all weight decays, those of one seed counting as one."""
     values, circle, run = flatten_over_decays(evidence, name)
-    return mean_by_seed(unit * values, circle == 1, run, "circles")
+    return samples.mean_by_seed(unit * values, circle == 1, run, "circles")
 
 
 def circles_minus_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over circles less that over the others, within weight decays, seeds left out in turn."""
     values, circle, run = flatten_over_decays(evidence, name)
     decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
-    return stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
+    return samples.stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
 
 
 def network_kind(of_circles: bool) -> str:

@@ -52,17 +52,19 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
-    found = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
+    parts = []
     for system, setting in SYSTEMS.items():
         quantities = QUANTITIES | ({"accuracy": "validation accuracy, %"} if system == "network" else {})
         needs = ensembles_of(params, system)
-        ends = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
-        found.update(ends.rename({name: f"{system}_{name}" for name in quantities}))
-    n, attrs = needs[0].settings.n, {"long_name": "quantile of random embeddings at 1%", "units": "1"}  # type: ignore[attr-defined]
+        found = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
+        parts.append(found.rename({name: f"{system}_{name}" for name in quantities}))
+    n = ensembles(params)[0].settings.n  # type: ignore[attr-defined]
     x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, 2))
+    chance = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
     for name, values in structure_distances(x).items():
-        found[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
-    return found
+        attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
+        chance[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
+    return xr.merge([*parts, chance])
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:

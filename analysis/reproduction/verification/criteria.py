@@ -94,6 +94,10 @@ class _Bound:
     ours: bool = False
     """Whether we chose the bound, so that a number on the other side does not contradict the paper"""
 
+    def words(self) -> str:
+        """The criterion in words."""
+        return f"{type(self).__name__.lower()} {self.bound:g}"
+
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
         sign = 1.0 if isinstance(self, Above) else -1.0
@@ -109,9 +113,7 @@ class _Bound:
         if high < 0 or high < self.minimum:
             other = "the whole interval is on the other side of the bound"
             reason = other if high < 0 else f"the minimum effect of {self.minimum:g} is excluded"
-            if self.ours:
-                return Judgement(Verdict.UNDECIDED, f"{reason}, which we chose", difference)
-            return Judgement(Verdict.NOT, reason, difference)
+            return _contradicted(reason, self.ours, difference)
         reason = "the interval contains the bound" + ("" if value > 0 else "; the estimate is on the other side")
         return Judgement(Verdict.UNDECIDED, reason, difference)
 
@@ -119,17 +121,9 @@ class _Bound:
 class Above(_Bound):
     """Our number is above a bound."""
 
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"above {self.bound:g}"
-
 
 class Below(_Bound):
     """Our number is below a bound."""
-
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"below {self.bound:g}"
 
 
 @dataclass(frozen=True)
@@ -155,9 +149,7 @@ class Within:
         if self.low <= low and high <= self.high:
             return Judgement(Verdict.REPRODUCED, "the interval is in the range", difference)
         if high < self.low or low > self.high:
-            if self.ours:
-                return Judgement(Verdict.UNDECIDED, "the interval is outside the range, which we chose", difference)
-            return Judgement(Verdict.NOT, "the interval is outside the range", difference)
+            return _contradicted("the interval is outside the range", self.ours, difference)
         return Judgement(Verdict.UNDECIDED, "the interval is partly in the range", difference)
 
 
@@ -236,7 +228,7 @@ def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:
 
 def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
     """The verdict on a claim, from those on its parts."""
-    tested = {each for each in verdicts if each not in (Verdict.UNTESTABLE, Verdict.SKIPPED)}
+    tested = set(verdicts) - {Verdict.UNTESTABLE, Verdict.SKIPPED}
     if not tested:
         return verdicts[0] if verdicts else Verdict.UNTESTABLE
     if tested == {Verdict.REPRODUCED} and Verdict.SKIPPED in verdicts:
@@ -244,6 +236,11 @@ def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
     if len(tested) == 1:
         return tested.pop()
     return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.UNDECIDED
+
+
+def _contradicted(reason: str, ours: bool, difference: Interval) -> Judgement:
+    """The judgement on a number beyond a limit, which does not contradict the paper if the limit is ours."""
+    return Judgement(Verdict.UNDECIDED if ours else Verdict.NOT, reason + ", which we chose" * ours, difference)
 
 
 def _too_few(difference: Interval) -> Judgement:

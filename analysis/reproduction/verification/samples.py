@@ -10,15 +10,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
-from analysis.statistics.intervals import (
-    NO_INTERVAL,
-    Interval,
-    binomial_interval,
-    difference_interval,
-    difference_of_estimates,
-    mean_interval,
-    median_interval,
-)
+from analysis.statistics import intervals
 from analysis.statistics.resampling import jackknife_groups
 
 
@@ -36,14 +28,14 @@ def estimate_mean(
 ) -> Estimate:
     """Mean over runs, those without a value left out. limits: the range of possible values."""
     kept = finite_values(values)
-    found = mean_interval(kept, discrete=True, limits=limits)
+    found = intervals.mean_interval(kept, discrete=True, limits=limits)
     return Estimate(found, len(kept), of, note=note or _no_interval_note(kept, of))
 
 
 def estimate_median(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Estimate:
     """Median over runs, those without a value left out."""
     kept = finite_values(values)
-    return Estimate(median_interval(kept), len(kept), of, note=note if len(kept) else f"there are no {of}")
+    return Estimate(intervals.median_interval(kept), len(kept), of, note=note if len(kept) else f"there are no {of}")
 
 
 def _no_interval_note(values: np.ndarray, of: str) -> str:
@@ -78,7 +70,7 @@ def independent_difference(
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
-    found = difference_interval(one, other, discrete=True)
+    found = intervals.difference_interval(one, other, discrete=True)
     return Estimate(found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note)
 
 
@@ -98,26 +90,32 @@ def paired_difference(
     apart = finite_values(np.asarray(first, np.float64) - np.asarray(second, np.float64))
     spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
     effect = float(apart.mean() / spread) if spread > 0 else math.nan
-    return Estimate(mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", _no_interval_note(apart, of))
+    return Estimate(
+        intervals.mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", _no_interval_note(apart, of)
+    )
 
 
 def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Estimate:
     """Geometric mean of the ratios of positive values of equal seeds, first / second, both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     kept = (one > 0) & (other > 0)
-    found = mean_interval(np.log(one[kept] / other[kept]))
-    ratio = Interval(*(math.exp(each) for each in found))
+    found = intervals.mean_interval(np.log(one[kept] / other[kept]))
+    ratio = intervals.Interval(*(math.exp(each) for each in found))
     return Estimate(ratio, int(kept.sum()), of, ratio.value, "ratio", "" if kept.any() else f"there are no {of}")
 
 
 def percentage_difference(hits: tuple[int, int], totals: tuple[int, int], of: str = "runs") -> Estimate:
     """Difference of two percentages, first - second, in points, from two exact intervals, with Cohen's h."""
     if min(totals) == 0:
-        return Estimate(NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}")
-    one, other = (binomial_interval(*each) for each in zip(hits, totals, strict=True))
+        return Estimate(intervals.NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}")
+    one, other = (intervals.binomial_interval(*each) for each in zip(hits, totals, strict=True))
     angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
     return Estimate(
-        as_percentage(difference_of_estimates(one, other)), sum(totals), of, angles[0] - angles[1], "Cohen's h"
+        as_percentage(intervals.difference_of_estimates(one, other)),
+        sum(totals),
+        of,
+        angles[0] - angles[1],
+        "Cohen's h",
     )
 
 
@@ -148,7 +146,7 @@ def stratified_difference(
 
     found = jackknife_groups(apart, groups)
     if math.isnan(found.value):
-        return Estimate(NO_INTERVAL, len(values), of, note=f"nowhere are there {of} of both kinds")
+        return Estimate(intervals.NO_INTERVAL, len(values), of, note=f"nowhere are there {of} of both kinds")
     counts, mean = means(np.ones(len(values), bool))
     both = np.repeat(counts.min(axis=1) > 0, 2)[cells]
     rest, freedom = (values - mean.ravel()[cells])[both], int(both.sum() - 2 * (counts.min(axis=1) > 0).sum())

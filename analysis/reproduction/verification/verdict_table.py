@@ -61,22 +61,7 @@ def claim_result_table(results: Sequence[ClaimResult]) -> pd.DataFrame:
             rows.append({**whole, "verdict": result.verdict})
         for part, estimate, judgement in result.judged_parts():
             paper = part.criterion.reported.interval if isinstance(part.criterion, Agrees) else NO_INTERVAL
-            value, low, high = estimate.interval
-            rows.append(
-                {
-                    **whole,
-                    "part": part.label,
-                    "verdict": judgement.verdict,
-                    "value": value,
-                    "low": low,
-                    "high": high,
-                    "unit": part.unit,
-                    "count": estimate.count,
-                    "of": estimate.of,
-                    **interval_columns("paper", paper),
-                    **interval_columns("difference", judgement.difference),
-                    "effect": estimate.effect,
-                    "effect_name": estimate.effect_name,
-                }
-            )
+            intervals = interval_columns("paper", paper) | interval_columns("difference", judgement.difference)
+            numbers = estimate.interval._asdict() | estimate._asdict() | intervals
+            rows.append({**whole, **numbers, "part": part.label, "verdict": judgement.verdict, "unit": part.unit})
     return make_table(rows).rename(columns={"paper": "paper_value"}).reindex(columns=COLUMNS)
