@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, parts_over
@@ -16,11 +17,10 @@ from analysis.reproduction.verification.final_frames import frame_values, measur
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
-from dynamics.randomness import normal_samples, random_stream
+from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
 
 HIGHER = (3, 4)
-SHUFFLES = 20
 
 QUANTITIES = {
     "imperfections": "grid imperfections",
@@ -50,9 +50,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     """The quantities of one ensemble, each (kept run,)."""
     x = frame_values(trajectory, "embedding", -1)[kept]
-    generator = random_stream(0, "verify/tokens")
-    permuted = [count_imperfections(x[:, generator.permutation(x.shape[1])]) for _ in range(SHUFFLES)]
-    return projection_measures(x) | {"chance_imperfections": np.mean(permuted, axis=0)}
+    return projection_measures(x) | {"chance_imperfections": networks.shuffled_imperfections(x)}
 
 
 def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -77,7 +75,7 @@ APPENDIX_F = Experiment(
     seconds={Size.QUICK: 8, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS, "shuffles": SHUFFLES},
+    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS, "shuffles": networks.SHUFFLES},
     command="python -m analysis.paper ca-f",
 )
 

@@ -16,16 +16,20 @@ from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import Interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
+from analysis.structures.circles_and_grids import count_imperfections
+from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
 DIMS = ("weight_decay", "run")
+SHUFFLES = 20
+"""Permutations of the tokens, which give the imperfections of the same positions by chance."""
 
 
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks of each row."""
-    settings = [ModularSettings(weight_decay=each, **params.get("settings", {})) for each in DECAYS]
+def ensembles(params: Params, decays: Sequence[float] = DECAYS) -> Sequence[RequiredRuns]:
+    """Networks of each row, or of other weight decays."""
+    settings = [ModularSettings(weight_decay=each, **params.get("settings", {})) for each in decays]
     return [RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every")) for each in settings]
 
 
@@ -97,6 +101,13 @@ def circles_minus_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> 
     values, circle, run = flatten_over_decays(evidence, name)
     decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
     return samples.stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
+
+
+def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
+    """Mean grid imperfections of the same positions with tokens permuted at random: (run, token, axis) -> (run,)."""
+    generator = random_stream(0, "verify/tokens")
+    permuted = [count_imperfections(embedding[:, generator.permutation(embedding.shape[1])]) for _ in range(SHUFFLES)]
+    return np.mean(permuted, axis=0)
 
 
 def network_kind(of_circles: bool) -> str:

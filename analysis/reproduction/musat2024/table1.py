@@ -18,10 +18,6 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
-from dynamics.randomness import random_stream
-
-SHUFFLES = 20
-"""Permutations of the tokens, which give the imperfections of the same positions by chance."""
 
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
@@ -41,13 +37,11 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     """The quantities of one ensemble, each (kept run,)."""
     start, end = (frame_values(trajectory, "embedding", at)[kept] for at in (0, -1))
-    generator = random_stream(0, "verify/tokens")
-    permuted = [count_imperfections(end[:, generator.permutation(end.shape[1])]) for _ in range(SHUFFLES)]
     return {
         "circle": is_circle(end),
         "imperfections": count_imperfections(end),
         "start_imperfections": count_imperfections(start),
-        "chance_imperfections": np.mean(permuted, axis=0),
+        "chance_imperfections": networks.shuffled_imperfections(end),
         "accuracy": 100 * end_accuracy(trajectory, trajectory["seed"].values[kept]),
         "train_accuracy": 100 * trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept],
     }
@@ -61,7 +55,7 @@ TABLE_1 = Experiment(
     seconds={Size.QUICK: 3, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
     ensembles=networks.ensembles,
-    depends={"shuffles": SHUFFLES},
+    depends={"shuffles": networks.SHUFFLES},
     command="python -m analysis.table1",
 )
 

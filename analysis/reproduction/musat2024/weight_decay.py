@@ -15,7 +15,6 @@ from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.samples import paired_difference, paired_ratio
 from analysis.structures.procrustes import procrustes_distance
-from dynamics.settings import ModularSettings
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 WEIGHTS = {"weight": "hidden_weight", "bias": "hidden_bias", "output_weight": "output_weight"}
@@ -23,8 +22,7 @@ WEIGHTS = {"weight": "hidden_weight", "bias": "hidden_bias", "output_weight": "o
 
 def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of each weight decay of figure 6."""
-    settings = [ModularSettings(weight_decay=decay) for decay in DECAYS]
-    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
+    return networks.ensembles({**params, "every": 0}, DECAYS)
 
 
 def measure_weight_sizes(runner: Runner, params: Params) -> xr.Dataset:

@@ -1,7 +1,7 @@
 """Every table, figure, section and appendix of the papers, and the claims that cover it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from analysis.reproduction.verification.claim import Claim
@@ -17,12 +17,8 @@ class Paper(NamedTuple):
     places: tuple[str, ...]
 
 
-def _numbered(kind: str, last: int) -> tuple[str, ...]:
-    return tuple(f"{kind} {number}" for number in range(1, last + 1))
-
-
-def _named(kind: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{kind} {name}" for name in names.split())
+def _places(kind: str, names: Iterable[str | int]) -> tuple[str, ...]:
+    return tuple(f"{kind} {name}" for name in names)
 
 
 PAPERS = (
@@ -33,13 +29,13 @@ PAPERS = (
         "https://arxiv.org/abs/2408.09414",
         (
             "abstract",
-            *_numbered("table", 2),
-            *_numbered("figure", 6),
-            *_named("section", "1 2 3 4 5 5.1 5.2 6 7 8"),
+            *_places("table", (1, 2)),
+            *_places("figure", range(1, 7)),
+            *_places("section", "1 2 3 4 5 5.1 5.2 6 7 8".split()),
             "limitations",
             "broader impact",
             "compute resources",
-            *_named("appendix", "A.1 A.2 B C D E F"),
+            *_places("appendix", "A.1 A.2 B C D E F".split()),
         ),
     ),
     Paper(
@@ -49,10 +45,10 @@ PAPERS = (
         "https://arxiv.org/abs/2410.24050",
         (
             "abstract",
-            *_numbered("figure", 20),
-            *_named("section", "1 2 2.1 2.2 2.3 3 3.1 3.2 4 4.1 4.2 4.3 5"),
+            *_places("figure", range(1, 21)),
+            *_places("section", "1 2 2.1 2.2 2.3 3 3.1 3.2 4 4.1 4.2 4.3 5".split()),
             "societal impact",
-            *_named("appendix", "A.1 A.2 A.3"),
+            *_places("appendix", "A.1 A.2 A.3".split()),
         ),
     ),
     Paper(
@@ -60,7 +56,7 @@ PAPERS = (
         "Clustering Head: A Visual Case Study of the Training Dynamics in Transformers",
         "Odonnat, Bouaziz, Cabannes",
         "https://arxiv.org/abs/2410.24050",
-        ("tldr", "abstract", *_numbered("figure", 5), *_named("remark", "3.1 3.2 3.3")),
+        ("tldr", "abstract", *_places("figure", range(1, 6)), *_places("remark", ("3.1", "3.2", "3.3"))),
     ),
 )
 """CH is the later version of VC, of which the summary, five captions and the titles of remarks are known."""
@@ -117,22 +113,18 @@ def place_in_paper(name: str) -> tuple[str, str]:
 
 def claims_covering(claims: Sequence[Claim], paper: str, place: str) -> list[Claim]:
     """The claims that cover a place or a part of it, such as section 5.1 for section 5."""
-    return [
-        each for each in claims if each.paper == paper and any(_within(known, place) for known in places_of_claim(each))
-    ]
+    own = [claim for claim in claims if claim.paper == paper]
+    return [claim for claim in own if any(_within(known, place) for known in places_of_claim(claim))]
 
 
 def directly_covering(claims: Sequence[Claim], paper: Paper, place: str) -> list[Claim]:
     """The claims that cover a place, without those that only cover a part of it that is listed separately."""
     parts = [each for each in paper.places if each.startswith(f"{place}.")]
-    return [
-        claim
-        for claim in claims_covering(claims, paper.short, place)
-        if any(
-            _within(known, place) and not any(_within(known, part) for part in parts)
-            for known in places_of_claim(claim)
-        )
-    ]
+
+    def covers(known: str) -> bool:
+        return _within(known, place) and not any(_within(known, part) for part in parts)
+
+    return [each for each in claims if each.paper == paper.short and any(map(covers, places_of_claim(each)))]
 
 
 def places_of_claim(claim: Claim) -> list[str]:

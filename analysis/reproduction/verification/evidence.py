@@ -87,13 +87,7 @@ def _system_settings(device: str) -> dict[str, Any]:
 def _digest(experiment: Experiment, params: Params, runner: Runner) -> str:
     """Hash of the experiment, its sizes, the names of its ensembles, and the defaults of the systems."""
     names = [runner.path(need).stem for need in experiment.ensembles(params)]
-    whole = [
-        experiment.name,
-        experiment.version,
-        dict(params),
-        dict(experiment.depends),
-        names,
-        _system_settings(runner.device),
-    ]
+    settings = _system_settings(runner.device)
+    whole = [experiment.name, experiment.version, dict(params), dict(experiment.depends), names, settings]
     content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
