@@ -19,15 +19,14 @@ NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 # ------------------------------------------------------------------------------------------------- the task
 
 
-def test_the_target_is_the_sum_of_the_tokens_that_count():
-    task = SparseSettings(vocab=3, length=6, sparsity=2)
+@pytest.mark.parametrize("positions", [(), (5, 1)])
+def test_the_target_is_the_sum_of_the_tokens_that_count(positions):
+    task = SparseSettings(vocab=3, length=6, sparsity=2, positions=positions)
     tokens = sample_sequences(task, np.arange(3), "train")
     assert tokens.shape == (3, 2048, 6)
     assert (tokens.min(), tokens.max()) == (0, 2)
-    expected = [[(row[0] + row[1]) % 3 for row in run] for run in tokens]
-    np.testing.assert_array_equal(sparse_sum(tokens, task), expected)
-    other = SparseSettings(vocab=3, length=6, sparsity=2, positions=(5, 1))
-    np.testing.assert_array_equal(sparse_sum(tokens, other), (tokens[..., 5] + tokens[..., 1]) % 3)
+    one, other = positions or (0, 1)
+    np.testing.assert_array_equal(sparse_sum(tokens, task), (tokens[..., one] + tokens[..., other]) % 3)
 
 
 def test_samples_depend_on_seed_and_split_alone():
@@ -55,22 +54,18 @@ def test_the_fraction_of_unseen_test_sequences_is_that_of_the_paper(vocab, expec
 
 def plain_norm(x, norm):
     length, radius = np.linalg.norm(x), np.sqrt(len(x)) if norm.startswith("rms") else 1.0
-    if norm.endswith("smooth"):
-        sigma = length**2 * (3 - 2 * length) if length < 1 else 1.0
-        return radius * sigma * x / length if length else x
     if norm == "rms":
         return x / (length / radius + 1e-5)
-    return x / length if length else x
+    sigma = length**2 * (3 - 2 * length) if norm.endswith("smooth") and length < 1 else 1.0
+    return radius * sigma * x / length if length else x
 
 
 def plain_logits(weights, tokens, s):
     """The network for one sequence, token by token, in NumPy."""
-    z = [
-        plain_norm(weights["embedding"][x] + p, s.norm)
-        for x, p in zip(tokens, weights["position_embedding"], strict=True)
-    ]
+    inputs = weights["embedding"][tokens] + weights["position_embedding"]
+    z = np.stack([plain_norm(each, s.norm) for each in inputs])
     scores = np.exp([each @ weights["query"] / np.sqrt(s.dim) for each in z])
-    xi = weights["value"] @ sum(score * each for score, each in zip(scores / scores.sum(), z, strict=True))
+    xi = weights["value"] @ (scores @ z / scores.sum())
     zeta, normalised = xi + weights.get("transform_bias", 0.0), plain_norm(xi, s.norm)
     biases = weights.get("receptor_bias", np.zeros(s.hidden))
     for w, b, u in zip(weights["receptor"], biases, weights["assembler"], strict=True):
@@ -108,13 +103,12 @@ def test_logits_equal_those_of_a_token_by_token_implementation(norm, dim, table,
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients_are_those_of_finite_differences(norm):
     task = SparseSettings(vocab=2, length=3, sparsity=2, data=3, batch=3, dim=2, hidden=3, norm=norm)
-    network = ClusteringHead(task)
-    weights = doubled(network, 2)
-    tokens = torch.from_numpy(sample_sequences(task, np.arange(2), "train")).long()
-    target = torch.from_numpy(sparse_sum(tokens.numpy(), task))
+    network, tokens = ClusteringHead(task), sample_sequences(task, np.arange(2), "train")
+    weights, target = doubled(network, 2), torch.from_numpy(sparse_sum(tokens, task))
+    inputs = torch.from_numpy(tokens).long(), target
 
     def loss(*values):
-        return network.losses(dict(zip(weights, values, strict=True)), tokens, target).mean(-1)
+        return network.losses(dict(zip(weights, values, strict=True)), *inputs).mean(-1)
 
     values = [weight.requires_grad_() for weight in weights.values()]
     assert torch.autograd.gradcheck(loss, values, eps=1e-6, atol=1e-6)
@@ -141,18 +135,16 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
 
 def test_first_weights_do_not_depend_on_other_sizes():
     """Rows are kept by a wider layer and a larger table; nothing else changes."""
-    seeds = np.arange(3)
-    small, wide, large, three = (
-        ClusteringHead(SparseSettings(**{"hidden": 8, **change})).initial(seeds)
-        for change in ({}, {"hidden": 32}, {"table": 5}, {"vocab": 3})
-    )
+    changes, seeds = ({}, {"hidden": 32}, {"table": 5}, {"vocab": 3}), np.arange(3)
+    networks = [ClusteringHead(SparseSettings(**{"hidden": 8, **change})) for change in changes]
+    small, wide, large, three = (network.initial(seeds) for network in networks)
+    alone = networks[0].initial(seeds[2:])
     for name, weight in small.items():
         rows = weight.shape[1]
         expected = weight / 2 if name in ("assembler", "transform_bias") else weight
         np.testing.assert_allclose(wide[name][:, :rows], expected, rtol=1e-6)
-        np.testing.assert_array_equal(large[name][:, :rows], weight)
-        np.testing.assert_array_equal(three[name][:, :rows], weight)
-        alone = ClusteringHead(SparseSettings(hidden=8)).initial(np.array([2]))
+        for found in (large, three):
+            np.testing.assert_array_equal(found[name][:, :rows], weight)
         np.testing.assert_array_equal(alone[name][0], weight[2])
 
 
