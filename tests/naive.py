@@ -68,28 +68,26 @@ def fields(x, first, second, n, twice):
 
 def ratio(balance, like, unlike, like_count, unlike_count):
     """The weight of an unlike field relative to its like field."""
-    if balance == "magnitude":
-        return like / unlike if unlike > 0 else 0.0
+    if balance == "none":
+        return 1.0
     if balance == "count":
-        return like_count / unlike_count if unlike_count > 0 else 0.0
-    return 1.0
+        like, unlike = like_count, unlike_count
+    return like / unlike if unlike > 0 else 0.0
 
 
 def total_force(x, settings):
     """The balanced force of section 6 on every particle, (token, axis)."""
     s = settings
     pairs = pairs_of(s.n, s.diagonal != "none")
-    first = np.array([i for i, _ in pairs], dtype=np.int64)
-    second = np.array([j for _, j in pairs], dtype=np.int64)
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     force, magnitude = fields(x, first, second, s.n, s.diagonal == "twice")
     like = unlike = 0
     for i, j in pairs:
         for k, m in pairs:
-            if (i, j) != (k, m):
-                if (i + j) % s.n == (k + m) % s.n:
-                    like += 1
-                else:
-                    unlike += 1
+            if (i + j) % s.n != (k + m) % s.n:
+                unlike += 1
+            elif (i, j) != (k, m):
+                like += 1
     repulsion = ratio(s.repulsion_balance, magnitude[0], magnitude[1], like, unlike)
     alignment = ratio(s.alignment_balance, magnitude[2], magnitude[3], like, unlike)
     return s.ga * force[0] + s.gr * repulsion * force[1] + s.fa * (force[2] + alignment * force[3])
@@ -100,12 +98,12 @@ def normalise(x, variance):
     mean = x.mean(axis=0)
     x = x - mean
     rounding = len(x) * mean**2 * (16 * np.finfo(float).eps) ** 2  # what subtracting the mean leaves of it
+    if variance == "none":
+        return x
     if variance == "overall":
         return x / np.sqrt((x**2).mean()) if (x**2).sum() > rounding.sum() else 0 * x
-    if variance == "axis":
-        enough = (x**2).sum(axis=0) > rounding
-        return np.where(enough, x / np.where(enough, np.sqrt((x**2).mean(axis=0)), 1.0), 0.0)
-    return x
+    enough = (x**2).sum(axis=0) > rounding
+    return np.where(enough, x / np.where(enough, np.sqrt((x**2).mean(axis=0)), 1.0), 0.0)
 
 
 def step(x, settings):
@@ -133,15 +131,11 @@ def imperfections(x, n):
     pairs = pairs_of(n, True)
     count = 0
     for i, j in pairs:
-        nearest = np.inf
-        match = False
+        nearest, match = np.inf, False
         for k, m in pairs:
-            if (i, j) == (k, m):
-                continue
             distance = np.sqrt(sum(((x[i, a] + x[j, a]) - (x[k, a] + x[m, a])) ** 2 for a in range(x.shape[1])))
-            if distance < nearest:
-                nearest = distance
-                match = (i + j) % n == (k + m) % n
+            if (i, j) != (k, m) and distance < nearest:
+                nearest, match = distance, (i + j) % n == (k + m) % n
         if not match:
             count += 1
     return count

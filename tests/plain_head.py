@@ -33,9 +33,6 @@ class Net(torch.nn.Module):
         zeta = xi + self.assembler(torch.nn.functional.gelu(self.receptor(self.norm(xi))))
         return zeta @ self.embedding.weight.T
 
-    def mlp(self) -> list[torch.nn.Parameter]:
-        return [*self.receptor.parameters(), *self.assembler.parameters()]
-
 
 class Run:
     """A run with the same initial weights and data as the run of this seed in an ensemble."""
@@ -53,14 +50,13 @@ class Run:
                 parameter.copy_(torch.from_numpy(first[name][0]))
             self.net.assembler.weight.copy_(torch.from_numpy(first["assembler"][0].T))
         self.named["assembler"] = self.net.assembler.weight.T
-        drawn = {split: sample_sequences(s, seeds, split)[0] for split in ("train", "test")}
-        self.splits = {
-            split: TensorDataset(torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, s)))
-            for split, tokens in drawn.items()
-        }
-        mlp = self.net.mlp()
-        others = [each for each in self.net.parameters() if all(each is not one for one in mlp)]
-        heavy, light = self.net.assembler.weight, [each for each in mlp if each is not self.net.assembler.weight]
+        self.splits = {}
+        for split in ("train", "test"):
+            tokens = sample_sequences(s, seeds, split)[0]
+            data = torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, s))
+            self.splits[split] = TensorDataset(*data)
+        heavy, *light = self.net.assembler.weight, self.net.assembler.bias, *self.net.receptor.parameters()
+        others = [each for each in self.net.parameters() if all(each is not one for one in (heavy, *light))]
         decay, rate = s.weight_decay + s.assembler_decay, s.lr / s.mlp_lr_discount
         groups = [{"params": others}, {"params": light, "lr": rate}]
         groups.append({"params": [heavy], "lr": rate, "weight_decay": decay})

@@ -14,12 +14,11 @@ class Failing(Noise):
     """Run 1 of the walkers has an infinite position from step 13 on, in `bad` of the arrays."""
 
     bad = "x"
-    steps = 13
 
     def advance(self, state, steps):
         for _ in range(steps):
-            state = Noise.advance(self, state, 1)
-            if state.step >= self.steps:
+            state = super().advance(state, 1)
+            if state.step >= 13:
                 values = np.array(getattr(state, self.bad), dtype=float)
                 values[state.seeds == 1] = np.inf
                 state = dataclasses.replace(state, **{self.bad: values})
@@ -38,26 +37,23 @@ def run(**amount):
 def assert_diverged(found, last_step=12):
     """Run 1 repeats its frame at `last_step`; the others are as in a run in which nothing fails."""
     register(NoiseSettings, Noise)
-    expected = run(every=1)
+    expected = run(every=1)["embedding"]
     register(NoiseSettings, Failing)
-    end = int(found["step"][-1])
-    assert found["last_step"].values.tolist() == [end, last_step, end]
-    assert found["status"].values.tolist() == [1, 2, 1]
     steps = found["step"].values
-    frames = expected["embedding"].sel(step=steps)
-    np.testing.assert_array_equal(found["embedding"][[0, 2]], frames[[0, 2]])
-    frames = expected["embedding"].sel(step=np.minimum(steps, last_step))
-    np.testing.assert_array_equal(found["embedding"][1], frames[1])
+    assert found["last_step"].values.tolist() == [steps[-1], last_step, steps[-1]]
+    assert found["status"].values.tolist() == [1, 2, 1]
+    for member, shown in enumerate((steps, np.minimum(steps, last_step), steps)):
+        np.testing.assert_array_equal(found["embedding"][member], expected[member].sel(step=shown))
 
 
-@pytest.mark.parametrize(("bad", "every"), [("x", 4), ("x", 1), ("moved", 7)])
-def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, every, monkeypatch):
+@pytest.mark.parametrize(("bad", "name"), [("x", "embedding"), ("moved", "gradient_norm")])
+@pytest.mark.parametrize("every", [1, 4, 7])
+def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, name, every, monkeypatch):
     monkeypatch.setattr(Failing, "bad", bad)
-    name = "embedding" if bad == "x" else "gradient_norm"
-    message = f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
-    with pytest.warns(UserWarning, match=message):
-        found = run(every=every, out="a.nc")
-    assert_diverged(found)
+    with pytest.warns(
+        UserWarning, match=f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    ):
+        assert_diverged(run(every=every, out="a.nc"))
 
 
 def test_a_value_of_the_restart_state_alone_counts_too(monkeypatch):
@@ -72,12 +68,10 @@ def test_a_value_of_the_restart_state_alone_counts_too(monkeypatch):
 @pytest.mark.filterwarnings("ignore:walkers")
 def test_a_diverged_run_is_extended_resumed_replayed_and_branched():
     run(steps=20, out="a.nc").close()
-    assert_diverged(run(out="a.nc"))
     with interrupt_at(Failing, 24):
         run(out="b.nc")
-    assert_diverged(run(out="b.nc"))
-    again = replay("a.nc", None, 9, 30, every=3)
-    assert_diverged(again)
+    for found in (run(out="a.nc"), run(out="b.nc"), replay("a.nc", None, 9, 30, every=3)):
+        assert_diverged(found)
     later = branch("a.nc", 22, until=30, every=4)
     assert later["last_step"].values.tolist() == [30, 12, 30]
     assert (later["embedding"][1] == open_trajectory("a.nc")["embedding"][1, -1]).all()

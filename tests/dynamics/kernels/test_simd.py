@@ -9,9 +9,8 @@ from dynamics.kernels import simd
 @njit
 def arithmetic(a, b, out):
     x, y = simd.load_scalars(a, 0), simd.load_scalars(b, 0)
-    for k, value in enumerate(
-        (x + y, x - y, x * y, x / y, simd.square_root(x), simd.scalars(2.5), simd.lane_numbers())
-    ):
+    results = x + y, x - y, x * y, x / y, simd.square_root(x), simd.scalars(2.5), simd.lane_numbers()
+    for k, value in enumerate(results):
         simd.store_scalars(out, k, value)
     x += y
     x -= simd.scalars(1.0)
@@ -25,15 +24,8 @@ def geometry(a, b, points, out, scalar_out, axes):
     v, w = simd.load_vectors(a, 0, axes), simd.load_vectors(b, 0, axes)
     s = simd.dot(v, w)
     simd.store_scalars(scalar_out, 0, s)
-    results = (
-        v + w,
-        v * w,
-        v * s,
-        v / s,
-        simd.where_above(s, 0.0, v),
-        simd.where_above(v, 0.0, w),
-        simd.broadcast_vectors(points, 1, axes),
-    )
+    above = simd.where_above(s, 0.0, v), simd.where_above(v, 0.0, w)
+    results = v + w, v * w, v * s, v / s, above[0], above[1], simd.broadcast_vectors(points, 1, axes)
     for k, value in enumerate(results):
         simd.store_vectors(out, k, value)
 

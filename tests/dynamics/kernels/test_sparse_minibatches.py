@@ -74,22 +74,20 @@ def test_scores_are_those_of_float64(vocab, length, runs, scale):
     network, seeds = ClusteringHead(s), np.arange(runs)
     engine = SparseSimdBackend(network, seeds)
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
-    none = np.zeros_like(rows)
-    engine.set_state(rows, dict.fromkeys(engine.names, none), 0)
+    engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     loss, accuracy = engine.scores()
-    weights = network.unflatten(torch.from_numpy(rows).double())
-    train_on, test_on = sample_sequences(s, seeds, "train"), sample_sequences(s, seeds, "test")
-    new = unseen_mask(train_on, test_on)
     assert loss.shape == (runs, len(sparse_splits(s)))
-    for split, tokens in enumerate((train_on, test_on)):
-        target = torch.from_numpy(sparse_sum(tokens, s))
-        losses = network.losses(weights, torch.from_numpy(tokens).long(), target)
-        right = network.logits(weights, torch.from_numpy(tokens).long()).argmax(-1) == target
+    weights, drawn = network.unflatten(torch.from_numpy(rows).double()), []
+    for split, name in enumerate(("train", "test")):
+        drawn.append(sample_sequences(s, seeds, name))
+        tokens, target = torch.from_numpy(drawn[-1]).long(), torch.from_numpy(sparse_sum(drawn[-1], s))
+        losses = network.losses(weights, tokens, target)
+        right = network.logits(weights, tokens).argmax(-1) == target
         np.testing.assert_allclose(loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9)
         np.testing.assert_allclose(accuracy[:, split], right.double().mean(-1), atol=0.011)  # of one that ties
     if loss.shape[1] == 3:
-        for run in range(runs):
-            np.testing.assert_allclose(loss[run, 2], losses[run][torch.from_numpy(new[run])].mean(), rtol=1e-4)
+        for run, new in enumerate(torch.from_numpy(unseen_mask(*drawn))):
+            np.testing.assert_allclose(loss[run, 2], losses[run][new].mean(), rtol=1e-4)
     exact = engine.exact_scores(np.full(runs, True))
     np.testing.assert_allclose(exact[0], loss, rtol=1e-4, atol=1e-9)
 

@@ -13,10 +13,6 @@ from dynamics.tasks import all_pairs, training_pairs
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 
 
-def pair_weights(s, seeds):
-    return torch.from_numpy(training_pairs(s.n, s.train_pairs, seeds) / s.train_pairs)
-
-
 def test_first_weights_are_those_of_torch_layers():
     """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its seed alone."""
     network = ConstantAttention(ModularSettings())
@@ -47,9 +43,10 @@ def test_logits_and_losses_are_those_of_numpy():
 
 def test_recorded_networks_can_be_mapped_and_differentiated():
     trajectory = simulate(SMALL, runs=3, steps=4, every=2, progress=False)
-    network, found = network_of(trajectory), weights(trajectory)
-    pairs, share = torch.from_numpy(all_pairs(5)), pair_weights(SMALL, trajectory["seed"].values).float()
-    losses = network.loss(found, pairs, share[:, None])  # run, step
+    network, pairs = network_of(trajectory), torch.from_numpy(all_pairs(5))
+    chosen = training_pairs(SMALL.n, SMALL.train_pairs, trajectory["seed"].values)
+    share = torch.from_numpy(chosen / SMALL.train_pairs).float()
+    losses = network.loss(weights(trajectory), pairs, share[:, None])  # run, step
     np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
     gradient = torch.func.grad(network.loss)
     one = gradient(weights(trajectory, run=1, step=2), pairs, share[1])
@@ -59,9 +56,8 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
 
 
 def test_missing_weights_are_an_error():
-    trajectory = simulate(SMALL, runs=1, steps=2, record="metrics", progress=False)
     with pytest.raises(TrajectoryError, match="embedding: missing"):
-        weights(trajectory)
+        weights(simulate(SMALL, runs=1, steps=2, record="metrics", progress=False))
     trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
     for name in ("step", "run"):
         with pytest.raises(SettingsError, match=f"{name}: found 1"):
