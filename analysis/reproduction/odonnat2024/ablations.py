@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.results import dimensionless
+from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, constructed, finding, part
 from analysis.reproduction.verification.criteria import Above, Every, Within
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
@@ -151,7 +152,7 @@ def same_initial_loss(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose loss before training is the same at all values of the `SAME_START` panels."""
     losses = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
     same = np.all([(each == each[:1]).all(axis=0) for each in losses], axis=0)
-    return percentage(int(same.sum()), len(same))
+    return samples.percentage_of_ones(same, "runs")
 
 
 def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
@@ -177,6 +178,7 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
 
 # -------------------------------------------------------------------------------------------------- claims
 
+REGULAR = Above(0.5, 0.1, ours=True)
 CLAIMS = claims_of(
     ABLATION,
     finding(
@@ -190,16 +192,12 @@ CLAIMS = claims_of(
         "The mean test accuracy of many runs depends more regularly on hyperparameters than that of a single run.",
         "correlation, over the values of a hyperparameter, of the mean accuracies of two halves of the runs, mean over "
         "all ways to halve them; about 0 if the hyperparameter has no effect",
-        tuple(
-            part(panel_regularity, Above(0.5, 0.1, ours=True), label, digits=2, panel=name)
-            for name, label in LABELS.items()
-        ),
+        tuple(part(panel_regularity, REGULAR, label, digits=2, panel=name) for name, label in LABELS.items()),
     ),
     constructed(
         "VC.figure6.same-start",
         "Along an ablation the initial weights and the batches are the same.",
-        "percentage of runs with the same loss before training at all batch sizes and learning rates (not widths, "
-        "which change the weights); the order of the sequences depends on seed and epoch alone",
+        "percentage of runs with the same loss before training at all batch sizes and learning rates",
         (part(same_initial_loss, Every(), "", "%"),),
         departure="only the initial loss is compared",
     ),

@@ -35,15 +35,14 @@ LINKS = (0.05, 0.1, 0.2, 0.3)
 """Link lengths at which clusters are counted, as fractions of the spread of sequence embeddings."""
 
 
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
+def default_networks(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    settings = SparseSettings(**params.get("settings", {}))
-    return [RequiredRuns(settings, params["runs"], epochs=params.get("epochs"))]
+    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels and encoded sums by run; correlations of starts with ends, (run, other_run)."""
-    trajectory = runner.ensemble(ensembles(params)[0])
+    trajectory = runner.ensemble(default_networks(params)[0])
     found, sums = invariances.measure_invariances(trajectory), encoded_sums.measure_encoded_sums(trajectory)
     labels = circuit_labels(found)
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
@@ -97,7 +96,7 @@ CIRCUITS = Experiment(
     seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
     reduced={Size.QUICK: "32 runs instead of the paper's 100"},
-    ensembles=ensembles,
+    ensembles=default_networks,
     depends={
         "labels": LabelThresholds()._asdict(),
         "sequences": [clusters.MAX_REFERENCE_SEQUENCES, init_dependence.ATTENTION_SEQUENCES],

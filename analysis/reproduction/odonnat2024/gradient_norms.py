@@ -12,7 +12,7 @@ import xarray as xr
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, difference_of_estimates
 from analysis.statistics.resampling import jackknife_runs
@@ -58,9 +58,8 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         events = gradient_peaks.loss_events_by_kind(one.falling, particles=False)
         norms = np.vstack([one.norms, np.sqrt((one.norms**2).sum(axis=0))])
         counts[:, run] = np.stack([_match_counts(events, norm) for norm in norms], axis=1)
-        growth[run] = _growth_after_spikes(
-            [round(each.middle) for each in events["spike"]], updates[run, : len(one.falling)]
-        )
+        spikes = [round(each.middle) for each in events["spike"]]
+        growth[run] = _growth_after_spikes(spikes, updates[run, : len(one.falling)])
         drops[run] = _drop_measures(events["drop"], norms[-1], epochs)
     by_drop = np.full((4, runs, max([2, *map(len, drops.values())])), np.nan)
     for run, values in drops.items():
@@ -223,8 +222,7 @@ def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[
     known = np.isfinite(one["total"].sel(layer=WHOLE, kind="drop").values)
     epoch, rise = (one[name].values[:, : len(moments)] for name in ("drop_epoch", "drop_rise"))
     first, last = np.transpose(moments)
-    hits = known & ((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1)
-    return percentage(int(hits.sum()), int(known.sum()))
+    return samples.percentage_among(((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), known, "runs")
 
 
 def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
@@ -232,15 +230,15 @@ def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
     one = evidence.sel(setup=setup)
     begin, end, rise, window = (one[name].values for name in ("drop_begin", "drop_end", "rise", "window"))
     dropped = np.isfinite(begin)
-    hits = dropped & (rise >= begin - window) & (rise <= end + window)
     note = f"in {int((dropped & np.isnan(rise)).sum())} the norm never doubles for good"
-    return percentage(int(hits.sum()), int(dropped.sum()), "runs with a drop", note)
+    hits = (rise >= begin - window) & (rise <= end + window)
+    return samples.percentage_among(hits, dropped, "runs with a drop", note)
 
 
 def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     """Percentage of runs with at least so many drops."""
-    total = evidence["total"].sel(setup=setup, layer=WHOLE, kind="drop").dropna("run").values
-    return percentage(int((total >= least).sum()), len(total))
+    total = evidence["total"].sel(setup=setup, layer=WHOLE, kind="drop").dropna("run")
+    return samples.percentage_of_ones(total >= least, "runs")
 
 
 def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
@@ -265,44 +263,36 @@ def training_words(setup: str) -> str:
 
 def _event_claims(setup: str, kind: str, by_layer: bool = True) -> list[Claim]:
     """Events of a setup coincide with peaks of the norm of the whole gradient, and of each layer's."""
-    figure = FIGURES[setup]
-    places = f"figure {figure}, appendix A.{3 if 'd = 3' in setup else 1}"
+    name = f"VC.figure{FIGURES[setup]}.{kind}s"
     matched = part(matched_peaks, Above(50, 5, ours=True), f"{kind}s with a peak", "%", setup=setup, kind=kind)
     whole = finding(
-        f"VC.figure{figure}.{kind}s",
+        name,
         f"In {training_words(setup)}, {kind}s of the loss occur together with high gradient norms.",
-        f"percentage of {kind}s of the training loss with a peak of the norm of the whole gradient, and the difference "
-        f"from the percentage by chance; {RULE}",
+        f"percentage of {kind}s with a peak of the norm of the whole gradient, and this less that by chance; {RULE}",
         (part(excess_peaks, Above(0, 10), "more than by chance", "points", setup=setup, kind=kind), matched),
-        places=places,
-        figure=f"vc{figure}",
         meaning=f"gradient norms do not show when {kind}s happen",
     )
     layers = Claim(
-        f"VC.figure{figure}.{kind}s-by-layer",
+        f"{name}-by-layer",
         f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
         f"percentage of {kind}s with a peak of a layer's gradient norm, less the percentage by chance",
         tuple(
             part(excess_peaks, Above(0, 10), layer.replace("_", " "), "points", setup=setup, kind=kind, layer=layer)
             for layer in LAYERS
         ),
-        places=places,
-        figure=f"vc{figure}",
     )
     return [whole, layers] if by_layer else [whole]
 
 
-def _salience_claim(name: str, first: str, second: str, places: str, contrary: str = "") -> Claim:
+def _salience_claim(name: str, first: str, second: str, contrary: str = "") -> Claim:
     """Drops coincide with peaks more clearly in one setup than in another."""
     batches = [setup.removesuffix(", d = 3") for setup in (first, second)]
-    label = " less ".join(batches)
     return Claim(
         f"VC.{name}",
         f"Drops coincide with high gradient norms more clearly in {training_words(first)} than with {batches[1]}.",
         "difference of the percentages of drops with a peak, each less that by chance",
-        (part(excess_peak_difference, Above(0, 10), label, "points", first=first, second=second),),
+        (part(excess_peak_difference, Above(0, 10), " less ".join(batches), "points", first=first, second=second),),
         departure=f"{contrary} states the contrary" if contrary else "",
-        places=places,
         figure=f"vc{FIGURES[first]}",
     )
 
@@ -317,17 +307,14 @@ CLAIMS = (
             "The exit from a saddle shows in the gradient norm, which rises when the first drop begins.",
             f"percentage of full-batch runs with a drop that have a {RISING}",
             (part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),),
-            places="appendix A.1, section 4.1",
         ),
         *_event_claims(FULL, "drop"),
         Claim(
             "VC.figure15.precisely",
             "In full-batch training, peaks of the gradient norm precisely match the drops.",
-            "distance from the middle of a drop to the nearest peak of the norm of the whole gradient, in percent of "
-            "the run; median over runs of the median over drops",
+            "distance from the middle of a drop to the nearest peak of the norm, in percent of the run: median of runs",
             (part(nearest_peak, Below(0.5, ours=True), "distance", "%", digits=2, setup=FULL),),
             departure="the length of the paper's run is not stated",
-            places="figure 15, appendix A.1",
         ),
         example(
             "VC.figure15.three",
@@ -343,31 +330,29 @@ CLAIMS = (
             tuple(part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one) for d, one in ((2, MINI), (3, MINI_3))),
             places="figure 16, figure 19, appendix A.1",
         ),
-        _salience_claim("appA.1.less-salient", FULL, MINI, "appendix A.1", "VC.figure16.more-salient"),
-        _salience_claim("figure16.more-salient", MINI, FULL, "figure 16", "VC.appA.1.less-salient"),
+        _salience_claim("appA.1.less-salient", FULL, MINI, "VC.figure16.more-salient"),
+        _salience_claim("figure16.more-salient", MINI, FULL, "VC.appA.1.less-salient"),
         example(
             "VC.figure16.example",
             "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
             "around epoch 700, where the norm has an inflection point.",
-            "percentage of mini-batch runs whose first drop is between epochs 125 and 500 and whose second is between "
-            "epochs 350 and 1000, both with a rise of the norm of the whole gradient",
+            "percentage of mini-batch runs with a drop between epochs 125 and 500 and the next between epochs 350 and "
+            "1000, both with a rise of the gradient norm",
             (part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
             departure="epochs may differ from the paper's by a factor of 2",
-            places="figure 16, appendix A.1",
         ),
         *_event_claims(MINI, "spike"),
         Claim(
             "VC.appA.1.taken-back",
             "After a spike, large updates take the model back.",
-            "update norm in the three epochs from the peak of a spike on over that before the spike; median over "
-            "mini-batch runs with spikes",
+            "update norm in the three epochs after a spike over that before it, median over runs with spikes",
             (part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),),
         ),
         *_event_claims(FULL_3, "drop"),
         *_event_claims(FULL_3, "spike", by_layer=False),
         *_event_claims(MINI_3, "drop"),
         *_event_claims(MINI_3, "spike"),
-        _salience_claim("figure19.more-salient", MINI_3, FULL_3, "figure 19, appendix A.3"),
+        _salience_claim("figure19.more-salient", MINI_3, FULL_3),
     ),
     Claim(
         "VC.appA.3.any-dimension",

@@ -13,16 +13,17 @@ import xarray as xr
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.reproduction.odonnat2024 import loss_drops, weight_motion
+from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.statistics import jackknife_runs, kaplan_meier, success_mask
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY
 
 FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
 """Weights of the first layers."""
@@ -39,14 +40,9 @@ MOMENTS_OVER_TIME = 201
 # ---------------------------------------------------------------------------------------------- experiment
 
 
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """VC's default networks."""
-    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], epochs=params.get("epochs"))]
-
-
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
-    need = ensembles(params)[0]
+    need = default_networks(params)[0]
     trajectory, epoch_steps, unit = runner.ensemble(need), need.settings.epoch_steps or 1, {"units": "epoch"}
     values = loss_events.trajectory_scalar(trajectory, "loss")
     drops = loss_events.first_two_drops(loss_events.event_table(values), trajectory.sizes["run"])
@@ -77,7 +73,7 @@ PHASES = Experiment(
     seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
     reduced={Size.QUICK: "32 runs instead of 100"},
-    ensembles=ensembles,
+    ensembles=default_networks,
     depends={
         "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), loss_drops.POINTS],
         "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],

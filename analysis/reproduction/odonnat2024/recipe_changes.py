@@ -99,12 +99,8 @@ def escape_times_apart(evidence: xr.Dataset) -> Estimate:
     far &= both | (one & (escaped[:1] == (wait[:1] < wait[1:])))
     known = both | far
     note = f"{int((one & ~known).sum())} pairs of which one escapes too late to decide, and those of which none does, "
-    return Estimate(
-        as_percentage(clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0))),
-        int(known.sum()),
-        "pairs of runs",
-        note=note + "are left out",
-    )
+    found = as_percentage(clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0)))
+    return Estimate(found, int(known.sum()), "pairs of runs", note=f"{note}are left out")
 
 
 def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
@@ -164,14 +160,13 @@ CLAIMS = claims_of(
     finding(
         "VC.s4.1.final-weights",
         "Other hyperparameters with the same initial weights do not alter the final weights significantly.",
-        f"between the ends of a seed with the recipe and with {CHANGED}: distance of all weights relative to the way "
-        "from the start (1.4 for unrelated directions), and correlation of attention maps; means over changes",
+        f"ends of a seed with the recipe and with {CHANGED}: distance of all weights relative to the way from start "
+        "(1.4 for unrelated directions), and correlation of attention maps",
         (
             part(end_similarity, Below(0.5, 0.1, ours=True), "distance of weights", digits=2, name="weight_distance"),
             part(end_similarity, Above(0.7, 0.1, ours=True), "attention", digits=2, name="attention_correlation"),
             part(excess_end_similarity, Above(0, 0.1), "nearer than other seeds", digits=2, name="weight_distance"),
         ),
-        readings=("the ends are nearly the same", "the ends are more similar than those of other initial weights"),
         meaning="the initial weights alone do not determine where a run ends; the training matters too",
     ),
 )

@@ -17,9 +17,9 @@ from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate, percentage
+from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
@@ -41,13 +41,9 @@ MEANINGS = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks trained with full batches and with mini-batches; `analysis.paper` uses the same files."""
-    full, updates, every = (
-        SparseSettings(batch=SparseSettings().data),
-        params.get("updates", 4000),
-        params.get("every", 4),
-    )
-    mini = RequiredRuns(SparseSettings(), params["mini"], epochs=params.get("epochs"))
-    return [RequiredRuns(full, params["full"], updates, every), mini]
+    full = SparseSettings(batch=SparseSettings().data), params["full"]
+    mini = RequiredRuns(SparseSettings(), params["mini"], params.get("epochs"))
+    return [RequiredRuns(*full, params.get("updates", 4000), params.get("every", 4)), mini]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -135,7 +131,7 @@ def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau"
     """Percentage of runs whose Hessian has negative eigenvalues at a moment."""
     negative = samples.finite_values(evidence["negative"].sel(setup=setup, moment=moment))
     note = f"{np.median(negative):.0f} of them in the median" if len(negative) else f"no run has a {moment}"
-    return percentage(int((negative > 0).sum()), len(negative), "runs", note)
+    return samples.percentage_of_ones(negative > 0, "runs", note)
 
 
 def excess_negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
@@ -164,19 +160,16 @@ def escape_beyond_chance(evidence: xr.Dataset, setup: str = MINI) -> Estimate:
 
 def _saddle_parts(moment: str) -> tuple[Measurement, ...]:
     """A small gradient, and more ways down than at the end."""
-    small, down = Below(0.1, ours=True), Above(0, 10)
+    gradient, curvature, small = plateau_gradient_ratio, excess_negative_curvature, Below(0.1, ours=True)
     return (
-        *(
-            part(plateau_gradient_ratio, small, f"gradient, {one}", digits=3, setup=one, moment=moment)
-            for one in SETUPS
-        ),
-        *(part(excess_negative_curvature, down, f"ways down, {one}", setup=one, moment=moment) for one in SETUPS),
+        *parts_over("setup", SETUPS, gradient, small, "gradient, {}", digits=3, moment=moment),
+        *parts_over("setup", SETUPS, curvature, Above(0, 10), "ways down, {}", moment=moment),
     )
 
 
 MEASURED = (
-    "gradient norm over that in the middle of the first drop, median over runs; and number of negative eigenvalues of "
-    "the Hessian, less that of the same run at its end, mean over runs; "
+    "gradient norm over that in the first drop, median over runs; number of negative eigenvalues of the Hessian less "
+    "that of the same run at its end, mean over runs; "
 )
 
 CLAIMS = (
@@ -188,7 +181,6 @@ CLAIMS = (
             f"{MEASURED}in the middle of the last plateau before the first drop",
             _saddle_parts("plateau"),
             departure="the Hessian has negative eigenvalues at the end of training, too",
-            places="appendix A.1, section 4.1",
             figure="vc15",
             meaning="plateaus are gentle slopes, or as close to a minimum as the end of training",
         ),
@@ -202,7 +194,6 @@ CLAIMS = (
     Claim(
         "VC.appA.1.hessian",
         "Gradient and Hessian of the loss may give insight, and the tool may help.",
-        places="appendix A.1, appendix A.3",
         untestable="a hope for future work; `analysis.curvature` computes the Hessians",
     ),
 )

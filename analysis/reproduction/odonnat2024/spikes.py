@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
+from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
-from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
+from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, spike_replays, trajectory_scalar
@@ -39,14 +40,9 @@ KEPT = (
 """Measures of a spike that are kept, of those in `analysis.transitions.spike_replays`."""
 
 
-def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Runs of the default recipe."""
-    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
-
-
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Cause and steps of each spike, rank of its assemblers among those of other runs, (spike,); runs, (run,)."""
-    trajectory = runner.ensemble(ensembles(params)[0])
+    trajectory = runner.ensemble(default_networks(params)[0])
     with single_torch_thread():
         found = spike_replays.attribute_spikes(trajectory, spike_replays.recorded_spikes(trajectory))
     escapes = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
@@ -125,7 +121,7 @@ SPIKES = Experiment(
     seconds={Size.QUICK: 25, Size.DEFAULT: 90, Size.FULL: 90},
     measure=measure,
     reduced={Size.QUICK: "24 runs, not 100"},
-    ensembles=ensembles,
+    ensembles=default_networks,
     depends=DEPENDS,
     version=2,
     command="python -m analysis.spikes RUN.nc",
@@ -150,18 +146,18 @@ FLIP_GRID = Experiment(
 
 def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose training loss has spikes."""
-    counts = evidence["spikes"].values
-    return percentage(int((counts > 0).sum()), len(counts), note=f"{int(counts.sum())} spikes in all")
+    counts = evidence["spikes"]
+    return samples.percentage_of_ones(counts > 0, "runs", f"{int(counts.sum())} spikes in all")
 
 
 def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs in which an update is longer than E + P, as `reach` has it, or than xi in a step of a "
-    "spike."""
+    """Percentage of runs in which an update is longer than E + P, as `reach` has it, or than xi in a step of a
+    spike."""
     reach, ratio = evidence["reach"].values, evidence["largest_xi_ratio"].fillna(0).values
     by_xi = np.isin(np.arange(len(reach)), evidence["of_run"].values[ratio > 1])
     note = f"E + P in {int((reach > 1).sum())} runs, at most {reach.max():.2f} of its length; "
     note += f"xi in {int(by_xi.sum())}, at most {ratio.max(initial=0):.2f}"
-    return percentage(int((by_xi | (reach > 1)).sum()), len(reach), note=note)
+    return samples.percentage_of_ones(by_xi | (reach > 1), "runs", note)
 
 
 def _has_cause(spikes: xr.Dataset, *causes: str) -> np.ndarray:
@@ -236,8 +232,7 @@ def _note(spikes: xr.Dataset, condition: str) -> str:
         return f"vectors flip in {count} spikes and carry at most {most:.0f}% of the rise; "
     if condition == "turns":
         return f"median turn {np.median(np.degrees(spikes['turn'])):.1f} degrees; "
-    comparable = int(spike_replays.smooth_norm_applies(spikes).sum()) if condition == "smooth norm" else 0
-    return f"{comparable} of them comparable; " if condition == "smooth norm" else ""
+    return f"{spike_replays.smooth_norm_applies(spikes).sum()} comparable; " if condition == "smooth norm" else ""
 
 
 def values_by_run(spikes: xr.Dataset, values: np.ndarray, middle: Callable = np.mean) -> np.ndarray:
@@ -272,15 +267,13 @@ def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
 
 
 def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
-    """Percentage of other escaped runs with a lower gain of the assemblers, in spikes with crossings: mean over "
-    "runs."""
+    """Percentage of other escaped runs with a lower gain of the assemblers, in spikes with crossings: mean over
+    runs."""
     spikes = replayed_spikes(evidence, "crossings")
     values, norm, alignment = (100 * values_by_run(spikes, spikes[f"{name}_rank"].values) for name in RANKED)
     note = f"by norm alone {norm.mean():.0f}%, by alignment alone {alignment.mean():.0f}%" if len(values) else ""
     found = mean_interval(values)
-    return Estimate(
-        found, len(values), "runs with such spikes", found.value / 50 - 1, "rank-biserial correlation", note
-    )
+    return Estimate(found, len(values), "runs with such spikes", found.value / 50 - 1, "rank-biserial", note)
 
 
 REPLAYED = "spikes of the training loss are replayed, and the step with the largest rise is attributed to a cause"
@@ -289,9 +282,8 @@ MEASURED_FLIPS = (
     "update is longer than the vector and turns it by more than 90 degrees"
 )
 MEASURED_EITHER = (
-    f"{REPLAYED}: percentage in which flips of normalised vectors, sequences that cross a decision boundary, or both "
-    f"carry half of the rise; and the same including spikes in which normalised sequence embeddings turn by more than "
-    f"{TURN:g} degrees, in the mean weighted by the rise"
+    f"{REPLAYED}: percentage in which flips, sequences that cross a decision boundary, or both carry half of the rise; "
+    f"and the same or normalised sequence embeddings turn by more than {TURN:g} degrees (mean weighted by the rise)"
 )
 SOME, MOST = Above(10), Above(50, 5, ours=True)
 """Percentages of the spikes that a cause has if the paper names two causes, and if most spikes are meant."""
@@ -314,22 +306,20 @@ CLAIMS = (
             "Loss spikes have two causes: high curvature of the MLP, and of the normalisation near the origin.",
             MEASURED_EITHER,
             EITHER,
-            places="section 4.3, abstract, conclusion",
             figure="vc13",
             meaning="a large part of the spikes has other causes",
         ),
         example(
             "VC.s4.3.scheduled-steps",
             "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
-            "percentage of runs in which an update is longer than the vector: for E + P, an update by the learning "
-            "rate on every axis and the shortest recorded vector; for sequence embeddings xi, the updates in spikes",
+            "percentage of runs in which an update is longer than the vector: of E + P, by the learning rate on every "
+            "axis; of sequence embeddings xi, in spikes",
             (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
         ),
         Claim(
             "VC.s4.3.too-long",
             "The gradient points to a lower loss, but a step that is too long can raise it.",
-            "percentage of spikes of whose rise less than half is left if half of the step is taken; a loss that rises "
-            "in a straight line leaves half",
+            "percentage of spikes of whose rise half of the step leaves less than half, as a straight line would",
             (part(spike_percentage, MOST, "removed by half the step", "%", condition="half step"),),
         ),
         main_result(
@@ -338,38 +328,35 @@ CLAIMS = (
             f"{MEASURED_FLIPS}; the same over all steps from the foot of the spike to its peak",
             (FLIP, part(spike_percentage, SOME, "flips over all steps", "%", condition="flips over all steps")),
             departure="one recipe; OWN.flip covers other learning rates, norms and embedding tables",
-            places="section 4.3, figure 12, abstract, conclusion",
+            figure="vc12",
             meaning="updates longer than a vector are rare and affect few sequences, so that they cause no spike",
         ),
         main_result(
             "VC.figure13.crossing",
             "Loss spikes occur when sequence embeddings close to a decision boundary of the MLP cross it.",
-            f"{REPLAYED}: percentage in which sequences that become misclassified between the foot and the end of the "
-            "step carry half of the rise; probability that these were closer to a boundary than others, 50% by chance; "
-            "and percentage of sequences that the step misclassifies, less that of ordinary steps",
+            f"{REPLAYED}: percentage in which sequences that become misclassified carry half of the rise; probability "
+            "that these were closer to a boundary than others; and percentage of sequences that it misclassifies, "
+            "less that of ordinary steps",
             (
                 CROSSING,
                 part(crossing_closeness, Above(50, 10), "closer than others", "%"),
                 part(misclassified_beyond_ordinary, Above(0, 1), "misclassified beyond ordinary", "points"),
             ),
-            places="figure 13, section 4.3",
             meaning="spikes are not due to misclassification, or not to sequences close to a boundary",
         ),
         Claim(
             "VC.figure13.small-change",
             "In such a spike, the sequence embeddings change by a small amount from one step to the next.",
-            "percentage of spikes with crossings in which embeddings cross a boundary that stays, rather than a "
-            "boundary crossing them; and the largest update of a sequence embedding, median over runs",
+            "percentage of spikes with crossings in which embeddings move across a boundary, rather than a boundary "
+            "across them; and the largest update of a sequence embedding, median over runs",
             (part(crossed_by_embedding, MOST, "embeddings move", "%"), UPDATE),
         ),
         finding(
             "VC.figure14.assemblers",
             "These spikes are due to assemblers (the MLP's output weights) that are large, or small and correlated.",
-            "before each spike with crossings, percentage of the other escaped runs whose assemblers have a smaller "
-            "largest singular value, which grows with size and with correlation; mean over runs, 50% by chance",
+            "before spikes with crossings, percentage of the other escaped runs whose assemblers have a smaller "
+            "largest singular value, which grows with size and correlation; mean over runs, 50% by chance",
             (part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
-            readings=("compared with other runs at that time", "compared with networks that have not learned"),
-            places="figure 14, section 4.3",
             meaning="large or correlated assemblers are as common without spikes",
         ),
         example(
@@ -383,18 +370,16 @@ CLAIMS = (
         finding(
             "CH.figure4.feed-forward",
             "Loss spikes come from small changes of sequence embeddings near decision boundaries of the MLP.",
-            f"{REPLAYED}: percentage in which crossings of decision boundaries carry half of the rise; and the largest "
-            "update of a sequence embedding in these",
+            f"{REPLAYED}: percentage in which crossings carry half of the rise; and the largest update in these",
             (CROSSING, UPDATE),
             figure="vc13",
         ),
         finding(
             "CH.figure5.normalisation",
             "Loss spikes come from normalisation, where a small update of x can change x / |x| substantially.",
-            f"percentage of spikes in which normalised sequence embeddings turn by more than {TURN:g} degrees, in the "
-            "mean weighted by the rise; and percentage that flips carry, as for VC.s4.3.flips",
+            f"percentage of spikes in which normalised sequence embeddings turn by more than {TURN:g} degrees; and "
+            "that flips carry, as for VC.s4.3.flips",
             (part(spike_percentage, SOME, f"turns beyond {TURN:g} degrees", "%", condition="turns"), FLIP),
-            places="figure 5, abstract",
             figure="vc12",
             meaning="updates turn few of the vectors that are normalised",
         ),
@@ -403,7 +388,6 @@ CLAIMS = (
             "Loss spikes are due to high curvature, of the MLP or of the normalisation.",
             MEASURED_EITHER,
             EITHER,
-            places="abstract, summary",
             figure="vc13",
         ),
     ),
@@ -412,9 +396,9 @@ CLAIMS = (
         Claim(
             "OWN.flip",
             "Flips of normalised vectors cause no spike, at any learning rate, with any norm and embedding table.",
-            f"{MEASURED_FLIPS}, in the steepest step or over all steps; at each learning rate with the norms of the "
-            "code (root mean square 1), of the paper (norm 1) and smooth at the origin, and tables of 2 and 3 rows",
-            tuple(part(spikes_without_flips, Every(), f"learning rate {lr}", "%", lr=lr) for lr in RATES),
+            f"{MEASURED_FLIPS}, in the steepest step or over all steps; with the root mean "
+            "square norm, the unit norm and the smooth norm, and tables of 2 and 3 rows",
+            parts_over("lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"),
         ),
     ),
     Claim(
@@ -425,7 +409,6 @@ CLAIMS = (
     Claim(
         "VC.s4.3.larger-scale",
         "The remedies can be validated at a larger scale, where more could be learned with the same compute.",
-        places="section 4.3, section 1, abstract",
         untestable="about large networks, which neither the paper nor this package trains",
     ),
 )

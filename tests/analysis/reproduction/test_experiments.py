@@ -69,7 +69,7 @@ def test_ensembles_are_shared_with_commands_and_figures():
     assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
     assert transfer.TRANSFER.ensembles(transfer.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
     assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
-    assert RUNNER.path(circuits.ensembles({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
+    assert RUNNER.path(circuits.default_networks({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
     needs = sparsity.ensembles(sparsity.SPARSITY.sizes[Size.DEFAULT] | {"enough": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
     assert [RUNNER.path(each) for each in needs[1:]] == [RUNNER.path(each) for each in shared]

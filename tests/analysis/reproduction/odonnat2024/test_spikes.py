@@ -62,7 +62,7 @@ def test_spikes_with_crossings_are_averaged_by_run():
     rank = spikes.mean_assembler_rank(found)
     assert (rank.interval.value, rank.effect) == pytest.approx((80, 0.6))
     assert percentages(found, "smooth norm", "half step") == [50, 25]
-    assert spikes.spike_percentage(found, "smooth norm").note == "3 of them comparable; in 2 runs"
+    assert spikes.spike_percentage(found, "smooth norm").note == "3 comparable; in 2 runs"
     assert spikes.crossing_closeness(found).interval.value == pytest.approx(70)
     assert spikes.crossing_closeness(found).note == "median distance 10.0% of |xi|, of others 40.0%"
 
