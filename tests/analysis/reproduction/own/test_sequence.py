@@ -49,3 +49,8 @@ def test_agreement_is_a_mean_over_pairs_of_circles(generator):
     )
     assert sequence.mean_agreement(one, other) == pytest.approx(100 * between)
     assert sequence.excess_agreement(one, other) == pytest.approx(100 * (between - within))
+
+
+def test_ensembles_have_the_settings_that_form_most_circles():
+    network, particle = sequence.ensembles({"networks": 3, "particles": 4})
+    assert (network.settings.weight_decay, network.runs, particle.settings.fa, particle.runs) == (1, 3, 2, 4)
