@@ -166,9 +166,8 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
     on_lines = edges(numbers)
     np.testing.assert_array_equal(cells[~on_lines][:, :3], plain[~on_lines])
-    np.testing.assert_array_equal(
-        cells[on_lines][:, :3], np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)[on_lines]
-    )
+    dark = np.round(DARKER * 255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
+    np.testing.assert_array_equal(cells[on_lines][:, :3], dark[on_lines])
     assert 0 < on_lines.mean() < 0.1
     x, y, width, height = grid.layout.boxes(0)[0]
     inside = picture[y : y + height, x : x + width, :3]
@@ -290,9 +289,8 @@ def test_frames_differ_only_where_something_moves():
 
 
 def test_two_scenes_have_common_limits():
-    wide = tuple(
-        dataclasses.replace(panel, x=(-5.0, 1.0)) if panel.name in ("arrows", "map") else panel for panel in panels()
-    )
+    _, arrows, classes, *others = panels()
+    wide = (*(dataclasses.replace(panel, x=(-5.0, 1.0)) for panel in (arrows, classes)), *others)
     scenes = [make_scene(), make_scene(panels=wide)]
     grid = PanelGrid(scenes, ["arrows", "matrix", "loss", "map"])
     left, right = grid.layout.limits
@@ -364,10 +362,8 @@ def test_no_texts_overlap_or_are_cut(width, long):
     grid = PanelGrid([make_scene(panels=tuple(several))], width=width)
     draw_at(grid, 20)
     texts = [text for text in grid.figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    boxes = [
-        (text.get_text(), text.get_window_extent(grid.canvas.get_renderer())) for text in texts if text.get_figure()
-    ]
-    boxes = [(text, box) for text, box in boxes if box.width > 0 and box.height > 0]
+    extents = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_figure()]
+    boxes = [(text, box) for text, box in extents if box.width > 0 and box.height > 0]
     assert len(boxes) > 12
     for text, box in boxes:
         assert min(box.x0, box.y0, grid.width - box.x1) >= -1, text
@@ -397,9 +393,8 @@ def test_panels_match_the_reference_images(name):
 
 
 def test_a_shifted_mark_differs_from_the_reference():
-    grid = PanelGrid(
-        [make_scene(compute_arrays=moved(lambda places: places + np.array([0, 0.1])))], ["points"], width=240
-    )
+    scene = make_scene(compute_arrays=moved(lambda places: places + np.array([0, 0.1])))
+    grid = PanelGrid([scene], ["points"], width=240)
     assert max(differences(draw_at(grid, 10), "points", grid.layout.boxes(0)[0])) >= 1
 
 
