@@ -46,8 +46,10 @@ def assert_diverged(found, last_step=12):
         np.testing.assert_array_equal(found["embedding"][member], expected[member].sel(step=shown))
 
 
-@pytest.mark.parametrize(("bad", "name"), [("x", "embedding"), ("moved", "gradient_norm")])
-@pytest.mark.parametrize("every", [1, 4, 7])
+CASES = [("x", "embedding", 4), ("x", "embedding", 1), ("moved", "gradient_norm", 7)]
+
+
+@pytest.mark.parametrize(("bad", "name", "every"), CASES)
 def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, name, every, monkeypatch):
     monkeypatch.setattr(Failing, "bad", bad)
     with pytest.warns(
