@@ -20,7 +20,7 @@ def clustered_sums(evidence: xr.Dataset, decay: float, less: str = "") -> Estima
     """Percentage of clustered pair sums of the networks that are not circles, or its difference from another state."""
     row = evidence.sel(weight_decay=decay)
     row = row.isel(run=row["circle"].values == 0)
-    values, of = _clustered(row["imperfections"]), networks.network_kind(False)
+    values, of = _clustered(row["imperfections"]), networks.OTHERS
     return paired_difference(values, _clustered(row[less]), of) if less else estimate_mean(values, of)
 
 

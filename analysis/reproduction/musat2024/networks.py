@@ -23,6 +23,7 @@ from dynamics.settings import ModularSettings
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
 DIMS = ("weight_decay", "run")
+OTHERS = "networks that are not circles"
 SHUFFLES = 20
 """Permutations of the tokens, which give the imperfections of the same positions by chance."""
 
@@ -72,12 +73,10 @@ def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
 
 def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:
     """Spearman's correlation of a quantity with weight decay, over all networks or one kind, seeds left out in turn."""
-    values = evidence[name].transpose(*DIMS).values
-    kept = np.isfinite(values)
-    if of_circles is not None:
-        kept &= evidence["circle"].transpose(*DIMS).values == of_circles
-    decay, run = np.broadcast_arrays(evidence["weight_decay"].values[:, None], evidence["run"].values)
-    decay, run, values = decay[kept], run[kept], values[kept]
+    every = evidence[name].transpose(*DIMS)
+    known = (every if of_circles is None else every.where(evidence["circle"] == of_circles)).to_series().dropna()
+    decay, run = (known.index.get_level_values(dim).values for dim in DIMS)
+    values = known.values
     found = jackknife_groups(lambda those: rank_correlation(decay[those], values[those]).value, run)
     found = Interval(*(float(np.clip(each, -1, 1)) for each in found))
     note = "" if math.isfinite(found.value) else "it does not vary"
@@ -108,10 +107,6 @@ def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
     generator = random_stream(0, "verify/tokens")
     permuted = [count_imperfections(embedding[:, generator.permutation(embedding.shape[1])]) for _ in range(SHUFFLES)]
     return np.mean(permuted, axis=0)
-
-
-def network_kind(of_circles: bool) -> str:
-    return "circles" if of_circles else "networks that are not circles"
 
 
 def trend_part(rule: Criterion, name: str, **more) -> Measurement:

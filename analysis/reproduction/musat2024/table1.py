@@ -68,7 +68,7 @@ def circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
 def mean_of_kind(evidence: xr.Dataset, name: str, decay: float, circles: bool = False) -> Estimate:
     """Mean of a quantity of the circles, or of the other networks, at a weight decay."""
     row = evidence.sel(weight_decay=decay)
-    return samples.estimate_mean(row[name].where(row["circle"] == circles), networks.network_kind(circles))
+    return samples.estimate_mean(row[name].where(row["circle"] == circles), "circles" if circles else networks.OTHERS)
 
 
 def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
@@ -77,7 +77,7 @@ def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     others = row["circle"].values == 0
     found = correlation_interval(row["imperfections"].values[others], row["accuracy"].values[others])
     note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    return Estimate(found, int(others.sum()), "networks that are not circles", found.value, "Pearson's r", note)
+    return Estimate(found, int(others.sum()), networks.OTHERS, found.value, "Pearson's r", note)
 
 
 def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
@@ -99,7 +99,7 @@ def imperfection_change(evidence: xr.Dataset) -> Estimate:
     """Mean imperfections of the networks that are not circles at weight decay 1 minus those without."""
     others = evidence["imperfections"].where(evidence["circle"] == 0)
     strong, none = (others.sel(weight_decay=decay) for decay in (1.0, 0.0))
-    return samples.independent_difference(strong, none, "networks that are not circles")
+    return samples.independent_difference(strong, none, networks.OTHERS)
 
 
 def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
