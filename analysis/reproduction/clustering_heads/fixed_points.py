@@ -87,9 +87,8 @@ CLAIMS = claims_of(
     constructed(
         "CH.summary.fixed-points",
         "Clustering heads can be fixed points of gradient descent.",
-        "the ideal circuit for p = 2 after gradient descent with weight decay to a stationary point: norm of the "
-        "gradient over all sequences, lowest eigenvalue of the Hessian in directions that break an invariance, "
-        "accuracy, and percentage of perturbations that gradient descent reduces",
+        "ideal circuit for p = 2 after gradient descent with weight decay: gradient norm, lowest Hessian eigenvalue "
+        "in directions that break an invariance, accuracy, percentage of perturbations that shrink",
         (
             part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
             part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),

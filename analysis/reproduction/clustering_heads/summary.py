@@ -71,8 +71,7 @@ STAGES = claims_of(
     main_result(
         "CH.abstract.two-stages",
         "Learning has two stages: first sequence embeddings are structured, then a classifier is fitted.",
-        f"{SUCCESSFUL} with two drops or more, whose clusters form before accuracy rises by half; percentage of the "
-        "second drop that is due to the MLP",
+        f"{SUCCESSFUL} with two drops, and with clusters before classes; percentage of the second drop due to the MLP",
         (
             part(phases.runs_with_drops, MOST, "two drops", "%", least=2, of_all=False),
             part(phases.clusters_before_accuracy, MOST, "clusters before classes", "%"),
@@ -84,8 +83,7 @@ STAGES = claims_of(
         "CH.figure2.snapshots",
         "Sequence embeddings have no structure before the first drop and are clustered after it; the MLP classifies "
         "some clusters correctly then, and all after the second drop.",
-        "means over successful runs: percentage of the variance of sequence embeddings between their final clusters, "
-        "and accuracy, at begin and end of the drops",
+        "percentage of the final clustering, and accuracy, at begin and end of the drops, means over successful runs",
         (
             part(phases.clustering_progress, FEW, "clustered 20 epochs before", "%", moment="before"),
             part(phases.clustering_progress, FEW, "clustered when it begins", "%", moment="first_begin"),

@@ -190,8 +190,7 @@ CLAIMS = claims_of(
     finding(
         "VC.figure7.regular",
         "The mean test accuracy of many runs depends more regularly on hyperparameters than that of a single run.",
-        "correlation, over the values of a hyperparameter, of the mean accuracies of two halves of the runs, mean over "
-        "all ways to halve them; about 0 if the hyperparameter has no effect",
+        "correlation along a hyperparameter of mean accuracies of two halves of the runs, mean over all ways to halve",
         tuple(part(panel_regularity, REGULAR, label, digits=2, panel=name) for name, label in LABELS.items()),
     ),
     constructed(

@@ -322,8 +322,7 @@ CLAIMS = claims_of(
     Claim(
         "VC.figure11.embeddings",
         "After finetuning the embeddings are not far from their initial ones.",
-        "root mean square distance of normalised embeddings from their start, as a percentage of that from other runs' "
-        "starts: mean over finetuned runs above .98",
+        "distance of normalised embeddings from their start, over that from other runs' starts; runs above .98",
         (part(start_distance, Below(50, 10, ours=True), "of the distance to other starts", "%"),),
     ),
     example(
@@ -355,8 +354,8 @@ CLAIMS = claims_of(
     finding(
         "OWN.clusters-transfer",
         "Sources with fewer clusters at the end of pretraining, nearer to the ideal six, are more accurate at p = 3.",
-        "rank correlation of a source's clusters with its test accuracy after finetuning; probability that of two "
-        "sources, one that leads above .98 and one that does not, the first has fewer clusters",
+        "rank correlation of a source's clusters with its test accuracy after finetuning; probability that a source "
+        "that leads above .98 has fewer clusters than one that does not",
         (
             part(cluster_correlation, Below(0, 0.3), SOLVING, digits=2, successful=True),
             part(fewer_clusters_probability, Above(0.5, 0.2), f"{SOLVING}, probability", digits=2, successful=True),

@@ -336,8 +336,7 @@ CLAIMS = (
             "VC.figure16.example",
             "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
             "around epoch 700, where the norm has an inflection point.",
-            "percentage of mini-batch runs with a drop between epochs 125 and 500 and the next between epochs 350 and "
-            "1000, both with a rise of the gradient norm",
+            "percentage of runs with drops at epochs 125 to 500 and 350 to 1000, both with a rise of the gradient norm",
             (part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
             departure="epochs may differ from the paper's by a factor of 2",
         ),

@@ -203,8 +203,7 @@ CLAIMS = claims_of(
     constructed(
         "VC.s3.1.suffix",
         "A query along the embeddings of non-spurious positions makes sequence embeddings invariant to the suffix.",
-        "percentage of random networks with non-spurious positions along the query and others opposite to it in which "
-        "no spurious token makes over 1% of the variance",
+        "percentage of random networks of this kind in which no spurious token makes over 1% of the variance",
         (part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),),
     ),
     constructed(

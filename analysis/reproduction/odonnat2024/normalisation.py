@@ -97,8 +97,7 @@ CLAIMS = claims_of(
     constructed(
         "VC.s4.3.step-below-length",
         "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged only if eta < |x|.",
-        "percentage of random points and steps for which f is unchanged if and only if eta < |x|, and of those with a "
-        "longer step for which f becomes -f",
+        "percentage of random points and steps with f unchanged if and only if eta < |x|; if longer, with f reversed",
         (
             part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
             part(flips_beyond_length, Every(), "reversed if longer", "%"),

@@ -283,7 +283,7 @@ MEASURED_FLIPS = (
 )
 MEASURED_EITHER = (
     f"{REPLAYED}: percentage in which flips, sequences that cross a decision boundary, or both carry half of the rise; "
-    f"and the same or normalised sequence embeddings turn by more than {TURN:g} degrees (mean weighted by the rise)"
+    f"and the same including spikes in which normalised embeddings turn by over {TURN:g} degrees (weighted by rise)"
 )
 SOME, MOST = Above(10), Above(50, 5, ours=True)
 """Percentages of the spikes that a cause has if the paper names two causes, and if most spikes are meant."""
@@ -312,8 +312,7 @@ CLAIMS = (
         example(
             "VC.s4.3.scheduled-steps",
             "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
-            "percentage of runs in which an update is longer than the vector: of E + P, by the learning rate on every "
-            "axis; of sequence embeddings xi, in spikes",
+            "percentage of runs with an update longer than the vector: E + P in any step, or xi in spikes",
             (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
         ),
         Claim(
@@ -377,8 +376,7 @@ CLAIMS = (
         finding(
             "CH.figure5.normalisation",
             "Loss spikes come from normalisation, where a small update of x can change x / |x| substantially.",
-            f"percentage of spikes in which normalised sequence embeddings turn by more than {TURN:g} degrees; and "
-            "that flips carry, as for VC.s4.3.flips",
+            f"percentage of spikes whose normalised sequence embeddings turn by over {TURN:g} degrees; and with flips",
             (part(spike_percentage, SOME, f"turns beyond {TURN:g} degrees", "%", condition="turns"), FLIP),
             figure="vc12",
             meaning="updates turn few of the vectors that are normalised",
@@ -396,8 +394,7 @@ CLAIMS = (
         Claim(
             "OWN.flip",
             "Flips of normalised vectors cause no spike, at any learning rate, with any norm and embedding table.",
-            f"{MEASURED_FLIPS}, in the steepest step or over all steps; with the root mean "
-            "square norm, the unit norm and the smooth norm, and tables of 2 and 3 rows",
+            f"{MEASURED_FLIPS}, in the steepest step or over all steps; three norms, tables of 2 and 3 rows",
             parts_over("lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"),
         ),
     ),
