@@ -312,7 +312,8 @@ CLAIMS = (
         example(
             "VC.s4.3.scheduled-steps",
             "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
-            "percentage of runs with an update longer than the vector: E + P in any step, or xi in spikes",
+            "percentage of runs with an update longer than the vector: by the learning rate on every axis, than the "
+            "shortest recorded E + P; or in a spike, than a sequence embedding xi",
             (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
         ),
         Claim(
