@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.forces import alignment
 from analysis.reproduction.verification import final_frames, samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
+from analysis.reproduction.verification.claim import Measurement, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -97,7 +97,7 @@ def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
 
 CLAIMS = claims_of(
     WEIGHT_ANGLES,
-    Claim(
+    main_result(
         "CA.s5.2.weights-align",
         "The hidden weights tend to align with the pair sums.",
         "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: for "
@@ -108,15 +108,13 @@ CLAIMS = claims_of(
             *_polygon_parts("weight"),
         ),
         figure="ca4",
-        importance=3,
         meaning="the step from weight decay to the alignment force would not be what happens in the network",
     ),
-    Claim(
+    finding(
         "OWN.boundaries-align",
         "In circles the boundaries of the hidden units, rather than their weights, align with the pair sums.",
         "mean angle between a unit's boundary, without its bias, and the nearest pair sum at the end of training, in "
         "percent of that of random directions; N from 5 to 18",
         _polygon_parts("boundary"),
-        importance=2,
     ),
 )

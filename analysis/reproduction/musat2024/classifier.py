@@ -7,7 +7,7 @@ from analysis.forces.alignment import DEAD_NORM_FRACTION, PERMUTATIONS, embeddin
 from analysis.forces.pair_sum_classifier import ANGLES, CLASSIFIER_MEASURES, RADII, Classifier, classifier_measures
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import final_frames, samples
-from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -81,22 +81,20 @@ def rays_of_circles(evidence: xr.Dataset) -> Estimate:
 
 CLAIMS = claims_of(
     CLASSIFIER,
-    Claim(
+    finding(
         "CA.s5.classified",
         "Clusters of pair sums with the same modular sum enable the network to classify them.",
         "training accuracy of pair sums whose nearest other is of the same class, minus that of the network's other "
         "pair sums; networks with weight decay 0.6 that are not circles",
         (part(clustered_accuracy_gain, Above(0, 5), "clustered minus others", "points", decay=0.6),),
         figure="ca3",
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s5.1.narrow",
         "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
         "inverse of a boundary's relative width: slope of the logit margin (right class's logit minus the strongest "
         "other's) at a pair sum, times the size of the pair sums; median without weight decay over that at 1",
         (part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),),
-        importance=2,
         meaning="narrow boundaries would not be what stops the embeddings without weight decay",
     ),
     Claim(
@@ -108,7 +106,7 @@ CLAIMS = claims_of(
             part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
         ),
     ),
-    Claim(
+    main_result(
         "CA.figure4.rays",
         "In circles the pair sums of a class lie on a line through the origin.",
         "fraction of the pair sums' squared length along their class's line, and minus that in other networks",
@@ -116,9 +114,8 @@ CLAIMS = claims_of(
             part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
             part(networks.circles_minus_others, Above(0, 0.1), "minus others", digits=3, name="rays"),
         ),
-        importance=3,
     ),
-    Claim(
+    finding(
         "CA.figure4.pizza",
         "In circles the regions of the classes start at the origin, like slices of a pizza.",
         "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length, that are in the class further out "
@@ -127,7 +124,6 @@ CLAIMS = claims_of(
             part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
             part(networks.circles_minus_others, Above(0, 10), "minus others", "points", name="slices", unit=100),
         ),
-        importance=2,
     ),
     Claim(
         "CA.s5.2.pizza",
@@ -140,13 +136,12 @@ CLAIMS = claims_of(
         ),
         departure="tests one property that distinguishes pizza from clock, not the whole algorithm",
     ),
-    Claim(
+    finding(
         "CA.s7.origin",
         "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
         "mean distance of the units' boundaries from the origin at the end, without weight decay over that at 1",
         (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
         readings=("absolute distance", "distance relative to the size of the pair sums, which the note gives"),
-        importance=2,
         meaning="there would be no point around which alignment could take place",
     ),
     Claim(

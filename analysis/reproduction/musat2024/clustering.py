@@ -4,7 +4,7 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.table1 import TABLE_1
-from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.claim import Claim, claims_of, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.samples import estimate_mean, paired_difference
@@ -31,7 +31,7 @@ def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
 
 CLAIMS = claims_of(
     TABLE_1,
-    Claim(
+    main_result(
         "CA.figure3.clusters",
         "In networks that form grids the pair sums cluster by their modular sum.",
         "percentage of pair sums whose nearest other has the same modular sum, at the end of training, its start, and "
@@ -42,7 +42,6 @@ CLAIMS = claims_of(
             part(clustered_sums, Above(0, 10), "minus renamed", "points", decay=0.6, less="chance_imperfections"),
         ),
         places="section 2, section 5, section 5.1, figure 3, appendix E",
-        importance=3,
     ),
     Claim(
         "CA.figure4.no-clusters",

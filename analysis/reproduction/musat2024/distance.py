@@ -11,7 +11,7 @@ from analysis.forces.distance_laws import NEIGHBOUR_MEASURES, neighbour_measures
 from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, parts_over
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -121,12 +121,11 @@ MOST = Above(50, 10)
 
 CLAIMS = claims_of(
     DISTANCE,
-    Claim(
+    finding(
         "CA.s5.1.apart",
         "The gradient pushes two neighbouring pair sums of different classes apart.",
         f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
-        importance=2,
     ),
     Claim(
         "CA.s5.1.closer",
@@ -134,22 +133,20 @@ CLAIMS = claims_of(
         f"Spearman's correlation of push and distance, for the same neighbours and {GRADIENT}",
         _while_forming(distance_correlation, Below(0, 0.1), kind="unlike_rank"),
     ),
-    Claim(
+    finding(
         "CA.s5.1.inverse",
         "The push between pair sums of different classes is inversely proportional to their distance.",
         f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {GRADIENT}",
         _while_forming(best_power, Within(0.5, 1.5, ours=True), kind="repulsion"),
         readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s5.1.together",
         "The gradient pulls two neighbouring pair sums of the same class together.",
         f"percentage of {NEIGHBOUR} of the same class that move together along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s5.1.constant",
         "The pull between pair sums of the same class does not depend on their distance.",
         f"the power q of an attraction r^q that, with the other three fields, explains most of {GRADIENT}; and "
@@ -158,7 +155,6 @@ CLAIMS = claims_of(
             *_while_forming(best_power, Within(-0.5, 0.5, ours=True), "power, ", kind="attraction"),
             _while_forming(distance_correlation, Within(-0.1, 0.1, ours=True), "correlation, ", kind="like_rank")[-1],
         ),
-        importance=2,
     ),
     Claim(
         "CA.s5.1.region",

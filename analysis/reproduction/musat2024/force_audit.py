@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part, parts_over
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -116,34 +116,30 @@ def _excess_part(decay: float, epoch: int) -> Measurement:
 
 CLAIMS = claims_of(
     AUDIT,
-    Claim(
+    finding(
         "CA.s5.1.signs",
         "The gradient attracts pair sums of the same class to each other and repels those of different classes.",
         f"mean weights of the two fields of clustering, {FIT}",
         _weight_parts(field_weight, ("like_attraction", "unlike_repulsion"), FORMING, decay=1.0),
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s5.2.field",
         "The gradient pulls a pair sum along those of its class in its half-plane, and against those of other classes.",
         f"mean weights of the two fields of alignment, {FIT}",
         _weight_parts(field_weight, ("like_alignment", "unlike_alignment"), FORMING, decay=1.0),
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s7.forces",
         "Weight decay strengthens the clustering force and introduces the alignment force.",
         "weights of the fields fitted to -dL/dE, at weight decay 1 minus those without weight decay",
         _weight_parts(field_weight_change, FIELDS, (100, 2000)),
-        importance=2,
         meaning="weight decay would not make circles and grids by these forces",
     ),
-    Claim(
+    finding(
         "OWN.audit",
         "While structures form, the formulae of clustering and alignment explain more than half of the true gradient.",
         f"R² of {FIT}",
         parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "epoch {}", digits=2, decay=1.0),
-        importance=2,
         meaning="particles would not end as networks do because the forces on both are the same",
     ),
     Claim(

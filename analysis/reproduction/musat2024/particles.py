@@ -14,7 +14,7 @@ from scipy.stats import t as student_t
 
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, part
 from analysis.reproduction.verification.criteria import Agrees
 from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -125,7 +125,7 @@ def row_parts(fa: float) -> tuple[Measurement, ...]:
 
 def _row_claim(fa: float, printed: Mapping[str, Any]) -> Claim:
     """The claim of a row."""
-    return Claim(
+    return main_result(
         f"CA.table2.fa{fa:g}",
         f"With f_a = {fa:g}, {printed['circles']} of 100 simulations become circles. The others become grids with "
         f"{printed['imperfections']} imperfections on average.",
@@ -138,7 +138,6 @@ def _row_claim(fa: float, printed: Mapping[str, Any]) -> Claim:
             "the other choices that the text leaves open, which OWN.sensitivity measures",
         ),
         figure="ca-d",
-        importance=3,
         meaning="the forces, as interpreted here, would not produce the structures as often as in the paper",
     )
 

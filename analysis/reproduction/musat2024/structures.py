@@ -16,8 +16,8 @@ import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particles
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, Measurement, claims_of, part, parts_over
+from analysis.reproduction.verification import claim, samples
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -167,20 +167,22 @@ DECAYS = (0.6, 1.0)
 GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
 
 
-def _kind_parts(system: str, settings: Sequence[float], criterion: Criterion, *kinds: str) -> tuple[Measurement, ...]:
+def _kind_parts(
+    system: str, settings: Sequence[float], criterion: Criterion, *kinds: str
+) -> tuple[claim.Measurement, ...]:
     """The percentage of end states of some kinds at each weight decay or alignment constant."""
     label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
     return parts_over("at", settings, percentage_of_kinds, criterion, label, "%", system=system, kinds=kinds)
 
 
-def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
+def _examples(system: str, *kinds: str) -> tuple[claim.Measurement, ...]:
     """Whether there are end states of each of some kinds, at weight decay 1 or f_a = 1."""
     return tuple(
         part(percentage_of_kinds, Exists(), f"{kind}s", "%", system=system, at=1.0, kinds=(kind,)) for kind in kinds
     )
 
 
-def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
+def _accuracy_part(minimum: float, first: str, second: str) -> claim.Measurement:
     """Whether one group of kinds, such as "circles and grids", has a higher validation accuracy than another."""
     one, other = ([kind.removesuffix("s") for kind in group.split(" and ")] for group in (first, second))
     return part(accuracy_by_kind, Above(0, minimum), f"{first} minus {second}", "points", first=one, second=other)
@@ -188,7 +190,7 @@ def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
 
 CLAIMS = claims_of(
     STRUCTURES,
-    Claim(
+    main_result(
         "CA.s4.structures",
         "Embeddings tend to arrange themselves in arithmetic progressions, as grids or as circles.",
         "percentage of networks that end as a circle or near a grid, with or without holes",
@@ -197,25 +199,23 @@ CLAIMS = claims_of(
         readings=KINDS,
         places="abstract, section 2, section 4, appendix C",
         figure="ca-c",
-        importance=3,
         meaning="the structures that the paper explains would be exceptions",
     ),
-    Claim(
+    finding(
         "CA.figure1.both",
         "Some networks end with embeddings in a regular grid, others in a circle.",
         "percentage of circles, and of grids without holes, among networks with weight decay 1",
         parts=_examples("network", "circle", "grid"),
-        kind=Kind.EXAMPLE,
-        importance=2,
+        kind=claim.Kind.EXAMPLE,
     ),
     Claim(
         "CA.figure2.imperfect",
         "Sometimes the embeddings end as an imperfect grid.",
         "percentage of networks that end near a grid with holes and not near one without",
         parts=_kind_parts("network", DECAYS, Exists(), "imperfect grid"),
-        kind=Kind.EXAMPLE,
+        kind=claim.Kind.EXAMPLE,
     ),
-    Claim(
+    finding(
         "CA.s4.order",
         "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for the others.",
         "difference of the mean validation accuracies of two kinds of networks within weight decays, averaged",
@@ -225,14 +225,12 @@ CLAIMS = claims_of(
             _accuracy_part(5, "imperfect grids", "neither"),
         ),
         figure="ca2",
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.s2.generalisation",
         "Grids and circles are key to the generalisation performance of the network.",
         "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
         parts=(_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
-        importance=2,
     ),
     Claim(
         "CA.appA.circles",
@@ -245,7 +243,7 @@ CLAIMS = claims_of(
         ),
         places="appendix A.1",
     ),
-    Claim(
+    main_result(
         "CA.s6.structures",
         "Under these forces alone, particles arrange themselves in the same structures as the embeddings.",
         "percentage of simulations that end as a circle or near a grid, with or without holes",
@@ -254,18 +252,16 @@ CLAIMS = claims_of(
         readings=KINDS,
         places="abstract, section 2, section 6, appendix D",
         figure="ca5",
-        importance=3,
     ),
-    Claim(
+    finding(
         "CA.figure5.three",
         "Particles form circles, grids and imperfect grids.",
         "percentage of each among simulations with f_a = 1",
         parts=_examples("particle", *STRUCTURED),
-        kind=Kind.EXAMPLE,
+        kind=claim.Kind.EXAMPLE,
         departure=particles.FITTED,
-        importance=2,
     ),
-    Claim(
+    main_result(
         "CA.s6.as-networks",
         "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
         "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean imperfections of the others",
@@ -276,16 +272,14 @@ CLAIMS = claims_of(
         departure=particles.FITTED,
         readings=("f_a = 1 compared with weight decay 1", "f_a = 1 compared with weight decay 0.6"),
         figure="ca5",
-        importance=3,
         meaning="the simulation would be no evidence that its forces are those in the network",
     ),
-    Claim(
+    main_result(
         "CA.s6.more-circles",
         "A larger f_a leads to more circles.",
         "difference between the percentages of circles of successive rows of table 2",
         parts=parts_over("fa", (1.0, 2.0), circle_rise, Above(0, 5), "f_a = {0:g} minus half of it", "points"),
         departure=particles.FITTED,
         figure="ca-d",
-        importance=3,
     ),
 )

@@ -11,7 +11,7 @@ from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, part, parts_over
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -119,7 +119,7 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     compare(imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2)
     told = f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%" if circles else ""
     told += " (not compared, as it is of one circle)" if circles == 1 else ""
-    return Claim(
+    return main_result(
         f"CA.table1.wd{decay:g}",
         f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}. The other networks have "
         f"a mean validation accuracy of {printed['other_accuracy_percent']}% and {printed['imperfections']} grid "
@@ -128,7 +128,6 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
         parts=tuple(parts),
         readings=("each network has its own training pairs", "all networks have the same training pairs"),
         figure="ca-c",
-        importance=3,
         meaning="the networks trained here would differ from those of the paper, or its 100 seeds were unusual",
     )
 
@@ -138,22 +137,20 @@ WEIGHT_DECAY, HIGH = "weight decay {:g}", Below(-0.5, ours=True)
 CLAIMS = claims_of(
     TABLE_1,
     *(_row_claim(decay, printed) for decay, printed in PRINTED.items()),
-    Claim(
+    finding(
         "CA.table1.circles-ahead",
         "Circles have a higher validation accuracy than the other networks at weight decays 0.3, 0.6 and 1.",
         "difference between the mean validation accuracies; the paper's table has one circle at weight decay 0.3",
         parts=parts_over("decay", networks.DECAYS[1:], circle_accuracy_gain, Above(0, 5), WEIGHT_DECAY, "points"),
-        importance=2,
     ),
-    Claim(
+    finding(
         "CA.table1.correlated",
         "Among networks that are not circles, validation accuracy is highly correlated with grid imperfections.",
         "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
         parts=parts_over("decay", networks.DECAYS, imperfection_correlation, HIGH, WEIGHT_DECAY, digits=2),
-        importance=2,
         meaning="the imperfections of algorithm 2 would not measure what makes a grid useful",
     ),
-    Claim(
+    main_result(
         "CA.s4.decay-circles",
         "Weight decay is crucial for circles to form.",
         "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
@@ -161,9 +158,8 @@ CLAIMS = claims_of(
             part(circle_change, Above(0, 10), "weight decay 1 minus 0", "points"),
             networks.trend_part(Above(0, 0.1), "circle"),
         ),
-        importance=3,
     ),
-    Claim(
+    main_result(
         "CA.s4.decay-imperfections",
         "Weight decay is crucial for grids to have fewer imperfections.",
         "mean imperfections of networks that are not circles, at weight decay 1 minus those without, and their trend",
@@ -171,7 +167,6 @@ CLAIMS = claims_of(
             part(imperfection_change, Below(0, 15), "weight decay 1 minus 0"),
             networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
         ),
-        importance=3,
         meaning="weight decay would improve generalisation by something other than grids",
     ),
 )

@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.table1 import TABLE_1
-from analysis.reproduction.verification.claim import Claim, claims_of, part, parts_over
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -106,7 +106,7 @@ LINEAR = ("weight", "bias")
 CLAIMS = (
     *claims_of(
         HALT,
-        Claim(
+        finding(
             "CA.s5.1.halt",
             "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
             "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
@@ -115,7 +115,6 @@ CLAIMS = (
                 part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
                 part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="second_half"),
             ),
-            importance=2,
             meaning="a halt would not explain why there are no circles without weight decay",
         ),
         Claim(
@@ -131,7 +130,7 @@ CLAIMS = (
     ),
     *claims_of(
         TABLE_1,
-        Claim(
+        finding(
             "CA.s7.overfit",
             "Without weight decay the classifier overfits to the pair sums.",
             "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
@@ -139,9 +138,8 @@ CLAIMS = (
                 part(overfitting_gap, Above(0, 10), "gap without", "points"),
                 part(overfitting_gap_change, Above(0, 5), "minus that at 1", "points"),
             ),
-            importance=2,
         ),
-        Claim(
+        finding(
             "CA.s7.generalises",
             "Weight decay is important for the trained network to generalise.",
             "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
@@ -149,18 +147,16 @@ CLAIMS = (
                 part(networks.difference_with_decay, Above(0, 10), "difference", "points", name="accuracy"),
                 networks.trend_part(Above(0, 0.1), "accuracy"),
             ),
-            importance=2,
         ),
     ),
     *claims_of(
         FIGURE_6,
-        Claim(
+        finding(
             "CA.figure6.limited",
             "Weight decay strongly limits the linear layer's weights and biases.",
             LIMITED,
             parts_over("name", LINEAR, networks.ratio_without_decay, Above(1, 1), "mean {}", "times"),
             places="figure 6, appendix B",
-            importance=2,
             meaning="weight decay would act on the embeddings in another way than by the linear layer",
         ),
         Claim(

@@ -8,7 +8,7 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -119,7 +119,7 @@ def _reading_parts(failure: Callable[[xr.Dataset], str]) -> tuple[Measurement, .
 
 CLAIMS = claims_of(
     SENSITIVITY,
-    Claim(
+    finding(
         "OWN.sensitivity",
         "Table 2 does not depend on the choices that the paper leaves open.",
         "each of nine choices is changed alone: percentage of choices with which none of the six numbers is "
@@ -129,7 +129,6 @@ CLAIMS = claims_of(
             *_reading_parts(contradicted_numbers),
             part(percentage_of_readings, Above(50), "mean and spread at f_a = 2", "%", failure=incompatible_spread),
         ),
-        importance=2,
         meaning="table 2 would be evidence for one reading of section 6, chosen to reproduce it, not for the forces",
     ),
     Claim(

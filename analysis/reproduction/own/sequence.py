@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.musat2024.structures import SYSTEMS
-from analysis.reproduction.verification.claim import Claim, claims_of, part
+from analysis.reproduction.verification.claim import claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
@@ -111,7 +111,7 @@ def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
 
 CLAIMS = claims_of(
     SEQUENCE,
-    Claim(
+    finding(
         "OWN.sequence",
         "Circles form by the same order of events in networks and in particles.",
         "which of two events comes first: half-way to a regular polygon or circle by algorithm 1 (not compared with "
@@ -121,6 +121,5 @@ CLAIMS = claims_of(
             part(agreement_of_systems, Above(50, 10), "between systems", "%", statistic=mean_agreement),
             part(agreement_of_systems, Within(-10, 10), "minus within systems", "points", statistic=excess_agreement),
         ),
-        importance=2,
     ),
 )

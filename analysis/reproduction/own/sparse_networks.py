@@ -1,13 +1,13 @@
 """Our own claims on VC's networks: the sums that circuits encode, solutions in two dimensions, and escapes."""
 
 from analysis.reproduction.odonnat2024 import circuits, ideal_circuits, phases, saddles
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, part
+from analysis.reproduction.verification.claim import Claim, Kind, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Nearly
 
 CLAIMS = (
     *claims_of(
         circuits.CIRCUITS,
-        Claim(
+        finding(
             "OWN.sum",
             "Every successful run encodes one sum of its tokens with whole-number coefficients that is congruent to "
             "the target, such as x0 + x1 + x2 + x3 - x4, whatever invariances it lacks.",
@@ -19,7 +19,6 @@ CLAIMS = (
                 part(circuits.explained_variance, Above(90), "variance", "%"),
             ),
             figure="vc3",
-            importance=2,
         ),
         Claim(
             "OWN.sum-failures",
@@ -40,24 +39,22 @@ CLAIMS = (
     ),
     *claims_of(
         phases.PHASES,
-        Claim(
+        finding(
             "OWN.first-layers-fastest",
             "In the first drop the layers that make sequence embeddings accelerate more than the MLP.",
             "acceleration of the former in the first drop over that of the latter, ratio of geometric means",
             (part(phases.front_speed_up, Above(1, 0.25), "", digits=2),),
             figure="vc5",
-            importance=2,
         ),
     ),
     *claims_of(
         saddles.SADDLES,
-        Claim(
+        finding(
             "OWN.escape",
             "A run leaves its saddle along the direction of most negative curvature, as gradient flow would.",
             "percentage of the squared movement, in the epoch of the largest fall of the loss, that is along the "
             "lowest eigenvector of the Hessian before it, mean over runs",
             (part(saddles.escape_along, Above(50, 10), "", "%", name="lowest_share"),),
-            importance=2,
             meaning="many directions have negative curvature, and Adam follows none of them",
         ),
         Claim(
