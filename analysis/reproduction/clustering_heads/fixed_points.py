@@ -95,7 +95,8 @@ CLAIMS = claims_of(
             part(settled_accuracy, Above(98), "accuracy", "%"),
             part(returned_pushes, Above(50), "perturbations that shrink", "%"),
         ),
-        departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use",
+        departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without it, see "
+        "CH.summary.fixed-points-without-decay",
         readings=("of a loss with weight decay", "of the cross-entropy alone", "as defined in theorems not known here"),
         places="summary, theorems",
         importance=3,

@@ -151,14 +151,3 @@ def uncovered_places(claims: Sequence[Claim]) -> list[str]:
         for place in paper.places
         if (paper.short, place) not in UNTESTED_PLACES and not claims_covering(claims, paper.short, place)
     ]
-
-
-def unlisted_places(claims: Sequence[Claim], paper: str) -> dict[str, list[Claim]]:
-    """Places that claims name but that are not listed, with these claims."""
-    listed = next(each.places for each in PAPERS if each.short == paper)
-    found: dict[str, list[Claim]] = {}
-    for claim in claims:
-        for place in places_of_claim(claim) if claim.paper == paper else ():
-            if not any(_within(place, each) for each in listed):
-                found.setdefault(place, []).append(claim)
-    return found

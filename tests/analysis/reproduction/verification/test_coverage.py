@@ -26,10 +26,6 @@ def test_claims_cover_their_places_and_the_sections_above_them():
     assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5.1") == [CLAIMS[0]]
 
 
-def test_places_that_are_not_listed_are_found():
-    assert coverage.unlisted_places(CLAIMS, "CA") == {"figure 99": [CLAIMS[1]]}
-
-
 def test_uncovered_places_exclude_those_that_state_nothing():
     missing = coverage.uncovered_places(CLAIMS)
     assert {"CA section 5.2", "VC figure 2"} <= set(missing)
