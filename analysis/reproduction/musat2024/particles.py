@@ -63,12 +63,12 @@ TABLE_2 = Experiment(
 )
 
 
-def circle_percentage(evidence: xr.Dataset, fa: float) -> Estimate:
+def particle_circle_percentage(evidence: xr.Dataset, fa: float) -> Estimate:
     """Percentage of circles at an alignment constant."""
     return samples.percentage_of_ones(evidence["circle"].sel(fa=fa), "simulations")
 
 
-def grid_imperfections(evidence: xr.Dataset, fa: float) -> np.ndarray:
+def imperfections_of_grids(evidence: xr.Dataset, fa: float) -> np.ndarray:
     """Imperfections of the simulations that are not circles: (simulation,)."""
     row = evidence.sel(fa=fa)
     return samples.finite_values(row["imperfections"].where(row["circle"] == 0))
@@ -76,12 +76,12 @@ def grid_imperfections(evidence: xr.Dataset, fa: float) -> np.ndarray:
 
 def mean_imperfections(evidence: xr.Dataset, fa: float) -> Estimate:
     """Mean imperfections of the simulations that are not circles."""
-    return samples.estimate_mean(grid_imperfections(evidence, fa), "simulations that are not circles")
+    return samples.estimate_mean(imperfections_of_grids(evidence, fa), "simulations that are not circles")
 
 
 def imperfection_spread(evidence: xr.Dataset, fa: float) -> Estimate:
     """Standard deviation of the imperfections of the simulations that are not circles, with its jackknife interval."""
-    values = grid_imperfections(evidence, fa)
+    values = imperfections_of_grids(evidence, fa)
     found = jackknife_runs(lambda runs: float(values[runs].std(ddof=1)) if len(runs) > 1 else math.nan, len(values))
     chance = chance_of_printed(values, fa)
     note = f"{chance:.1f}% of samples of ours differ as much in mean and spread together"
@@ -117,7 +117,7 @@ def row_parts(fa: float) -> tuple[Measurement, ...]:
     circles = PRINTED[fa]["circles"]
     imperfections = reported_number(PRINTED[fa]["imperfections"], 100 - circles)
     return (
-        part(circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", fa=fa),
+        part(particle_circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", fa=fa),
         part(mean_imperfections, Agrees(imperfections, 5), "imperfections", fa=fa),
         part(imperfection_spread, Agrees(printed_spread(fa), 5), "standard deviation of imperfections", fa=fa),
     )

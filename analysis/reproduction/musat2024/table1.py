@@ -60,7 +60,7 @@ TABLE_1 = Experiment(
 )
 
 
-def circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
+def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
     """Percentage of circles at a weight decay."""
     return samples.percentage_of_ones(evidence["circle"].sel(weight_decay=decay), "networks")
 
@@ -105,7 +105,7 @@ def imperfection_change(evidence: xr.Dataset) -> Estimate:
 def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     """The claim of a row. The accuracy of a single circle is not compared."""
     circles, others = printed["circles"], 100 - printed["circles"]
-    parts = [part(circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
+    parts = [part(network_circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
 
     def compare(measure: Callable[..., Estimate], column: str, runs: int, margin: float, label: str, unit="", **more):
         criterion = Agrees(reported_number(printed[column], runs), margin)

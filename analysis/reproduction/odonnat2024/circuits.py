@@ -129,7 +129,7 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
     return kinds[kind]
 
 
-def percentage_of(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
+def circuit_percentage(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
     """Percentage of the runs of one kind that are of another one too."""
     return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among)
 
@@ -231,7 +231,7 @@ def percentage_part(
     criterion: Criterion, kind: str, label: str = "", among: str = "runs with a circuit"
 ) -> Measurement:
     """The part of a claim that a percentage of the runs of one kind is of another kind too."""
-    return part(percentage_of, criterion, label, "%", kind=kind, among=among)
+    return part(circuit_percentage, criterion, label, "%", kind=kind, among=among)
 
 
 def _similarity(name: str) -> tuple[Measurement, ...]:

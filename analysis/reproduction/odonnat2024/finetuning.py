@@ -195,7 +195,7 @@ def _chosen(evidence: xr.Dataset, kind: str) -> xr.Dataset:
     return evidence.isel(run=np.flatnonzero(kinds[kind])) if kind in kinds else evidence
 
 
-def percentage_of(evidence: xr.Dataset, name: str, of: str = "runs") -> Estimate:
+def finetuned_percentage(evidence: xr.Dataset, name: str, of: str = "runs") -> Estimate:
     """Percentage of runs of which a measure is 1, without those of which it is missing."""
     return samples.percentage_of_ones(_chosen(evidence, of)[name], of)
 
@@ -297,7 +297,7 @@ CLAIMS = claims_of(
         "invariances that keep them with a third token, which has a random embedding",
         (
             part(same_target, Every(), "task", "%"),
-            part(percentage_of, Nearly(), "circuits with a third token", "%", name="kept"),
+            part(finetuned_percentage, Nearly(), "circuits with a third token", "%", name="kept"),
         ),
         departure="the part on the task holds by construction",
     ),
@@ -308,7 +308,7 @@ CLAIMS = claims_of(
         "percentage of the runs with all test sequences right whose source had six clusters, or lacked no invariance",
         (
             part(perfect_from_ideal, Every(), "from six clusters", "%"),
-            part(percentage_of, Every(), "from both invariances", "%", name="source_whole", of=PERFECT),
+            part(finetuned_percentage, Every(), "from both invariances", "%", name="source_whole", of=PERFECT),
         ),
         figure="vc9",
         meaning="other circuits of p = 2 can be extended to p = 3 as well, so that six clusters are not necessary",
@@ -317,7 +317,7 @@ CLAIMS = claims_of(
         "VC.figure10.same-circuit",
         "Finetuning begins with the circuit of p = 2 and one more token embedding.",
         "percentage of runs whose first frame of finetuning has all weights of its source, bit for bit",
-        (part(percentage_of, Every(), "", "%", name="carried"),),
+        (part(finetuned_percentage, Every(), "", "%", name="carried"),),
     ),
     Claim(
         "VC.figure11.embeddings",
@@ -336,7 +336,7 @@ CLAIMS = claims_of(
         "VC.figure11.corrected",
         "The finetuned circuit gives some attention to spurious positions, which its value matrix corrects.",
         "percentage of finetuned runs above .98 that lack no invariance, with over 10% of attention on spurious ones",
-        (part(percentage_of, Exists(), "", "%", name="corrected", of=ACCURATE),),
+        (part(finetuned_percentage, Exists(), "", "%", name="corrected", of=ACCURATE),),
     ),
     Claim(
         "VC.s4.2.like-initial",

@@ -94,7 +94,7 @@ def contradicted_numbers(table: xr.Dataset) -> str:
 
 def incompatible_spread(table: xr.Dataset) -> str:
     """Whether the printed mean and spread of imperfections at f_a = 2 are excluded, both together."""
-    chance = particles.chance_of_printed(particles.grid_imperfections(table, 2.0), 2.0)
+    chance = particles.chance_of_printed(particles.imperfections_of_grids(table, 2.0), 2.0)
     if math.isnan(chance):
         return "too few simulations"
     return f"{chance:.1f}% of samples" if chance < COMPATIBLE else ""

@@ -38,7 +38,7 @@ def test_the_printed_half_width_gives_a_standard_deviation():
 def test_mean_and_spread_are_compared_together():
     like, narrow = (simulations(spread=spread) for spread in (1.0, 0.6))
     for found, low, high in ((like, 50, 100), (narrow, 0, 5)):
-        assert low <= particles.chance_of_printed(particles.grid_imperfections(found, 2.0), 2.0) <= high
+        assert low <= particles.chance_of_printed(particles.imperfections_of_grids(found, 2.0), 2.0) <= high
     assert "% of samples" in particles.imperfection_spread(like, 2.0).note
     assert particles.imperfection_spread(like.isel(run=slice(-1, None)), 2.0).note == "too few simulations"
 

@@ -50,7 +50,7 @@ def test_estimates_are_those_of_the_networks(generator):
     evidence = printed_table(generator)
     row = evidence.sel(weight_decay=1.0)
     others = row["circle"].values == 0
-    assert table1.circle_percentage(evidence, 1.0).interval.value == pytest.approx(18)
+    assert table1.network_circle_percentage(evidence, 1.0).interval.value == pytest.approx(18)
     assert table1.mean_of_kind(evidence, "accuracy", 1.0, circles=True).count == 180
     expected = row["imperfections"].values[others].mean()
     assert table1.mean_of_kind(evidence, "imperfections", 1.0).interval.value == pytest.approx(expected)

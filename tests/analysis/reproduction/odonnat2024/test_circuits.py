@@ -58,7 +58,7 @@ def test_kinds_of_runs_are_counted(kind, among, expected):
         ["ideal", "corrected", "partial", "partial", "fuzzy", "none"], [1, 1, 1, 0.95, 0.95, 0.5],
         leaking=[0, 0, 1, 1, 5, 0], apart=[0, 0, 2, 0, 4, 0], sum_congruent=[1, 1, 1, 0, 0, 1],
     )  # fmt: skip
-    assert circuits.percentage_of(evidence, kind, among).interval.value == pytest.approx(expected)
+    assert circuits.circuit_percentage(evidence, kind, among).interval.value == pytest.approx(expected)
 
 
 def test_clusters_are_counted_at_each_link_length():

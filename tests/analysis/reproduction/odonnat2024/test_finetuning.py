@@ -28,17 +28,17 @@ def circuits(**changed):
     ("measure", "value", "note"),
     [
         (finetuning.both_invariances, 200 / 3, "2 of all 4 runs of p = 2"),
-        (partial(finetuning.percentage_of, name="kept"), 50, ""),
-        (partial(finetuning.percentage_of, name="carried"), 100, ""),
+        (partial(finetuning.finetuned_percentage, name="kept"), 50, ""),
+        (partial(finetuning.finetuned_percentage, name="carried"), 100, ""),
         (finetuning.start_distance, 20, ""),
         (finetuning.attention_correlation, 0.8, "0.10 with the starts of other runs"),
         (finetuning.attention_on_old, 50,
          "80% of attention is on old tokens in the mean, 28% if it were uniform"),
-        (partial(finetuning.percentage_of, name="corrected", of=finetuning.ACCURATE), 50, ""),
+        (partial(finetuning.finetuned_percentage, name="corrected", of=finetuning.ACCURATE), 50, ""),
         (finetuning.invariance_gain, 25, "2 of 4 against 1 of 4"),
         (finetuning.same_target, 100, ""),
         (finetuning.perfect_from_ideal, 100, "1 from 6 with links twice as long"),
-        (partial(finetuning.percentage_of, name="source_whole", of=finetuning.PERFECT), 100, ""),
+        (partial(finetuning.finetuned_percentage, name="source_whole", of=finetuning.PERFECT), 100, ""),
     ],
 )  # fmt: skip
 def test_estimates_from_four_circuits(measure, value, note):
