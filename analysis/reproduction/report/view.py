@@ -96,7 +96,7 @@ class ClaimView(NamedTuple):
     @property
     def worst_parts(self) -> list[PartView]:
         """The parts that were not reproduced, those with the worst verdicts first."""
-        failed = [part for part in self.parts if part.verdict in WORST_FIRST[:3]]
+        failed = [part for part in self.parts if part.verdict in WORST_FIRST]
         return sorted(failed, key=lambda part: WORST_FIRST.index(part.verdict))
 
     @property

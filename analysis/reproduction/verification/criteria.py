@@ -27,7 +27,7 @@ out; a claim with parts that were not tested at this size is reproduced partly a
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from analysis.reproduction.verification.estimate import Estimate, ReportedNumber
 from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_estimates
@@ -93,6 +93,8 @@ class _Bound:
     """The smallest distance from the bound that the claim could mean, in its unit: the minimum effect"""
     ours: bool = False
     """Whether we chose the bound, so that a number on the other side does not contradict the paper"""
+    direction: ClassVar[float]
+    """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
 
     def words(self) -> str:
         """The criterion in words."""
@@ -100,17 +102,16 @@ class _Bound:
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
-        sign = 1.0 if isinstance(self, Above) else -1.0
         difference = Interval(*(each - self.bound for each in estimate.interval))
         if math.isnan(difference.low):
             return _too_few(difference)
-        low, value, high = sorted(sign * each for each in difference)
+        low, value, high = sorted(self.direction * each for each in difference)
         if low > 0:
             if value >= self.minimum:
                 return Judgement(Verdict.REPRODUCED, "the whole interval is beyond the bound", difference)
             reason = f"beyond the bound, but by less than the minimum effect of {self.minimum:g}"
             return Judgement(Verdict.PARTLY, reason, difference)
-        if high < 0 or high < self.minimum:
+        if high < max(self.minimum, 0.0):
             other = "the whole interval is on the other side of the bound"
             reason = other if high < 0 else f"the minimum effect of {self.minimum:g} is excluded"
             return _contradicted(reason, self.ours, difference)
@@ -121,9 +122,13 @@ class _Bound:
 class Above(_Bound):
     """Our number is above a bound."""
 
+    direction = 1.0
+
 
 class Below(_Bound):
     """Our number is below a bound."""
+
+    direction = -1.0
 
 
 @dataclass(frozen=True)
