@@ -13,7 +13,8 @@ from scipy.special import softmax
 from analysis.forces.alignment import unit_norm_fractions
 
 ANGLES, RADII = 180, (0.25, 0.5, 0.75)
-"""Directions in the plane, and fractions of the largest pair sum's length at which their classes are compared."""
+"""Number of directions in the plane, and lengths, as fractions of that of the longest pair sum, at which the predicted
+classes are compared."""
 
 
 class Classifier(NamedTuple):

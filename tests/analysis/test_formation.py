@@ -1,4 +1,4 @@
-"""Formation times of structures: the rules on planted series, planted trajectories of known times, and the command."""
+"""Formation times of structures: constructed series and trajectories whose times are known, and the command."""
 
 import csv
 

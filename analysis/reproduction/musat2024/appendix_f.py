@@ -54,7 +54,9 @@ def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndar
 
 
 def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Imperfections, and smallest distances over the projections on pairs of axes: (run, token, axis) -> (run,).
+    """Imperfections, and smallest distances of projections on two axes from a circle and a grid, each (run,).
+
+    x: (run, token, axis).
 
     The pairs of axes are the embedding's own, as in appendix F, and the principal ones, since no axis is special.
     """

@@ -56,7 +56,8 @@ CLASSIFIER = Experiment(
 
 
 def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Training accuracy of pairs near one of their class less that of the others, in networks that are not circles."""
+    """Training accuracy of pair sums whose nearest other is of the same class minus that of the others, in points; of
+    networks that are not circles."""
     row = evidence.sel(weight_decay=decay)
     row = row.isel(run=row["circle"].values == 0)
     like, unlike = 100 * row["right_near_like"], 100 * row["right_near_unlike"]

@@ -25,7 +25,7 @@ DECAYS = (0.0, 0.3, 0.6, 1.0)
 DIMS = ("weight_decay", "run")
 OTHERS = "networks that are not circles"
 SHUFFLES = 20
-"""Permutations of the tokens, which give the imperfections of the same positions by chance."""
+"""Number of random permutations of the tokens, from which the imperfections expected by chance are computed."""
 
 
 def ensembles(params: Params, decays: Sequence[float] = DECAYS) -> Sequence[RequiredRuns]:

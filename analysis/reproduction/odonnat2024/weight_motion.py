@@ -88,8 +88,8 @@ def measure_settling(trajectory: xr.Dataset) -> xr.DataArray:
 
 
 def remaining_ways(rows: np.ndarray) -> np.ndarray:
-    """What remains of the way of a layer at each frame, as a fraction of that at first: (run, frame, parameter) ->
-    (way, run, frame), in each of `WAYS`."""
+    """Remaining distance of a layer's weights to those at the end, relative to the distance at the start, in each of
+    the measures `WAYS`: (run, frame, parameter) -> (way, run, frame)."""
     size = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit = rows / np.maximum(size, np.finfo(float).tiny)
     length = np.linalg.norm(np.diff(rows, axis=1, prepend=rows[:, :1]), axis=-1).cumsum(axis=1)

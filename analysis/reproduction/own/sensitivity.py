@@ -1,4 +1,4 @@
-"""CA table 2 under the choices that the paper leaves open, each changed alone from this package's defaults."""
+"""CA table 2 under the choices that the paper leaves open, one changed at a time from this package's defaults."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ def contradicted_numbers(table: xr.Dataset) -> str:
 
 
 def incompatible_spread(table: xr.Dataset) -> str:
-    """Whether the printed mean and spread of imperfections at f_a = 2 are excluded, both together."""
+    """How unlikely the printed mean and spread of imperfections at f_a = 2 are; empty if they may be due to chance."""
     chance = particles.chance_of_printed(particles.imperfections_of_grids(table, 2.0), 2.0)
     if math.isnan(chance):
         return "too few simulations"

@@ -108,7 +108,7 @@ def template(name: str, folder: Path) -> jinja2.Template:
 
 
 def escape_markdown(text: str) -> str:
-    """Plain text as Markdown that shows it unchanged, on one line, unless it begins the line.
+    """Plain text as one line of Markdown, with a backslash before symbols that Markdown would interpret within a line.
 
     >>> print(escape_markdown("f_a * 2 | [1](2)"))
     f_a \\* 2 \\| [1\\](2)

@@ -1,7 +1,7 @@
-"""Findings from samples of runs: means, differences, ratios, and what kinds of them are apart.
+"""Estimates from samples of runs: means, percentages, differences, ratios, and differences between kinds of runs.
 
-What the networks of several weight decays have in common is their seeds, which give them the same first weights and
-the same training pairs. Where such runs are pooled, those of one seed are left out together.
+Networks of one seed have the same initial weights and the same training pairs at every weight decay. If networks of
+several weight decays are pooled, the jackknife therefore leaves out all networks of a seed together.
 """
 
 import math
@@ -15,7 +15,7 @@ from analysis.statistics.resampling import jackknife_groups
 
 
 def finite_values(values: np.ndarray | xr.DataArray) -> np.ndarray:
-    """What is finite of some values, in one row: (value,) float64."""
+    """The finite ones of some values, flattened: (value,) float64."""
     flat = np.asarray(values, np.float64).ravel()
     return flat[np.isfinite(flat)]
 
@@ -45,15 +45,15 @@ def _no_interval_note(values: np.ndarray, of: str) -> str:
     return "all the same, which gives no interval" if len(values) > 1 and np.ptp(values) == 0 else ""
 
 
-def percentage_or_none(hits: int, total: int, of: str) -> Estimate:
-    """So many of all, as a percentage with its exact binomial interval; of none, that there are none."""
-    return percentage(hits, total, of, "" if total else f"there are no {of}")
+def percentage_or_none(hits: int, total: int, of: str, note: str = "") -> Estimate:
+    """Percentage of cases that are hits, with its exact binomial interval; without cases, the note says so."""
+    return percentage(hits, total, of, note if total else f"there are no {of}")
 
 
 def percentage_of_ones(values: np.ndarray | xr.DataArray, of: str, note: str = "") -> Estimate:
     """Percentage of values 0 and 1 that are 1, those without a value left out."""
     kept = finite_values(values)
-    return percentage(int(kept.sum()), len(kept), of, note if len(kept) else f"there are no {of}")
+    return percentage_or_none(int(kept.sum()), len(kept), of, note)
 
 
 def difference_of_ones(
@@ -124,9 +124,9 @@ def stratified_difference(
 ) -> Estimate:
     """Difference of the means of two kinds of cases, first - second, within strata; leaving out groups in turn.
 
-    values (case,), first and second (case,) bool, groups and strata (case,). How often each kind is there may go with
-    the stratum as values do, so that kinds are compared only within strata, each of which counts by how many there
-    are of the rarer kind. With Cohen's d, by the spread within kinds and strata.
+    values (case,), first and second (case,) bool, groups and strata (case,). Kinds are compared within strata only,
+    because both their frequencies and the values may depend on the stratum. The weight of a stratum is its number of
+    cases of the rarer kind. Cohen's d is relative to the standard deviation within kinds and strata.
     """
     used = (first | second) & np.isfinite(values)
     values, kind, groups = values[used], first[used], groups[used]

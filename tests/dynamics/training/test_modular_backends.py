@@ -23,7 +23,7 @@ BACKENDS = pytest.mark.parametrize("kind", [ModularSimdBackend, ModularTorchBack
 
 
 def begun(kind, s, runs, scale=1.0):
-    """A backend at the first weights of its runs times a scale, these weights (run, parameter), and the network."""
+    """A backend whose runs have their initial weights times a scale, these weights (run, parameter), the network."""
     network, seeds = ConstantAttention(s), np.arange(runs)
     engine = kind(network, seeds) if kind is ModularSimdBackend else kind(network, seeds, "cpu")
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
