@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from dynamics import SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SparseSettings
-from dynamics.tasks import sample_sequences, sparse_sum
 
 
 class Net(torch.nn.Module):

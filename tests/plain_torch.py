@@ -6,9 +6,8 @@ It is the reference for tests of the ensemble trainer, and its baseline in bench
 import numpy as np
 import torch
 
+from dynamics import ModularSettings, all_pairs, training_pairs
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings
-from dynamics.tasks import all_pairs, training_pairs
 
 
 class Net(torch.nn.Module):

@@ -18,23 +18,14 @@ import xarray as xr
 from matplotlib.image import imread
 
 from analysis.command_line.parsing import parse_options
-from analysis.plots import panels
-from analysis.plots.embedding_grid import save_embeddings_plot
-from analysis.plots.panels import build_scene, panel_names
-from analysis.structures.circles_and_grids import circles, grid_imperfections
-from analysis.structures.embedding_motion import embedding_displacement, embedding_speed
-from analysis.structures.formation_times import modular_embedding
+from analysis.plots import build_scene, panel_names, panels, save_embeddings_plot
+from analysis.structures import circles, embedding_displacement, embedding_speed, grid_imperfections, modular_embedding
 from docs.momentum import MomentumSettings, MomentumSystem
+from dynamics import TrajectoryError, branch, open_trajectory, register, replay, simulate
 from dynamics import settings as table
 from dynamics import system as registry
-from dynamics.branching import branch, replay
-from dynamics.errors import TrajectoryError
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.system import register
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.schema import DIVERGED, read_settings
+from dynamics.trajectory import DIVERGED, closed_parts, read_settings
 from sims.command_line import default_command as command_line
 from sims.command_line.sweep_options import sweep_command_options
 from tests import naive

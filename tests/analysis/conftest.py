@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 
 MODULAR, SPARSE = {"n": 7, "hidden": 6}, {"data": 64, "hidden": 7}
 SMALL_RUNS = {

@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 from matplotlib.image import imread
 
-from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, simulate
 
 
 def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed, tmp_path):

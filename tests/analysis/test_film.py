@@ -9,8 +9,7 @@ import pytest
 from imageio_ffmpeg import count_frames_and_secs
 
 from analysis import plots
-from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.scenes.scene import EventMark
+from analysis.plots import EventMark, PanelGrid
 from dynamics.trajectory.reader import open_trajectory
 
 

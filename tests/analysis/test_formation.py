@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.plots.formation_figure import plot_formation
-from analysis.structures import formation_times
-from analysis.structures.circles_and_grids import circularity, count_imperfections
+from analysis.structures import circularity, count_imperfections, formation_times, perfect_grids
 from analysis.structures.formation_table import FormationResult, mean_structure_measure
 from analysis.structures.formation_times import find_formation_times, halfway_time, persistent_onset, structure_measures
-from analysis.structures.lattices import perfect_grids
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.recorder import save_trajectory
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, save_trajectory, simulate
 from tests.polygons import polygon
 
 N, STEPS = 11, 20

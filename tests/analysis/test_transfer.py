@@ -9,11 +9,8 @@ import xarray as xr
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_COLUMNS, TRANSFER_KINDS, transfer_table
 from analysis.output.tables import format_table
 from analysis.plots.transfer_figure import plot_transfer
-from dynamics.run_checks import run_path
-from dynamics.settings import SparseSettings
-from dynamics.simulation import simulate
+from dynamics import SparseSettings, open_trajectory, run_path, simulate
 from dynamics.training.finetuning import successful_runs
-from dynamics.trajectory.reader import open_trajectory
 
 WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)

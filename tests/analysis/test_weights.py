@@ -23,9 +23,7 @@ from analysis.output.tables import format_table, make_table
 from analysis.plots.weights_figure import plot_weights
 from analysis.structures.circles_and_grids import is_circle
 from analysis.weights import Options
-from dynamics.settings import ModularSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics import ModularSettings, all_pairs, simulate, training_pairs
 
 SMALL = ModularSettings(n=5, hidden=6)
 

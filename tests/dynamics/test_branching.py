@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics.branching import branch, branch_path, replay
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, branch, branch_path, checkpoints, open_trajectory, replay, simulate
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
 from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.training.system import SparseSystem
 from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import checkpoints, open_trajectory
 from tests.interruptions import interrupt_at
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)

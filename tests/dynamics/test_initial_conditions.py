@@ -5,10 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynamics.run_checks import run_path
-from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.trajectory.schema import read_settings
+from dynamics import ParticleSettings, SettingsError, read_settings, run_path, simulate
 
 
 def particles(start, **changes):

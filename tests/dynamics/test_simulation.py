@@ -11,19 +11,14 @@ import xarray as xr
 from xarray.backends.file_manager import FILE_CACHE
 
 from analysis.structures.circles_and_grids import grid_imperfections
+from dynamics import RecordingError, TrajectoryError, branch, final_embedding, replay, run_path, simulate
 from dynamics import simulation as loop
-from dynamics.branching import branch, final_embedding, replay
-from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.particles.system import ParticleSystem
-from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.trajectory import recorder
+from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory, recorder, truncate_trajectory
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.lock import trajectory_lock
 from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
-from dynamics.trajectory.reader import checkpoints, open_trajectory, truncate_trajectory
-from dynamics.trajectory.schema import DIVERGED, DONE
 from tests.interruptions import interrupt_at
 
 SETTINGS, OTHER = ParticleSettings(n=7, fa=2.0), ParticleSettings(n=7, fa=0.5)

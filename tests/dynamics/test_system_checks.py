@@ -8,13 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from dynamics import System, random_stream, register, replay, run_path, simulate
 from dynamics import settings as table
-from dynamics.branching import replay
-from dynamics.randomness import random_stream
-from dynamics.run_checks import run_path
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, SettingsError, import_external_systems
-from dynamics.simulation import simulate
-from dynamics.system import System, register
 from sims.command_line.default_command import system_command
 
 

@@ -6,10 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from dynamics.branching import replay
-from dynamics.settings import ModularSettings, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
+from dynamics import ModularSettings, SparseSettings, open_trajectory, replay, simulate
 
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
 SMALL = "--length 6 --sparsity 2 --data 50 --batch 8 --hidden 5"

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from dynamics.settings import SparseSettings
-from dynamics.simulation import simulate
+from dynamics import SparseSettings, simulate
 
 
 @pytest.fixture(autouse=True, scope="session")

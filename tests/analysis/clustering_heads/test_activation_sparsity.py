@@ -21,12 +21,9 @@ from analysis.clustering_heads.activation_sparsity import (
     trajectory_labels,
 )
 from analysis.plots.sparsity_figure import plot_sparsity
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, sample_sequences, save_trajectory, simulate
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import sample_sequences
-from dynamics.trajectory.recorder import save_trajectory
 
 SMALL = SparseSettings(length=6, sparsity=2, data=60, batch=16, hidden=6)
 

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.clustering_heads import clusters
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, SparseSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, SparseSettings, TrajectoryError, simulate
 
 
 @given(

@@ -9,10 +9,8 @@ import torch
 from analysis.clustering_heads import invariances
 from analysis.clustering_heads.constructions import summing_circuit
 from analysis.clustering_heads.encoded_sums import encoded_sum, measure_encoded_sums
-from dynamics.errors import TrajectoryError
+from dynamics import ModularSettings, SettingsError, SparseSettings, TrajectoryError, simulate
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
 
 SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=10)
 

@@ -8,9 +8,7 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import constructions, labels
-from analysis.clustering_heads.circuit_analysis import measure_circuits
-from analysis.clustering_heads.clusters import ideal_cluster_count
+from analysis.clustering_heads import constructions, ideal_cluster_count, labels, measure_circuits
 from analysis.clustering_heads.init_dependence import (
     attention_start_end_correlation,
     compare_same_seed,
@@ -20,13 +18,9 @@ from analysis.clustering_heads.init_dependence import (
 )
 from analysis.clustering_heads.invariances import INVARIANCE_VARIABLES, measure_invariances, network_invariances
 from analysis.clustering_heads.learning_phases import evenly_spaced_frames, half_rise_time, measure_learning_phases
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, open_trajectory, save_trajectory, simulate, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import sparse_sum
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save_trajectory
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 TERNARY = {"vocab": 3, "length": 7, "sparsity": 3}

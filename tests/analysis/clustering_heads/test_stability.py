@@ -20,9 +20,8 @@ from analysis.clustering_heads.stability import (
     local_landscape,
     symmetry_breaking_directions,
 )
+from dynamics import SettingsError, SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SettingsError, SparseSettings
-from dynamics.tasks import sample_sequences, sparse_sum
 
 SMALL = SparseSettings(length=6, sparsity=3, hidden=6)
 NETWORK = ClusteringHead(SMALL)

@@ -6,10 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dynamics.branching import branch
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.recorder import save_trajectory
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, branch, save_trajectory, simulate
 
 SPARSE = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8)
 VALUES = {

@@ -3,8 +3,7 @@
 import pytest
 
 from analysis.explorer.export import export_page
-from dynamics.errors import TrajectoryError
-from dynamics.settings import SettingsError
+from dynamics import SettingsError, TrajectoryError
 from tests.analysis.explorer.player_state import BUFFERS_ARE_THERE, assert_shows, scene_of, seek
 
 

@@ -15,10 +15,7 @@ from analysis.explorer.live_particles import NUDGE_LENGTH, ParticlesPage, neares
 from analysis.explorer.live_run import EPOCHS_PER_STEP, MAX_HISTORY_POINTS, History, ParticleRun, TrainingRun
 from analysis.explorer.player import FRAME_SECONDS as SECONDS_A_FRAME
 from analysis.explorer.player import Player, advance_within_time
-from dynamics.branching import branch
-from dynamics.errors import MissingPackage
-from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import MissingPackage, ModularSettings, ParticleSettings, branch, simulate
 from tests.browser import SECONDS, open_page
 
 PARTICLES = ParticleSettings(fa=2.0, n=7)

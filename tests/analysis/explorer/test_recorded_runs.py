@@ -10,19 +10,15 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import Column
 
-from analysis.explorer import catalogue, codec, streaming
+from analysis.explorer import OpenFiles, catalogue, codec, streaming
 from analysis.explorer.bokeh_panels import palette_pixels, panel_heading, pixel_palette, tick_values
-from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.screen import facts_line, match_limits
 from analysis.explorer.timeline import make_timeline
 from analysis.explorer.view_settings import NO_CHOICE, default_panel_names, parse_axes, parse_panels
-from analysis.plots.panels import panel_names
-from analysis.plots.scenes.scene import Arrows, Image, Map, Points, Scene
+from analysis.plots import Arrows, Image, Map, Points, Scene, panel_names
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
-from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
+from dynamics import ParticleSettings, SettingsError, open_trajectory, simulate
 from tests.analysis.explorer.player_state import BUFFERS_ARE_THERE, STATE, assert_shows, scene_of, seek, wait_for_frame
 from tests.browser import open_page
 

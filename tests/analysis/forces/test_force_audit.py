@@ -19,14 +19,10 @@ from analysis.forces.force_audit import (
     random_renamings,
 )
 from analysis.output.tables import format_table, make_table
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
-from dynamics.particles.pair_list import group_pairs
-from dynamics.particles.system import ParticleSystem
+from dynamics.particles import FIELD_NAMES, ParticleSystem, force_fields, group_pairs
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from analysis.forces import pair_sum_classifier as module
+from dynamics import ModularSettings, all_pairs
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings
-from dynamics.tasks import all_pairs
 
 
 @pytest.fixture

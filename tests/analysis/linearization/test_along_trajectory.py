@@ -8,8 +8,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.linearization import network_curvature
-from analysis.linearization.along_trajectory import frame_indices, linearize_trajectory
+from analysis.linearization import frame_indices, linearize_trajectory, network_curvature
 from analysis.linearization.curvature_table import curvature_columns, tabulate_curvature
 from analysis.linearization.eigenmodes import (
     NONE,
@@ -22,10 +21,8 @@ from analysis.linearization.eigenmodes import (
 )
 from analysis.linearization.plateau_escapes import largest_loss_falls, measure_plateau_escapes
 from analysis.output.tables import format_table
+from dynamics import open_trajectory, save_trajectory, simulate
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save_trajectory
 
 SYSTEMS = {
     "particles": ParticleSettings(n=6, fa=2.0),

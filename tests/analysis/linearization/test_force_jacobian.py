@@ -14,13 +14,11 @@ from analysis.linearization.force_jacobian import (
     free_directions,
     step_rule_field,
 )
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, simulate
+from dynamics.particles import ParticleState, ParticleSystem, group_pairs
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
-from dynamics.particles.pair_list import group_pairs
-from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import PARTICLE_CHOICES, ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulation import simulate
 
 BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
 RESTED = ParticleSettings(n=7, fa=2.0, step_size=0.004)

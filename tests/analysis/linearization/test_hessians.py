@@ -14,11 +14,8 @@ from analysis.linearization import clustering_head_hessian, hessians, network_cu
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
 from analysis.linearization.hessians import dense_hessian, extreme_eigenpairs, training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature, movement_fractions
-from dynamics.errors import TrajectoryError
-from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, simulate
+from dynamics.networks import ClusteringHead, ConstantAttention
 from dynamics.tasks import all_pairs, sample_sequences, sparse_sum, training_pairs
 
 TRAINED = SparseSettings(data=64, hidden=4, lr=0.02)

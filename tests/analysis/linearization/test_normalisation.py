@@ -15,11 +15,9 @@ from analysis.linearization.normalisation import (
     normalisation_second_derivative_norm,
     normalised_length,
 )
-from dynamics.errors import TrajectoryError
+from dynamics import ParticleSettings, SparseSettings, TrajectoryError, simulate
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
-from dynamics.settings import ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 POINTS = {

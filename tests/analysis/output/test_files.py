@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.output.files import STALE_SECONDS, replace_file
-from dynamics.errors import RecordingError
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
+from dynamics import ParticleSettings, RecordingError, open_trajectory, simulate
 
 
 def write(path, text="new"):

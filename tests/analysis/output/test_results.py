@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from analysis.output.results import check_result_path, write_result
-from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.simulation import simulate
+from dynamics import ParticleSettings, SettingsError, simulate
 
 
 def test_results_are_whole_and_never_written_over_trajectories(tmp_path):

@@ -11,10 +11,7 @@ from analysis.plots.class_maps import class_map_figure, final_state, predict_cla
 from analysis.plots.curves import metric_curves
 from analysis.plots.drawing.colours import class_colours
 from analysis.structures.projection import principal_plane
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics import ModularSettings, ParticleSettings, TrajectoryError, all_pairs, simulate, training_pairs
 
 
 @pytest.fixture(autouse=True)

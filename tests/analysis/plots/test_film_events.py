@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.plots.film_events import find_event, replay_range, steps_around_drop
-from analysis.plots.scenes.scene import EventMark
+from analysis.plots import EventMark, find_event, replay_range, steps_around_drop
 from dynamics.errors import TrajectoryError
 
 

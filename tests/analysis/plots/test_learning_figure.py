@@ -9,8 +9,7 @@ from analysis.clustering_heads.learning_outcome import LEARNING_COLUMNS, final_a
 from analysis.output.tables import format_table
 from analysis.plots.learning_figure import plot_learning
 from analysis.statistics.intervals import binomial_interval, mean_interval
-from dynamics.settings import SparseSettings
-from dynamics.simulation import simulate
+from dynamics import SparseSettings, simulate
 from dynamics.trajectory.schema import DIVERGED
 
 ENDS = ("", "_low", "_high")

@@ -9,22 +9,17 @@ import torch
 from scipy.special import ndtr, softmax
 
 from analysis.forces.force_audit import embedding_gradient
-from analysis.plots import panels
-from analysis.plots.panels import build_scene, panel_names
+from analysis.plots import Arrows, Curves, Image, Map, Points, build_scene, panel_names, panels
 from analysis.plots.scenes.common_panels import RecordedRun, build_default_panels, curve_panel, geometric_moving_mean
 from analysis.plots.scenes.particle_panels import balanced_force_fields, nearest_pair_classes
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
-from analysis.plots.scenes.scene import Arrows, Curves, Image, Map, Points
 from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
-from analysis.structures.circles_and_grids import count_imperfections, imperfect_pair_sums
-from analysis.structures.projection import fit_projection
+from analysis.structures import count_imperfections, fit_projection, imperfect_pair_sums
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
 
 SIDE = 12
 

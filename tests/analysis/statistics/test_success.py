@@ -1,8 +1,7 @@
 """Success of runs: judged at the end, on the evaluation split, and never of a run that diverged."""
 
 from analysis.statistics.success import evaluation_split, success_mask
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 
 
 def test_success_depends_on_the_last_frame_of_the_evaluation_split_and_on_divergence():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from analysis.structures import circles, count_imperfections, end_shape_distances, grid_imperfections, is_circle
 from analysis.structures import embedding_motion as motion
-from analysis.structures.circles_and_grids import circles, count_imperfections, grid_imperfections, is_circle
 from analysis.structures.comparison import (
     COMPARED_SIDES,
     _circle_test,
@@ -13,10 +13,7 @@ from analysis.structures.comparison import (
     comparison_rows,
     simulate_particles_from,
 )
-from analysis.structures.procrustes import end_shape_distances
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, TrajectoryError, simulate
 
 NETWORK = ModularSettings(n=7, hidden=9)
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.structures import fourier
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import ParticleSettings, simulate
 from tests.polygons import polygon
 
 

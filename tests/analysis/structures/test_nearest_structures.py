@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.structures import perfect_grids, procrustes_distance, relabellings
 from analysis.structures.embedding_arrays import centred_unit_norm
-from analysis.structures.lattices import perfect_grids
 from analysis.structures.nearest_structures import _grid_residual, nearest_circle, nearest_grid, nearest_perfect_grid
-from analysis.structures.procrustes import procrustes_distance, relabellings
 from tests.polygons import polygon
 
 

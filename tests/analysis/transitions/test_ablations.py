@@ -16,10 +16,8 @@ from analysis.ablation import Options, main
 from analysis.command_line.options import SparseOptions
 from analysis.plots.ablation_figure import plot_ablation
 from analysis.transitions import ablations
-from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.sweeps.design import SweepPoint
-from dynamics.sweeps.run import combine_points, compute_missing_points
+from dynamics import SettingsError, SparseSettings, simulate
+from dynamics.sweeps import SweepPoint, combine_points, compute_missing_points
 from dynamics.trajectory.schema import DIVERGED, DONE
 
 RECIPE = {"data": 24, "batch": 8, "length": 5, "sparsity": 2, "hidden": 6}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.transitions.change_points import detect_events, first_plateau_escape
-from analysis.transitions.detection import DetectionConfig
+from analysis.transitions import DetectionConfig, detect_events, first_plateau_escape
 from dynamics.settings import SettingsError
 from tests.analysis.transitions.planted_events import matches, planted
 

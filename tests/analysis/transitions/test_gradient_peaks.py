@@ -12,13 +12,8 @@ from scipy import stats
 
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.structures.embedding_motion import departure_times, embedding_displacement
-from analysis.transitions import gradient_peaks
-from analysis.transitions.change_points import SeriesEvent
-from analysis.transitions.coincidence import most_eventful_run, peak_coincidence
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.recorder import save_trajectory
+from analysis.transitions import SeriesEvent, gradient_peaks, most_eventful_run, peak_coincidence
+from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, save_trajectory, simulate
 
 SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)
 FRAMES = 200

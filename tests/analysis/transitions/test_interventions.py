@@ -8,9 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from analysis.transitions import interventions
-from dynamics.settings import SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
+from dynamics import SettingsError, SparseSettings, open_trajectory, simulate
 
 SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)
 

@@ -8,14 +8,10 @@ import pytest
 import xarray as xr
 
 from analysis.statistics.success import success_mask
-from analysis.transitions.change_points import detect_events
-from analysis.transitions.event_analysis import analyse_events, escape_comparison
-from analysis.transitions.layer_motion import layer_motion_at_drops, layer_speeds
+from analysis.transitions import analyse_events, detect_events, escape_comparison, layer_motion_at_drops, layer_speeds
 from analysis.transitions.loss_events import event_table, first_two_drops, plateau_escape_times, trajectory_scalar
-from dynamics.errors import TrajectoryError
+from dynamics import TrajectoryError, simulate, valid_frames
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.diverged import valid_frames
 from tests.analysis.transitions.planted_events import planted
 
 SMALL = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8, lr=0.02)

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
+from dynamics import SparseSettings, sample_sequences, simulate
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import SparseSettings
-from dynamics.simulation import simulate
-from dynamics.tasks import sample_sequences
 
 ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")
 """One token alone, which is its own class: attention has nothing to choose."""

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dynamics.errors import TrajectoryError
+from dynamics import ModularSettings, SettingsError, TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks import ConstantAttention, network_of, weights
-from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynamics import SettingsError, all_pairs
 from dynamics.kernels.compiling import cached_kernel, numba_threads
-from dynamics.particles import pair_forces
-from dynamics.particles.pair_forces import force_fields
-from dynamics.particles.pair_list import group_pairs
-from dynamics.settings import SettingsError
-from dynamics.tasks import all_pairs
+from dynamics.particles import force_fields, group_pairs, pair_forces
 from tests import naive
 
 plain_fields = cached_kernel()(naive.fields)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles import pair_forces
-from dynamics.particles.system import ParticleState, ParticleSystem
+from dynamics.particles import ParticleState, ParticleSystem, pair_forces
 from dynamics.settings import ParticleSettings, SettingsError
 from tests import naive
 from tests.polygons import polygon

@@ -18,18 +18,13 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics import MissingPackage, TrajectoryError, open_trajectory, run_path, simulate
 from dynamics.particles.system import ParticleSystem
-from dynamics.run_checks import run_path
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
+from dynamics.sweeps import combine_points, compute_missing_points, sweep, sweep_design
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
-from dynamics.sweeps.design import sweep_design
-from dynamics.sweeps.run import combine_points, compute_missing_points, sweep
-from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.schema import DIVERGED, DONE
+from dynamics.trajectory import DIVERGED, DONE, closed_parts
 from sims.command_line.sweep_options import design_from_options, sweep_options
 from tests.interruptions import interrupt_at
 

@@ -8,12 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynamics import ModularSettings, SettingsError, all_pairs, simulate, training_pairs
 from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings, SettingsError
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs, training_pairs
 from dynamics.training import backends
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
 from tests.plain_torch import Run

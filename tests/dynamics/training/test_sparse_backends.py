@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from dynamics.branching import replay
-from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, SettingsError, SparseSettings, open_trajectory, replay, save_trajectory, simulate
+from dynamics.networks import ClusteringHead, network_of, weights
 from dynamics.tasks import evaluation_sequences, sample_sequences, sparse_splits, sparse_sum, unseen_mask
 from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
-from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import save_trajectory
 from dynamics.trajectory.schema import DIVERGED
 from tests.plain_head import Run
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 import xarray as xr
 
-from dynamics.branching import branch, final_embedding, replay
-from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics import MissingPackage, TrajectoryError, branch, checkpoints, final_embedding, open_trajectory, replay
 from dynamics.kernels.compiling import numba_threads
 from dynamics.networks import ClusteringHead, ConstantAttention
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
@@ -17,7 +16,6 @@ from dynamics.simulation import restore_state, simulate
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
 from dynamics.training.system import ModularSystem, SparseSystem
-from dynamics.trajectory.reader import checkpoints, open_trajectory
 from dynamics.trajectory.schema import DIVERGED, DONE
 from tests.interruptions import interrupt_at
 

@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dynamics.branching import replay
-from dynamics.errors import TrajectoryError
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import save_trajectory
+from dynamics import ParticleSettings, TrajectoryError, checkpoints, open_trajectory, replay, save_trajectory, simulate
 from dynamics.trajectory.schema import REQUIRED_ATTRIBUTES, read_settings, validate_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)

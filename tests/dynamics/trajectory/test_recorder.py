@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics.errors import RecordingError
+from dynamics import ParticleSettings, RecordingError, checkpoints, open_trajectory, simulate
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
 from dynamics.trajectory import netcdf, recorder
 from dynamics.trajectory.parts import closed_parts, parts_folder
-from dynamics.trajectory.reader import checkpoints, open_trajectory
 
 SETTINGS = ParticleSettings(n=5, fa=2.0)
 AMOUNT = {"runs": 4, "steps": 600, "every": 2}

@@ -4,10 +4,9 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
+from analysis.plots import PanelGrid, film_frames
 from analysis.plots.drawing import film_encoder
 from analysis.plots.drawing.film_encoder import draw_frames, open_film_encoder, write_film
-from analysis.plots.drawing.film_timeline import film_frames
-from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import RecordingError
 from tests.analysis.plots.drawing.test_artists import FRAMES, draw_at, make_scene
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from analysis.plots import EVENT_HOLD, EventMark, film_frames, nearest_frame
 from analysis.plots.drawing import film_timeline
-from analysis.plots.drawing.film_timeline import EVENT_HOLD, film_frames, nearest_frame
-from analysis.plots.scenes.scene import EventMark
 from dynamics.settings import SettingsError
 from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene
 
