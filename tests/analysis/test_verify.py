@@ -17,7 +17,7 @@ from analysis.reproduction import registry
 from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
-from analysis.reproduction.verification.experiment import Runner, Size
+from analysis.reproduction.verification.experiment import Runner, Size, sized
 from analysis.reproduction.verification.schedule import ensemble_seconds, schedule_experiments
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import SparseSettings
@@ -26,7 +26,7 @@ from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
-SMALL = dataclasses.replace(particles.TABLE_2, sizes={size: {"runs": 6} for size in Size})
+SMALL = dataclasses.replace(particles.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_shared_ensembles_are_counted_once():
     runner = Runner(io.StringIO())
     alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, runner)[0].seconds
     twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner)
-    assert [step.seconds for step in twice] == [alone, particles.TABLE_2.seconds[Size.DEFAULT]]
+    assert [step.seconds for step in twice] == [alone, particles.TABLE_2.default.seconds]
 
 
 def test_cost_grows_with_the_ensemble():

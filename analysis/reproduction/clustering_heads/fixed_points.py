@@ -9,7 +9,7 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.statistics.intervals import Interval
 from dynamics.settings import SparseSettings
 
@@ -33,12 +33,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 FIXED = Experiment(
     "ch.fixed-points",
     "gradient, Hessian and perturbations of the ideal circuit built by hand, with and without weight decay",
-    sizes={
-        Size.DEFAULT: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 1},
-        Size.FULL: {"push": [1e-4, 1e-3, 1e-2], "steps": 300, "draws": 5},
-    },
-    seconds={Size.DEFAULT: 40, Size.FULL: 150},
     measure=measure,
+    default=sized(40, push=[1e-4, 1e-3, 1e-2], steps=300, draws=1),
+    full=sized(150, push=[1e-4, 1e-3, 1e-2], steps=300, draws=5),
     depends={
         "decay": DECAY,
         "built": PUSHED_GAIN,

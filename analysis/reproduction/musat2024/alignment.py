@@ -10,7 +10,7 @@ from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.claim import Measurement, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.fourier import dominant_frequency, power_fractions
@@ -61,16 +61,12 @@ def _angles_of_circles(trajectory: xr.Dataset) -> xr.Dataset:
 WEIGHT_ANGLES = Experiment(
     "ca.weight-angles",
     "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight decay 1",
-    sizes={
-        Size.QUICK: {"tokens": [13, 16, 17], "runs": 100},
-        Size.DEFAULT: {"tokens": list(range(5, 19)), "runs": 200},
-        Size.FULL: {"tokens": list(range(5, 19)), "runs": 1000},
-    },
-    seconds={Size.QUICK: 2, Size.DEFAULT: 15, Size.FULL: 60},
     measure=measure_angles,
+    quick=sized(2, "three values of N", tokens=[13, 16, 17], runs=100),
+    default=sized(15, tokens=list(range(5, 19)), runs=200),
+    full=sized(60, tokens=list(range(5, 19)), runs=1000),
     ensembles=angle_ensembles,
     depends={"epochs": EPOCHS, "every": EVERY, "directions": alignment.DIRECTIONS},
-    reduced={Size.QUICK: "three values of N"},
 )
 
 

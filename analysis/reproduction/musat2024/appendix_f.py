@@ -12,7 +12,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import count_imperfections
@@ -73,9 +73,9 @@ def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
 APPENDIX_F = Experiment(
     "ca.appF",
     "structures of networks with embeddings of three and four axes",
-    sizes={Size.QUICK: {"runs": 40, "random": 300}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 8, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
+    quick=sized(8, runs=40, random=300),
+    default=sized(25, runs=100),
     ensembles=ensembles,
     depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS, "shuffles": networks.SHUFFLES},
     command="python -m analysis.paper ca-f",

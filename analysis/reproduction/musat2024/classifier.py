@@ -10,7 +10,7 @@ from analysis.reproduction.verification import final_frames, samples
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.structures.circles_and_grids import is_circle
 from dynamics.tasks import modular_sum
 
@@ -45,9 +45,9 @@ def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndar
 CLASSIFIER = Experiment(
     "ca.classifier",
     "pair sums and the classifier: its steepness, where its gradient is large, its regions, at four weight decays",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000, "every": 0}, Size.FULL: {"runs": 1000, "every": 0}},
-    seconds={Size.QUICK: 3, Size.DEFAULT: 18, Size.FULL: 18},
     measure=measure,
+    quick=sized(3, runs=100),
+    default=sized(18, runs=1000, every=0),
     ensembles=networks.ensembles,
     depends={"angles": ANGLES, "radii": RADII, "dead": DEAD_NORM_FRACTION, "permutations": PERMUTATIONS},
     version=3,

@@ -14,7 +14,7 @@ from analysis.reproduction.musat2024.classifier import load_classifier
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import expand_to_runs
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.samples import estimate_mean
@@ -63,9 +63,9 @@ def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
 DISTANCE = Experiment(
     "ca.distance",
     "motion of neighbouring pair sums under the true gradient, and the power of the distance in each force",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 3, Size.DEFAULT: 3, Size.FULL: 3},
     measure=measure,
+    quick=sized(3, runs=100),
+    default=sized(3, runs=100),
     ensembles=ensembles,
     depends={"moments": FORMING, **POWERS, "soft": distance_laws.SOFT, "fewest": distance_laws.FEWEST},
     version=3,

@@ -11,7 +11,7 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.samples import estimate_mean, paired_difference
 
 MOMENTS = (0, 20, 100, 500, 2000)
@@ -46,9 +46,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 AUDIT = Experiment(
     "ca.audit",
     "how much of the true gradient of the embeddings the formulae of the forces explain",
-    sizes={Size.QUICK: {"runs": 100, "audited": 40}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 11, Size.DEFAULT: 26, Size.FULL: 26},
     measure=measure,
+    quick=sized(11, runs=100, audited=40),
+    default=sized(26, runs=100),
     ensembles=networks.ensembles,
     depends={"moments": MOMENTS, "renamings": RENAMINGS},
     version=2,

@@ -17,7 +17,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, part
 from analysis.reproduction.verification.criteria import Agrees
 from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
@@ -55,9 +55,9 @@ def end_structures(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.nda
 TABLE_2 = Experiment(
     "ca.table2",
     "structures of particles after 100 steps with f_a = 0.5, 1 and 2",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 1000}, Size.FULL: {"runs": 1000}},
-    seconds={Size.QUICK: 1, Size.DEFAULT: 2, Size.FULL: 2},
     measure=measure,
+    quick=sized(1, runs=100),
+    default=sized(2, runs=1000),
     ensembles=ensembles,
     command="python -m analysis.table2 --runs 1000",
 )

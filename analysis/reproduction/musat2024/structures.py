@@ -20,7 +20,7 @@ from analysis.reproduction.verification import claim, samples
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures import nearest_structures
@@ -85,13 +85,12 @@ def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-LARGE = {"networks": 1000, "particles": 1000, "every": 0}
 STRUCTURES = Experiment(
     "ca.structures",
     "distance of networks and particles from perfect circles and grids at the end",
-    sizes={Size.QUICK: {"networks": 100, "particles": 100}, Size.DEFAULT: LARGE, Size.FULL: LARGE},
-    seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 20},
     measure=measure,
+    quick=sized(5, networks=100, particles=100),
+    default=sized(20, networks=1000, particles=1000, every=0),
     ensembles=ensembles,
     depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": nearest_structures.GRID_SEARCH_STARTS},
     command="python -m analysis.formation",

@@ -14,7 +14,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
@@ -47,13 +47,12 @@ def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndar
     }
 
 
-LARGE = {"runs": 1000, "every": 0}
 TABLE_1 = Experiment(
     "ca.table1",
     "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: LARGE, Size.FULL: LARGE},
-    seconds={Size.QUICK: 3, Size.DEFAULT: 25, Size.FULL: 25},
     measure=measure,
+    quick=sized(3, runs=100),
+    default=sized(25, runs=1000, every=0),
     ensembles=networks.ensembles,
     depends={"shuffles": networks.SHUFFLES},
     command="python -m analysis.table1",

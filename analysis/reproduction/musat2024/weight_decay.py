@@ -10,7 +10,7 @@ from analysis.reproduction.musat2024.table1 import TABLE_1
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.samples import paired_difference, paired_ratio
@@ -39,9 +39,9 @@ def _sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
 FIGURE_6 = Experiment(
     "ca.figure6",
     "mean absolute weights and biases after 2000 epochs at eleven weight decays",
-    sizes={Size.QUICK: {"runs": 10}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
     measure=measure_weight_sizes,
+    quick=sized(1, runs=10),
+    default=sized(1, runs=100),
     ensembles=figure_6_ensembles,
     version=2,
     command="python -m analysis.weights",
@@ -73,9 +73,9 @@ def _movement(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]
 HALT = Experiment(
     "ca.halt",
     "whether embeddings still move in the second half of training, at four weight decays",
-    sizes={Size.QUICK: {"runs": 100}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 1, Size.DEFAULT: 1, Size.FULL: 1},
     measure=measure_movement,
+    quick=sized(1, runs=100),
+    default=sized(1, runs=100),
     ensembles=networks.ensembles,
     version=2,
     command="python -m analysis.formation",

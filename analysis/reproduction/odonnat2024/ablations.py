@@ -10,7 +10,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, constructed, finding, part
 from analysis.reproduction.verification.criteria import Above, Every, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
@@ -70,13 +70,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 ABLATION = Experiment(
     "vc.ablation",
     "test accuracy after 1000 epochs along batch size, hidden width, learning rate and that of the MLP",
-    sizes={
-        Size.DEFAULT: {"runs": 100, "points": 20, "max_hidden": 1000},
-        Size.FULL: {"runs": 100, "points": 20, "max_hidden": 10_000},
-    },
-    seconds={Size.DEFAULT: 15, Size.FULL: 15},
     measure=measure,
-    reduced={Size.DEFAULT: "13 hidden widths from 10 to 784 instead of 20 up to 10,000"},
+    default=sized(15, "13 hidden widths from 10 to 784, not 20 up to 10,000", runs=100, points=20, max_hidden=1000),
+    full=sized(15, runs=100, points=20, max_hidden=10_000),
     ensembles=ensembles,
     command="python -m analysis.ablation --max-hidden 1000",
 )

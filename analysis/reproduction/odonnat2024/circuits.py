@@ -19,7 +19,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, example, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import Interval, binomial_interval
 from analysis.statistics.resampling import mean_distance_within
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -92,10 +92,9 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
 CIRCUITS = Experiment(
     "vc.circuits",
     "circuits that runs learn, their clusters and encoded sums, and the correlation of ends with starts",
-    sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
-    reduced={Size.QUICK: "32 runs instead of the paper's 100"},
+    quick=sized(12, "32 runs instead of the paper's 100", runs=32),
+    default=sized(35, runs=100),
     ensembles=default_networks,
     depends={
         "labels": LabelThresholds()._asdict(),

@@ -19,7 +19,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, constructed, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import Interval
 from analysis.statistics.ranks import rank_biserial, rank_correlation
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -168,10 +168,9 @@ def _target_invariance(source: SparseSettings) -> xr.Dataset:
 FINETUNING = Experiment(
     "vc.finetuning",
     "circuits of p = 2, the same with a third token, and after finetuning to p = 3",
-    sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 250}, Size.FULL: {"runs": 250}},
-    seconds={Size.QUICK: 8, Size.DEFAULT: 55, Size.FULL: 55},
-    reduced={Size.QUICK: "24 runs instead of 250"},
     measure=measure,
+    quick=sized(8, "24 runs instead of 250", runs=24),
+    default=sized(55, runs=250),
     ensembles=ensembles,
     depends={
         "labels": {**LabelThresholds()._asdict(), "whole": WHOLE, "opened": OPENED},

@@ -13,7 +13,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, difference_of_estimates
 from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions import DEFAULT_DETECTION, SeriesEvent, detect_events, gradient_peaks, loss_events
@@ -144,17 +144,10 @@ def _first_rise(trajectory: xr.Dataset) -> dict[str, tuple]:
 NORMS = Experiment(
     "vc.norms",
     "peaks of the gradient norm at drops and spikes of the loss, full batch and mini-batch, d = 2 and 3",
-    sizes={
-        Size.QUICK: {"full": 12, "mini": 32, "three": 12, "updates": 2000},
-        Size.DEFAULT: {"full": 60, "mini": 100, "three": 20},
-        Size.FULL: {"full": 100, "mini": 100, "three": 100},
-    },
-    seconds={Size.QUICK: 5, Size.DEFAULT: 20, Size.FULL: 40},
     measure=measure,
-    reduced={
-        Size.QUICK: "12 full-batch runs with half as many updates, 12 with d = 3, 32 mini-batch runs, not 100 each",
-        Size.DEFAULT: "60 full-batch runs, and 20 with d = 3, not 100 each",
-    },
+    quick=sized(5, "fewer runs than 100, half as many full-batch updates", full=12, mini=32, three=12, updates=2000),
+    default=sized(20, "60 full-batch runs, and 20 with d = 3, not 100 each", full=60, mini=100, three=20),
+    full=sized(40, full=100, mini=100, three=100),
     ensembles=ensembles,
     depends={
         "events": DEFAULT_DETECTION,

@@ -19,7 +19,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, constructed, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every
 from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
@@ -125,9 +125,9 @@ def _absorbed_difference(network: ClusteringHead, weights: dict[str, torch.Tenso
 IDEAL = Experiment(
     "vc.ideal",
     "the ideal circuit built by hand, and random networks with one of its properties",
-    sizes={Size.QUICK: {"networks": 20}, Size.DEFAULT: {"networks": 100}, Size.FULL: {"networks": 100}},
-    seconds={Size.QUICK: 6, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
+    quick=sized(6, networks=20),
+    default=sized(10, networks=100),
     depends={
         "circuits": [VOCABS, DIMS, NORMS],
         "built": [constructions.CIRCUIT_GAIN, constructions.EMBEDDING_RADIUS, constructions.PREACTIVATION_STEP],

@@ -8,7 +8,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Every, Exists
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.randomness import random_stream
 from dynamics.settings import SparseSettings
@@ -58,9 +58,9 @@ def _lengths(x: np.ndarray) -> np.ndarray:
 NORMALISATION = Experiment(
     "vc.normalisation",
     "effects of steps and of small modifications on x / |x| near the origin",
-    sizes={size: {"cases": 1000} for size in Size},
-    seconds=dict.fromkeys(Size, 1),
     measure=measure,
+    quick=sized(1, cases=1000),
+    default=sized(1, cases=1000),
     depends={"dims": DIMS},
 )
 

@@ -18,7 +18,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.statistics import jackknife_runs, kaplan_meier, success_mask
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
@@ -69,10 +69,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 PHASES = Experiment(
     "vc.phases",
     "drops of the loss, what is learned in them, how weights move, when runs escape from the plateau",
-    sizes={Size.QUICK: {"runs": 32}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 12, Size.DEFAULT: 35, Size.FULL: 35},
     measure=measure,
-    reduced={Size.QUICK: "32 runs instead of 100"},
+    quick=sized(12, "32 runs instead of 100", runs=32),
+    default=sized(35, runs=100),
     ensembles=default_networks,
     depends={
         "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), loss_drops.POINTS],

@@ -12,7 +12,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics import jackknife_runs, rank_correlation
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
 from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, trajectory_scalar
@@ -75,10 +75,9 @@ def _escapes(trajectory: xr.Dataset, epoch_steps: int) -> xr.Dataset:
 RELATIVES = Experiment(
     "vc.relatives",
     "the same initial weights with other learning rates and batch sizes: when runs escape, where they end",
-    sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 5, Size.DEFAULT: 10, Size.FULL: 10},
     measure=measure,
-    reduced={Size.QUICK: "24 runs instead of 100"},
+    quick=sized(5, "24 runs instead of 100", runs=24),
+    default=sized(10, runs=100),
     ensembles=ensembles,
     depends={"rule": dataclasses.asdict(DEFAULT_DETECTION), "every": EVERY},
     command="python -m analysis.circuits A.nc OTHER.nc",

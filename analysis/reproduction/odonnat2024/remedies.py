@@ -10,7 +10,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.transitions import DEFAULT_DETECTION, UNCHANGED, interventions
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -40,9 +40,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 REMEDIES = Experiment(
     "vc.remedies",
     "spikes and accuracy of the same runs with a smooth norm, a wider MLP, or weight decay of the assemblers",
-    sizes={Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.DEFAULT: 15, Size.FULL: 15},
     measure=measure,
+    default=sized(15, runs=100),
     ensembles=ensembles,
     depends={"rule": dataclasses.asdict(DEFAULT_DETECTION)},
     command="python -m analysis.remedies RUN.nc",

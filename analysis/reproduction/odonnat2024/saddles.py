@@ -20,7 +20,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
 from dynamics.networks.clustering_head import ClusteringHead
@@ -102,17 +102,10 @@ def _measure_point(loss, weights: torch.Tensor) -> tuple[float, ...]:
 SADDLES = Experiment(
     "vc.saddles",
     "gradient and Hessian of the training loss on plateaus, in drops and at the end; the direction of the escape",
-    sizes={
-        Size.QUICK: {"full": 12, "mini": 32, "updates": 2000},
-        Size.DEFAULT: {"full": 60, "mini": 100},
-        Size.FULL: {"full": 100, "mini": 100},
-    },
-    seconds={Size.QUICK: 8, Size.DEFAULT: 20, Size.FULL: 25},
     measure=measure,
-    reduced={
-        Size.QUICK: "12 full-batch runs with half as many updates, and 32 mini-batch runs, not 100 each",
-        Size.DEFAULT: "60 full-batch runs, not 100",
-    },
+    quick=sized(8, "fewer runs than 100, half as many full-batch updates", full=12, mini=32, updates=2000),
+    default=sized(20, "60 full-batch runs, not 100", full=60, mini=100),
+    full=sized(25, full=100, mini=100),
     ensembles=ensembles,
     depends={"events": DEFAULT_DETECTION, "tolerance": NULL_MODE_TOLERANCE},
     command="python -m analysis.curvature RUN.nc",

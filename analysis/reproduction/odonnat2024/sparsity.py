@@ -17,7 +17,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
 from dynamics.settings import SparseSettings
@@ -59,14 +59,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 SPARSITY = Experiment(
     "vc.sparsity",
     "success, and sparsity of hidden activations against its threshold, for d = 2 to 32",
-    sizes={
-        Size.QUICK: {"usual": 32, "dims": [8], "others": 20, "enough": 20},
-        Size.DEFAULT: {"usual": 100, "dims": [3, 4, 8, 16, 32], "others": 20, "enough": 100},
-        Size.FULL: {"usual": 100, "dims": [3, 4, 8, 16, 32], "others": 100, "enough": 100},
-    },
-    seconds={Size.QUICK: 2, Size.DEFAULT: 8, Size.FULL: 20},
     measure=measure,
-    reduced={Size.QUICK: "only d = 8 besides d = 2"},
+    quick=sized(2, "only d = 8 besides d = 2", usual=32, dims=[8], others=20, enough=20),
+    default=sized(8, usual=100, dims=[3, 4, 8, 16, 32], others=20, enough=100),
+    full=sized(20, usual=100, dims=[3, 4, 8, 16, 32], others=100, enough=100),
     ensembles=ensembles,
     depends={
         "range": SPARSITY_RANGE,

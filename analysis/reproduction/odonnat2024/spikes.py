@@ -16,7 +16,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, spike_replays, trajectory_scalar
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
@@ -117,10 +117,9 @@ DEPENDS = {
 SPIKES = Experiment(
     "vc.spikes",
     "every spike of the loss replayed step by step, and its cause",
-    sizes={Size.QUICK: {"runs": 24}, Size.DEFAULT: {"runs": 100}, Size.FULL: {"runs": 100}},
-    seconds={Size.QUICK: 25, Size.DEFAULT: 90, Size.FULL: 90},
     measure=measure,
-    reduced={Size.QUICK: "24 runs, not 100"},
+    quick=sized(25, "24 runs, not 100", runs=24),
+    default=sized(90, runs=100),
     ensembles=default_networks,
     depends=DEPENDS,
     version=2,
@@ -131,14 +130,10 @@ GRID = {"lr": [*RATES], "norm": ["rms", "unit", "rms-smooth"], "table": [2, 3]}
 FLIP_GRID = Experiment(
     "vc.flips",
     "flips of normalised vectors in spikes at other learning rates, norms and embedding tables",
-    sizes={
-        Size.QUICK: {"runs": 4, "spikes": 4, **GRID, "lr": [0.003, 0.03]},
-        Size.DEFAULT: {"runs": 20, "spikes": 40, **GRID},
-        Size.FULL: {"runs": 50, "spikes": 100, **GRID},
-    },
-    seconds={Size.QUICK: 12, Size.DEFAULT: 130, Size.FULL: 320},
     measure=measure_grid,
-    reduced={Size.QUICK: "4 runs in each of 12 settings", Size.DEFAULT: "20 runs in each of 24 settings"},
+    quick=sized(12, "4 runs in each of 12 settings", runs=4, spikes=4, **(GRID | {"lr": [0.003, 0.03]})),
+    default=sized(130, "20 runs in each of 24 settings", runs=20, spikes=40, **GRID),
+    full=sized(320, runs=50, spikes=100, **GRID),
     ensembles=grid_ensembles,
     depends=DEPENDS,
 )

@@ -12,7 +12,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, difference_interval
 from analysis.statistics.ranks import rank_correlation
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -76,10 +76,9 @@ def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
 TRANSFER = Experiment(
     "vc.transfer",
     "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
-    sizes={size: {"runs": 24 if size is Size.QUICK else 250, "vocabs": [3]} for size in Size},
-    seconds={Size.QUICK: 7, Size.DEFAULT: 50, Size.FULL: 50},
-    reduced={Size.QUICK: "24 runs instead of 250"},
     measure=measure,
+    quick=sized(7, "24 runs instead of 250", runs=24, vocabs=[3]),
+    default=sized(50, runs=250, vocabs=[3]),
     ensembles=ensembles,
     depends={"success": SUCCESS_ACCURACY},
     command="python -m analysis.transfer --runs 250 --vocabs 3",
@@ -88,9 +87,8 @@ TRANSFER = Experiment(
 VOCABULARIES = Experiment(
     "vc.vocabularies",
     "the same for p = 3 to 10",
-    sizes={size: {"runs": 250, "vocabs": list(VOCABS)} for size in (Size.DEFAULT, Size.FULL)},
-    seconds={Size.DEFAULT: 320, Size.FULL: 320},
     measure=measure,
+    default=sized(320, runs=250, vocabs=list(VOCABS)),
     ensembles=ensembles,
     depends={"success": SUCCESS_ACCURACY},
     command="python -m analysis.transfer --runs 250",

@@ -11,7 +11,7 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, Interval
@@ -59,9 +59,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 SENSITIVITY = Experiment(
     "own.sensitivity",
     "table 2 with each choice that the paper leaves open changed alone",
-    sizes={Size.QUICK: {"runs": 300}, Size.DEFAULT: {"runs": 1000}, Size.FULL: {"runs": 1000}},
-    seconds={Size.QUICK: 2, Size.DEFAULT: 5, Size.FULL: 5},
     measure=measure,
+    quick=sized(2, runs=300),
+    default=sized(5, runs=1000),
     ensembles=ensembles,
     depends={"changes": CHANGES},
     version=2,

@@ -11,7 +11,7 @@ from analysis.reproduction.musat2024.structures import SYSTEMS
 from analysis.reproduction.verification.claim import claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
@@ -54,9 +54,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 SEQUENCE = Experiment(
     "own.sequence",
     "the order of the events in which circles form, in networks and in particles",
-    sizes={size: {"networks": 100, "particles": 100} for size in Size},
-    seconds=dict.fromkeys(Size, 12),
     measure=measure,
+    quick=sized(12, networks=100, particles=100),
+    default=sized(12, networks=100, particles=100),
     ensembles=ensembles,
     depends={"events": EVENTS, "random": onset_times.RANDOM_EMBEDDINGS, "rare": onset_times.RARE},
     command="python -m analysis.formation",

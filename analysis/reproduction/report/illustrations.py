@@ -66,8 +66,9 @@ def _candidate_sizes(experiments: Mapping[str, Experiment], size: Size) -> list[
     """Sizes at which the runs of a figure may exist: its own, and those of the experiments."""
     found = set()
     for experiment in experiments.values():
-        params = experiment.sizes.get(size)
-        if params is not None:
+        sizing = experiment.at(size)
+        if sizing is not None:
+            params = sizing.params
             found |= {(need.runs, need.epochs) for need in experiment.ensembles(params)}
             if isinstance(params.get("runs"), int):
                 found.add((params["runs"], params.get("epochs")))

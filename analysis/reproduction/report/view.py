@@ -221,8 +221,8 @@ def runs_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement) 
 def _command(result: ClaimResult, experiment: Experiment | None) -> str:
     """The command that tests a claim alone; at another size if this one does not include its experiment."""
     size = result.size
-    if experiment and size not in experiment.sizes:
-        size = next(each for each in (Size.DEFAULT, *Size) if each in experiment.sizes)
+    if experiment and experiment.at(size) is None:
+        size = Size.DEFAULT
     option = "" if size is Size.DEFAULT else f" --{size}"
     return f"python -m analysis.verify --only {result.claim.name}{option}"
 
@@ -288,22 +288,16 @@ def _experiment_rows(
     views: Sequence[ClaimView], experiments: Mapping[str, Experiment], provenance: ReportProvenance
 ) -> list[tuple[Experiment, str, str, str]]:
     """The experiments that test the claims, each with its size, how that is reduced, and its time."""
-    names = dict.fromkeys(view.claim.experiment for view in views if view.claim.experiment in experiments)
-    size, seconds = provenance.size, provenance.seconds
-    return [
-        (
-            experiments[name],
-            _format_params(experiments[name].sizes.get(size)),
-            experiments[name].reduced.get(size, ""),
-            formatting.format_duration(seconds[name]) if name in seconds else "",
-        )
-        for name in names
-    ]
+    rows = []
+    for name in dict.fromkeys(view.claim.experiment for view in views if view.claim.experiment in experiments):
+        sizing, seconds = experiments[name].at(provenance.size), provenance.seconds.get(name)
+        params, reduced = (_format_params(sizing.params), sizing.reduced) if sizing else ("not at this size", "")
+        time = "" if seconds is None else formatting.format_duration(seconds)
+        rows.append((experiments[name], params, reduced, time))
+    return rows
 
 
-def _format_params(params: Params | None) -> str:
-    if params is None:
-        return "not at this size"
+def _format_params(params: Params) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {_format_value(value)}" for name, value in params.items())
 
 

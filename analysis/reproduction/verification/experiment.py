@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import xarray as xr
 
@@ -46,6 +46,21 @@ class Runner:
         )
 
 
+class Sizing(NamedTuple):
+    """What an experiment does at one size."""
+
+    seconds: float
+    """Time of the measurement on two cores, without that of the ensembles"""
+    reduced: str
+    """How it is smaller than the paper's, if it is"""
+    params: Params
+
+
+def sized(seconds: float, reduced: str = "", /, **params: Any) -> Sizing:
+    """An experiment at one size: its time on two cores, how it is smaller than the paper's, and its parameters."""
+    return Sizing(seconds, reduced, params)
+
+
 def _nothing(params: Params) -> Sequence[RequiredRuns]:
     return ()
 
@@ -58,14 +73,13 @@ class Experiment:
     """Such as ca.table1"""
     what: str
     """What is measured, in one line"""
-    sizes: Mapping[Size, Params]
-    """Parameters of each size at which it is done"""
-    seconds: Mapping[Size, float]
-    """Time of the measurement on two cores, without that of the ensembles"""
     measure: Callable[[Runner, Params], xr.Dataset]
     """Returns small arrays, by run where possible; NaN marks missing values"""
-    reduced: Mapping[Size, str] = dataclasses.field(default_factory=dict)
-    """How a size is smaller than the paper's, if it is"""
+    default: Sizing
+    quick: Sizing | None = None
+    """None if it is not done at this size"""
+    full: Sizing | None = None
+    """None if it is as at the default size"""
     ensembles: Callable[[Params], Sequence[RequiredRuns]] = _nothing
     """What is needed of simulations and trainings; those that begin from others of them are not named here, and are
     made in this process"""
@@ -75,3 +89,7 @@ class Experiment:
     """Increased when a change alters what is measured"""
     command: str = ""
     """Another command that shows more, such as python -m analysis.table1"""
+
+    def at(self, size: Size) -> Sizing | None:
+        """What it does at a size; None if it is not done."""
+        return {Size.QUICK: self.quick, Size.DEFAULT: self.default, Size.FULL: self.full or self.default}[size]

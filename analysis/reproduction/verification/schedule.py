@@ -39,14 +39,15 @@ def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: 
     """The experiments of a size, in their order. The time of an ensemble that several need is counted once."""
     steps, counted = [], set[Path]()
     for experiment in experiments:
-        if size not in experiment.sizes:
+        sizing = experiment.at(size)
+        if sizing is None:
             continue
-        params = experiment.sizes[size]
+        params = sizing.params
         path, seconds = evidence_path(experiment, params, runner), 0.0
         if not path.exists():
             needs = {runner.path(need): need for need in experiment.ensembles(params)}
             missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
-            seconds = experiment.seconds[size] + sum(map(ensemble_seconds, missing))
+            seconds = sizing.seconds + sum(map(ensemble_seconds, missing))
             counted |= set(needs)
         steps.append(ScheduledExperiment(experiment, params, path, seconds))
     return steps

@@ -46,12 +46,13 @@ def test_every_experiment_has_a_claim_and_a_test_size():
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=NAMES)
 def test_sizes_times_and_ensembles_are_declared(experiment):
-    assert {Size.DEFAULT, Size.FULL} <= set(experiment.sizes) == set(experiment.seconds)
-    assert all(seconds > 0 for seconds in experiment.seconds.values())
-    assert set(experiment.reduced) <= set(experiment.sizes) - {Size.FULL}
+    sizings = [sizing for sizing in map(experiment.at, Size) if sizing]
+    assert sizings[-2:] == [experiment.default, experiment.full or experiment.default]
+    assert all(sizing.seconds > 0 for sizing in sizings)
+    assert not sizings[-1].reduced
     json.dumps(dict(experiment.depends), default=dataclasses.asdict)
-    for params in experiment.sizes.values():
-        assert all(need.runs > 0 for need in experiment.ensembles(params))
+    for sizing in sizings:
+        assert all(need.runs > 0 for need in experiment.ensembles(sizing.params))
     other = dataclasses.replace(experiment, depends={**experiment.depends, "more": 1})
     params = SIZES[experiment.name]
     assert evidence_path(experiment, params, RUNNER) != evidence_path(other, params, RUNNER)
@@ -64,13 +65,13 @@ def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatc
 
 
 def test_ensembles_are_shared_with_commands_and_figures():
-    source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.sizes[Size.DEFAULT])
+    source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.default.params)
     assert [each.settings.vocab for each in source] == list(range(2, 11))
     assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
-    assert transfer.TRANSFER.ensembles(transfer.TRANSFER.sizes[Size.DEFAULT]) == source[:2]
+    assert transfer.TRANSFER.ensembles(transfer.TRANSFER.default.params) == source[:2]
     assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
     assert RUNNER.path(circuits.default_networks({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
-    needs = sparsity.ensembles(sparsity.SPARSITY.sizes[Size.DEFAULT] | {"enough": 20})
+    needs = sparsity.ensembles(sparsity.SPARSITY.default.params | {"enough": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
     assert [RUNNER.path(each) for each in needs[1:]] == [RUNNER.path(each) for each in shared]
 

@@ -17,7 +17,7 @@ from analysis.reproduction.verification.claim import Claim, Kind, Measurement
 from analysis.reproduction.verification.coverage import PAPERS
 from analysis.reproduction.verification.criteria import Above, Agrees, Verdict
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Size
+from analysis.reproduction.verification.experiment import Experiment, Size, sized
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.results import ReportProvenance, judge_claim, verdict_caveat
 from analysis.statistics.intervals import NO_INTERVAL, Interval
@@ -84,14 +84,16 @@ def all_results(size=Size.QUICK):
 
 
 def experiment(name, **more):
-    usual = {"sizes": {Size.QUICK: {"runs": 3}, Size.DEFAULT: {"runs": 4, "wd": [0.0, 1.0]}}, "seconds": {}}
+    usual = {"quick": sized(1, runs=3), "default": sized(1, runs=4, wd=[0.0, 1.0])}
     return Experiment(name, "fraction of runs", measure=None, **(usual | more))
 
 
 NAMES = ["some", "special", *(f"{paper}.{k}" for paper in ("CA", "VC", "CH", "OWN") for k in range(4))]
 EXPERIMENTS = {name: experiment(name) for name in NAMES} | {
-    "CA.0": experiment("CA.0", reduced=dict.fromkeys(Size, "32 runs instead of 100"), command="python -m analysis.x"),
-    "long": experiment("long", sizes={Size.DEFAULT: {"runs": 100}}),
+    "CA.0": experiment(
+        "CA.0", default=sized(1, "32 runs instead of 100", runs=4, wd=[0.0, 1.0]), command="python -m analysis.x"
+    ),
+    "long": experiment("long", quick=None),
 }
 
 
@@ -352,7 +354,7 @@ def test_a_figure_is_drawn_once_from_existing_runs(tmp_path):
     need = RequiredRuns(ParticleSettings(fa=1.0), 6)
     simulate(need.settings, 6, out=run_path(need.settings, 6, 0, every=need.settings.default_every))
     results = [result for result in all_results() if result.claim.figure]
-    experiments = {"s": experiment("s", sizes={Size.QUICK: {"runs": 6}}, ensembles=lambda params: [need])}
+    experiments = {"s": experiment("s", quick=sized(1, runs=6), ensembles=lambda params: [need])}
     text = write(results, tmp_path / "out" / "r.md", experiments, pictures=True)
     assert text.count("(r-figures/ca5.png)") == 1
     assert "`python -m analysis.paper ca5`" in text
