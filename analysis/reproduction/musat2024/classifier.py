@@ -38,8 +38,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     embedding = final_frames.frame_values(trajectory, "embedding", -1)[kept]
     rays = pair_sum_collinearity(embedding, final_frames.training_pairs_of_runs(trajectory)[kept])
-    circles = {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
-    return circles | classifier_measures(load_classifier(trajectory, -1, kept))
+    found = {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
+    return found | classifier_measures(load_classifier(trajectory, -1, kept))
 
 
 CLASSIFIER = Experiment(
@@ -58,9 +58,8 @@ CLASSIFIER = Experiment(
 def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
     """Training accuracy of pair sums whose nearest other is of the same class minus that of the others, in points; of
     networks that are not circles."""
-    row = evidence.sel(weight_decay=decay)
-    row = row.isel(run=row["circle"].values == 0)
-    like, unlike = 100 * row["right_near_like"], 100 * row["right_near_unlike"]
+    others = networks.networks_of_kind(evidence, decay)
+    like, unlike = 100 * others["right_near_like"], 100 * others["right_near_unlike"]
     return samples.paired_difference(like, unlike, "networks that have both")
 
 
@@ -74,11 +73,11 @@ def boundary_distance_ratio(evidence: xr.Dataset) -> Estimate:
 
 def rays_of_circles(evidence: xr.Dataset) -> Estimate:
     """Mean fraction of variance along the classes' lines, over seeds that have circles; chance in the note."""
-    found = networks.mean_in_circles(evidence, "rays")
-    chance, circle, _ = networks.flatten_over_decays(evidence, "rays_chance")
-    level = samples.estimate_mean(chance[circle == 1]).interval.value
-    return found._replace(note=found.note or f"{level:.2f} with tokens renamed at random")
+    found, chance = networks.mean_in_circles(evidence, "rays"), evidence["rays_chance"].where(evidence["circle"] == 1)
+    return found._replace(note=found.note or f"{chance.mean():.2f} with tokens renamed at random")
 
+
+OFFSET_RATIO = part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2)
 
 CLAIMS = claims_of(
     CLASSIFIER,
@@ -103,7 +102,7 @@ CLAIMS = claims_of(
         "Without weight decay the clustering force is strong in a narrow region and nearly zero elsewhere.",
         "participation ratio of the gradient over training pair sums, as a fraction, at the end without weight decay",
         (
-            part(networks.difference_without_decay, Below(0, 0.05), "minus that at 1", digits=2, name="evenness"),
+            part(networks.difference, Below(0, 0.05), "minus that at 1", digits=2, name="evenness", at=(0, 1)),
             part(networks.mean_at_decay, Below(0.25, ours=True), "fraction", digits=2, name="evenness", decay=0.0),
         ),
     ),
@@ -141,7 +140,7 @@ CLAIMS = claims_of(
         "CA.s7.origin",
         "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
         "mean distance of the units' boundaries from the origin at the end, without weight decay over that at 1",
-        (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
+        (OFFSET_RATIO,),
         readings=("absolute distance", "distance relative to the size of the pair sums, which the note gives"),
         meaning="there would be no point around which alignment could take place",
     ),
@@ -149,6 +148,6 @@ CLAIMS = claims_of(
         "CA.s7.origin-absolute",
         "Without weight decay biases could get so large that the boundaries lie far from the origin.",
         "the same ratio of absolute distances",
-        (part(boundary_distance_ratio, Above(1, 1), "ratio", "times", digits=2),),
+        (OFFSET_RATIO,),
     ),
 )

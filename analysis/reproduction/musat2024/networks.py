@@ -49,20 +49,21 @@ def measure_by_weight_decay(
     return measure_ensembles(runner, needs, quantities, measure_runs, DIMS).assign_coords(weight_decay=decays)
 
 
+def networks_of_kind(evidence: xr.Dataset, decay: float, circles: bool = False) -> xr.Dataset:
+    """The networks at a weight decay that are circles, or those that are not, (run,)."""
+    row = evidence.sel(weight_decay=decay)
+    return row.isel(run=row["circle"].values == circles)
+
+
 def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
     """Mean of a quantity at a weight decay."""
     return samples.estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
 
 
-def difference_with_decay(evidence: xr.Dataset, name: str) -> Estimate:
-    """Mean of a quantity at weight decay 1 minus that without, over seeds."""
-    values = evidence[name]
-    return samples.paired_difference(values.sel(weight_decay=1.0), values.sel(weight_decay=0.0), "seeds")
-
-
-def difference_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
-    """Mean of a quantity without weight decay minus that at weight decay 1, over seeds."""
-    return difference_with_decay(evidence.assign({name: -evidence[name]}), name)
+def difference(evidence: xr.Dataset, name: str, at: tuple[float, float] = (1.0, 0.0)) -> Estimate:
+    """Mean of a quantity at one weight decay minus that at another, over seeds."""
+    first, second = (evidence[name].sel(weight_decay=decay) for decay in at)
+    return samples.paired_difference(first, second, "seeds")
 
 
 def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
@@ -83,22 +84,16 @@ def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None 
     return Estimate(found, len(values), "networks", found.value, "Spearman's rho", note)
 
 
-def flatten_over_decays(evidence: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, whether circles, and seeds of the networks of all weight decays, each (network,)."""
-    values, circle = (evidence[each].transpose(*DIMS).values for each in (name, "circle"))
-    return values.ravel(), circle.ravel(), np.broadcast_to(evidence["run"].values, circle.shape).ravel()
-
-
 def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over the circles of all weight decays, those of one seed counting as one."""
-    values, circle, run = flatten_over_decays(evidence, name)
-    return samples.mean_by_seed(unit * values, circle == 1, run, "circles")
+    rows = evidence[[name, "circle"]].to_dataframe(list(DIMS)).reset_index()
+    return samples.mean_by_seed(unit * rows[name].values, rows["circle"].values == 1, rows["run"].values, "circles")
 
 
 def circles_minus_others(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over circles less that over the others, within weight decays, seeds left out in turn."""
-    values, circle, run = flatten_over_decays(evidence, name)
-    decay = np.repeat(evidence["weight_decay"].values, evidence.sizes["run"])
+    rows = evidence[[name, "circle"]].to_dataframe(list(DIMS)).reset_index()
+    values, circle, run, decay = (rows[each].values for each in (name, "circle", "run", "weight_decay"))
     return samples.stratified_difference(unit * values, circle == 1, circle == 0, run, decay, "networks")
 
 

@@ -1,4 +1,7 @@
-"""CA table 1 and section 4: circles, validation accuracy and grid imperfections of networks at four weight decays."""
+"""CA table 1: circles, validation accuracy, grid imperfections and clusters of networks at four weight decays.
+
+The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are here too.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,6 +21,7 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Ru
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
+from dynamics.settings import ModularSettings
 
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
@@ -66,26 +70,23 @@ def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
 
 def mean_of_kind(evidence: xr.Dataset, name: str, decay: float, circles: bool = False) -> Estimate:
     """Mean of a quantity of the circles, or of the other networks, at a weight decay."""
-    row = evidence.sel(weight_decay=decay)
-    return samples.estimate_mean(row[name].where(row["circle"] == circles), "circles" if circles else networks.OTHERS)
+    values = networks.networks_of_kind(evidence, decay, circles)[name]
+    return samples.estimate_mean(values, "circles" if circles else networks.OTHERS)
 
 
 def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
     """Pearson's r of imperfections and validation accuracy over the networks that are not circles."""
-    row = evidence.sel(weight_decay=decay)
-    others = row["circle"].values == 0
-    found = correlation_interval(row["imperfections"].values[others], row["accuracy"].values[others])
+    others = networks.networks_of_kind(evidence, decay)
+    found = correlation_interval(others["imperfections"].values, others["accuracy"].values)
     note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    return Estimate(found, int(others.sum()), networks.OTHERS, found.value, "Pearson's r", note)
+    return Estimate(found, others.sizes["run"], networks.OTHERS, found.value, "Pearson's r", note)
 
 
 def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
     """Validation accuracy of circles minus that of the other networks at a weight decay, in points."""
-    row = evidence.sel(weight_decay=decay)
-    circles, others = (row["accuracy"].where(row["circle"] == kind) for kind in (1, 0))
+    circles, others = (networks.networks_of_kind(evidence, decay, kind)["accuracy"] for kind in (True, False))
     found = samples.independent_difference(circles, others, "networks")
-    count = int(row["circle"].sum())
-    return found._replace(note=f"{count} circles" if count else "there are no circles")
+    return found._replace(note=f"{circles.size} circles" if circles.size else "there are no circles")
 
 
 def circle_change(evidence: xr.Dataset) -> Estimate:
@@ -96,9 +97,38 @@ def circle_change(evidence: xr.Dataset) -> Estimate:
 
 def imperfection_change(evidence: xr.Dataset) -> Estimate:
     """Mean imperfections of the networks that are not circles at weight decay 1 minus those without."""
-    others = evidence["imperfections"].where(evidence["circle"] == 0)
-    strong, none = (others.sel(weight_decay=decay) for decay in (1.0, 0.0))
+    strong, none = (networks.networks_of_kind(evidence, decay)["imperfections"] for decay in (1.0, 0.0))
     return samples.independent_difference(strong, none, networks.OTHERS)
+
+
+def _clustered(imperfections: xr.DataArray) -> xr.DataArray:
+    """Percentage of the 153 pair sums whose nearest other has the same modular sum: those that are not imperfect."""
+    return 100 - 100 * imperfections / ModularSettings().pairs
+
+
+def clustered_sums(evidence: xr.Dataset, decay: float, less: str = "") -> Estimate:
+    """Percentage of clustered pair sums of the networks that are not circles, or its difference from another state."""
+    others = networks.networks_of_kind(evidence, decay)
+    values, of = _clustered(others["imperfections"]), networks.OTHERS
+    return (
+        samples.paired_difference(values, _clustered(others[less]), of) if less else samples.estimate_mean(values, of)
+    )
+
+
+def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
+    """The percentage in circles less that in other networks of equal weight decay, in points."""
+    return networks.circles_minus_others(evidence.assign(clustered=_clustered(evidence["imperfections"])), "clustered")
+
+
+def overfitting_gap(evidence: xr.Dataset) -> Estimate:
+    """Training less validation accuracy without weight decay, in points."""
+    row = evidence.sel(weight_decay=0.0)
+    return samples.paired_difference(row["train_accuracy"], row["accuracy"], "networks")
+
+
+def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
+    """The same less that at weight decay 1, in points."""
+    return networks.difference(evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]), "gap", (0, 1))
 
 
 def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
@@ -106,9 +136,8 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     circles, others = printed["circles"], 100 - printed["circles"]
     parts = [part(network_circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
 
-    def compare(measure: Callable[..., Estimate], column: str, runs: int, margin: float, label: str, unit="", **more):
-        criterion = Agrees(reported_number(printed[column], runs), margin)
-        parts.append(part(measure, criterion, label, unit, decay=decay, **more))
+    def compare(measure: Callable[..., Estimate], column: str, runs: int, margin: float, *label: str, **more):
+        parts.append(part(measure, Agrees(reported_number(printed[column], runs), margin), *label, decay=decay, **more))
 
     if circles > 1:
         of_circles = {"name": "accuracy", "circles": True}
@@ -116,22 +145,22 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     compare(mean_of_kind, "other_accuracy_percent", others, 10, "accuracy of others", "%", name="accuracy")
     compare(mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections")
     compare(imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2)
-    told = f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%" if circles else ""
-    told += " (not compared, as it is of one circle)" if circles == 1 else ""
+    accuracy = f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%"
+    told = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}.get(circles, accuracy)
     return main_result(
         f"CA.table1.wd{decay:g}",
-        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}. The other networks have "
-        f"a mean validation accuracy of {printed['other_accuracy_percent']}% and {printed['imperfections']} grid "
-        f"imperfections; the correlation between the two is {printed['correlation']}.",
+        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}. The other "
+        f"networks have a mean validation accuracy of {printed['other_accuracy_percent']}% and "
+        f"{printed['imperfections']} grid imperfections; the correlation between the two is {printed['correlation']}.",
         "structures by the algorithms of CA appendix A; accuracy on pairs outside the training set; Pearson's r",
-        parts=tuple(parts),
+        tuple(parts),
         readings=("each network has its own training pairs", "all networks have the same training pairs"),
         figure="ca-c",
         meaning="the networks trained here would differ from those of the paper, or its 100 seeds were unusual",
     )
 
 
-WEIGHT_DECAY, HIGH = "weight decay {:g}", Below(-0.5, ours=True)
+WEIGHT_DECAY, ONE_MINUS_NONE = "weight decay {:g}", "weight decay 1 minus 0"
 
 CLAIMS = claims_of(
     TABLE_1,
@@ -140,32 +169,65 @@ CLAIMS = claims_of(
         "CA.table1.circles-ahead",
         "Circles have a higher validation accuracy than the other networks at weight decays 0.3, 0.6 and 1.",
         "difference between the mean validation accuracies; the paper's table has one circle at weight decay 0.3",
-        parts=parts_over("decay", networks.DECAYS[1:], circle_accuracy_gain, Above(0, 5), WEIGHT_DECAY, "points"),
+        parts_over("decay", networks.DECAYS[1:], circle_accuracy_gain, Above(0, 5), WEIGHT_DECAY, "points"),
     ),
     finding(
         "CA.table1.correlated",
         "Among networks that are not circles, validation accuracy is highly correlated with grid imperfections.",
         "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
-        parts=parts_over("decay", networks.DECAYS, imperfection_correlation, HIGH, WEIGHT_DECAY, digits=2),
+        parts_over("decay", networks.DECAYS, imperfection_correlation, Below(-0.5, ours=True), WEIGHT_DECAY, digits=2),
         meaning="the imperfections of algorithm 2 would not measure what makes a grid useful",
     ),
     main_result(
         "CA.s4.decay-circles",
         "Weight decay is crucial for circles to form.",
         "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
-        parts=(
-            part(circle_change, Above(0, 10), "weight decay 1 minus 0", "points"),
-            networks.trend_part(Above(0, 0.1), "circle"),
-        ),
+        (part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"), networks.trend_part(Above(0, 0.1), "circle")),
     ),
     main_result(
         "CA.s4.decay-imperfections",
         "Weight decay is crucial for grids to have fewer imperfections.",
         "mean imperfections of networks that are not circles, at weight decay 1 minus those without, and their trend",
-        parts=(
-            part(imperfection_change, Below(0, 15), "weight decay 1 minus 0"),
+        (
+            part(imperfection_change, Below(0, 15), ONE_MINUS_NONE),
             networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
         ),
         meaning="weight decay would improve generalisation by something other than grids",
+    ),
+    main_result(
+        "CA.figure3.clusters",
+        "In networks that form grids the pair sums cluster by their modular sum.",
+        "percentage of pair sums whose nearest other has the same modular sum, at the end of training, its start, and "
+        "with tokens renamed at random; networks with weight decay 0.6 that are not circles",
+        (
+            part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
+            part(clustered_sums, Above(0, 10), "minus start", "points", decay=0.6, less="start_imperfections"),
+            part(clustered_sums, Above(0, 10), "minus renamed", "points", decay=0.6, less="chance_imperfections"),
+        ),
+        places="section 2, section 5, section 5.1, figure 3, appendix E",
+    ),
+    Claim(
+        "CA.figure4.no-clusters",
+        "In circles the pair sums are no longer clustered by their modular sum.",
+        "percentage of pair sums whose nearest other pair sum has the same modular sum",
+        (part(clustered_by_kind, Below(0, 20), "circles minus others", "points"),),
+    ),
+    finding(
+        "CA.s7.overfit",
+        "Without weight decay the classifier overfits to the pair sums.",
+        "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
+        (
+            part(overfitting_gap, Above(0, 10), "gap without", "points"),
+            part(overfitting_gap_change, Above(0, 5), "minus that at 1", "points"),
+        ),
+    ),
+    finding(
+        "CA.s7.generalises",
+        "Weight decay is important for the trained network to generalise.",
+        "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
+        (
+            part(networks.difference, Above(0, 10), "difference", "points", name="accuracy"),
+            networks.trend_part(Above(0, 0.1), "accuracy"),
+        ),
     ),
 )

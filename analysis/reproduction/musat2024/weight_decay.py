@@ -1,4 +1,4 @@
-"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights, to training and to accuracy."""
+"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights and to the motion of embeddings."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.musat2024.table1 import TABLE_1
+from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.samples import paired_difference, paired_ratio
 from analysis.structures.procrustes import procrustes_distance
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -85,97 +84,61 @@ HALT = Experiment(
 def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
     """How much more weight decay reduces the biases than the weights, a ratio of ratios."""
     ratio = evidence.sel(weight_decay=0.0) / evidence.sel(weight_decay=1.0)
-    return paired_ratio(ratio["bias"], ratio["weight"], "seeds")
-
-
-def overfitting_gap(evidence: xr.Dataset) -> Estimate:
-    """Training less validation accuracy without weight decay, in points."""
-    row = evidence.sel(weight_decay=0.0)
-    return paired_difference(row["train_accuracy"], row["accuracy"], "networks")
-
-
-def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
-    """The gap of training and validation accuracy without weight decay less that at weight decay 1, in points."""
-    gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return networks.difference_without_decay(evidence.assign(gap=gap), "gap")
+    return samples.paired_ratio(ratio["bias"], ratio["weight"], "seeds")
 
 
 LIMITED = "mean absolute value at the end of training, without weight decay divided by that at weight decay 1"
 LINEAR = ("weight", "bias")
 
-CLAIMS = (
-    *claims_of(
-        HALT,
-        finding(
-            "CA.s5.1.halt",
-            "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
-            "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
-            "and divided by that at weight decay 1",
-            (
-                part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
-                part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="second_half"),
-            ),
-            meaning="a halt would not explain why there are no circles without weight decay",
+CLAIMS = claims_of(
+    HALT,
+    finding(
+        "CA.s5.1.halt",
+        "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
+        "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
+        "and divided by that at weight decay 1",
+        (
+            part(networks.mean_at_decay, Below(0.05, ours=True), "distance", digits=3, name="second_half", decay=0),
+            part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="second_half"),
         ),
-        Claim(
-            "CA.s5.1.slowing",
-            "Without weight decay the updates of the embeddings die away.",
-            "mean size of an embedding update in the last tenth of training divided by that in the first, without "
-            "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
-            (
-                part(networks.mean_at_decay, Below(0.1, ours=True), "late / early", digits=3, name="slowing", decay=0),
-                part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="rate"),
-            ),
+        meaning="a halt would not explain why there are no circles without weight decay",
+    ),
+    Claim(
+        "CA.s5.1.slowing",
+        "Without weight decay the updates of the embeddings die away.",
+        "mean size of an embedding update in the last tenth of training divided by that in the first, without "
+        "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
+        (
+            part(networks.mean_at_decay, Below(0.1, ours=True), "late / early", digits=3, name="slowing", decay=0),
+            part(networks.ratio_without_decay, Below(1, 0.2), "ratio", "times", digits=2, name="rate"),
         ),
     ),
-    *claims_of(
-        TABLE_1,
-        finding(
-            "CA.s7.overfit",
-            "Without weight decay the classifier overfits to the pair sums.",
-            "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
-            (
-                part(overfitting_gap, Above(0, 10), "gap without", "points"),
-                part(overfitting_gap_change, Above(0, 5), "minus that at 1", "points"),
-            ),
-        ),
-        finding(
-            "CA.s7.generalises",
-            "Weight decay is important for the trained network to generalise.",
-            "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
-            (
-                part(networks.difference_with_decay, Above(0, 10), "difference", "points", name="accuracy"),
-                networks.trend_part(Above(0, 0.1), "accuracy"),
-            ),
-        ),
+) + claims_of(
+    FIGURE_6,
+    finding(
+        "CA.figure6.limited",
+        "Weight decay strongly limits the linear layer's weights and biases.",
+        LIMITED,
+        parts_over("name", LINEAR, networks.ratio_without_decay, Above(1, 1), "mean {}", "times"),
+        places="figure 6, appendix B",
+        meaning="weight decay would act on the embeddings in another way than by the linear layer",
     ),
-    *claims_of(
-        FIGURE_6,
-        finding(
-            "CA.figure6.limited",
-            "Weight decay strongly limits the linear layer's weights and biases.",
-            LIMITED,
-            parts_over("name", LINEAR, networks.ratio_without_decay, Above(1, 1), "mean {}", "times"),
-            places="figure 6, appendix B",
-            meaning="weight decay would act on the embeddings in another way than by the linear layer",
-        ),
-        Claim(
-            "CA.s7.output",
-            "Weight decay limits the weights of the output layer.",
-            LIMITED,
-            (part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),),
-        ),
-        Claim(
-            "CA.figure6.falls",
-            "The mean size of weights and of biases falls with increasing weight decay.",
-            "Spearman's correlation of the mean absolute value with weight decay, over eleven values",
-            parts_over("name", LINEAR, networks.weight_decay_trend, Below(0, 0.3), "mean {}", digits=2),
-        ),
-        Claim(
-            "CA.figure6.biases",
-            "Weight decay limits the biases of the linear layer more than its weights.",
-            "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
-            (part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
-        ),
+    Claim(
+        "CA.s7.output",
+        "Weight decay limits the weights of the output layer.",
+        LIMITED,
+        (part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),),
+    ),
+    Claim(
+        "CA.figure6.falls",
+        "The mean size of weights and of biases falls with increasing weight decay.",
+        "Spearman's correlation of the mean absolute value with weight decay, over eleven values",
+        parts_over("name", LINEAR, networks.weight_decay_trend, Below(0, 0.3), "mean {}", digits=2),
+    ),
+    Claim(
+        "CA.figure6.biases",
+        "Weight decay limits the biases of the linear layer more than its weights.",
+        "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
+        (part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
     ),
 )

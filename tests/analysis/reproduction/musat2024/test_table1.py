@@ -7,7 +7,8 @@ import pytest
 
 from analysis.reproduction.musat2024 import table1
 from analysis.reproduction.printed_numbers import TABLE_1
-from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
+from analysis.reproduction.verification.criteria import combine_verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 
 ROWS = [f"CA.table1.wd{decay:g}" for decay in TABLE_1]
@@ -68,9 +69,9 @@ def test_verdicts_follow_the_size_of_effects(effect, expected, generator):
     imperfections = 80 - 50 * effect * DECAY + 5 * one
     accuracy = 50 + 20 * effect * circle - np.where(circle, 0, 4 * one) + other
     evidence = table(circle, imperfections=imperfections, accuracy=accuracy)
-    found = verdicts(table1.CLAIMS, evidence, "ca.table1")
     names = ("CA.table1.circles-ahead", "CA.s4.decay-circles", "CA.s4.decay-imperfections", "CA.table1.correlated")
-    assert [found[name] for name in names] == [expected, expected, expected, YES]
+    found = [combine_verdicts(part_verdicts(name, evidence)) for name in names]
+    assert found == [expected, expected, expected, YES]
     opposite = evidence.assign(imperfections=-evidence["imperfections"])
     assert set(part_verdicts("CA.table1.correlated", opposite)) == {OPEN}  # the bound is ours
 

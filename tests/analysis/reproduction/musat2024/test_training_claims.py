@@ -7,8 +7,9 @@ import pytest
 import xarray as xr
 
 from analysis.forces.alignment import embedding_pair_sums
-from analysis.reproduction.musat2024 import alignment, classifier, clustering, distance, force_audit, weight_decay
+from analysis.reproduction.musat2024 import alignment, classifier, distance, force_audit, table1, weight_decay
 from analysis.reproduction.musat2024.networks import DECAYS
+from analysis.reproduction.verification.criteria import combine_verdicts
 from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
@@ -97,9 +98,7 @@ def angles(effect, noise):
     ("module", "experiment", "made", "opposite", "small"),
     [
         (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY}),
-        (clustering, "ca.table1", outcomes, {OPEN, NO}, {PARTLY}),
         (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
-        (weight_decay, "ca.table1", outcomes, {NO}, {PARTLY}),
         (weight_decay, "ca.figure6", sizes, {NO}, {PARTLY, YES}),
         (distance, "ca.distance", neighbours, {NO, OPEN}, {PARTLY, OPEN}),
         (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
@@ -112,14 +111,21 @@ def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite,
         assert set(found.values()) == expected, effect
 
 
+@pytest.mark.parametrize(("effect", "expected"), [(1, {YES}), (-1, {OPEN, NO}), (0.1, {PARTLY})])
+def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(effect, expected, noise):
+    evidence = outcomes(effect, noise)
+    names = ("CA.figure3.clusters", "CA.figure4.no-clusters", "CA.s7.overfit", "CA.s7.generalises")
+    assert {combine_verdicts(part_verdicts(name, evidence)) for name in names} == expected
+
+
 def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
     assert classifier.clustered_accuracy_gain(found, 0.6).count == 30
     assert "0.30 without weight decay, 0.30 with" in classifier.boundary_distance_ratio(found).note
-    assert clustering.clustered_sums(outcomes(1, 0 * noise), 0.6).interval.value == pytest.approx(100 * (1 - 40 / 153))
+    assert table1.clustered_sums(outcomes(1, 0 * noise), 0.6).interval.value == pytest.approx(100 * (1 - 40 / 153))
     assert weight_decay.bias_to_weight_ratio(sizes(1, noise)).interval.value == pytest.approx(np.e, rel=0.05)
-    assert weight_decay.overfitting_gap_change(outcomes(1, noise)).interval.value == pytest.approx(40, abs=2)
-    assert force_audit.fields_r_squared(audits(1, noise), 1.0, 20).note == "0.00 with the paper's constants"
+    assert table1.overfitting_gap_change(outcomes(1, noise)).interval.value == pytest.approx(40, abs=2)
+    assert force_audit.fields_r_squared(audits(1, noise), 20).note == "0.00 with the paper's constants"
     assert classifier.rays_of_circles(found).note == "0.68 with tokens renamed at random"
     assert alignment.angle_from_random(angles(1, noise), 17, 2000).note == "0.8° against 2.0°"
     assert alignment.relative_angle(angles(1, noise), "weight", odd=True).count == 20
