@@ -16,11 +16,11 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 
 _MODULES = """
     musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.alignment musat2024.classifier
-    musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.distance
-    musat2024.untestable own.sequence own.sensitivity odonnat2024.ideal_circuits odonnat2024.normalisation
-    odonnat2024.circuits odonnat2024.phases odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity
-    odonnat2024.recipe_changes odonnat2024.spikes odonnat2024.remedies clustering_heads.fixed_points
-    odonnat2024.transfer odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice clustering_heads.summary
+    musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.untestable own.sequence
+    odonnat2024.ideal_circuits odonnat2024.normalisation odonnat2024.circuits odonnat2024.phases
+    odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes
+    odonnat2024.spikes odonnat2024.remedies clustering_heads.fixed_points odonnat2024.transfer
+    odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice clustering_heads.summary
     own.sparse_networks
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE
+from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE, RARE_ATTRS, rare_values
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
@@ -17,7 +17,6 @@ from analysis.reproduction.verification.final_frames import frame_values, measur
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
-from dynamics.randomness import normal_samples
 from dynamics.settings import ModularSettings
 
 HIGHER = (3, 4)
@@ -38,12 +37,11 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
     quantities = QUANTITIES | {"chance_imperfections": "mean grid imperfections with tokens permuted at random"}
-    needs, seeds = ensembles(params), np.arange(params.get("random", RANDOM_EMBEDDINGS))
+    needs = ensembles(params)
     found = measure_ensembles(runner, needs, quantities, _measure_runs, ("dim", "run"))
     shapes = [(need.settings.n, dim) for need, dim in zip(needs, HIGHER, strict=True)]  # type: ignore[attr-defined]
-    rows = [projection_measures(normal_samples(seeds, "formation/chance", shape)) for shape in shapes]
-    attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
-    rare = {f"rare_{name}": ("dim", [np.quantile(row[name], RARE) for row in rows], attrs) for name in QUANTITIES}
+    rows = [rare_values(projection_measures, params, shape) for shape in shapes]
+    rare = {f"rare_{name}": ("dim", [row[name] for row in rows], RARE_ATTRS) for name in QUANTITIES}
     return found.assign(rare).assign_coords(dim=list(HIGHER))
 
 
@@ -110,7 +108,6 @@ CLAIMS = claims_of(
             *parts_over("dim", HIGHER, relative_imperfections, FEW, "D = {}, imperfections of chance", "%"),
             *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
         ),
-        readings=("a circle or grid in some projection", "a grid of as many dimensions as the embedding"),
         places="appendix F",
     ),
 )

@@ -1,7 +1,7 @@
 """CA sections 4 and 6, figures 1, 2 and 5, appendix A: structures in which networks and particles end.
 
-Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near means nearer than 99% of random
-embeddings:
+Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near means nearer
+than 99% of random embeddings:
 
     circle           circle by CA algorithm 1
     grid             no circle; near a grid that respects addition and has no holes
@@ -9,7 +9,7 @@ embeddings:
     neither          none of these
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,7 @@ from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
 
 RANDOM_EMBEDDINGS, RARE = 1000, 0.01
+RARE_ATTRS = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
 SYSTEMS = {"network": "weight_decay", "particle": "fa"}
 """The two systems with the setting of their ensembles."""
 
@@ -37,6 +38,15 @@ QUANTITIES = {
     "grid_distance": "distance from the nearest grid, with or without holes",
     "perfect_distance": "distance from the nearest grid without holes",
 }
+
+
+Measures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
+
+def rare_values(measures: Measures, params: Params, shape: tuple[int, int]) -> dict[str, float]:
+    """The quantile at 1% of each measure of random embeddings of a shape (token, axis)."""
+    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", shape)
+    return {name: float(np.quantile(values, RARE)) for name, values in measures(x).items()}
 
 
 def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
@@ -52,19 +62,14 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
-    parts = []
+    found, n = [], ensembles(params)[0].settings.n  # type: ignore[attr-defined]
     for system, setting in SYSTEMS.items():
         quantities = QUANTITIES | ({"accuracy": "validation accuracy, %"} if system == "network" else {})
-        needs = ensembles_of(params, system)
-        found = measure_ensembles(runner, needs, quantities, _measure_runs, (setting, system))
-        parts.append(found.rename({name: f"{system}_{name}" for name in quantities}))
-    n = ensembles(params)[0].settings.n  # type: ignore[attr-defined]
-    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", (n, 2))
-    chance = xr.Dataset(coords={"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)})
-    for name, values in structure_distances(x).items():
-        attrs = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
-        chance[f"chance_{name}"] = ((), float(np.quantile(values, RARE)), attrs)
-    return xr.merge([*parts, chance])
+        rows = measure_ensembles(runner, ensembles_of(params, system), quantities, _measure_runs, (setting, system))
+        found.append(rows.rename({name: f"{system}_{name}" for name in quantities}))
+    rare = rare_values(structure_distances, params, (n, 2)).items()
+    chance = {f"chance_{name}": ((), value, RARE_ATTRS) for name, value in rare}
+    return xr.merge(found).assign(chance).assign_coords(weight_decay=list(networks.DECAYS), fa=list(particles.FAS))
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
@@ -159,7 +164,6 @@ def imperfection_difference(evidence: xr.Dataset) -> Estimate:
     return samples.independent_difference(particle, network, "runs of both that are not circles")
 
 
-KINDS = ("nearest structure, or circle by algorithm 1", "what looks like a grid or a circle in a picture")
 STRUCTURED = ("circle", "grid", "imperfect grid")
 DECAYS = (0.6, 1.0)
 """Weight decays at which the paper finds more than one circle."""
@@ -176,9 +180,8 @@ def _kind_parts(
 
 def _examples(system: str, *kinds: str) -> tuple[claim.Measurement, ...]:
     """Whether there are end states of each of some kinds, at weight decay 1 or f_a = 1."""
-    return tuple(
-        part(percentage_of_kinds, Exists(), f"{kind}s", "%", system=system, at=1.0, kinds=(kind,)) for kind in kinds
-    )
+    each = [(kind,) for kind in kinds]
+    return parts_over("kinds", each, percentage_of_kinds, Exists(), "{0[0]}s", "%", system=system, at=1.0)
 
 
 def _accuracy_part(minimum: float, first: str, second: str) -> claim.Measurement:
@@ -193,9 +196,8 @@ CLAIMS = claims_of(
         "CA.s4.structures",
         "Embeddings tend to arrange themselves in arithmetic progressions, as grids or as circles.",
         "percentage of networks that end as a circle or near a grid, with or without holes",
-        parts=_kind_parts("network", DECAYS, Above(50, 10), *STRUCTURED),
+        _kind_parts("network", DECAYS, Above(50, 10), *STRUCTURED),
         departure="only with weight decay",
-        readings=KINDS,
         places="abstract, section 2, section 4, appendix C",
         figure="ca-c",
         meaning="the structures that the paper explains would be exceptions",
@@ -204,21 +206,21 @@ CLAIMS = claims_of(
         "CA.figure1.both",
         "Some networks end with embeddings in a regular grid, others in a circle.",
         "percentage of circles, and of grids without holes, among networks with weight decay 1",
-        parts=_examples("network", "circle", "grid"),
+        _examples("network", "circle", "grid"),
         kind=claim.Kind.EXAMPLE,
     ),
     Claim(
         "CA.figure2.imperfect",
         "Sometimes the embeddings end as an imperfect grid.",
         "percentage of networks that end near a grid with holes and not near one without",
-        parts=_kind_parts("network", DECAYS, Exists(), "imperfect grid"),
+        _kind_parts("network", DECAYS, Exists(), "imperfect grid"),
         kind=claim.Kind.EXAMPLE,
     ),
     finding(
         "CA.s4.order",
         "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for the others.",
         "difference of the mean validation accuracies of two kinds of networks within weight decays, averaged",
-        parts=(
+        (
             _accuracy_part(5, "circles and grids", "imperfect grids"),
             _accuracy_part(5, "grids", "imperfect grids"),
             _accuracy_part(5, "imperfect grids", "neither"),
@@ -229,14 +231,14 @@ CLAIMS = claims_of(
         "CA.s2.generalisation",
         "Grids and circles are key to the generalisation performance of the network.",
         "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
-        parts=(_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
+        (_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
     ),
     Claim(
         "CA.appA.circles",
         "A largest norm below 1.2 times the smallest norm detects circles with great accuracy.",
         "percentage of the circles by algorithm 1 that are regular polygons with tokens in the order of one frequency, "
         "and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
-        parts=(
+        (
             *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
             *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
         ),
@@ -246,9 +248,8 @@ CLAIMS = claims_of(
         "CA.s6.structures",
         "Under these forces alone, particles arrange themselves in the same structures as the embeddings.",
         "percentage of simulations that end as a circle or near a grid, with or without holes",
-        parts=_kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
+        _kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
         departure=particles.FITTED,
-        readings=KINDS,
         places="abstract, section 2, section 6, appendix D",
         figure="ca5",
     ),
@@ -256,7 +257,7 @@ CLAIMS = claims_of(
         "CA.figure5.three",
         "Particles form circles, grids and imperfect grids.",
         "percentage of each among simulations with f_a = 1",
-        parts=_examples("particle", *STRUCTURED),
+        _examples("particle", *STRUCTURED),
         kind=claim.Kind.EXAMPLE,
         departure=particles.FITTED,
     ),
@@ -264,7 +265,7 @@ CLAIMS = claims_of(
         "CA.s6.as-networks",
         "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
         "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean imperfections of the others",
-        parts=(
+        (
             part(circle_difference, SIMILAR, "circles", "points"),
             part(imperfection_difference, SIMILAR, "imperfections"),
         ),
@@ -277,7 +278,7 @@ CLAIMS = claims_of(
         "CA.s6.more-circles",
         "A larger f_a leads to more circles.",
         "difference between the percentages of circles of successive rows of table 2",
-        parts=parts_over("fa", (1.0, 2.0), circle_rise, Above(0, 5), "f_a = {0:g} minus half of it", "points"),
+        parts_over("fa", (1.0, 2.0), circle_rise, Above(0, 5), "f_a = {0:g} minus half of it", "points"),
         departure=particles.FITTED,
         figure="ca-d",
     ),

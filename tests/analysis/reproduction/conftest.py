@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from analysis.reproduction.own import sensitivity
+from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.registry import EXPERIMENTS
 from analysis.reproduction.verification.experiment import Runner
 from analysis.structures import formation_times
@@ -62,7 +62,7 @@ class Evidence(dict):
         experiment = EXPERIMENTS[name]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
-            patch.setattr(sensitivity, "CHANGES", {each: sensitivity.CHANGES[each] for each in READINGS})
+            patch.setattr(particles, "CHANGES", {each: particles.CHANGES[each] for each in READINGS})
             patch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
             self.declared[name] = {self.folder / RUNNER.path(need) for need in experiment.ensembles(SIZES[name])}
             return experiment.measure(RUNNER, SIZES[name])

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from analysis.forces.alignment import embedding_pair_sums
-from analysis.reproduction.musat2024 import alignment, classifier, distance, force_audit, table1, weight_decay
+from analysis.reproduction.musat2024 import alignment, classifier, force_audit, table1, weight_decay
 from analysis.reproduction.musat2024.networks import DECAYS
 from analysis.reproduction.verification.criteria import combine_verdicts
 from dynamics.simulation import simulate
@@ -66,8 +66,8 @@ def neighbours(effect, noise):
     dims = ("epoch", "run")
     found = xr.Dataset({name: (dims, each) for name, each in values.items()}, {"epoch": [20, 100]})
     found["like_rank"] = (dims, 0.25 - 0.25 * effect + noise)
-    for kind, powers in distance.POWERS.items():
-        top = distance.PAPERS[kind] + 1 - effect + noise
+    for kind, powers in force_audit.POWERS.items():
+        top = force_audit.PAPERS[kind] + 1 - effect + noise
         found[f"{kind}_power"] = list(powers)
         found[f"by_{kind}"] = ((*dims, f"{kind}_power"), 0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2)
     return found
@@ -100,7 +100,7 @@ def angles(effect, noise):
         (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY}),
         (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
         (weight_decay, "ca.figure6", sizes, {NO}, {PARTLY, YES}),
-        (distance, "ca.distance", neighbours, {NO, OPEN}, {PARTLY, OPEN}),
+        (force_audit, "ca.distance", neighbours, {NO, OPEN}, {PARTLY, OPEN}),
         (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
         (alignment, "ca.weight-angles", angles, {NO}, {PARTLY}),
     ],
@@ -135,13 +135,13 @@ def test_estimates_and_notes(noise):
 
 def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
     for effect, expected in ((0.4, 1.6), (-9, 4), (9, -0.75)):  # between the powers that were tried, and at their ends
-        found = distance.best_power(neighbours(effect, noise), "repulsion", 20)
+        found = force_audit.best_power(neighbours(effect, noise), "repulsion", 20)
         assert found.interval.value == pytest.approx(expected, abs=0.05)
         assert ("end of the powers" in found.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
-    assert math.isnan(distance.best_power(nothing, "repulsion", 20).interval.value)
+    assert math.isnan(force_audit.best_power(nothing, "repulsion", 20).interval.value)
     none = neighbours(1, noise).assign(like_count=lambda evidence: 0 * evidence["like_count"])
-    assert distance.neighbour_percentage(none, "like", "hits", 20).note == "there are none"
+    assert force_audit.neighbour_percentage(none, "like", "hits", 20).note == "there are none"
 
 
 class Polygons:

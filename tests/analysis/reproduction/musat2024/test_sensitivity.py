@@ -3,7 +3,7 @@
 import pytest
 import xarray as xr
 
-from analysis.reproduction.own import sensitivity
+from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification.criteria import combine_verdicts
 from tests.analysis.reproduction.judging import NO, PARTLY, YES, part_verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import simulations
@@ -23,45 +23,45 @@ def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(change
     found = readings(*[PRINTED] * (10 - changed), *[OTHER] * changed)
     for name in ("OWN.sensitivity", "OWN.sensitivity-rise"):
         assert combine_verdicts(part_verdicts(name, found)[:2]) == expected
-    estimate = sensitivity.percentage_of_readings(found, sensitivity.contradicted_numbers)
+    estimate = particles.percentage_of_readings(found, particles.contradicted_numbers)
     assert (estimate.interval.value, estimate.count) == (pytest.approx(100 * (9 - changed) / 9), 9)
     if changed:
         assert "choice 9: 2 of 6 numbers" in estimate.note
-        falling = sensitivity.percentage_of_readings(found, sensitivity.falling_circles)
+        falling = particles.percentage_of_readings(found, particles.falling_circles)
         assert "choice 9: 20.0%, 12.0%, 90.0% circles" in falling.note
 
 
 @pytest.mark.parametrize(("circles", "contradicted"), [(9, ""), (2, "1 of 6 numbers")])
 def test_a_number_near_the_printed_interval_is_no_contradiction(circles, contradicted):
     found = simulations((0, circles, 56), runs=300)  # the paper's own interval begins at 10.2%
-    assert sensitivity.contradicted_numbers(found) == contradicted
+    assert particles.contradicted_numbers(found) == contradicted
 
 
 def test_numbers_that_cannot_be_measured_contradict_nothing():
-    assert not sensitivity.contradicted_numbers(PRINTED * float("nan"))
-    assert sensitivity.incompatible_spread(PRINTED * float("nan")) == "too few simulations"
-    assert not sensitivity.falling_circles(simulations((0, 0, 0)))
+    assert not particles.contradicted_numbers(PRINTED * float("nan"))
+    assert particles.incompatible_spread(PRINTED * float("nan")) == "too few simulations"
+    assert not particles.falling_circles(simulations((0, 0, 0)))
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(1, ""), (0.3, "% of samples")])
 def test_the_spread_is_compared_with_the_printed_one(spread, expected):
-    found = sensitivity.incompatible_spread(simulations(spread=spread, runs=300))
+    found = particles.incompatible_spread(simulations(spread=spread, runs=300))
     assert found.endswith(expected)
     assert bool(found) == bool(expected)
 
 
-@pytest.mark.parametrize("failure", [sensitivity.contradicted_numbers, sensitivity.falling_circles])
+@pytest.mark.parametrize("failure", [particles.contradicted_numbers, particles.falling_circles])
 def test_readings_against_the_papers_text_are_shown_and_not_counted(failure):
-    against = sensitivity.AGAINST[0]
+    against = particles.AGAINST[0]
     found = readings(PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against)
-    estimate = sensitivity.percentage_of_readings(found, failure)
+    estimate = particles.percentage_of_readings(found, failure)
     assert (estimate.interval.value, estimate.count) == (100, 2)
     assert against in estimate.note
     assert "not counted" in estimate.note
-    assert sensitivity.percentage_of_readings(found.isel(reading=[0]), failure).note == "there are no readings"
+    assert particles.percentage_of_readings(found.isel(reading=[0]), failure).note == "there are no readings"
 
 
 def test_readings_are_different_ensembles():
-    needs = sensitivity.ensembles({"runs": 4})
-    assert len({need.settings for need in needs}) == len(needs) == len(sensitivity.CHANGES) * 3
-    assert set(sensitivity.AGAINST) < set(sensitivity.CHANGES)
+    needs = particles.ensembles_of_readings({"runs": 4})
+    assert len({need.settings for need in needs}) == len(needs) == len(particles.CHANGES) * 3
+    assert set(particles.AGAINST) < set(particles.CHANGES)
