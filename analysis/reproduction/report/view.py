@@ -18,8 +18,7 @@ from analysis.reproduction.verification.experiment import Experiment, Params, Si
 from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
 
 REPORT_TITLE = "Two papers on training dynamics, put to the test"
-OUR_CLAIMS = coverage.Paper(coverage.OWN, "Our own claims", "", "", ())
-PAPERS = (*coverage.PAPERS, OUR_CLAIMS)
+PAPERS = (*coverage.PAPERS, coverage.Paper(coverage.OWN, "Our own claims", "", "", ()))
 TOP, TOP_PARTS = 10, 3
 """Number of claims on the first page, and of their parts that are shown there."""
 IMPORTANT = 2
@@ -82,7 +81,7 @@ class ClaimView(NamedTuple):
     """Texts as sentences; no readings if they are those of an earlier claim"""
     place: str
     verdict: Verdict
-    caveat: str
+    remarks: str
     counts: bool
     """Whether it counts in the headline"""
     parts: tuple[PartView, ...]
@@ -115,10 +114,10 @@ def build_view(
     """All that the templates of the report show, by name."""
     views = _claim_views(claim_results, experiments, pictures)
     tested = [view for view in views if view.counts]
-    papers = {view.claim.paper for view in views}
+    testable = [view for view in views if not view.claim.untestable]
     return {
         "title": REPORT_TITLE,
-        "papers": [paper for paper in PAPERS if paper.short in papers],
+        "papers": [paper for paper in PAPERS if any(view.claim.paper == paper.short for view in views)],
         "size": provenance.size,
         "size_text": SIZES[provenance.size],
         "runs": provenance.runs,
@@ -130,17 +129,17 @@ def build_view(
         "partly": _by_importance(tested, Verdict.PARTLY),
         "undecided": _by_importance(tested, Verdict.UNDECIDED),
         "important": IMPORTANT,
-        "groups": _group_by_place([view for view in views if not view.claim.untestable]),
+        "groups": _group_by_place(testable),
         "untestable": [view.claim for view in views if view.claim.untestable],
         "experiments": _experiment_rows(views, experiments, provenance),
         "judging": parse_docstring(criteria.__doc__ or ""),
         "chance": _chance_text(claim_results),
-        "coverage": _coverage_rows(claim_results),
+        "coverage": _coverage_rows([result.claim for result in claim_results]),
         "date": formatting.format_date(provenance.created_at),
         "time": formatting.format_duration(sum(provenance.seconds.values())),
         "environment": ", ".join(f"{name} {value}" for name, value in provenance.environment.items()),
-        "verdicts": sorted({view.verdict for view in views if not view.claim.untestable}, key=list(Verdict).index),
-        "kinds": sorted({view.claim.kind for view in views}, key=list(Kind).index),
+        "verdicts": [verdict for verdict in Verdict if any(view.verdict is verdict for view in testable)],
+        "kinds": [kind for kind in Kind if any(view.claim.kind is kind for view in views)],
         "tested_verdicts": TESTED,
         "marks": MARKS,
     }
@@ -156,27 +155,26 @@ def _claim_views(
         claim, figure = result.claim, coverage.figure_of_claim(result.claim)
         picture = pictures.get(figure)
         earlier = measured.setdefault(claim.measured, claim.name)
-        sentences: dict[str, Any] = {name: formatting.as_sentence(getattr(claim, name)) for name in SENTENCES}
+        texts: dict[str, Any] = {name: formatting.as_sentence(getattr(claim, name)) for name in SENTENCES}
         if readings.setdefault(claim.readings, claim.name) != claim.name:
-            sentences["readings"] = ()
+            texts["readings"] = ()
         parts = [_part_view(result, *each) for each in result.judged_parts()]
         criterion, of = (_common_text(parts, name) for name in ("criterion", "of"))
         common = [criterion.replace(":", " for each:", 1), f"each of {of}" if of else ""]
         emptied: dict[str, Any] = {name: "" for name, text in (("criterion", criterion), ("of", of)) if text}
-        views.append(
-            ClaimView(
-                claim=dataclasses.replace(claim, figure=figure, **sentences),
-                place=coverage.place_in_paper(claim.name)[0],
-                verdict=result.verdict,
-                caveat=results.verdict_caveat(result),
-                counts=result.counts,
-                parts=tuple(part._replace(**emptied) for part in parts),
-                common="; ".join(filter(None, common)),
-                same_measured="" if earlier == claim.name else earlier,
-                command=_command(result, experiments.get(claim.experiment)),
-                picture=picture if picture and picture.claim == claim.name else None,
-            )
+        view = ClaimView(
+            claim=dataclasses.replace(claim, figure=figure, **texts),
+            place=coverage.place_in_paper(claim.name)[0],
+            verdict=result.verdict,
+            remarks=results.verdict_remarks(result),
+            counts=result.counts,
+            parts=tuple(part._replace(**emptied) for part in parts),
+            common="; ".join(filter(None, common)),
+            same_measured="" if earlier == claim.name else earlier,
+            command=_command(result, experiments.get(claim.experiment)),
+            picture=picture if picture and picture.claim == claim.name else None,
         )
+        views.append(view)
     return views
 
 
@@ -187,15 +185,14 @@ def _common_text(parts: Sequence[PartView], name: str) -> str:
 
 
 def _part_view(result: ClaimResult, part: Measurement, estimate: Estimate, judgement: Judgement) -> PartView:
-    same_note = len({each.note for each in result.estimates}) == 1  # then it is in the claim's caveat
-    alone = len(result.estimates) == 1  # then the reason is in the claim's caveat
+    same_note = len({each.note for each in result.estimates}) == 1  # then it is in the claim's remarks
     return PartView(
         label=part.label if len(result.estimates) > 1 else "",
         number=formatting.format_estimate(estimate.interval, part),
         of=f"{estimate.count:,} {estimate.of}" if estimate.count else "",
         criterion=formatting.format_criterion(part),
         verdict=judgement.verdict,
-        reason="" if alone or judgement.verdict is Verdict.REPRODUCED else judgement.reason,
+        reason="" if judgement.verdict is Verdict.REPRODUCED else judgement.reason,
         note="" if same_note or estimate.note == judgement.reason else estimate.note,
         to_decide=runs_to_decide(part, estimate, judgement) or judgement.reason,
         strip=number_strip(part, estimate),
@@ -213,17 +210,15 @@ def runs_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement) 
         return ""
     needed = estimate.count * (half / far) ** 2 if far > 0 else math.inf
     if needed > DECIDABLE * estimate.count:
-        return "the estimate is too close to the bound for more runs to decide"
+        return "too close to the bound for more cases to decide"
     digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
-    return f"about {math.ceil(needed / digits) * digits:,} {estimate.of} would decide if the estimate stays"
+    return f"about {math.ceil(needed / digits) * digits:,} would decide"
 
 
 def _command(result: ClaimResult, experiment: Experiment | None) -> str:
-    """The command that tests a claim alone; at another size if this one does not include its experiment."""
-    size = result.size
-    if experiment and experiment.at(size) is None:
-        size = Size.DEFAULT
-    option = "" if size is Size.DEFAULT else f" --{size}"
+    """The command that tests a claim alone; at the default size if this one does not include its experiment."""
+    skipped = experiment is not None and experiment.at(result.size) is None
+    option = "" if skipped or result.size is Size.DEFAULT else f" --{result.size}"
     return f"python -m analysis.verify --only {result.claim.name}{option}"
 
 
@@ -261,14 +256,13 @@ def _count_by_paper(tested: Sequence[ClaimView]) -> dict[str, list[int]]:
 
 def _count_others(claim_results: Sequence[ClaimResult]) -> list[str]:
     """A line for each kind of claim that the headline does not count."""
-    untested = [result for result in claim_results if result.verdict in UNTESTED]
     lines = []
     for kind, text in KINDS.items():
-        found = [result for result in claim_results if result.claim.kind is kind and result not in untested]
+        found = [each for each in claim_results if each.claim.kind is kind and each.verdict not in UNTESTED]
         if found:
             lines.append(f"{text}: {len(found)} ({results.count_verdicts(found)}).")
-    numbers = {text: sum(result.verdict is verdict for result in untested) for verdict, text in UNTESTED.items()}
-    return lines + [f"{text}: {number}." for text, number in numbers.items() if number]
+    verdicts = [result.verdict for result in claim_results]
+    return lines + [f"{text}: {verdicts.count(each)}." for each, text in UNTESTED.items() if each in verdicts]
 
 
 # ------------------------------------------------------------------------------------------------ the appendix
@@ -287,24 +281,17 @@ def _group_by_place(views: Sequence[ClaimView]) -> list[tuple[coverage.Paper, li
 def _experiment_rows(
     views: Sequence[ClaimView], experiments: Mapping[str, Experiment], provenance: ReportProvenance
 ) -> list[tuple[Experiment, str, str, str]]:
-    """The experiments that test the claims, each with its size, how that is reduced, and its time."""
+    """The experiments that test the claims, each with its parameters, how they are reduced, and its time."""
     rows = []
     for name in dict.fromkeys(view.claim.experiment for view in views if view.claim.experiment in experiments):
         sizing, seconds = experiments[name].at(provenance.size), provenance.seconds.get(name)
-        params, reduced = (_format_params(sizing.params), sizing.reduced) if sizing else ("not at this size", "")
-        time = "" if seconds is None else formatting.format_duration(seconds)
-        rows.append((experiments[name], params, reduced, time))
+        reduced, words = (sizing.reduced, _format_params(sizing.params)) if sizing else ("", "not at this size")
+        rows.append((experiments[name], words, reduced, "" if seconds is None else formatting.format_duration(seconds)))
     return rows
 
 
 def _format_params(params: Params) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_format_value(value)}" for name, value in params.items())
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_format_value, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in params.items()).replace("'", "")
 
 
 def parse_docstring(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -341,16 +328,15 @@ def _chance_text(claim_results: Sequence[ClaimResult]) -> str:
     )
 
 
-def _coverage_rows(claim_results: Sequence[ClaimResult]) -> list[tuple[str, list[tuple[str, int, list[str], str]]]]:
+def _coverage_rows(claims: Sequence[Claim]) -> list[tuple[str, list[tuple[str, int, list[str], str]]]]:
     """For each paper its places: number of claims under that heading, further claims, or why there are none."""
-    claims = [result.claim for result in claim_results]
     papers = []
     for paper in coverage.PAPERS:
         rows = []
         for place in paper.places:
-            found = [claim.name for claim in coverage.directly_covering(claims, paper, place)]
-            own = [name for name in found if coverage.place_in_paper(name)[0] == place]
+            found = [claim.name for claim in coverage.claims_covering(claims, paper, place, own=True)]
+            others = [name for name in found if coverage.place_in_paper(name)[0] != place]
             reason = "" if found else coverage.UNTESTED_PLACES.get((paper.short, place), "see its parts")
-            rows.append((place, len(own), [name for name in found if name not in own], reason))
+            rows.append((place, len(found) - len(others), others, reason))
         papers.append((paper.short, rows))
     return papers

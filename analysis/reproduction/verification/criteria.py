@@ -64,24 +64,20 @@ class Agrees:
     margin: float
     """The largest difference that would not matter, in the claim's unit"""
 
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"agrees with {self.reported.printed} up to {self.margin:g}"
-
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the number."""
         difference = difference_from_reported(estimate, self.reported)
         close = abs(difference.value) <= self.margin
         if math.isnan(difference.low):
             return _too_few(difference)
-        if difference.low <= 0 <= difference.high:
-            if close:
-                return Judgement(Verdict.REPRODUCED, "the difference is small and may be due to chance", difference)
-            reason = "the difference may be due to chance, but is larger than the margin"
-            return Judgement(Verdict.UNDECIDED, reason, difference)
-        if close:
-            return Judgement(Verdict.PARTLY, "the difference is not due to chance, but within the margin", difference)
-        return Judgement(Verdict.NOT, "the difference is not due to chance, and larger than the margin", difference)
+        chance = difference.low <= 0 <= difference.high
+        verdict, reason = {
+            (True, True): (Verdict.REPRODUCED, "the difference is small and may be due to chance"),
+            (True, False): (Verdict.UNDECIDED, "the difference may be due to chance, but is larger than the margin"),
+            (False, True): (Verdict.PARTLY, "the difference is not due to chance, but within the margin"),
+            (False, False): (Verdict.NOT, "the difference is not due to chance, and larger than the margin"),
+        }[chance, close]
+        return Judgement(verdict, reason, difference)
 
 
 @dataclass(frozen=True)
@@ -111,10 +107,10 @@ class _Bound:
                 return Judgement(Verdict.REPRODUCED, "the whole interval is beyond the bound", difference)
             reason = f"beyond the bound, but by less than the minimum effect of {self.minimum:g}"
             return Judgement(Verdict.PARTLY, reason, difference)
-        if high < max(self.minimum, 0.0):
-            other = "the whole interval is on the other side of the bound"
-            reason = other if high < 0 else f"the minimum effect of {self.minimum:g} is excluded"
-            return _contradicted(reason, self.ours, difference)
+        if high < 0:
+            return _contradicted("the whole interval is on the other side of the bound", self.ours, difference)
+        if high < self.minimum:
+            return _contradicted(f"the minimum effect of {self.minimum:g} is excluded", self.ours, difference)
         reason = "the interval contains the bound" + ("" if value > 0 else "; the estimate is on the other side")
         return Judgement(Verdict.UNDECIDED, reason, difference)
 

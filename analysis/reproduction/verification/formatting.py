@@ -6,7 +6,7 @@ from datetime import datetime
 
 from analysis.output.tables import format_interval
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Nearly
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly
 from analysis.statistics.intervals import Interval
 
 NO_VALUE = "no value"
@@ -28,7 +28,7 @@ def _insert_unit(number: str, unit: str) -> str:
 def format_reported(part: Measurement) -> str:
     """The paper's number as it prints it, or what the criterion asks for."""
     criterion = part.criterion
-    if isinstance(criterion, Every | Nearly):
+    if isinstance(criterion, Every | Nearly | Exists):
         return criterion.words()
     if not isinstance(criterion, Agrees):
         return _insert_unit(criterion.words(), part.unit)

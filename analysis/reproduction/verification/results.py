@@ -28,11 +28,9 @@ class ClaimResult(NamedTuple):
         """Whether it counts in the headline: an empirical claim that was tested."""
         return self.claim.kind is Kind.EMPIRICAL and self.verdict not in (Verdict.UNTESTABLE, Verdict.SKIPPED)
 
-    def judged_parts(self, *verdicts: Verdict) -> Iterator[tuple[Measurement, Estimate, Judgement]]:
-        """The parts with these verdicts, or all, with their estimates and judgements."""
-        for part, estimate, judgement in zip(self.claim.parts, self.estimates, self.judgements, strict=False):
-            if not verdicts or judgement.verdict in verdicts:
-                yield part, estimate, judgement
+    def judged_parts(self) -> Iterator[tuple[Measurement, Estimate, Judgement]]:
+        """The parts with their estimates and judgements; none if the claim was not tested."""
+        return zip(self.claim.parts, self.estimates, self.judgements, strict=False)
 
 
 class ReportProvenance(NamedTuple):
@@ -55,36 +53,18 @@ def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimR
         return ClaimResult(claim, (), (), Verdict.UNTESTABLE, size)
     if evidence is None:
         return ClaimResult(claim, (), (), Verdict.SKIPPED, size)
+    criteria = [part.criterion for part in claim.parts]
     estimates = tuple(part.measure(evidence) for part in claim.parts)
-    judgements = tuple(
-        judge_estimate(part.criterion, estimate) for part, estimate in zip(claim.parts, estimates, strict=True)
-    )
+    judgements = tuple(map(judge_estimate, criteria, estimates))
     return ClaimResult(claim, estimates, judgements, combine_verdicts([each.verdict for each in judgements]), size)
 
 
-def verdict_caveat(result: ClaimResult) -> str:
-    """What a reader needs beside a verdict: the parts that failed, the kind of the claim, departures and notes."""
-    claim = result.claim
-    texts = [_failed_parts(result), claim.departure]
-    if claim.kind is not Kind.EMPIRICAL:
-        texts.insert(0, claim.kind.value)
-    notes = {estimate.note for estimate in result.estimates}
-    if len(notes) == 1 and not (notes & {judgement.reason for judgement in result.judgements}):
-        texts.append(notes.pop())
-    return "; ".join(text.strip().rstrip(".") for text in texts if text)
-
-
-def _failed_parts(result: ClaimResult) -> str:
-    """The labels of the parts that were not reproduced, by verdict; the reason if there is only one part."""
-    failed = [verdict for verdict in Verdict if verdict is not Verdict.REPRODUCED]
-    if result.verdict is Verdict.REPRODUCED:
-        return ""
-    if len(result.judgements) == 1:
-        return result.judgements[0].reason
-    labels = {verdict: [part.label for part, _, _ in result.judged_parts(verdict)] for verdict in failed}
-    if len(labels[result.verdict]) == len(result.judgements):
-        return "all parts" if result.judgements else ""
-    return "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in labels.items() if names)
+def verdict_remarks(result: ClaimResult) -> str:
+    """What a reader needs beside a verdict: the kind of the claim, the departure from the paper, and common notes."""
+    claim, notes = result.claim, {estimate.note for estimate in result.estimates}
+    kind = "" if claim.kind is Kind.EMPIRICAL else claim.kind.value
+    note = "" if len(notes) > 1 or notes & {judgement.reason for judgement in result.judgements} else "".join(notes)
+    return "; ".join(text.strip().rstrip(".") for text in (kind, claim.departure, note) if text)
 
 
 def count_verdicts(results: Iterable[ClaimResult]) -> str:

@@ -13,15 +13,17 @@ from analysis.reproduction.verification.estimate import Estimate, as_percentage,
 from analysis.statistics import intervals
 from analysis.statistics.resampling import jackknife_groups
 
+Values = np.ndarray | xr.DataArray
 
-def finite_values(values: np.ndarray | xr.DataArray) -> np.ndarray:
+
+def finite_values(values: Values) -> np.ndarray:
     """The finite ones of some values, flattened: (value,) float64."""
     flat = np.asarray(values, np.float64).ravel()
     return flat[np.isfinite(flat)]
 
 
 def estimate_mean(
-    values: np.ndarray | xr.DataArray,
+    values: Values,
     of: str = "runs",
     note: str = "",
     limits: tuple[float, float] = (-math.inf, math.inf),
@@ -32,7 +34,7 @@ def estimate_mean(
     return Estimate(found, len(kept), of, note=note or _no_interval_note(kept, of))
 
 
-def estimate_median(values: np.ndarray | xr.DataArray, of: str = "runs", note: str = "") -> Estimate:
+def estimate_median(values: Values, of: str = "runs", note: str = "") -> Estimate:
     """Median over runs, those without a value left out."""
     kept = finite_values(values)
     return Estimate(intervals.median_interval(kept), len(kept), of, note=note if len(kept) else f"there are no {of}")
@@ -50,23 +52,19 @@ def percentage_or_none(hits: int, total: int, of: str, note: str = "") -> Estima
     return percentage(hits, total, of, note if total else f"there are no {of}")
 
 
-def percentage_of_ones(values: np.ndarray | xr.DataArray, of: str, note: str = "") -> Estimate:
+def percentage_of_ones(values: Values, of: str, note: str = "") -> Estimate:
     """Percentage of values 0 and 1 that are 1, those without a value left out."""
     kept = finite_values(values)
     return percentage_or_none(int(kept.sum()), len(kept), of, note)
 
 
-def difference_of_ones(
-    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
-) -> Estimate:
+def difference_of_ones(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Difference of the percentages of values 0 and 1 that are 1, first - second, in points."""
     one, other = finite_values(first), finite_values(second)
     return percentage_difference((int(one.sum()), int(other.sum())), (len(one), len(other)), of)
 
 
-def independent_difference(
-    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
-) -> Estimate:
+def independent_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
@@ -83,19 +81,16 @@ def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
     return float((one.mean() - other.mean()) / np.sqrt(pooled)) if pooled > 0 else math.nan
 
 
-def paired_difference(
-    first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs"
-) -> Estimate:
+def paired_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Mean difference of runs of equal seeds, first - second, both (run,), with the effect d_z."""
     apart = finite_values(np.asarray(first, np.float64) - np.asarray(second, np.float64))
     spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
     effect = float(apart.mean() / spread) if spread > 0 else math.nan
-    return Estimate(
-        intervals.mean_interval(apart, discrete=True), len(apart), of, effect, "d_z", _no_interval_note(apart, of)
-    )
+    mean = intervals.mean_interval(apart, discrete=True)
+    return Estimate(mean, len(apart), of, effect, "d_z", _no_interval_note(apart, of))
 
 
-def paired_ratio(first: np.ndarray | xr.DataArray, second: np.ndarray | xr.DataArray, of: str = "runs") -> Estimate:
+def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Geometric mean of the ratios of positive values of equal seeds, first / second, both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     kept = (one > 0) & (other > 0)
@@ -110,13 +105,8 @@ def percentage_difference(hits: tuple[int, int], totals: tuple[int, int], of: st
         return Estimate(intervals.NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}")
     one, other = (intervals.binomial_interval(*each) for each in zip(hits, totals, strict=True))
     angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
-    return Estimate(
-        as_percentage(intervals.difference_of_estimates(one, other)),
-        sum(totals),
-        of,
-        angles[0] - angles[1],
-        "Cohen's h",
-    )
+    difference = as_percentage(intervals.difference_of_estimates(one, other))
+    return Estimate(difference, sum(totals), of, angles[0] - angles[1], "Cohen's h")
 
 
 def stratified_difference(

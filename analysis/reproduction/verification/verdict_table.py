@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.output.tables import interval_columns, make_table
 from analysis.reproduction.verification.criteria import Agrees
 from analysis.reproduction.verification.formatting import format_criterion, format_estimate
-from analysis.reproduction.verification.results import ClaimResult, count_verdicts, verdict_caveat
+from analysis.reproduction.verification.results import ClaimResult, count_verdicts, verdict_remarks
 from analysis.statistics.intervals import NO_INTERVAL
 
 COLUMNS = (
@@ -19,9 +19,9 @@ INDENT = " " * 19
 
 
 def format_verdict(result: ClaimResult) -> str:
-    """A verdict, the name of its claim, and its caveat."""
-    caveat = verdict_caveat(result)
-    return f"  {result.verdict:15}  {result.claim.name}" + (f" ({caveat})" if caveat else "")
+    """A verdict, the name of its claim, and remarks."""
+    remarks = verdict_remarks(result)
+    return f"  {result.verdict:15}  {result.claim.name}" + (f" ({remarks})" if remarks else "")
 
 
 def format_claim_result(result: ClaimResult, whole: bool = False) -> str:

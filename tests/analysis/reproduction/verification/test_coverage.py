@@ -14,16 +14,17 @@ CLAIMS = [
 
 
 def test_claims_cover_their_places_and_the_sections_above_them():
-    def names(*where):
-        return [each.name for each in coverage.claims_covering(CLAIMS, *where)]
+    def names(short, place, **how):
+        paper = next(each for each in PAPERS if each.short == short)
+        return [each.name for each in coverage.claims_covering(CLAIMS, paper, place, **how)]
 
     assert names("CA", "section 5") == names("CA", "section 5.1") == ["CA.s5.1.one"]
     assert names("CA", "section 5.2") == []
     assert names("CA", "table 1") == ["CA.table1.x"]
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
-    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5") == []  # a subsection is covered, not the section
-    assert coverage.directly_covering(CLAIMS, PAPERS[0], "section 5.1") == [CLAIMS[0]]
+    assert names("CA", "section 5", own=True) == []  # a subsection is covered, not the section
+    assert names("CA", "section 5.1", own=True) == ["CA.s5.1.one"]
 
 
 def test_uncovered_places_exclude_those_that_state_nothing():

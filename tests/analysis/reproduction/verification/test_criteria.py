@@ -150,5 +150,4 @@ def test_a_difference_of_means_that_matters_is_not_reproduced(generator):
 
 
 def test_words_name_the_criterion():
-    assert Agrees(estimate.reported_count(17), 10).words() == "agrees with 17 of 100 up to 10"
     assert [Above(0.5).words(), Below(3).words(), Within(0, 10).words()] == ["above 0.5", "below 3", "from 0 to 10"]

@@ -19,7 +19,7 @@ from analysis.reproduction.verification.criteria import Above, Agrees, Verdict
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Size, sized
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.reproduction.verification.results import ReportProvenance, judge_claim, verdict_caveat
+from analysis.reproduction.verification.results import ReportProvenance, judge_claim, verdict_remarks
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.errors import RecordingError
 from dynamics.run_checks import run_path
@@ -129,13 +129,13 @@ def test_claims_without_evidence_are_not_measured():
     assert judge_claim(other, None, Size.QUICK) == (other, (), (), Verdict.SKIPPED, Size.QUICK)
 
 
-def test_caveat_names_failed_parts_kind_departure_and_note():
-    yes, no, unclear = (part(Above(4), value, label=f"at {value}", note="two runs") for value in (9, 1, 4.5))
-    mixed = judged("CA.s4.x", yes, no, unclear, departure="fitted", kind=Kind.EXAMPLE)
-    assert verdict_caveat(mixed) == "example; not reproduced: at 1; undecided: at 4.5; fitted; two runs"
-    assert verdict_caveat(judged("CA.s4.x", no, no)) == "all parts; two runs"
-    assert verdict_caveat(judged("CA.s4.x", no)).startswith("the whole interval is on the other side of the bound")
-    assert verdict_caveat(judged("CA.s4.x", part(Above(4), 9))) == ""
+def test_remarks_give_kind_departure_and_common_note():
+    yes, no, other = (part(Above(4), value, note=note) for value, note in ((9, "two runs"), (1, "two runs"), (9, "")))
+    assert (
+        verdict_remarks(judged("CA.s4.x", yes, no, departure="fitted", kind=Kind.EXAMPLE))
+        == "example; fitted; two runs"
+    )
+    assert verdict_remarks(judged("CA.s4.x", yes, other)) == verdict_remarks(judged("CA.s4.x", other)) == ""
 
 
 # -------------------------------------------------------------------------------------- contents of the report
@@ -174,8 +174,8 @@ def test_headline_counts_only_tested_empirical_claims_of_the_papers(tmp_path):
 @pytest.mark.parametrize(
     ("criterion", "value", "half", "expected"),
     [
-        (Above(50), 52, 4, "about 400 runs would decide if the estimate stays"),
-        (criteria.Below(50), 47, 9, "about 900 runs"),
+        (Above(50), 52, 4, "about 400 would decide"),
+        (criteria.Below(50), 47, 9, "about 900 would"),
         (Above(50), 50.1, 4, "too close to the bound"),
         (Above(50), 50, 4, "too close to the bound"),
         (Above(50), 60, 4, ""),  # decided already
@@ -195,8 +195,8 @@ def test_disagreements_show_failed_parts_and_consequence(written):
     assert section.index("(#VC.s4.special)") < section.index("Details: ") < section.index("(#CA.table2.k1)")
     assert "Consequence: " in section
     section = text[text.index("### Partly reproduced") : text.index("### Undecided")]
-    assert "(#CA.s4.parts) ◐ partly (not reproduced: part 1; undecided: part 2). Claim CA.s4.parts holds." in section
-    assert "part 1: **48.0 [46.8, 49.2]** of 100 runs; paper: 35.5 ± 3.7, margin 5; part 2:" in section
+    assert "(#CA.s4.parts) ◐ partly. Claim CA.s4.parts holds." in section
+    assert "✕ part 1: **48.0 [46.8, 49.2]** of 100 runs; paper: 35.5 ± 3.7, margin 5; also: part 2." in section
 
 
 def test_every_claim_has_one_entry(written):
@@ -230,7 +230,7 @@ def test_numbers_have_intervals_digits_and_units(written):
         "**60.7% [57.7, 63.7]** of 100 simulations; paper: 56.0% (56 of 100), margin 10 points",
         "**420.0 epochs [160.0, 680.0]**", "**6.0 clusters**", "claim: above 50 by at least 5 points",
         "claim: below 3 epochs", "from -1 to 1 epochs", "all, without exception", "35.5 ± 3.7",
-        "which we chose", "no value",
+        "no value",
     ):  # fmt: skip
         assert words in text
         assert words.replace("*", "") in re.sub("<.*?>", "", page)
@@ -238,15 +238,14 @@ def test_numbers_have_intervals_digits_and_units(written):
     assert not re.search(r"-0(\.0+)?(?![.\d])", text)
 
 
-def test_entry_has_parts_readings_and_caveat(written):
-    text, _, _ = written
+def test_entry_has_parts_readings_and_remarks(written):
+    text, page, _ = written
     entry = text[text.index('<a id="CA.s4.parts">') : text.index('<a id="CA.figure5.same">')]
     assert "- ● part 0: **60.7%" in entry
-    assert "margin 5: not reproduced, the difference is not due to chance, and larger than the margin" in entry
-    assert (
-        "- Measured: as for [CA.table2.k0](#CA.table2.k0). Readings: (a) this way; (b) that way; (a) is tested."
-        in entry
-    )
+    assert "- ✕ part 1: **48.0 [46.8, 49.2]** of 100 runs; paper: 35.5 ± 3.7, margin 5\n" in entry
+    assert "- Measured: as for CA.table2.k0. Readings: (a) this way; (b) that way; (a) is tested." in entry
+    assert "margin 5: the difference is not due to chance, and larger than the margin" in page
+    assert "the other side of the bound, which we chose" in page
     assert "**CA.figure5.same** ● reproduced (a smaller network). Claim" in text
     assert "VC.s5.open|Claim VC.s5.open holds.|It is about larger models.|" in text
 
@@ -260,7 +259,7 @@ def test_texts_common_to_all_parts_are_given_once(tmp_path):
 
 def test_experiments_have_size_reduction_and_time(tmp_path):
     text = write(all_results(Size.DEFAULT), tmp_path / "a.md", provenance=PROVENANCE._replace(size=Size.DEFAULT))
-    row = "|CA.0|fraction of runs|runs 4, wd [0, 1]|32 runs instead of 100|1 h 24 min|`python -m analysis.x`|"
+    row = "|CA.0|fraction of runs|runs 4, wd [0.0, 1.0]|32 runs instead of 100|1 h 24 min|`python -m analysis.x`|"
     assert row in text
     assert "2026-11-21, 14:05 UTC; 1 h 24 min of measurements" in text
     assert text.rstrip().endswith("Python 3.11.9, commit 5be88b0.")
@@ -357,7 +356,7 @@ def test_a_figure_is_drawn_once_from_existing_runs(tmp_path):
     experiments = {"s": experiment("s", quick=sized(1, runs=6), ensembles=lambda params: [need])}
     text = write(results, tmp_path / "out" / "r.md", experiments, pictures=True)
     assert text.count("(r-figures/ca5.png)") == 1
-    assert "`python -m analysis.paper ca5`" in text
+    assert "\nca5: CA figure 5" in text
     assert (tmp_path / "out" / "r.html").read_text().count("data:image/png;base64,") == 1
     assert (tmp_path / "out" / "r-figures" / "ca5.png").stat().st_size < 60_000
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 1
