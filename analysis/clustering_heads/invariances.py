@@ -347,7 +347,7 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
             with run_error_context(trajectory, run):
                 rows[run] = network_invariances(network, found, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
-    far = np.array([row is None for row in rows]) & alive
+    far = np.array([row is None for row in rows], bool) & alive
     meaning = {"long_name": "whether attention scores are too far apart", "units": "1"}
     return result.assign(far_scores=("run", far.astype(np.int8), meaning))
 
@@ -374,8 +374,9 @@ def _labelled(
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
-        values = np.stack([missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows])
-        data[name] = (("run", *dims), values, {"long_name": meaning, "units": "1"})
+        values = [missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows]
+        by_run = np.reshape(values, (len(rows), *missing.shape))
+        data[name] = (("run", *dims), by_run, {"long_name": meaning, "units": "1"})
     pairs = counting[at.pairs].reshape(-1, 2)
     coords = {
         "seed": ("run", seeds), "position": np.arange(s.length), "counting": counting, "other_counting": counting,

@@ -94,7 +94,6 @@ CLAIMS = claims_of(
         ),
         departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without it, see "
         "CH.summary.fixed-points-without-decay",
-        readings=("of a loss with weight decay", "of the cross-entropy alone", "as defined in theorems not known here"),
         places="summary, theorems",
         importance=3,
     ),
@@ -103,7 +102,6 @@ CLAIMS = claims_of(
         "Clustering heads can be fixed points of gradient descent on the cross-entropy alone.",
         "norm of the gradient over all sequences at the ideal circuit built by hand with a moderate size of its logits",
         (part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),),
-        departure="one circuit built by hand",
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         places="summary",
     ),

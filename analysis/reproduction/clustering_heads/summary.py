@@ -1,70 +1,15 @@
 """Claims of CH, the later version of VC, of which only the summary is known, on evidence of VC's experiments.
 
-Clustering heads are circuits whose sequence embeddings are invariant to suffix and order. CH's claims on curricula are
-in the module on transfer, those on spikes in that on spikes.
+Here are those on phases of learning and on gradient norms. CH's claims on clustering heads, circuits whose sequence
+embeddings are invariant to suffix and order, on curricula and on spikes are in VC's modules on these.
 """
 
-from analysis.reproduction.odonnat2024 import circuits, gradient_norms, ideal_circuits, phases
-from analysis.reproduction.verification.claim import (
-    Claim,
-    claims_of,
-    constructed,
-    finding,
-    main_result,
-    part,
-    parts_over,
-)
+from analysis.reproduction.odonnat2024 import gradient_norms, phases
+from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 
 MOST, FEW = Above(50, 10, ours=True), Below(50, 10, ours=True)
 SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
-
-ON_CIRCUITS = claims_of(
-    circuits.CIRCUITS,
-    main_result(
-        "CH.abstract.invariants",
-        "Transformers learn the task by clustering heads, circuits that have its invariances.",
-        f"{SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order",
-        (circuits.percentage_part(MOST, "circuits with all invariances", among="successful runs"),),
-        readings=("embeddings lack no invariance", "six clusters; see CH.abstract.clusters", "a sum; see OWN.sum"),
-        figure="vc2",
-        meaning="networks mostly solve the task without all its invariances",
-    ),
-    finding(
-        "CH.abstract.clusters",
-        "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
-        f"{SUCCESSFUL} with six clusters by single linkage, over link lengths that span a factor of 2 or more, and at "
-        "single link lengths (fractions of the spread)",
-        (
-            part(circuits.lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-            *parts_over("link", circuits.LINKS, circuits.six_clusters, MOST, "at link length {:g}", "%"),
-        ),
-        figure="vc2",
-    ),
-    finding(
-        "CH.abstract.initialisation",
-        "The initial weights influence which invariances a run learns.",
-        "correlation of a run's attention at start and end, less that between different runs",
-        (part(circuits.excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
-        figure="vc8",
-    ),
-)
-
-IDEAL = claims_of(
-    ideal_circuits.IDEAL,
-    constructed(
-        "CH.figure1.ideal",
-        "An ideal circuit has all invariances and solves the task.",
-        f"accuracy for p = 2; {ideal_circuits.VARIANCES}",
-        (
-            part(ideal_circuits.worst_circuit, Above(99), "accuracy", "%", name="accuracy", vocab=2, dim=2, scale=100),
-            *(
-                part(ideal_circuits.worst_circuit, Below(0.01), label, digits=4, name=name, vocab=2, dim=2)
-                for name, label in ideal_circuits.INVARIANCES.items()
-            ),
-        ),
-    ),
-)
 
 STAGES = claims_of(
     phases.PHASES,
@@ -112,4 +57,4 @@ NORMS = claims_of(
     ),
 )
 
-CLAIMS = (*ON_CIRCUITS, *IDEAL, *STAGES, *NORMS)
+CLAIMS = (*STAGES, *NORMS)

@@ -13,18 +13,17 @@ import xarray as xr
 
 from analysis.clustering_heads import clusters, encoded_sums, init_dependence, invariances
 from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
-from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds, circuit_labels
+from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, example, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
-from analysis.statistics.intervals import Interval, binomial_interval
-from analysis.statistics.resampling import mean_distance_within
-from dynamics.networks.from_trajectory import clustering_head_of, weights
+from analysis.statistics import Interval, binomial_interval, mean_distance_within
+from dynamics.networks import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
-from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory import mask_diverged, not_diverged
 
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
@@ -45,10 +44,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     trajectory = runner.ensemble(default_networks(params)[0])
     found, sums = invariances.measure_invariances(trajectory), encoded_sums.measure_encoded_sums(trajectory)
     labels = circuit_labels(found)
-    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
-    at_spurious = found.sel(position=spurious).transpose("run", "position", ...)
-    alive = xr.DataArray(not_diverged(trajectory), dims="run")
-    final = trajectory["accuracy"].isel(step=-1).astype(np.float64).where(alive)
+    at_spurious = found.drop_sel(position=found["counting"].values).transpose("run", "position", ...)
+    final = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory).isel(step=-1)
     steps = np.nan_to_num(sums["sum_steps"].values.round(), nan=0).astype(np.int64)[..., -1]
     similarity = init_dependence.attention_start_end_correlation(trajectory).values
     data = {
@@ -78,14 +75,11 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
 
     Each weight matrix is divided by its root mean square over runs, so that none outweighs others.
     """
-    network = clustering_head_of(trajectory)
-    ends = []
-    for step in (int(trajectory["step"][0]), int(trajectory["step"][-1])):
-        some = trajectory[list(network.variables)].sel(step=[step]).assign_attrs(trajectory.attrs)
-        frame = {name: weight.double().numpy() for name, weight in weights(some, step=step).items()}
-        sizes = {name: np.sqrt(np.mean(each**2)) or 1.0 for name, each in frame.items()}
-        ends.append(network.flatten({name: each / sizes[name] for name, each in frame.items()}))
-    alive = not_diverged(trajectory)
+    ends, alive = [], not_diverged(trajectory)
+    for step in trajectory["step"].values[[0, -1]].tolist():
+        frame = {name: weight.double().numpy() for name, weight in weights(trajectory, step=step).items()}
+        scaled = {name: each / (np.sqrt(np.mean(each**2)) or 1.0) for name, each in frame.items()}
+        ends.append(clustering_head_of(trajectory).flatten(scaled))
     return np.where(alive[:, None] & alive, init_dependence.pairwise_correlations(*ends), np.nan)
 
 
@@ -113,7 +107,7 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
     """Which runs are of a kind, (run,) bool."""
     label, test, unseen = (evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy"))
     kinds = {
-        **{f"{name} circuits": label == name for name in CIRCUIT_LABELS},
+        **{f"{name} circuits": label == name for name in ("corrected", "part of the values", "partial", "fuzzy")},
         "runs with a circuit": label != "none",
         "circuits that are not ideal": label != "ideal",
         "circuits with all invariances": np.isin(label, WHOLE),
@@ -139,30 +133,20 @@ def explained_variance(evidence: xr.Dataset) -> Estimate:
     return samples.estimate_mean(100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum")
 
 
-def cluster_counts(evidence: xr.Dataset, link: float) -> np.ndarray:
-    """The number of clusters of sequence embeddings at a link length, (run,), up to 65."""
-    return 1 + (evidence["merge_length"] > link).sum("clusters").values
-
-
-def more_clusters(evidence: xr.Dataset, link: float) -> Estimate:
-    """Percentage of partial circuits that have more clusters than the ideal circuit at a link length."""
-    more = cluster_counts(evidence, link) > IDEAL_CLUSTERS
-    return samples.percentage_among(more, runs_of_kind(evidence, "partial circuits"), "partial circuits")
-
-
-def six_clusters(evidence: xr.Dataset, link: float) -> Estimate:
-    """Percentage of successful runs with as many clusters as the ideal circuit at a link length."""
-    as_many = cluster_counts(evidence, link) == IDEAL_CLUSTERS
-    return samples.percentage_among(as_many, runs_of_kind(evidence, "successful runs"), "successful runs")
+def cluster_percentage(evidence: xr.Dataset, link: float, among: str, more: bool = False) -> Estimate:
+    """Percentage of runs of a kind with as many clusters at a link length as the ideal circuit, or with more."""
+    counts = 1 + (evidence["merge_length"] > link).sum("clusters").values  # up to 65
+    hits = counts > IDEAL_CLUSTERS if more else counts == IDEAL_CLUSTERS
+    return samples.percentage_among(hits, runs_of_kind(evidence, among), among)
 
 
 def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
     """Percentage of successful runs with six clusters at all link lengths of a range that spans at least a factor."""
     success = runs_of_kind(evidence, "successful runs")
-    begin, end = (evidence["merge_length"].sel(clusters=IDEAL_CLUSTERS - less).values for less in (0, 1))
-    lasting = (end > 0) & (end >= factor * begin)
-    low, high = (np.median(each[lasting & success]) if (lasting & success).any() else 0 for each in (begin, end))
-    note = f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs" if high else ""
+    begin, end = evidence["merge_length"].sel(clusters=[IDEAL_CLUSTERS, IDEAL_CLUSTERS - 1]).transpose("clusters", ...)
+    lasting = ((end > 0) & (end >= factor * begin)).values
+    low, high = (float(each[lasting & success].median()) for each in (begin, end))
+    note = f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs" if high > 0 else ""
     return samples.percentage_among(lasting, success, "successful runs", note)
 
 
@@ -215,14 +199,15 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     found = samples.paired_difference(*samples.own_and_others(matrix.T))
     if found.count < 2:
         return found
-    kept = np.isfinite(np.diagonal(matrix))
-    p = init_dependence.compare_same_seed(matrix[np.ix_(kept, kept)], higher=True).p
+    p = init_dependence.compare_same_seed(matrix, higher=True).p
     return found._replace(note=f"p = {p:.2g} by permutation of the ends")
 
 
 # ------------------------------------------------------------------------------------------------- claims
 
+MOST = Above(50, 10, ours=True)
 OF_CIRCUITS = "percentage of the runs with a circuit"
+OF_SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
 SUMS = "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens"
 
 
@@ -243,7 +228,7 @@ def _similarity(name: str) -> tuple[Measurement, ...]:
 CLAIMS = claims_of(
     CIRCUITS,
     *(
-        Claim(name, statement, SUMS, (part(different_sums, Above(50, 10, ours=True), "", "%"),))
+        Claim(name, statement, SUMS, (part(different_sums, MOST, "", "%"),))
         for name, statement in {
             "VC.s2.1.variety": "The task is simple and yet shows a variety of training behaviours.",
             "VC.s3.2.variety": "Networks solve the task by a variety of weight configurations.",
@@ -286,7 +271,6 @@ CLAIMS = claims_of(
         "There is a run with faulty attention that is corrected.",
         f"{OF_CIRCUITS} in which spurious positions get attention without effect",
         (percentage_part(Exists(), "corrected circuits"),),
-        figure="vc2",
     ),
     example(
         "VC.s3.2.part-of-values",
@@ -306,14 +290,15 @@ CLAIMS = claims_of(
         "VC.s3.2.partial-clusters",
         "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
         "percentage of such circuits with more than six clusters by single linkage, at link lengths relative to spread",
-        parts_over("link", LINKS, more_clusters, Nearly(), "link length {:g}", "%"),
+        parts_over(
+            "link", LINKS, cluster_percentage, Nearly(), "link length {:g}", "%", among="partial circuits", more=True
+        ),
     ),
     example(
         "VC.figure3.several",
         "There is a run that lacks invariance both to a spurious token and to the order of non-spurious tokens.",
         f"{OF_CIRCUITS} that lack both",
         (percentage_part(Exists(), "circuits without either"),),
-        figure="vc3",
     ),
     Claim(
         "VC.s3.2.fuzzy",
@@ -329,12 +314,11 @@ CLAIMS = claims_of(
         "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
         f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
         (percentage_part(Exists(), "fuzzy circuits that generalise"),),
-        figure="vc4",
     ),
     finding(
         "VC.s3.2.often-invariant",
         "Networks that solve the task often capture its invariances.",
-        "percentage of successful runs (test accuracy above .98) that lack no invariance",
+        f"{OF_SUCCESSFUL} that lack no invariance",
         (percentage_part(Above(10, 10, ours=True), "circuits with all invariances", among="successful runs"),),
         figure="vc2",
     ),
@@ -343,7 +327,6 @@ CLAIMS = claims_of(
         "Attention at the end of training is strongly similar to attention at the start.",
         "correlation of a run's attention at start and end, mean over runs; and this less that between different runs",
         _similarity("inherited"),
-        figure="vc8",
         meaning="attention at the end depends on that at the start, but most of it is learned",
     ),
     finding(
@@ -351,6 +334,34 @@ CLAIMS = claims_of(
         "The final configuration is highly correlated with the initial weights.",
         "the same correlations for all weights, each matrix in units of its size",
         _similarity("weights_kept"),
+        figure="vc8",
+    ),
+    Claim(
+        "CH.abstract.invariants",
+        "Transformers learn the task by clustering heads, circuits that have its invariances.",
+        f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order",
+        (percentage_part(MOST, "circuits with all invariances", among="successful runs"),),
+        readings=("embeddings lack no invariance", "six clusters; see CH.abstract.clusters", "a sum; see OWN.sum"),
+        figure="vc2",
+        importance=3,
+        meaning="networks mostly solve the task without all its invariances",
+    ),
+    finding(
+        "CH.abstract.clusters",
+        "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
+        f"{OF_SUCCESSFUL} with six clusters by single linkage, over link lengths that span a factor of 2 or more, and "
+        "at single link lengths (fractions of the spread)",
+        (
+            part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
+            *parts_over("link", LINKS, cluster_percentage, MOST, "at link length {:g}", "%", among="successful runs"),
+        ),
+        figure="vc2",
+    ),
+    finding(
+        "CH.abstract.initialisation",
+        "The initial weights influence which invariances a run learns.",
+        "correlation of a run's attention at start and end, less that between different runs",
+        (part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
         figure="vc8",
     ),
 )

@@ -7,22 +7,19 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import clusters, init_dependence
-from analysis.clustering_heads.invariances import measure_invariances
+from analysis.clustering_heads import clusters, init_dependence, invariances, transfer_design
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
-from analysis.clustering_heads.transfer_design import larger_vocabulary_settings
 from analysis.clustering_heads.vocabulary_transfer import train_ensemble
 from analysis.output.results import dimensionless
+from analysis.reproduction.odonnat2024 import transfer
 from analysis.reproduction.odonnat2024.circuits import WHOLE
-from analysis.reproduction.odonnat2024.transfer import accuracy_by_frame, experiment_design, scratch_ensembles
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, constructed, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
-from analysis.statistics.intervals import Interval
-from analysis.statistics.ranks import rank_biserial, rank_correlation
-from dynamics.networks.from_trajectory import clustering_head_of, weights
+from analysis.statistics import Interval, rank_biserial, rank_correlation
+from dynamics.networks import clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.tasks import sparse_sum
@@ -34,8 +31,11 @@ WIDER = 3
 OPENED = 0.5
 """Fraction of the way from chance to 1 below which a run has no circuit (`analysis.clustering_heads.labels`)."""
 
-CHECKED = 1000
-"""Sequences of each vocabulary on which the invariances of the task are checked."""
+LINKS = (clusters.CLUSTER_LINK, 2 * clusters.CLUSTER_LINK)
+"""Link lengths at which clusters of the source are counted."""
+
+VOCABS, CHECKED = range(2, 11), 1000
+"""Vocabularies, and sequences of each, on which the invariances of the task are checked."""
 
 
 # ---------------------------------------------------------------------------------------------- experiment
@@ -43,126 +43,100 @@ CHECKED = 1000
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The source and p = 3 from scratch, as in `vc.transfer`; the finetuned networks begin from the source."""
-    return scratch_ensembles(params, [WIDER])
+    return transfer.ensembles({**params, "vocabs": [WIDER]})
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circuits of the source, of the same with a third token, and of both ways to p = 3, by run."""
-    design = experiment_design(params, [WIDER])
+    design = transfer.experiment_design({**params, "vocabs": [WIDER]})
     source, once = design.source, design.epochs
-    begun, wider = once * source.epoch_steps, larger_vocabulary_settings(source, WIDER)
+    begun, wider = once * source.epoch_steps, transfer_design.larger_vocabulary_settings(source, WIDER)
     path, first = train_ensemble(source, design, 2 * once, runner.device)
     _, scratch = train_ensemble(wider, design, 2 * once, runner.device)
     finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
     _, tuned = train_ensemble(finetuning, design, once, runner.device)
-    every, (test,), scratch_test = np.ones(design.runs, bool), accuracy_by_frame(tuned), accuracy_by_frame(scratch)[-1]
-    whole, coarse = _with_label(first, every, WHOLE, begun), 2 * clusters.CLUSTER_LINK
-    kept = _with_label(tuned, whole, WHOLE, 0, LabelThresholds(learned=-np.inf))
-    learned, learned_scratch = _have_learned(test), _have_learned(scratch_test)
-    found = {
-        "source_test": (accuracy_by_frame(first)[0], "test accuracy of the source at p = 2"),
-        "clusters": (clusters.embedding_cluster_counts(first, begun), "clusters of the source's sequence embeddings"),
-        "coarse_clusters": (clusters.embedding_cluster_counts(first, begun, coarse), "the same, links twice as long"),
-        "source_whole": (whole, "whether the source lacks no invariance"),
+    test, scratch_test = (transfer.accuracy_by_frame(each)[-1] for each in (tuned, scratch))
+    enough = 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05  # the test accuracy is noisy
+    source_whole = np.isin(_labels(_invariances(first, np.ones(design.runs, bool), begun)), WHOLE)
+    kept = np.isin(_labels(_invariances(tuned, source_whole, 0), LabelThresholds(learned=-np.inf)), WHOLE)
+    at_end = _invariances(tuned, test > enough)
+    labels, scratch_labels = _labels(at_end), _labels(_invariances(scratch, scratch_test > enough))
+    correlations = init_dependence.attention_start_end_correlation(tuned)
+    own_distance, other_distance = samples.own_and_others(_distances_from_starts(tuned))
+    own_correlation, other_correlation = samples.own_and_others(correlations.values.T)
+    counts, coarse = (clusters.embedding_cluster_counts(first, begun, link).values for link in LINKS)
+    by_run = {
+        "source_test": (transfer.accuracy_by_frame(first)[0], "test accuracy of the source at p = 2"),
+        "clusters": (counts, "clusters of the source's sequence embeddings"),
+        "coarse_clusters": (coarse, "the same, links twice as long"),
+        "source_whole": (source_whole, "whether the source lacks no invariance"),
         "test": (test, "test accuracy after finetuning"),
         "scratch_test": (scratch_test, "test accuracy from scratch after as many epochs in all"),
         "carried": (_starts_from_source(first, begun, tuned), "whether finetuning begins with the source's weights"),
-        "kept": (np.where(whole, kept, np.nan), "whether the source, with a third token, still lacks no invariance"),
-        "whole": (_with_label(tuned, learned, WHOLE), "whether the finetuned run lacks no invariance"),
-        "corrected": (_with_label(tuned, learned, ("corrected",)), "whether its values correct its attention"),
-        "scratch_whole": (_with_label(scratch, learned_scratch, WHOLE), "whether the run from scratch lacks none"),
+        "kept": (np.where(source_whole, kept, np.nan), "whether, with a third token, it still lacks no invariance"),
+        "whole": (np.isin(labels, WHOLE), "whether the finetuned run lacks no invariance"),
+        "corrected": (labels == "corrected", "whether its values correct its attention"),
+        "scratch_whole": (np.isin(scratch_labels, WHOLE), "whether the run from scratch lacks none"),
+        "own_distance": (own_distance, "distance of embeddings from their own start"),
+        "other_distance": (other_distance, "their distance from the starts of other runs"),
+        "own_correlation": (own_correlation, "correlation of attention at the end with that at its own start"),
+        "other_correlation": (other_correlation, "the same with the starts of other runs"),
     }
-    data = {name: ("run", np.asarray(each, np.float64), dimensionless(about)) for name, (each, about) in found.items()}
-    parts = _attention_by_token(tuned, test), _similarity_to_starts(tuned), _target_invariance(source)
+    data = {name: ("run", np.asarray(each, np.float64), dimensionless(about)) for name, (each, about) in by_run.items()}
+    given = at_end["token_attention"].sel(position=at_end["counting"].values)  # where a position holds the token
+    attention = given.sum("position").transpose("run", "token").values / WIDER
+    about = dimensionless("mean attention on a token at counting positions, summed over these")
+    data["attention"] = (("run", "token"), np.where(test[:, None] > SUCCESS_ACCURACY, attention, np.nan), about)
+    about = dimensionless(f"sequences of {CHECKED} with the same target")
+    data["same_target"] = ("vocabulary", [_count_same_targets(source, vocab) for vocab in VOCABS], about)
     attrs = {"ideal": clusters.ideal_cluster_count(source), "counting": len(source.counting), "length": source.length}
-    return xr.merge([xr.Dataset(data), *parts]).assign_attrs(attrs)
+    return xr.Dataset(data, {"token": np.arange(WIDER), "vocabulary": VOCABS}, attrs)
+
+
+def _invariances(trajectory: xr.Dataset, chosen: np.ndarray, step: int | None = None) -> xr.Dataset:
+    """Invariances of chosen runs at a step, by default the last; NaN for the others."""
+    places = np.flatnonzero(chosen)
+    found = invariances.measure_invariances(trajectory.isel(run=places), step).assign_coords(run=places)
+    return found.reindex(run=np.arange(len(chosen)))
+
+
+def _labels(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> np.ndarray:  # noqa: B008
+    """The label of each run's circuit, from its invariances; "none" where they are NaN."""
+    return np.array([each.label for each in circuit_labels(found, by)])
 
 
 def _starts_from_source(source: xr.Dataset, begun: int, tuned: xr.Dataset) -> np.ndarray:
     """Whether all weights of a source run are equal, bit for bit, to those in the first frame of finetuning: (run,)."""
     before, after = weights(source, step=begun), weights(tuned, step=0)
-    old_tokens = before["embedding"].shape[1]
-    after = {**after, "embedding": after["embedding"][:, :old_tokens]}
+    after["embedding"] = after["embedding"][:, : before["embedding"].shape[1]]  # without new tokens
     return np.all([(before[name] == after[name]).flatten(1).all(1).numpy() for name in before], axis=0)
 
 
-def _with_label(
-    trajectory: xr.Dataset,
-    chosen: np.ndarray,
-    labels: Sequence[str],
-    step: int | None = None,
-    thresholds: LabelThresholds = LabelThresholds(),  # noqa: B008
-) -> np.ndarray:
-    """Which of some chosen runs have a circuit with one of some labels at a step, by default the last: (run,) bool."""
-    result, places = np.zeros(len(chosen), bool), np.flatnonzero(chosen)
-    if places.size:
-        found = circuit_labels(measure_invariances(trajectory.isel(run=places), step), thresholds)
-        result[places] = [each.label in labels for each in found]
-    return result
-
-
-def _have_learned(test: np.ndarray) -> np.ndarray:
-    """Which runs have come half-way from chance to 1 or more, in test accuracy less its noise: (run,) bool."""
-    return test > 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05
-
-
-def _attention_by_token(tuned: xr.Dataset, test: np.ndarray) -> xr.Dataset:
-    """Mean attention after finetuning on each token at counting positions, summed over these: (run, token).
-
-    NaN for runs that do not end above .98.
-    """
-    values, places = np.full((len(test), WIDER), np.nan), np.flatnonzero(test > SUCCESS_ACCURACY)
-    if places.size:
-        found = measure_invariances(tuned.isel(run=places))
-        given = found["token_attention"].sel(position=found["counting"].values)  # where a position holds the token
-        values[places] = given.sum("position").transpose("run", "token").values / WIDER
-    attrs = dimensionless("mean attention on a token at counting positions")
-    return xr.Dataset({"attention": (("run", "token"), values, attrs)}, {"token": np.arange(WIDER)})
-
-
 @torch.no_grad()
-def _similarity_to_starts(tuned: xr.Dataset) -> xr.Dataset:
-    """How near a run's end is to its start, and how near to the starts of other runs: (run,) each.
+def _distances_from_starts(tuned: xr.Dataset) -> np.ndarray:
+    """Root mean square distance of normalised embeddings Z(x, t) at the end from those at the start: (run, other_run).
 
-    Normalised embeddings Z(x, t) by root mean square distance, attention by correlation.
+    The starts are those of the other run. NaN for runs that have diverged.
     """
-    network, count = clustering_head_of(tuned), tuned.sizes["run"]
-    last, tables = int(tuned["step"][-1]), []
+    network, last, tables = clustering_head_of(tuned), int(tuned["step"][-1]), []
     for step in (0, last):
         table = network.table({name: each.double() for name, each in weights(tuned, step=step).items()})
-        tables.append(table[:, :, : network.settings.vocab].reshape(count, -1, network.settings.dim))
+        tables.append(table[:, :, : network.settings.vocab].reshape(len(table), -1, network.settings.dim))
     apart = torch.stack([((tables[0] - end) ** 2).sum(-1).mean(-1).sqrt() for end in tables[1]]).numpy()
-    distance = np.where(not_diverged(tuned, last)[:, None], apart, np.nan)
-    result = {}
-    for name, matrix, about in (
-        ("distance", distance, "distance of embeddings"),
-        (
-            "correlation",
-            init_dependence.attention_start_end_correlation(tuned).values.T,
-            "correlation of attention at the end",
-        ),
-    ):
-        own, others = samples.own_and_others(matrix)
-        result[f"own_{name}"] = ("run", own, {"long_name": f"{about}, from its own start"})
-        result[f"other_{name}"] = ("run", others, {"long_name": f"{about}, from other runs' starts"})
-    return xr.Dataset(result)
+    return np.where(not_diverged(tuned, last)[:, None], apart, np.nan)
 
 
-def _target_invariance(source: SparseSettings) -> xr.Dataset:
-    """The number of random sequences whose target is invariant, of `CHECKED` of each vocabulary: (vocabulary,).
+def _count_same_targets(source: SparseSettings, vocab: int) -> int:
+    """The number of random sequences, of `CHECKED`, whose target is invariant.
 
     The counting tokens change places, and all others their values.
     """
-    vocabs, counts = np.arange(2, 11), []
-    for vocab in vocabs.tolist():
-        settings = dataclasses.replace(source, vocab=vocab, table=0)
-        generator, counting = random_stream(vocab, "finetuning/task"), list(settings.counting)
-        tokens = generator.integers(0, vocab, (CHECKED, settings.length))
-        changed = generator.integers(0, vocab, tokens.shape)
-        changed[:, counting] = generator.permuted(tokens[:, counting], axis=1)
-        counts.append(int((sparse_sum(tokens, settings) == sparse_sum(changed, settings)).sum()))
-    attrs = dimensionless(f"sequences of {CHECKED} with the same target")
-    return xr.Dataset({"same_target": ("vocabulary", np.array(counts), attrs)}, {"vocabulary": vocabs})
+    settings = dataclasses.replace(source, vocab=vocab, table=0)
+    generator, counting = random_stream(vocab, "finetuning/task"), list(settings.counting)
+    tokens = generator.integers(0, vocab, (CHECKED, settings.length))
+    changed = generator.integers(0, vocab, tokens.shape)
+    changed[:, counting] = generator.permuted(tokens[:, counting], axis=1)
+    return int((sparse_sum(tokens, settings) == sparse_sum(changed, settings)).sum())
 
 
 FINETUNING = Experiment(
@@ -174,7 +148,7 @@ FINETUNING = Experiment(
     ensembles=ensembles,
     depends={
         "labels": {**LabelThresholds()._asdict(), "whole": WHOLE, "opened": OPENED},
-        "links": [clusters.CLUSTER_LINK, 2 * clusters.CLUSTER_LINK, clusters.MAX_REFERENCE_SEQUENCES],
+        "links": [*LINKS, clusters.MAX_REFERENCE_SEQUENCES],
         "success": SUCCESS_ACCURACY,
         "checked": CHECKED,
     },
@@ -286,7 +260,6 @@ CLAIMS = claims_of(
         "With p = 2, circuits with both the permutation and the suffix invariance are found often.",
         "percentage of the runs above .98 after 1000 epochs whose sequence embeddings lack no invariance",
         (part(both_invariances, Above(10, 5, ours=True), "runs above .98", "%"),),
-        readings=("often among the runs that solve the task", "often among all runs"),
         figure="vc2",
     ),
     Claim(

@@ -5,10 +5,8 @@ dimensions. Random networks are given one of its two properties at a time: equal
 positions, or a query along the embeddings at counting positions and opposite to the others.
 """
 
-import dataclasses
-import itertools
-
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 
@@ -21,7 +19,7 @@ from analysis.reproduction.verification.criteria import Above, Agrees, Below, Ev
 from analysis.reproduction.verification.estimate import Estimate, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
 from analysis.statistics.intervals import NO_INTERVAL, Interval
-from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.networks import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
 from dynamics.randomness import random_stream
 from dynamics.settings import NormName, SparseSettings
@@ -50,23 +48,16 @@ MEANINGS = {
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Properties of circuits built by hand, (circuit,), and of random networks, (vocab, network)."""
-    settings = [SparseSettings(vocab=vocab, **params.get("settings", {})) for vocab in VOCABS]
-    built = list(itertools.product(settings, DIMS, params.get("norms", NORMS)))
-    circuits = [_circuit_properties(dataclasses.replace(s, dim=dim, norm=norm)) for s, dim, norm in built]
-    networks = [[_network_properties(ClusteringHead(s), seed) for seed in range(params["networks"])] for s in settings]
-    of_circuits = {
-        name: ("circuit", [each[name] for each in circuits], dimensionless(MEANINGS[name])) for name in circuits[0]
-    }
-    of_networks = {
-        name: (("vocab", "network"), [[each[name] for each in row] for row in networks], dimensionless(MEANINGS[name]))
-        for name in networks[0][0]
-    }
-    coords = {
-        "tokens": ("circuit", [s.vocab for s, _, _ in built]),
-        "dim": ("circuit", [dim for _, dim, _ in built]),
-        "norm": ("circuit", [norm for _, _, norm in built]),
-    }
-    return xr.Dataset({**of_circuits, **of_networks}, {"vocab": list(VOCABS), **coords})
+    given = params.get("settings", {})
+    built = pd.MultiIndex.from_product([VOCABS, DIMS, params.get("norms", NORMS)], names=["tokens", "dim", "norm"])
+    drawn = pd.MultiIndex.from_product([VOCABS, range(params["networks"])], names=["vocab", "network"])
+    circuits = [_circuit_properties(SparseSettings(vocab=p, dim=d, norm=norm, **given)) for p, d, norm in built]
+    networks = [_network_properties(ClusteringHead(SparseSettings(vocab=p, **given)), seed) for p, seed in drawn]
+    by_circuit = pd.DataFrame(circuits, built).reset_index().rename_axis("circuit").to_xarray()
+    found = xr.merge([by_circuit, pd.DataFrame(networks, drawn).to_xarray()]).set_coords(built.names)
+    for name, meaning in MEANINGS.items():
+        found[name].attrs = dimensionless(meaning)
+    return found
 
 
 def _circuit_properties(s: SparseSettings) -> dict[str, float]:
@@ -150,12 +141,10 @@ def worst_circuit(
 
     vocab, dim: those of the circuits to choose from; None for all. scale: 100 for a percentage.
     """
-    chosen = np.ones(evidence.sizes["circuit"], bool)
-    for coordinate, wanted in (("tokens", vocab), ("dim", dim)):
-        chosen &= wanted is None or evidence[coordinate].values == wanted
+    chosen = evidence["tokens"].isin(vocab or VOCABS) & evidence["dim"].isin(dim or DIMS)
     if not chosen.any():
         return Estimate(NO_INTERVAL, 0, "circuits", note="no circuit of these settings was built")
-    values = scale * evidence[name].values[chosen]
+    values = scale * evidence[name].values[chosen.values]
     ideal = ideal_cluster_count(SparseSettings(vocab=vocab)) if vocab and name == "clusters" else name in WHOLE
     worst = float(values[np.abs(values - scale * ideal).argmax()])
     return Estimate(Interval(worst, worst, worst), len(values), "circuits", note=f"the worst of {len(values)} circuits")
@@ -226,6 +215,18 @@ CLAIMS = claims_of(
         "In the ideal circuit the query points to the embeddings at non-spurious positions, which get all attention.",
         "percentage of attention on non-spurious positions in circuits built by hand in this way",
         (part(worst_circuit, Above(95), "", "%", name="attention", scale=100),),
+    ),
+    constructed(
+        "CH.figure1.ideal",
+        "An ideal circuit has all invariances and solves the task.",
+        f"accuracy for p = 2; {VARIANCES}",
+        (
+            part(worst_circuit, Above(99), "accuracy", "%", name="accuracy", vocab=2, dim=2, scale=100),
+            *(
+                part(worst_circuit, Below(0.01), label, digits=4, name=name, vocab=2, dim=2)
+                for name, label in INVARIANCES.items()
+            ),
+        ),
     ),
     figure="vc1",
 )

@@ -36,18 +36,16 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         f = normalise(x)
         stepped = normalise(x - torch.from_numpy(eta)[:, None] * f)
         modified = normalise(x + torch.from_numpy(other * small[:, None]))
-        measures = {
+        values = {
             "dim": (np.full(cases, dim), "axes"),
             "length": (length, "|x|"),
             "eta": (eta, "length of the step towards the origin"),
-            "changed": (_lengths((stepped - f).numpy()), "change of f by the step"),
-            "turned": (_lengths((stepped + f).numpy()), "distance of f after the step from -f"),
+            "changed": (_lengths(stepped - f), "change of f by the step"),
+            "turned": (_lengths(stepped + f), "distance of f after the step from -f"),
             "small": (small, "length of a random modification"),
-            "moved": (_lengths((modified - f).numpy()), "change of f by the modification"),
+            "moved": (_lengths(modified - f), "change of f by the modification"),
         }
-        parts.append(
-            xr.Dataset({name: ("case", values, {"long_name": text}) for name, (values, text) in measures.items()})
-        )
+        parts.append(xr.Dataset({name: ("case", each, {"long_name": text}) for name, (each, text) in values.items()}))
     return xr.concat(parts, "case")
 
 

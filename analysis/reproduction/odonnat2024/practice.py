@@ -3,7 +3,6 @@
 from analysis.reproduction.verification.claim import Claim
 
 OTHER_MODELS = "about large models, which neither the paper nor this package trains"
-FUTURE = "an expectation or a plan, not a finding"
 
 STATEMENTS = {
     OTHER_MODELS: {
@@ -16,10 +15,13 @@ STATEMENTS = {
         "VC.s1.related-work": "Ablations of circuits need small settings, and theories simplify training.",
         "VC.appA.2.literature": "Sparsity matters in many fields, and trained transformers have sparse activations.",
     },
-    FUTURE: {
+    "an expectation or a plan, not a finding": {
         "CH.summary.guidance": "The findings help to understand and stabilise large models, and call for theorems.",
         "VC.s1.for-theory-and-practice": "Theorists may find theorems with it, and practitioners ideas for optimisers.",
         "VC.conclusion.future": "The insights will be applied to larger models, and the tool to more dimensions.",
+    },
+    "a hypothesis on large models without an experiment in the paper; see VC.s4.2.curriculum": {
+        "VC.s4.2.data-curation": "Careful choice of data matters for very large models by the same mechanism.",
     },
     "about software; `analysis.frame`, `analysis.film` and `analysis.explore` draw the same": {
         "VC.s1.sandbox": "A sandbox draws every layer of the model and makes films of its training.",
@@ -39,18 +41,16 @@ STATEMENTS = {
 }
 """Statements by the reason why they are not tested."""
 
-SETTING = Claim(
-    "VC.s2.setting",
-    "Sequences of 12 tokens, of which the first five (non-spurious) are summed modulo 2 or 3; a one-layer transformer "
-    "with a query, normalised embeddings, a GELU MLP and tied output; 2048 sequences drawn with replacement; Adam with "
-    ".9 and .999; torch's default initial weights.",
-    places="section 2, section 2.1, section 2.2",
-    untestable="definitions, which are the defaults here. The authors' code differs from the paper: it normalises to "
-    "root mean square 1 and has an output bias. The code's form is the default, the paper's an option",
-)
-
 CLAIMS = (
-    SETTING,
+    Claim(
+        "VC.s2.setting",
+        "Sequences of 12 tokens, of which the first five (non-spurious) are summed modulo 2 or 3; a one-layer "
+        "transformer with a query, normalised embeddings, a GELU MLP and tied output; 2048 sequences drawn with "
+        "replacement; Adam with .9 and .999; torch's default initial weights.",
+        places="section 2, section 2.1, section 2.2",
+        untestable="definitions, which are the defaults here. The authors' code differs from the paper: it normalises "
+        "to root mean square 1 and has an output bias. The code's form is the default, the paper's an option",
+    ),
     *(
         Claim(name, statement, untestable=reason)
         for reason, statements in STATEMENTS.items()

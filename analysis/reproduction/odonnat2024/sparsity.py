@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads import activation_sparsity
+from analysis.clustering_heads import compare_successes, measure_sparsity
 from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
@@ -45,8 +45,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     found = []
     for need in ensembles(params):
         trajectory = runner.ensemble(need)
-        one = activation_sparsity.compare_successes(activation_sparsity.measure_sparsity(trajectory))
-        one = one.sel(split="test", drop=True).drop_vars(["step", "seed", "success"])
+        one = compare_successes(measure_sparsity(trajectory)).sel(split="test", drop=True)
+        one = one.drop_vars(["step", "seed", "success"])
         final = trajectory["accuracy"].isel(step=-1).astype(np.float64).where(np.isfinite(one["test_accuracy"]))
         for split in ("train", "unseen"):
             values = final.sel(split=split).values
@@ -182,7 +182,7 @@ def _less_sparse(label: str, **arguments: int) -> Measurement:
     return part(success_sparsity, Below(0, 0.3), label, digits=2, **arguments)
 
 
-OF_FIGURE_17 = claims_of(
+CLAIMS = claims_of(
     SPARSITY,
     Claim(
         "VC.figure17.range",
@@ -225,12 +225,8 @@ OF_FIGURE_17 = claims_of(
         "The task needs many neurons, and so activations that are not sparse.",
         "percentage of activations of successful runs that are above .1 in absolute value, mean over runs",
         (part(active_units, Above(50, 10, ours=True), "", "%"),),
+        figure="vc17",
     ),
-    figure="vc17",
-)
-
-OF_FIGURE_20 = claims_of(
-    SPARSITY,
     Claim(
         "VC.figure20.less-sparse",
         "With more dimensions, too, successful models have less sparse activations.",
@@ -242,6 +238,7 @@ OF_FIGURE_20 = claims_of(
         "The higher the dimension of the embeddings, the more models succeed.",
         "Spearman's correlation of d with success (test accuracy above .9 at the end), with as many runs of each d",
         (part(dimension_correlation, Above(0, 0.1), "", digits=2),),
+        figure="vc20",
     ),
     finding(
         "VC.appA.3.all-from-8",
@@ -249,6 +246,7 @@ OF_FIGURE_20 = claims_of(
         f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of each d",
         parts_over("dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"),
         meaning="some runs fail at any dimension: two dimensions are not the only cause of failure",
+        figure="vc20",
     ),
     Claim(
         "VC.appA.3.generalisation",
@@ -258,8 +256,6 @@ OF_FIGURE_20 = claims_of(
             part(generalisation_gap, Above(0, 2), "training less unseen, d = 2", "points"),
             part(success_gain, Above(0, 10), "successes, d from 8 on less d = 2", "points"),
         ),
+        figure="vc20",
     ),
-    figure="vc20",
 )
-
-CLAIMS = (*OF_FIGURE_17, *OF_FIGURE_20)

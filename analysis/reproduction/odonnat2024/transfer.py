@@ -13,11 +13,10 @@ from analysis.reproduction.verification.claim import Claim, Measurement, claims_
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
-from analysis.statistics.intervals import NO_INTERVAL, difference_interval
-from analysis.statistics.ranks import rank_correlation
+from analysis.statistics import difference_interval, rank_correlation
+from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
-from dynamics.trajectory.diverged import mask_diverged
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory import mask_diverged, open_trajectory
 
 SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
 """From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p = 2."""
@@ -35,35 +34,30 @@ NOISE = 0.01
 # ---------------------------------------------------------------------------------------------- experiments
 
 
-def experiment_design(params: Params, vocabs: Sequence[int]) -> TransferDesign:
+def experiment_design(params: Params) -> TransferDesign:
     """The ensembles of the experiment; `python -m analysis.transfer` reads and writes the same files."""
     settings = SparseSettings(**params.get("settings", {}))
-    return TransferDesign(settings, tuple(vocabs), params["runs"], epochs=params.get("epochs", TransferDesign.epochs))
-
-
-def scratch_ensembles(params: Params, vocabs: Sequence[int]) -> list[RequiredRuns]:
-    """The source, and vocabularies from scratch."""
-    design = experiment_design(params, vocabs)
-    each = [design.source, *(larger_vocabulary_settings(design.source, vocab) for vocab in vocabs)]
-    return [RequiredRuns(settings, design.runs, epochs=2 * design.epochs, every=design.epochs) for settings in each]
+    epochs = params.get("epochs", TransferDesign.epochs)
+    return TransferDesign(settings, tuple(params["vocabs"]), params["runs"], epochs=epochs)
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The source and all vocabularies from scratch. Finetuned networks begin from the source, and are trained here."""
-    return scratch_ensembles(params, params["vocabs"])
+    design = experiment_design(params)
+    each = [design.source, *(larger_vocabulary_settings(design.source, vocab) for vocab in design.vocabs)]
+    return [RequiredRuns(settings, design.runs, epochs=2 * design.epochs, every=design.epochs) for settings in each]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy on all test sequences and on those that occur in no training split, (kind, vocab, run)."""
-    result, paths = run_transfer(experiment_design(params, params["vocabs"]), runner.say, runner.device)
-    test = np.full(result["accuracy"].shape, np.nan)
-    ends = [accuracy_by_frame(open_trajectory(path)) for path in paths]
-    test[:2, 0] = ends[0]
-    for place in range(1, result.sizes["vocab"]):
-        test[:2, place], test[2, place] = ends[2 * place - 1], ends[2 * place][-1]
-        test[3, place] = np.where(result["successful"].values, test[2, place], np.nan)
-    about = dimensionless("accuracy on all test sequences")
-    return result.assign(test=(("kind", "vocab", "run"), test, about)).drop_vars("clusters")
+    result, paths = run_transfer(experiment_design(params), runner.say, runner.device)
+    test = result["accuracy"].copy(data=np.full(result["accuracy"].shape, np.nan))
+    source, *others = (accuracy_by_frame(open_trajectory(path)) for path in paths)
+    test[:2, 0] = source
+    for place, (scratch, (tuned,)) in enumerate(zip(others[::2], others[1::2], strict=True), 1):
+        test[:, place] = [*scratch, tuned, np.where(result["successful"], tuned, np.nan)]
+    test.attrs = dimensionless("accuracy on all test sequences")
+    return result.assign(test=test).drop_vars("clusters")
 
 
 def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
@@ -100,10 +94,7 @@ VOCABULARIES = Experiment(
 
 def _final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
     """Test accuracies of a kind and vocabulary, (run,); empty if it was not run."""
-    if vocab not in evidence["vocab"].values:
-        return np.empty(0)
-    values = evidence["test"].sel(kind=kind, vocab=vocab).values
-    return values[np.isfinite(values)]
+    return samples.finite_values(evidence["test"].sel(kind=kind).reindex(vocab=[vocab]))
 
 
 def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
@@ -233,13 +224,7 @@ CLAIMS = (
             "percentage of finetuned runs better, by 1 point, than all from scratch of 1000 and 2000 epochs; or equal "
             "to the best up to 1 point, if that is above 99%",
             parts_over("vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"),
-            departure="a tie at 100% counts as at least equal",
         ),
         figure="vc9",
-    ),
-    Claim(
-        "VC.s4.2.data-curation",
-        "Careful choice of data matters for very large models by the same mechanism.",
-        untestable="a hypothesis on large models without an experiment in the paper; see VC.s4.2.curriculum",
     ),
 )

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.reproduction.clustering_heads import summary
 from analysis.reproduction.odonnat2024 import circuits
 from analysis.reproduction.own import sparse_networks
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, dataset, verdicts
 
-CLAIMS = (*circuits.CLAIMS, *summary.CLAIMS, *sparse_networks.CLAIMS)
+CLAIMS = (*circuits.CLAIMS, *sparse_networks.CLAIMS)
 
 
 def made(labels, accuracy, counts=6, **more):
@@ -63,9 +62,9 @@ def test_kinds_of_runs_are_counted(kind, among, expected):
 
 def test_clusters_are_counted_at_each_link_length():
     evidence = made(["partial"] * 4, [1.0] * 4, [6, 6, 12, 5])
-    assert circuits.cluster_counts(evidence, 0.1).tolist() == [6, 6, 12, 5]
-    assert circuits.more_clusters(evidence, 0.1).interval.value == 25
-    assert [circuits.six_clusters(evidence, link).interval.value for link in (0.01, 0.1, 0.6)] == [0, 50, 0]
+    assert circuits.cluster_percentage(evidence, 0.1, "partial circuits", more=True).interval.value == 25
+    six = [circuits.cluster_percentage(evidence, link, "successful runs") for link in (0.01, 0.1, 0.6)]
+    assert [each.interval.value for each in six] == [0, 50, 0]
     lasting = circuits.lasting_six_clusters(evidence, 25)
     assert (lasting.interval.value, lasting.note) == (50, "at link lengths from 0.02 to 0.50, medians of these runs")
     assert circuits.lasting_six_clusters(evidence, 26).interval.value == 0

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.reproduction.clustering_heads import summary
 from analysis.reproduction.odonnat2024 import ideal_circuits
 from analysis.reproduction.own import sparse_networks
 from analysis.statistics.intervals import Interval
 from tests.analysis.reproduction.judging import NO, YES, verdicts
 
-CLAIMS = (*ideal_circuits.CLAIMS, *summary.CLAIMS, *sparse_networks.CLAIMS)
+CLAIMS = (*ideal_circuits.CLAIMS, *sparse_networks.CLAIMS)
 
 
 def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
