@@ -82,15 +82,15 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         "own_correlation": (own_correlation, "correlation of attention at the end with that at its own start"),
         "other_correlation": (other_correlation, "the same with the starts of other runs"),
     }
-    data = {name: ("run", np.asarray(each, np.float64), dimensionless(about)) for name, (each, about) in by_run.items()}
     given = at_end["token_attention"].sel(position=at_end["counting"].values)  # where a position holds the token
-    attention = given.sum("position").transpose("run", "token").values / WIDER
-    about = dimensionless("mean attention on a token at counting positions, summed over these")
-    data["attention"] = (("run", "token"), np.where(test[:, None] > SUCCESS_ACCURACY, attention, np.nan), about)
-    about = dimensionless(f"sequences of {CHECKED} with the same target")
-    data["same_target"] = ("vocabulary", [_count_same_targets(source, vocab) for vocab in VOCABS], about)
+    attention = given.sum("position").where(xr.DataArray(test > SUCCESS_ACCURACY, dims="run")) / WIDER
+    same = [_count_same_targets(source, vocab) for vocab in VOCABS]
+    data = {name: ("run", np.asarray(each, np.float64), dimensionless(about)) for name, (each, about) in by_run.items()}
     attrs = {"ideal": clusters.ideal_cluster_count(source), "counting": len(source.counting), "length": source.length}
-    return xr.Dataset(data, {"token": np.arange(WIDER), "vocabulary": VOCABS}, attrs)
+    result = xr.Dataset(data, {"vocabulary": VOCABS}, attrs)
+    result["attention"] = attention.drop_vars("run").assign_attrs(dimensionless("attention on counting positions"))
+    result["same_target"] = ("vocabulary", same, dimensionless(f"sequences of {CHECKED} with the same target"))
+    return result
 
 
 def _invariances(trajectory: xr.Dataset, chosen: np.ndarray, step: int | None = None) -> xr.Dataset:

@@ -40,10 +40,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "dim": (np.full(cases, dim), "axes"),
             "length": (length, "|x|"),
             "eta": (eta, "length of the step towards the origin"),
-            "changed": (_lengths(stepped - f), "change of f by the step"),
-            "turned": (_lengths(stepped + f), "distance of f after the step from -f"),
+            "changed": (_lengths((stepped - f).numpy()), "change of f by the step"),
+            "turned": (_lengths((stepped + f).numpy()), "distance of f after the step from -f"),
             "small": (small, "length of a random modification"),
-            "moved": (_lengths(modified - f), "change of f by the modification"),
+            "moved": (_lengths((modified - f).numpy()), "change of f by the modification"),
         }
         parts.append(xr.Dataset({name: ("case", each, {"long_name": text}) for name, (each, text) in values.items()}))
     return xr.concat(parts, "case")
