@@ -11,8 +11,8 @@ from analysis.reproduction.verification.claim import claims_of, constructed, fin
 from analysis.reproduction.verification.criteria import Above, Every, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.statistics import jackknife_runs
 from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
-from analysis.statistics.resampling import jackknife_runs
 from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
 from dynamics.randomness import random_stream
 from dynamics.settings import SparseSettings
@@ -23,12 +23,6 @@ LABELS = {name: label.split(":")[0] for name, label in ABLATION_PANELS.items()}
 
 SAME_START = ("batch", "lr", "mlp_lr_discount")
 """Panels along which networks have the same size, and so can have the same initial weights."""
-
-JUMP = 0.1
-"""A change of accuracy between neighbouring values that is large."""
-
-RESAMPLES = 2000
-"""Bootstrap samples of the runs, for the interval of the best value."""
 
 RECIPE = {name: float(getattr(SparseSettings(), name)) for name in ABLATION_PANELS}
 """VC's default recipe."""
@@ -61,9 +55,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         for point in design.points:
             with open_trajectory(point.path) as trajectory:
                 losses.append(trajectory["loss"].isel(step=0).sel(split="train").values)
-        dims = (name, "run")
-        data[f"test_{name}"] = (dims, accuracy, dimensionless("test accuracy at the end"))
-        data[f"first_loss_{name}"] = (dims, np.stack(losses), dimensionless("training loss of the initial weights"))
+        about = dimensionless("training loss of the initial weights")
+        data[f"test_{name}"] = ((name, "run"), accuracy, dimensionless("test accuracy at the end"))
+        data[f"first_loss_{name}"] = ((name, "run"), np.stack(losses), about)
     return xr.Dataset(data, {name: found[name].values for name in designs})
 
 
@@ -81,47 +75,45 @@ ABLATION = Experiment(
 # ----------------------------------------------------------------------------------------------- estimates
 
 
-def _accuracies(evidence: xr.Dataset, panel: str) -> np.ndarray:
-    """Final test accuracies along a panel, (value, run); NaN for runs that have diverged."""
-    return evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
-
-
-def _mostly_finite(accuracies: np.ndarray) -> np.ndarray:
-    """The values at which less than half of the runs have diverged, (value,) bool."""
-    return np.isfinite(accuracies).mean(axis=1) > 0.5
+def _accuracies(evidence: xr.Dataset, panel: str) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a panel and final test accuracies, (value, run); NaN for runs that have diverged."""
+    accuracies = evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
+    return evidence[panel].values.astype(np.float64), accuracies
 
 
 def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
-    """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than JUMP.
+    """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than .1.
 
     The steps of one run are not independent; the interval is over runs.
     """
-    change, values = np.abs(np.diff(_accuracies(evidence, panel), axis=0)), evidence[panel].values.astype(np.float64)
-    totals, hits = np.isfinite(change).sum(axis=0), (change > JUMP).sum(axis=0)
-    of = f"steps between values, of {change.shape[1]} runs"
+    values, accuracies = _accuracies(evidence, panel)
+    change = np.abs(np.diff(accuracies, axis=0))
+    totals, hits = np.isfinite(change).sum(axis=0), (change > 0.1).sum(axis=0)
+    found, of = as_percentage(clustered_binomial_interval(hits, totals)), f"steps between values, of {len(totals)} runs"
     if not totals.any():
-        return Estimate(NO_INTERVAL, 0, of, note="no two values at which runs have not diverged")
+        return Estimate(found, 0, of, note="no two values at which runs have not diverged")
     note = f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of {totals[0]} in the first run"
-    return Estimate(as_percentage(clustered_binomial_interval(hits, totals)), int(totals.sum()), of, note=note)
+    return Estimate(found, int(totals.sum()), of, note=note)
 
 
 def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
     """Correlation along a panel of the mean over one half of the runs with that over the other, as over all ways to
     halve them. If the values have no effect it is about 0, however smooth a mean of many runs is.
 
-    Values at which half of the runs diverge are left out, and then runs that diverge at others. Interval over runs.
+    It follows from the correlation of two single runs (Spearman and Brown). Values at which half of the runs diverge
+    are left out, and then runs that diverge at others. Interval over runs.
     """
-    values = _accuracies(evidence, panel)
-    values = values[_mostly_finite(values)]
-    values = values[:, np.isfinite(values).all(axis=0)]
-    count, of = values.shape[1], "runs at all values"
-    if len(values) < 3 or count < 4:
+    _, found = _accuracies(evidence, panel)
+    found = found[np.isfinite(found).mean(axis=1) > 0.5]
+    found = found[:, np.isfinite(found).all(axis=0)]
+    count, of = found.shape[1], "runs at all values"
+    if len(found) < 3 or count < 4:
         return Estimate(NO_INTERVAL, count, of, note="too few values at which enough runs have not diverged")
-    single = jackknife_runs(lambda runs: _correlation_of_runs(values[:, runs]), count)
+    single, half = jackknife_runs(lambda runs: _correlation_of_runs(found[:, runs]), count), count // 2
     if not np.isfinite(single.value):
         return Estimate(NO_INTERVAL, count, of, note="accuracy is the same at all values")
-    found = Interval(*(_correlation_of_means(each, count // 2) for each in single))
-    return Estimate(found, count, of, found.value, "Pearson's r", f"{single.value:.2f} between two single runs")
+    halves = Interval(*(float(np.clip(half * r / max(1 + (half - 1) * r, 1e-300), -1, 1)) for r in single))
+    return Estimate(halves, count, of, halves.value, "Pearson's r", f"{single.value:.2f} between two single runs")
 
 
 def _correlation_of_runs(values: np.ndarray) -> float:
@@ -136,14 +128,6 @@ def _correlation_of_runs(values: np.ndarray) -> float:
     return float(shared / own) if own > 0 else float("nan")
 
 
-def _correlation_of_means(single: float, many: int) -> float:
-    """Correlation of the means of `many` runs each, from that of two runs (Spearman and Brown)."""
-    if np.isnan(single):
-        return single
-    whole = 1 + (many - 1) * single
-    return min(1.0, max(-1.0, many * single / whole)) if whole > 0 else -1.0
-
-
 def same_initial_loss(evidence: xr.Dataset) -> Estimate:
     """Percentage of runs whose loss before training is the same at all values of the `SAME_START` panels."""
     losses = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
@@ -156,20 +140,20 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
 
     Runs that have diverged are left out of the means, and values at which half of the runs have.
     """
-    accuracy, values = _accuracies(evidence, panel), evidence[panel].values.astype(np.float64)
-    runs, kept = accuracy.shape[1], _mostly_finite(accuracy)
+    values, accuracy = _accuracies(evidence, panel)
+    runs, kept = accuracy.shape[1], np.isfinite(accuracy).mean(axis=1) > 0.5
     if runs < 2 or not kept.any():
         return Estimate(NO_INTERVAL, runs, note="too few runs have not diverged")
-    accuracy, values, finite = accuracy[kept], values[kept], np.isfinite(accuracy[kept])
-    drawn = random_stream(0, f"ablation/{panel}").multinomial(runs, np.full(runs, 1 / runs), RESAMPLES)
+    values, accuracy = values[kept], accuracy[kept]
+    drawn = random_stream(0, f"ablation/{panel}").multinomial(runs, np.full(runs, 1 / runs), 2000)
     counts = np.vstack([np.ones(runs), drawn]).T
-    means = np.nan_to_num(accuracy) @ counts / np.maximum(finite @ counts, 1)
+    means = np.nan_to_num(accuracy) @ counts / np.maximum(np.isfinite(accuracy) @ counts, 1)
     best = values[means.argmax(axis=0)]
     low, high = np.quantile(best[1:], [0.025, 0.975], method="inverted_cdf")
-    at_recipe = float(means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0])
+    at_recipe = means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0]
     note = f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}% next to the recipe's value"
     note += "; at the end of the range" if best[0] in (values.min(), values.max()) else ""
-    return Estimate(Interval(float(best[0]), float(min(low, best[0])), float(max(high, best[0]))), runs, note=note)
+    return Estimate(Interval(*map(float, (best[0], min(low, best[0]), max(high, best[0])))), runs, note=note)
 
 
 # -------------------------------------------------------------------------------------------------- claims
@@ -205,6 +189,5 @@ CLAIMS = claims_of(
             for (name, recipe), digits in zip(RECIPE.items(), (0, 0, 4, 2), strict=True)
         ),
         figure="vc7",
-        meaning="other values of the hyperparameters lead to more accurate runs than the recipe",
     ),
 )

@@ -4,7 +4,8 @@ Peaks, drops and spikes are those of `analysis.transitions.gradient_peaks`, coun
 is the mean over all shifts of the peaks by one to two windows.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
@@ -14,8 +15,7 @@ from analysis.reproduction.verification.claim import Claim, claims_of, example, 
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
-from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval, difference_of_estimates
-from analysis.statistics.resampling import jackknife_runs
+from analysis.statistics import intervals, jackknife_runs
 from analysis.transitions import DEFAULT_DETECTION, SeriesEvent, detect_events, gradient_peaks, loss_events
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
@@ -25,6 +25,21 @@ FIGURES = dict(zip(SETUPS, (15, 16, 18, 19), strict=True))
 KINDS = ("drop", "spike")
 WHOLE = "whole"
 """The norm of the whole gradient, as one of the layers."""
+MEASURES = {
+    "total": (("run", "layer", "kind"), "number of drops or spikes"),
+    "matched": (("run", "layer", "kind"), "number of these with a peak of the norm"),
+    "chance": (("run", "layer", "kind"), "number expected by chance"),
+    "drop_epoch": (("run", "drop"), "epoch of the middle of a drop"),
+    "drop_rise": (("run", "drop"), "whether the norm of the whole gradient rises with it"),
+    "nearest": (("run", "drop"), "distance from its middle to the nearest peak, fraction of the run"),
+    "nearest_chance": (("run", "drop"), "the same with shifted peaks"),
+    "returned": ("run", "update norm after a spike over that before it, median over spikes"),
+    "drop_begin": ("run", "frame at which the first drop begins"),
+    "drop_end": ("run", "frame at which the first drop ends"),
+    "rise": ("run", "frame of the doubling of the norm for good"),
+    "window": ("run", "frames of a window"),
+}
+"""Dimensions and meaning of what is measured."""
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -58,39 +73,27 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         events = gradient_peaks.loss_events_by_kind(one.falling, particles=False)
         norms = np.vstack([one.norms, np.sqrt((one.norms**2).sum(axis=0))])
         counts[:, run] = np.stack([_match_counts(events, norm) for norm in norms], axis=1)
-        spikes = [round(each.middle) for each in events["spike"]]
-        growth[run] = _growth_after_spikes(spikes, updates[run, : len(one.falling)])
+        growth[run] = _growth_after_spikes(events["spike"], updates[run, : len(one.falling)])
         drops[run] = _drop_measures(events["drop"], norms[-1], epochs)
     by_drop = np.full((4, runs, max([2, *map(len, drops.values())])), np.nan)
     for run, values in drops.items():
         by_drop[:, run, : len(values)] = values.T
-    dims = ("run", "layer", "kind")
-    measures = {
-        "total": (dims, counts[0], "number of drops or spikes"),
-        "matched": (dims, counts[1], "number of these with a peak of the norm"),
-        "chance": (dims, counts[2], "number expected by chance"),
-        "returned": ("run", growth, "update norm after a spike over that before it, median over spikes"),
-        "drop_epoch": (("run", "drop"), by_drop[0], "epoch of the middle of a drop"),
-        "drop_rise": (("run", "drop"), by_drop[1], "whether the norm of the whole gradient rises with it"),
-        "nearest": (("run", "drop"), by_drop[2], "distance from its middle to the nearest peak, fraction of the run"),
-        "nearest_chance": (("run", "drop"), by_drop[3], "the same with shifted peaks"),
-        **_first_rise(trajectory),
-    }
-    variables = {name: (dims, values, {"long_name": text}) for name, (dims, values, text) in measures.items()}
+    width = np.full(runs, float(DEFAULT_DETECTION.width(trajectory.sizes["step"])))
+    measures = zip(MEASURES.items(), (*counts, *by_drop, growth, *_first_rise(trajectory), width), strict=True)
+    variables = {name: (dims, values, {"long_name": text}) for (name, (dims, text)), values in measures}
     coords = {"run": np.arange(runs), "layer": layers, "kind": list(KINDS), "drop": np.arange(by_drop.shape[2])}
     return xr.Dataset(variables, coords)
 
 
 def _match_counts(events: dict[str, list[SeriesEvent]], norm: np.ndarray) -> np.ndarray:
     """Numbers of events, of those with a peak of a norm (frame,), and of those expected by chance: (3, kind)."""
-    frames, peaks = len(norm), gradient_peaks.find_norm_peaks(norm)
-    tolerance = gradient_peaks.peak_tolerance(frames)
+    frames, peaks, counts = len(norm), gradient_peaks.find_norm_peaks(norm), []
     shifts = gradient_peaks.nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
-    counts = []
     for kind in KINDS:
-        lags = gradient_peaks.peak_lags(events[kind], peaks, tolerance)
-        chance = gradient_peaks.match_counts_by_shift(events[kind], peaks, frames, tolerance)[shifts].mean()
-        counts.append((len(lags), np.isfinite(lags).sum(), chance))
+        matched = gradient_peaks.match_counts_by_shift(
+            events[kind], peaks, frames, gradient_peaks.peak_tolerance(frames)
+        )
+        counts.append((len(events[kind]), matched[0], matched[shifts].mean()))
     return np.transpose(counts)
 
 
@@ -115,30 +118,23 @@ def _nearest_distance(middle: float, peaks: np.ndarray, frames: int) -> float:
     return float(np.abs(peaks - middle).min() / frames) if len(peaks) else 1.0
 
 
-def _growth_after_spikes(peaks: list[int], updates: np.ndarray) -> float:
+def _growth_after_spikes(spikes: list[SeriesEvent], updates: np.ndarray) -> float:
     """Median update norm in the three frames from a spike on over that in a window before it, median over spikes."""
     width, ratios = DEFAULT_DETECTION.width(len(updates)), []
-    for peak in peaks:
+    for peak in (round(each.middle) for each in spikes):
         before = updates[max(1, peak - width) : peak - 2]
         if len(before) and np.median(before) > 0:
             ratios.append(np.median(updates[peak : peak + 3]) / np.median(before))
     return float(np.median(ratios)) if ratios else float("nan")
 
 
-def _first_rise(trajectory: xr.Dataset) -> dict[str, tuple]:
-    """In frames: begin and end of the first drop, and the first lasting rise of the norm of the whole gradient."""
-    steps, runs = trajectory["step"].values, trajectory.sizes["run"]
-    gap = float(np.median(np.diff(steps)))
+def _first_rise(trajectory: xr.Dataset) -> tuple[np.ndarray, ...]:
+    """In frames, (run,): begin and end of the first drop, first lasting rise of the norm of the whole gradient."""
     loss = loss_events.event_table(loss_events.trajectory_scalar(trajectory, "loss"))
-    drops = loss_events.first_two_drops(loss, runs)
+    drops = loss_events.first_two_drops(loss, trajectory.sizes["run"]).sel(phase="first")
     risen = loss_events.plateau_escape_times(loss_events.trajectory_scalar(trajectory, "gradient"))
-    found = {
-        "drop_begin": (drops["begin"].values[:, 0] / gap, "frame at which the first drop begins"),
-        "drop_end": (drops["end"].values[:, 0] / gap, "frame at which the first drop ends"),
-        "rise": (risen["escape"].where(risen["escaped"]).values / gap, "frame of the doubling of the norm for good"),
-        "window": (np.full(runs, float(DEFAULT_DETECTION.width(len(steps)))), "frames of a window"),
-    }
-    return {name: ("run", *each) for name, each in found.items()}
+    gap = float(np.median(np.diff(trajectory["step"].values)))
+    return tuple(each.values / gap for each in (drops["begin"], drops["end"], risen["escape"].where(risen["escaped"])))
 
 
 NORMS = Experiment(
@@ -160,44 +156,40 @@ NORMS = Experiment(
 )
 
 
-def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> dict[str, np.ndarray]:
+def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> Iterator[np.ndarray]:
     """Total, matched and chance in the runs that have such events, (run,) each."""
     one = evidence.sel(setup=setup, layer=layer, kind=kind)
-    one = one.isel(run=np.nan_to_num(one["total"].values) > 0)
-    return {name: one[name].values for name in ("total", "matched", "chance")}
+    return (one[name].values[one["total"].values > 0] for name in ("total", "matched", "chance"))
 
 
 def matched_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """Percentage of events with a peak of a layer's norm; the interval accounts for several events in a run."""
-    of = _counts(evidence, setup, layer, kind)
-    total = int(of["total"].sum())
-    if not total:
-        return Estimate(NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
-    note = f"{100 * of['chance'].sum() / total:.0f}% by chance; in {len(of['total'])} runs"
-    found = as_percentage(clustered_binomial_interval(of["matched"], of["total"]))
-    return Estimate(found, total, f"{kind}s", note=note)
+    total, matched, chance = _counts(evidence, setup, layer, kind)
+    note = f"{100 * chance.sum() / total.sum():.0f}% by chance; in {len(total)} runs" if len(total) else ""
+    found = as_percentage(intervals.clustered_binomial_interval(matched, total))
+    return Estimate(found, int(total.sum()), f"{kind}s", note=note or f"no {kind} of the loss in these runs")
 
 
 def excess_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
     """Percentage of events with a peak less that expected by chance, with a jackknife interval; Cohen's h."""
-    of = _counts(evidence, setup, layer, kind)
-    if not len(of["total"]):
-        return Estimate(NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
+    total, matched, chance = _counts(evidence, setup, layer, kind)
+    if not len(total):
+        return Estimate(intervals.NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
 
     def excess(runs: np.ndarray) -> float:
-        return float(100 * (of["matched"][runs] - of["chance"][runs]).sum() / of["total"][runs].sum())
+        return float(100 * (matched[runs] - chance[runs]).sum() / total[runs].sum())
 
-    found = Interval(*np.clip(jackknife_runs(excess, len(of["total"])), -100, 100).tolist())
-    fractions = {name: of[name].sum() / of["total"].sum() for name in ("matched", "chance")}
-    effect = float(2 * np.subtract(*(np.arcsin(np.sqrt(each)) for each in fractions.values())))
-    note = "{matched:.0%} against {chance:.0%}".format(**fractions)
-    return Estimate(found, int(of["total"].sum()), f"{kind}s", effect, "Cohen's h", note)
+    found = intervals.Interval(*np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist())
+    fractions = [each.sum() / total.sum() for each in (matched, chance)]
+    effect = float(2 * np.subtract(*(np.arcsin(np.sqrt(each)) for each in fractions)))
+    note = "{:.0%} against {:.0%}".format(*fractions)
+    return Estimate(found, int(total.sum()), f"{kind}s", effect, "Cohen's h", note)
 
 
 def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Estimate:
     """Difference of the excess over chance in two setups, of the whole gradient."""
     both = [excess_peaks(evidence, setup, kind) for setup in (first, second)]
-    found = difference_of_estimates(*(each.interval for each in both))
+    found = intervals.difference_of_estimates(*(each.interval for each in both))
     return Estimate(found, min(each.count for each in both), f"{kind}s")
 
 
@@ -211,21 +203,19 @@ def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
 
 def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
     """Percentage of runs whose first drops are between the given epochs, each with a rise of the gradient norm."""
-    one = evidence.sel(setup=setup)
-    known = np.isfinite(one["total"].sel(layer=WHOLE, kind="drop").values)
+    one, (first, last) = evidence.sel(setup=setup), np.transpose(moments)
+    known = one["total"].sel(layer=WHOLE, kind="drop").notnull().values
     epoch, rise = (one[name].values[:, : len(moments)] for name in ("drop_epoch", "drop_rise"))
-    first, last = np.transpose(moments)
     return samples.percentage_among(((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), known, "runs")
 
 
 def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
     """Percentage of runs with a drop whose gradient norm doubles for good within a window of the first drop."""
     one = evidence.sel(setup=setup)
-    begin, end, rise, window = (one[name].values for name in ("drop_begin", "drop_end", "rise", "window"))
-    dropped = np.isfinite(begin)
-    note = f"in {int((dropped & np.isnan(rise)).sum())} the norm never doubles for good"
-    hits = (rise >= begin - window) & (rise <= end + window)
-    return samples.percentage_among(hits, dropped, "runs with a drop", note)
+    rise, dropped = one["rise"], one["drop_begin"].notnull()
+    note = f"in {int((dropped & rise.isnull()).sum())} the norm never doubles for good"
+    hits = (rise >= one["drop_begin"] - one["window"]) & (rise <= one["drop_end"] + one["window"])
+    return samples.percentage_among(hits.values, dropped.values, "runs with a drop", note)
 
 
 def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
@@ -243,10 +233,15 @@ RULE = (
     "an event has a peak if there is one from its begin to its end, or within 0.5% of the run of these "
     "(`analysis.transitions.gradient_peaks`); by chance: the same with peaks shifted by one to two windows"
 )
-LAYERS = tuple(ClusteringHead(SparseSettings()).variables)
+LAYERS = {name: name.replace("_", " ") for name in ClusteringHead(SparseSettings()).variables}
 EXAMPLE = ((125, 500), (350, 1000))
 """Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of those that the paper names."""
 RISING = "gradient norm that doubles for good within a window (2% of the run) of the first drop"
+
+
+EVENTS = ((FULL, "drop"), (MINI, "drop"), (MINI, "spike"), *itertools.product((FULL_3, MINI_3), KINDS))
+"""Setups and events of VC's figures."""
+IN_MOST, BEYOND_CHANCE = Above(50, 5, ours=True), Above(0, 10)
 
 
 def training_words(setup: str) -> str:
@@ -254,54 +249,57 @@ def training_words(setup: str) -> str:
     return f"{setup.replace('full batch', 'full-batch')} training".replace(", d = 3 training", " training with d = 3")
 
 
-def _event_claims(setup: str, kind: str, by_layer: bool = True) -> list[Claim]:
-    """Events of a setup coincide with peaks of the norm of the whole gradient, and of each layer's."""
-    name = f"VC.figure{FIGURES[setup]}.{kind}s"
-    matched = part(matched_peaks, Above(50, 5, ours=True), f"{kind}s with a peak", "%", setup=setup, kind=kind)
-    whole = finding(
-        name,
+def _event_claim(setup: str, kind: str) -> Claim:
+    """Events of a setup coincide with peaks of the norm of the whole gradient."""
+    return finding(
+        f"VC.figure{FIGURES[setup]}.{kind}s",
         f"In {training_words(setup)}, {kind}s of the loss occur together with high gradient norms.",
         f"percentage of {kind}s with a peak of the norm of the whole gradient, and this less that by chance; {RULE}",
-        (part(excess_peaks, Above(0, 10), "more than by chance", "points", setup=setup, kind=kind), matched),
-        meaning=f"gradient norms do not show when {kind}s happen",
-    )
-    layers = Claim(
-        f"{name}-by-layer",
-        f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
-        f"percentage of {kind}s with a peak of a layer's gradient norm, less the percentage by chance",
-        tuple(
-            part(excess_peaks, Above(0, 10), layer.replace("_", " "), "points", setup=setup, kind=kind, layer=layer)
-            for layer in LAYERS
+        (
+            part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", setup=setup, kind=kind),
+            part(matched_peaks, IN_MOST, f"{kind}s with a peak", "%", setup=setup, kind=kind),
         ),
     )
-    return [whole, layers] if by_layer else [whole]
 
 
-def _salience_claim(name: str, first: str, second: str, contrary: str = "") -> Claim:
+def _layer_claim(setup: str, kind: str) -> Claim:
+    """Events of a setup coincide with peaks of the gradient norm of each layer."""
+    given = {"setup": setup, "kind": kind}
+    return Claim(
+        f"VC.figure{FIGURES[setup]}.{kind}s-by-layer",
+        f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
+        f"percentage of {kind}s with a peak of a layer's gradient norm, less the percentage by chance",
+        tuple(part(excess_peaks, BEYOND_CHANCE, LAYERS[name], "points", layer=name, **given) for name in LAYERS),
+    )
+
+
+def _salience_claim(name: str, first: str, second: str, departure: str = "") -> Claim:
     """Drops coincide with peaks more clearly in one setup than in another."""
     batches = [setup.removesuffix(", d = 3") for setup in (first, second)]
     return Claim(
         f"VC.{name}",
         f"Drops coincide with high gradient norms more clearly in {training_words(first)} than with {batches[1]}.",
         "difference of the percentages of drops with a peak, each less that by chance",
-        (part(excess_peak_difference, Above(0, 10), " less ".join(batches), "points", first=first, second=second),),
-        departure=f"{contrary} states the contrary" if contrary else "",
+        (part(excess_peak_difference, BEYOND_CHANCE, " less ".join(batches), "points", first=first, second=second),),
+        departure=departure,
         figure=f"vc{FIGURES[first]}",
     )
 
 
-IN_MOST = Above(50, 5, ours=True)
-
 CLAIMS = (
     *claims_of(
         NORMS,
+        *itertools.starmap(_event_claim, EVENTS),
+        *(_layer_claim(*each) for each in EVENTS if each != (FULL_3, "spike")),
+        _salience_claim("appA.1.less-salient", FULL, MINI, "VC.figure16.more-salient states the contrary"),
+        _salience_claim("figure16.more-salient", MINI, FULL, "VC.appA.1.less-salient states the contrary"),
+        _salience_claim("figure19.more-salient", MINI_3, FULL_3),
         Claim(
             "VC.appA.1.exit",
             "The exit from a saddle shows in the gradient norm, which rises when the first drop begins.",
             f"percentage of full-batch runs with a drop that have a {RISING}",
             (part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),),
         ),
-        *_event_claims(FULL, "drop"),
         Claim(
             "VC.figure15.precisely",
             "In full-batch training, peaks of the gradient norm precisely match the drops.",
@@ -315,7 +313,6 @@ CLAIMS = (
             "percentage of runs with three drops or more",
             (part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),),
         ),
-        *_event_claims(MINI, "drop"),
         Claim(
             "VC.figure16.first-rise",
             "In mini-batch training the first drop coincides with the first increase of the gradient norm.",
@@ -323,8 +320,6 @@ CLAIMS = (
             tuple(part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one) for d, one in ((2, MINI), (3, MINI_3))),
             places="figure 16, figure 19, appendix A.1",
         ),
-        _salience_claim("appA.1.less-salient", FULL, MINI, "VC.figure16.more-salient"),
-        _salience_claim("figure16.more-salient", MINI, FULL, "VC.appA.1.less-salient"),
         example(
             "VC.figure16.example",
             "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
@@ -333,18 +328,12 @@ CLAIMS = (
             (part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
             departure="epochs may differ from the paper's by a factor of 2",
         ),
-        *_event_claims(MINI, "spike"),
         Claim(
             "VC.appA.1.taken-back",
             "After a spike, large updates take the model back.",
             "update norm in the three epochs after a spike over that before it, median over runs with spikes",
             (part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),),
         ),
-        *_event_claims(FULL_3, "drop"),
-        *_event_claims(FULL_3, "spike", by_layer=False),
-        *_event_claims(MINI_3, "drop"),
-        *_event_claims(MINI_3, "spike"),
-        _salience_claim("figure19.more-salient", MINI_3, FULL_3),
     ),
     Claim(
         "VC.appA.3.any-dimension",

@@ -12,15 +12,14 @@ import xarray as xr
 
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
-from analysis.reproduction.odonnat2024 import loss_drops, weight_motion
+from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
-from analysis.statistics import jackknife_runs, kaplan_meier, success_mask
-from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
+from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SUCCESS_ACCURACY
@@ -55,12 +54,12 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         "drops": drops["drops"],
         "escaped": escapes["escaped"],
         "speed": layer_motion_at_drops(trajectory, drops)["speed"],
-        "settled": weight_motion.measure_settling(trajectory),
+        "settled": drop_measures.measure_settling(trajectory),
         "successful": ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
     })  # fmt: skip
     with single_torch_thread():  # its products are small
-        at_drops = loss_drops.measure_drops(trajectory, drops)
-    motion = weight_motion.measure_first_drop_motion(trajectory, drops)
+        at_drops = drop_measures.measure_drops(trajectory, drops)
+    motion = drop_measures.measure_first_drop_motion(trajectory, drops)
     result = xr.merge([result, motion, at_drops], join="exact", compat="override")
     window = float(DEFAULT_DETECTION.width(trajectory.sizes["step"]))
     return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(window=window)
@@ -74,9 +73,9 @@ PHASES = Experiment(
     default=sized(35, runs=100),
     ensembles=default_networks,
     depends={
-        "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), loss_drops.POINTS],
+        "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), drop_measures.POINTS],
         "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],
-        "frames": [MOMENTS_OVER_TIME, loss_drops.MOST_FRAMES, weight_motion.FEWEST_FRAMES],
+        "frames": [MOMENTS_OVER_TIME, drop_measures.MOST_FRAMES, drop_measures.FEWEST_FRAMES],
     },
     version=2,
     command="python -m analysis.events RUN.nc",
@@ -91,7 +90,7 @@ def _successful(evidence: xr.Dataset) -> xr.Dataset:
     return evidence.isel(run=np.flatnonzero(evidence["successful"].values))
 
 
-def runs_with_drops(evidence: xr.Dataset, least: int = 1, of_all: bool = True) -> Estimate:
+def runs_with_drops(evidence: xr.Dataset, least: int, of_all: bool = True) -> Estimate:
     """Percentage of all runs, or of the successful ones, with at least so many drops of the loss."""
     drops = (evidence if of_all else _successful(evidence))["drops"]
     return samples.percentage_of_ones(drops >= least, "runs" if of_all else "successful runs")
@@ -113,16 +112,17 @@ def gap_near_example(evidence: xr.Dataset, low: float, high: float) -> Estimate:
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form within a window of the first drop."""
     some, slack = _successful(evidence), evidence.attrs["window"]
-    formed, begin, end = some["formed"].values, some["begin"].values[:, 0], some["end"].values[:, 0]
-    hits, known = (formed >= begin - slack) & (formed <= end + slack), np.isfinite(formed + begin)
-    return samples.percentage_among(hits, known, "successful runs with a drop", f"up to {slack:g} epochs from it")
+    formed, begin, end = some["formed"], some["begin"].sel(phase="first"), some["end"].sel(phase="first")
+    hits, known = (formed >= begin - slack) & (formed <= end + slack), (formed + begin).notnull()
+    note = f"up to {slack:g} epochs from it"
+    return samples.percentage_among(hits.values, known.values, "successful runs with a drop", note)
 
 
 def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
     """Percentage of the final clustering at a moment: (run,) for successful runs that cluster by a tenth or more.
 
     Clustering is the rise of the fraction of variance between the final clusters since the first frame.
-    moment: one of `loss_drops.MOMENTS`.
+    moment: one of `drop_measures.MOMENTS`.
     """
     some = _successful(evidence)
     first, at, last = (some["clustered"].sel(moment=name).values for name in ("initial", moment, "final"))
@@ -163,13 +163,13 @@ def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate
     return found._replace(effect=found.interval.value, effect_name="ratio")
 
 
-def front_speed_up(evidence: xr.Dataset, phase: str = "first") -> Estimate:
-    """Speed-up of the first layers in a drop over that of the last layers, both as geometric means over layers:
+def front_speed_up(evidence: xr.Dataset) -> Estimate:
+    """Speed-up of the first layers in the first drop over that of the last layers, both as geometric means over layers:
     geometric mean over successful runs."""
-    speed = _successful(evidence)["speed"].sel(phase=phase)
-    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
+    speed = np.log(_successful(evidence)["speed"].sel(phase="first"))
+    front, back = (speed.sel(layer=list(layers)).values.mean(axis=-1) for layers in (FRONT, BACK))
     gain = samples.finite_values(front - back)
-    found = Interval(*np.exp(mean_interval(gain)))
+    found = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
     return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
 
 
@@ -196,10 +196,10 @@ def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
 
 def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> Estimate:
     """Percentage of successful runs whose first layers have covered half of their way before the last ones have:
-    medians over layers. way: one of `weight_motion.WAYS`, of which the others are in the note."""
+    medians over layers. way: one of `drop_measures.WAYS`, of which the others are in the note."""
     settled = _successful(evidence)["settled"]
     found = {}
-    for name in weight_motion.WAYS:
+    for name in drop_measures.WAYS:
         of_layers = (settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK))
         found[name] = _percentage_earlier(*(each.median("layer", skipna=False).values for each in of_layers))
     others = (f"{each.interval.value:.0f}% by {name}" for name, each in found.items() if name != way and each.count)
@@ -219,13 +219,13 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
     """Spread of the time from the begin of the first drop until half of the decrease of the loss, relative to that of
     the begin of the first drop: ratio of standard deviations over successful runs."""
     some = _successful(evidence)
-    start, end = some["begin"].values[:, 0], some["fitted"].values
-    known = np.isfinite(start + end)
-    start, rest = start[known], (end - start)[known]
+    start, rest = some["begin"].sel(phase="first").values, some["fitted"].values
+    known = np.isfinite(start + rest)
+    start, rest = start[known], (rest - start)[known]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
-        return Estimate(NO_INTERVAL, len(start), "successful runs", note="too few successful runs")
+        return Estimate(intervals.NO_INTERVAL, len(start), "successful runs", note="too few successful runs")
     found = jackknife_runs(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
-    ratio = Interval(*np.exp(found))
+    ratio = intervals.Interval(*np.exp(found))
     note = f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f} epochs"
     return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
 
@@ -238,7 +238,9 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
     times, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
     middle = kaplan_meier(times, escaped).median.value if escaped.any() else np.nan
     if not np.isfinite(middle):
-        return Estimate(NO_INTERVAL, len(times), note=f"{escaped.sum()} of {len(times)} runs escape: no median")
+        return Estimate(
+            intervals.NO_INTERVAL, len(times), note=f"{escaped.sum()} of {len(times)} runs escape: no median"
+        )
     far = (times > 2 * middle) | (escaped & (times < middle / 2))
     return percentage(int(far.sum()), len(times), "runs", f"median {middle:.0f} epochs")
 
@@ -271,7 +273,6 @@ OF_FIGURE_5 = claims_of(
             part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
             part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
         ),
-        meaning="parts of the network are learned together, or the last ones first",
     ),
     main_result(
         "VC.s4.1.first-drop",
@@ -281,7 +282,6 @@ OF_FIGURE_5 = claims_of(
             part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
             part(loss_fall_by_layers, MAJORITY, "due to first layers", "%", layers=FRONT, phase="first"),
         ),
-        meaning="the MLP is learned in the first drop as well, and contributes as much",
     ),
     finding(
         "VC.s4.1.phase-change",
@@ -300,7 +300,6 @@ OF_FIGURE_5 = claims_of(
         "In the second drop the MLP is learned.",
         WORK,
         (part(loss_fall_by_layers, MAJORITY, "due to the MLP", "%", layers=BEHIND, phase="second"),),
-        meaning="the sequence embeddings still change in the second drop, and contribute as much",
     ),
     finding(
         "VC.s4.1.no-second-change",
@@ -328,7 +327,6 @@ OF_FIGURE_5 = claims_of(
             part(clustering_progress, Below(50, 10, ours=True), "when the drop begins", "%", moment="first_begin"),
             part(clustering_progress, Below(50, 10, ours=True), "20 epochs before", "%", moment="before"),
         ),
-        meaning="the clusters exist already, in large part, when the loss begins to drop",
     ),
     finding(
         "VC.figure5.suddenly",

@@ -13,8 +13,7 @@ from analysis.reproduction.verification.claim import Claim, claims_of, finding, 
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
-from analysis.statistics import jackknife_runs, rank_correlation
-from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
+from analysis.statistics import intervals, jackknife_runs, rank_correlation
 from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, trajectory_scalar
 from dynamics.settings import SparseSettings
 
@@ -23,9 +22,6 @@ CHANGES: tuple[dict, ...] = ({"lr": 0.002}, {"lr": 0.005}, {"batch": 16}, {"batc
 
 EVERY = 5
 """Epochs between frames."""
-
-TWICE = 2.0
-"""Factor between two times from which on they differ much."""
 
 
 # ---------------------------------------------------------------------------------------------- experiment
@@ -46,10 +42,11 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     first = first.isel(step=slice(None, None, EVERY)) if (first.sizes["step"] - 1) % EVERY == 0 else first
     names = [f"{name} {value:g}" for change in params.get("changes", CHANGES) for name, value in change.items()]
     similar = xr.concat([_end_similarities(first, each) for each in others], "change").assign_coords(change=names)
-    escapes = [
-        _escapes(each, need.settings.epoch_steps or 1) for each, need in zip((first, *others), needs, strict=True)
-    ]
-    return similar.merge(xr.concat(escapes, "setting").assign_coords(setting=["recipe", *names]))
+    found = [plateau_escape_times(trajectory_scalar(each, "loss")) for each in (first, *others)]
+    escapes = xr.concat(found, "setting").assign_coords(setting=["recipe", *names])
+    epoch_steps = xr.DataArray([need.settings.epoch_steps or 1 for need in needs], dims="setting")
+    about = {"long_name": "when the first level is left, or the run ends", "units": "epochs"}
+    return similar.merge(escapes[["escaped"]]).assign(wait=(escapes["escape"] / epoch_steps).assign_attrs(about))
 
 
 def _end_similarities(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
@@ -60,16 +57,6 @@ def _end_similarities(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         result[f"own_{name}"] = ("run", own, dimensionless(f"{about}, same seed"))
         result[f"other_{name}"] = ("run", others, dimensionless(f"{about}, other seeds"))
     return xr.Dataset(result)
-
-
-def _escapes(trajectory: xr.Dataset, epoch_steps: int) -> xr.Dataset:
-    """The epoch at which a run leaves its first level, or the last one, and whether it does."""
-    found = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
-    about = {"long_name": "when the first level is left, or the run ends", "units": "epochs"}
-    epochs, escaped = found["escape"].values / epoch_steps, found["escaped"].values
-    return xr.Dataset(
-        {"wait": ("run", epochs, about), "escaped": ("run", escaped, {"long_name": "whether the first level is left"})}
-    )
 
 
 RELATIVES = Experiment(
@@ -88,37 +75,37 @@ RELATIVES = Experiment(
 
 
 def escape_times_apart(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of runs, with the recipe and with a change, whose escape times differ by a factor of TWICE.
+    """Percentage of pairs of runs, with the recipe and with a change, whose escape times differ by a factor of 2.
 
     A run that does not escape counts as later than its end. Pairs for which this does not decide are left out.
     """
     wait, escaped = evidence["wait"].values, evidence["escaped"].values.astype(bool)
     both, one = escaped[:1] & escaped[1:], escaped[:1] ^ escaped[1:]
-    far = np.maximum(wait[:1], wait[1:]) > TWICE * np.minimum(wait[:1], wait[1:])
+    far = np.maximum(wait[:1], wait[1:]) > 2 * np.minimum(wait[:1], wait[1:])
     far &= both | (one & (escaped[:1] == (wait[:1] < wait[1:])))
     known = both | far
     note = f"{int((one & ~known).sum())} pairs of which one escapes too late to decide, and those of which none does, "
-    found = as_percentage(clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0)))
+    found = as_percentage(intervals.clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0)))
     return Estimate(found, int(known.sum()), "pairs of runs", note=f"{note}are left out")
 
 
 def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
     """Rank correlation of escape times with the recipe and with a change, mean over changes, of runs that escape with
     both. Interval over runs."""
-    wait, escaped = evidence["wait"].values, evidence["escaped"].values.astype(bool)
+    times = evidence["wait"].where(evidence["escaped"].astype(bool)).values
+    times = times[:, np.isfinite(times[0]) & np.isfinite(times[1:]).any(axis=0)]
 
     def mean_correlation(runs: np.ndarray) -> float:
-        values = []
-        for other in range(1, len(wait)):
-            both = runs[escaped[0, runs] & escaped[other, runs]]
-            values.append(rank_correlation(wait[0, both], wait[other, both]).value)
-        return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+        recipe, *others = times[:, runs]
+        known = [np.isfinite(each) for each in others]
+        found = [rank_correlation(recipe[one], each[one]).value for each, one in zip(others, known, strict=True)]
+        return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
-    ever = np.flatnonzero(escaped[0] & escaped[1:].any(axis=0))
-    if len(ever) < 4:
-        return Estimate(NO_INTERVAL, len(ever), note="too few runs escape with both settings")
-    found = jackknife_runs(lambda places: mean_correlation(ever[places]), len(ever))
-    return Estimate(found, len(ever), "runs that escape", found.value, "Spearman's rho")
+    count = times.shape[1]
+    if count < 4:
+        return Estimate(intervals.NO_INTERVAL, count, note="too few runs escape with both settings")
+    found = jackknife_runs(mean_correlation, count)
+    return Estimate(found, count, "runs that escape", found.value, "Spearman's rho")
 
 
 def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
+from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, parts_over
@@ -23,7 +24,6 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
-from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SparseSettings
@@ -31,12 +31,6 @@ from dynamics.trajectory.diverged import not_diverged
 
 SETUPS = FULL, MINI = ("full batch", "mini-batch")
 MOMENTS = ("start", "plateau", "drop", "between", "end")
-MEANINGS = {
-    "gradient": "norm of the gradient of the whole training loss",
-    "lowest": "lowest eigenvalue of its Hessian",
-    "negative": "number of negative eigenvalues",
-    "highest": "highest eigenvalue",
-}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -58,15 +52,20 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
     network, runs, steps = clustering_head_of(trajectory), trajectory.sizes["run"], trajectory["step"].values
     events = event_table(trajectory_scalar(trajectory, "loss"))
-    values = np.full((len(MEANINGS), runs, len(MOMENTS)), np.nan)
+    values = np.full((2, runs, len(MOMENTS)), np.nan)
     for run in tqdm(np.flatnonzero(not_diverged(trajectory)), "saddles", unit="run", disable=None, leave=False):
-        loss = training_objective(network, int(trajectory["seed"][run]))
-        own = events.isel(event=np.flatnonzero(events["of_run"].values == run))
-        for moment, step in enumerate(event_steps(own, steps)):
-            if np.isfinite(step):
-                frame = int(np.abs(steps - step).argmin())
-                values[:, run, moment] = _measure_point(loss, _flat_weights(trajectory, network, run, frame))
-    measures = zip(MEANINGS.items(), values, strict=True)
+        objective = training_objective(network, int(trajectory["seed"][run]))
+        moments = np.array(event_steps(events.isel(event=events["of_run"].values == run), steps))
+        known = np.isfinite(moments)
+        frames = np.abs(steps - moments[known, None]).argmin(axis=1)
+        rows = torch.from_numpy(flat_weight_pairs(trajectory.isel(run=[run]), network, frames)[0, :, 0])
+        values[0, run, known] = [torch.func.grad(objective.loss)(row).norm() for row in rows]
+        values[1, run, known] = [_negative_eigenvalues(objective.hessian(row)) for row in rows]
+    texts = {
+        "gradient": "norm of the gradient of the whole training loss",
+        "negative": "negative eigenvalues of its Hessian",
+    }
+    measures = zip(texts.items(), values, strict=True)
     variables = {name: (("run", "moment"), each, {"long_name": text}) for (name, text), each in measures}
     escapes = measure_plateau_escapes(trajectory).drop_vars("seed")
     return xr.Dataset(variables, {"run": np.arange(runs), "moment": list(MOMENTS)}).merge(escapes)
@@ -83,20 +82,10 @@ def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
     return [float(steps[0]), *(float(middle[each[0]]) if len(each) else np.nan for each in chosen), float(steps[-1])]
 
 
-def _flat_weights(trajectory: xr.Dataset, network: ClusteringHead, run: int, frame: int) -> torch.Tensor:
-    """Flat weights (parameter,) of a run in a frame, float64."""
-    one = trajectory[list(network.variables)].isel(run=run, step=frame)
-    weights = {name: one[name].transpose(*dims).values[None] for name, dims in network.variables.items()}
-    return torch.from_numpy(network.flatten(weights)[0].astype(np.float64))
-
-
-def _measure_point(loss, weights: torch.Tensor) -> tuple[float, ...]:
-    """The measures of `MEANINGS` at flat weights."""
-    values = torch.linalg.eigvalsh(loss.hessian(weights)).numpy()
-    negative = (values < -NULL_MODE_TOLERANCE * np.abs(values).max()).sum()
-    weights.requires_grad_()
-    (gradient,) = torch.autograd.grad(loss.loss(weights), weights)
-    return float(gradient.norm()), values[0], negative, values[-1]
+def _negative_eigenvalues(hessian: torch.Tensor) -> int:
+    """Number of eigenvalues that count as negative."""
+    values = torch.linalg.eigvalsh(hessian)
+    return int((values < -NULL_MODE_TOLERANCE * values.abs().max()).sum())
 
 
 SADDLES = Experiment(
@@ -129,14 +118,13 @@ def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau"
 
 def excess_negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Number of negative eigenvalues on a plateau less that of the same run at its end, in the mean over runs."""
-    negative = evidence["negative"].sel(setup=setup)
-    found = samples.paired_difference(negative.sel(moment=moment), negative.sel(moment="end"), "runs with a plateau")
-    both = negative.sel(moment=[moment, "end"]).dropna("run")
+    negative = evidence["negative"].sel(setup=setup, moment=[moment, "end"]).dropna("run")
+    found = samples.paired_difference(*negative.transpose("moment", "run"), "runs with a plateau")
     if not found.count:
         return found
-    medians, any_negative = both.median("run").values, 100 * (both > 0).mean("run").values
+    values = *negative.median("run").values, *(100 * (negative > 0).mean("run").values)
     note = "{:.0f} against {:.0f} at the end (medians); {:.0f}% and {:.0f}% of the runs have any"
-    return found._replace(note=note.format(*medians, *any_negative))
+    return found._replace(note=note.format(*values))
 
 
 def escape_along(evidence: xr.Dataset, name: str, setup: str = MINI) -> Estimate:
@@ -175,7 +163,6 @@ CLAIMS = (
             _saddle_parts("plateau"),
             departure="the Hessian has negative eigenvalues at the end of training, too",
             figure="vc15",
-            meaning="plateaus are gentle slopes, or as close to a minimum as the end of training",
         ),
         Claim(
             "VC.appA.1.second-plateau",

@@ -4,7 +4,6 @@ The later version CH makes the same claims in its figures 4 and 5. An update is 
 that are normalised: E + P of a token and position, and the embedding xi of a sequence.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -21,9 +20,9 @@ from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interv
 from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, spike_replays, trajectory_scalar
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
 from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.schema import read_settings
 
 TURN = 30.0
 """Angle in degrees from which the direction of a vector changes substantially: by half of its length."""
@@ -57,8 +56,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
     """Length of an update by the learning rate on every axis, about that of Adam, over the shortest E + P of any token,
     position and recorded frame: (run,)."""
-    settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    settings = clustering_head_of(trajectory).settings
     sums = trajectory["embedding"].isel(token=slice(settings.vocab)) + trajectory["position_embedding"]
     squares = (sums.astype(np.float64) ** 2).sum("axis").min(["step", "token", "position"])
     return settings.lr * np.sqrt(settings.dim) / np.maximum(np.sqrt(squares.values), 1e-300)
@@ -67,16 +65,15 @@ def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
 def assembler_ranks(trajectory: xr.Dataset, found: xr.Dataset, escapes: xr.Dataset) -> xr.Dataset:
     """Fraction of the other runs that have escaped whose assemblers have smaller measures (`RANKED`) than those of the
     spike's run, in the last recorded frame before the examined step: (spike,). NaN if no other run has escaped."""
-    steps, last = trajectory["step"].values, trajectory["last_step"].values
     ranks = np.full((len(RANKED), found.sizes["spike"]), np.nan)
     weights = trajectory["assembler"].transpose("run", "step", "hidden", "axis")
     for spike, (run, at) in enumerate(zip(found["of_run"].values, found["at"].values, strict=True)):
-        others = escapes["escaped"].values & (escapes["escape"].values <= at) & (last >= at)
+        others = (escapes["escaped"] & (escapes["escape"] <= at) & (trajectory["last_step"] >= at)).values
         others[run] = False
         if at < 0 or not others.any():
             continue
-        frame = int(np.searchsorted(steps, at, side="right")) - 1
-        values = np.linalg.svd(weights.isel(step=frame).values.astype(np.float64), compute_uv=False)  # (run, axis)
+        now = weights.sel(step=at, method="ffill").values.astype(np.float64)
+        values = np.linalg.svd(now, compute_uv=False)  # (run, axis)
         squares = (values**2).sum(axis=1)
         measures = np.stack([values[:, 0], squares, values[:, 0] ** 2 / squares])
         own = measures[:, [run]]
@@ -102,16 +99,20 @@ def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
         with single_torch_thread():
             one = spike_replays.attribute_spikes(trajectory, spikes)[["of_run", "cause", *FLIP_MEASURES]]
         one["of_run"] += place * need.runs
-        for name, kind in (("lr", "f8"), ("norm", "U12"), ("table", "i8")):
-            values = np.full(len(spikes), getattr(need.settings, name), kind)
+        for name in ("lr", "norm", "table"):
+            values = np.full(len(spikes), getattr(need.settings, name))
             one[name] = ("spike", values, {"long_name": f"{name} of the setting"})
         found.append(one)
     return xr.concat(found, "spike", combine_attrs="override").drop_vars("seed", errors="ignore")
 
 
 DEPENDS = {
-    "rule": dataclasses.asdict(DEFAULT_DETECTION),
-    "attributed": {"most": RISE_THRESHOLD, "fair": SMOOTH_NORM_AGREEMENT, "ordinary": MAX_ORDINARY_STEPS},
+    "rule": DEFAULT_DETECTION,
+    "attributed": {
+        "most": RISE_THRESHOLD,
+        "fair": SMOOTH_NORM_AGREEMENT,
+        "ordinary": MAX_ORDINARY_STEPS,
+    },
     "replayed": {"most_back": spike_replays.MAX_FRAMES_BEFORE_PEAK, "after": spike_replays.FRACTION_AFTER_PEAK},
 }
 SPIKES = Experiment(
@@ -155,24 +156,16 @@ def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
     return samples.percentage_of_ones(by_xi | (reach > 1), "runs", note)
 
 
-def _has_cause(spikes: xr.Dataset, *causes: str) -> np.ndarray:
-    return np.isin(spikes["cause"].values, causes)
-
-
-def _turns(spikes: xr.Dataset) -> np.ndarray:
-    return np.degrees(spikes["turn"].values) > TURN
-
-
-CONDITIONS: dict[str, Callable[[xr.Dataset], np.ndarray]] = {
-    "flips": lambda spikes: _has_cause(spikes, "normalisation", "both"),
-    "flips over all steps": lambda spikes: spikes["flip_rise"].values >= RISE_THRESHOLD,
-    "crossings": lambda spikes: _has_cause(spikes, "feed-forward", "both"),
-    "flips or crossings": lambda spikes: ~_has_cause(spikes, "neither"),
-    "turns": _turns,
-    "flips, crossings or turns": lambda spikes: ~_has_cause(spikes, "neither") | _turns(spikes),
-    "half step": lambda spikes: spikes["remaining_half"].values < RISE_THRESHOLD,
+CONDITIONS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
+    "flips": lambda spikes: spikes["cause"].isin(["normalisation", "both"]),
+    "flips over all steps": lambda spikes: spikes["flip_rise"] >= RISE_THRESHOLD,
+    "crossings": lambda spikes: spikes["cause"].isin(["feed-forward", "both"]),
+    "flips or crossings": lambda spikes: spikes["cause"] != "neither",
+    "turns": lambda spikes: np.degrees(spikes["turn"]) > TURN,
+    "flips, crossings or turns": lambda spikes: (spikes["cause"] != "neither") | (np.degrees(spikes["turn"]) > TURN),
+    "half step": lambda spikes: spikes["remaining_half"] < RISE_THRESHOLD,
     "smooth norm": lambda spikes: (
-        spike_replays.smooth_norm_applies(spikes) & (spikes["remaining_smooth"].values < RISE_THRESHOLD)
+        spikes["remaining_smooth"].where(spike_replays.smooth_norm_applies(spikes)) < RISE_THRESHOLD
     ),
 }
 """Conditions on spikes: (spike,) bool."""
@@ -196,7 +189,7 @@ def spikes_without_flips(evidence: xr.Dataset, lr: float) -> Estimate:
 def crossed_by_embedding(evidence: xr.Dataset) -> Estimate:
     """Percentage, of spikes with crossings, in which embeddings move over a boundary that stays."""
     spikes = replayed_spikes(evidence, "crossings")
-    return _clustered_percentage(spikes, spikes["way"].values == "embedding", "spikes with crossings")
+    return _clustered_percentage(spikes, spikes["way"] == "embedding", "spikes with crossings")
 
 
 def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
@@ -205,13 +198,13 @@ def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
     return spikes.isel(spike=CONDITIONS[condition](spikes)) if condition else spikes
 
 
-def _clustered_percentage(spikes: xr.Dataset, hits: np.ndarray, of: str, note: str = "") -> Estimate:
+def _clustered_percentage(spikes: xr.Dataset, hits: xr.DataArray, of: str, note: str = "") -> Estimate:
     """Percentage of spikes; the interval accounts for several spikes in a run."""
     if not len(hits):
         return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
     _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
     totals = np.bincount(of_run)
-    found = as_percentage(clustered_binomial_interval(np.bincount(of_run[hits], minlength=len(totals)), totals))
+    found = as_percentage(clustered_binomial_interval(np.bincount(of_run[hits.values], minlength=len(totals)), totals))
     return Estimate(found, len(hits), of, note=f"{note}in {len(totals)} runs")
 
 
@@ -302,7 +295,6 @@ CLAIMS = (
             MEASURED_EITHER,
             EITHER,
             figure="vc13",
-            meaning="a large part of the spikes has other causes",
         ),
         example(
             "VC.s4.3.scheduled-steps",
@@ -337,7 +329,6 @@ CLAIMS = (
                 part(crossing_closeness, Above(50, 10), "closer than others", "%"),
                 part(misclassified_beyond_ordinary, Above(0, 1), "misclassified beyond ordinary", "points"),
             ),
-            meaning="spikes are not due to misclassification, or not to sequences close to a boundary",
         ),
         Claim(
             "VC.figure13.small-change",

@@ -85,7 +85,7 @@ def test_a_run_like_the_example_has_both_drops_with_a_rise():
 
 def test_updates_after_a_spike_are_compared_with_those_before():
     updates = np.where(np.isin(np.arange(200), [100, 101, 102]), 3.0, 1.0)
-    assert norms._growth_after_spikes([100], updates) == 3
+    assert norms._growth_after_spikes([SeriesEvent("spike", 99, 100.0, 101, 1.0, 3.0)], updates) == 3
     assert math.isnan(norms._growth_after_spikes([], updates))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.reproduction.odonnat2024 import loss_drops, phases, weight_motion
+from analysis.reproduction.odonnat2024 import drop_measures, phases
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, dataset, part_verdict, verdicts
 
 LAYERS = [*phases.FRONT, *phases.BEHIND]
@@ -43,7 +43,7 @@ def evidence(**changes):
         "moved": (("run", "phase"), np.full((RUNS, 2), 0.1)), **changes,
     }  # fmt: skip
     coords = {"phase": ["first", "second"], "layer": LAYERS, "part": ["before", "inside"],
-              "moment": list(loss_drops.MOMENTS), "way": list(weight_motion.WAYS)}  # fmt: skip
+              "moment": list(drop_measures.MOMENTS), "way": list(drop_measures.WAYS)}  # fmt: skip
     return xr.Dataset(data, coords, {"window": 20.0})
 
 
@@ -121,25 +121,25 @@ def test_without_successful_runs_most_claims_are_untestable():
 
 def test_the_decrease_of_a_loss_is_divided_among_parameters():
     rows = torch.tensor([[1.0, 2.0], [0.5, 2.0], [0.5, 0.0]], dtype=torch.float64)
-    work, decrease = loss_drops.loss_decrease_by_parameter(lambda row: row[0] ** 3 + row[0] * row[1] ** 2, rows)
+    work, decrease = drop_measures.loss_decrease_by_parameter(lambda row: row[0] ** 3 + row[0] * row[1] ** 2, rows)
     assert decrease == pytest.approx(5 - 0.125)
     np.testing.assert_allclose(work, [5 - 2.125, 2.125 - 0.125], rtol=1e-12)  # one coordinate moves, then the other
 
 
 def test_straightness_of_paths():
-    assert weight_motion.path_straightness(np.array([[0.0, 0], [1, 0], [3, 0]])) == pytest.approx(1)
-    assert weight_motion.path_straightness(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
-    assert weight_motion.path_straightness(np.zeros((3, 2))) == 0
-    assert [len(each) for each in weight_motion.path_segments(np.arange(8)[:, None], 3)] == [4, 4]
+    assert drop_measures.path_straightness(np.array([[0.0, 0], [1, 0], [3, 0]])) == pytest.approx(1)
+    assert drop_measures.path_straightness(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
+    assert drop_measures.path_straightness(np.zeros((3, 2))) == 0
+    assert [len(each) for each in drop_measures.path_segments(np.arange(8)[:, None], 3)] == [4, 4]
 
 
 def test_growth_delays_the_distance_but_not_the_direction():
     angle = np.minimum(np.arange(11) / 4, 1) * np.pi / 2  # turns by 90 degrees in the first four frames
     unit = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     growing = unit * np.linspace(1, 9, 11)[:, None]
-    direction, path, distance = weight_motion.remaining_ways(np.stack([unit, growing])).round(12).swapaxes(0, 1)[1]
+    direction, path, distance = drop_measures.remaining_ways(np.stack([unit, growing])).round(12).swapaxes(0, 1)[1]
     np.testing.assert_allclose(direction, np.maximum(1 - np.arange(11) / 4, 0), atol=1e-7)
     assert (direction <= 0.5).argmax() == 2
     assert (path <= 0.5).argmax() == 4
     assert (distance <= 0.5).argmax() > 4
-    np.testing.assert_allclose(weight_motion.remaining_ways(np.ones((1, 3, 2)))[..., 0], 0, atol=1e-7)
+    np.testing.assert_allclose(drop_measures.remaining_ways(np.ones((1, 3, 2)))[..., 0], 0, atol=1e-7)
