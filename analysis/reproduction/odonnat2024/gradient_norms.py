@@ -264,12 +264,14 @@ def _event_claim(setup: str, kind: str) -> Claim:
 
 def _layer_claim(setup: str, kind: str) -> Claim:
     """Events of a setup coincide with peaks of the gradient norm of each layer."""
-    given = {"setup": setup, "kind": kind}
     return Claim(
         f"VC.figure{FIGURES[setup]}.{kind}s-by-layer",
         f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
         f"percentage of {kind}s with a peak of a layer's gradient norm, less the percentage by chance",
-        tuple(part(excess_peaks, BEYOND_CHANCE, LAYERS[name], "points", layer=name, **given) for name in LAYERS),
+        tuple(
+            part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, setup=setup, kind=kind)
+            for layer, label in LAYERS.items()
+        ),
     )
 
 

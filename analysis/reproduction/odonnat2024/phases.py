@@ -166,8 +166,8 @@ def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate
 def front_speed_up(evidence: xr.Dataset) -> Estimate:
     """Speed-up of the first layers in the first drop over that of the last layers, both as geometric means over layers:
     geometric mean over successful runs."""
-    speed = np.log(_successful(evidence)["speed"].sel(phase="first"))
-    front, back = (speed.sel(layer=list(layers)).values.mean(axis=-1) for layers in (FRONT, BACK))
+    speed = _successful(evidence)["speed"].sel(phase="first")
+    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
     gain = samples.finite_values(front - back)
     found = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
     return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")

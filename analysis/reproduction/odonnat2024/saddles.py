@@ -119,7 +119,8 @@ def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau"
 def excess_negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
     """Number of negative eigenvalues on a plateau less that of the same run at its end, in the mean over runs."""
     negative = evidence["negative"].sel(setup=setup, moment=[moment, "end"]).dropna("run")
-    found = samples.paired_difference(*negative.transpose("moment", "run"), "runs with a plateau")
+    plateau, end = negative.transpose("moment", "run")
+    found = samples.paired_difference(plateau, end, "runs with a plateau")
     if not found.count:
         return found
     values = *negative.median("run").values, *(100 * (negative > 0).mean("run").values)

@@ -161,8 +161,8 @@ CONDITIONS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "flips over all steps": lambda spikes: spikes["flip_rise"] >= RISE_THRESHOLD,
     "crossings": lambda spikes: spikes["cause"].isin(["feed-forward", "both"]),
     "flips or crossings": lambda spikes: spikes["cause"] != "neither",
-    "turns": lambda spikes: np.degrees(spikes["turn"]) > TURN,
-    "flips, crossings or turns": lambda spikes: (spikes["cause"] != "neither") | (np.degrees(spikes["turn"]) > TURN),
+    "turns": lambda spikes: spikes["turn"] > np.radians(TURN),
+    "flips, crossings or turns": lambda spikes: (spikes["cause"] != "neither") | (spikes["turn"] > np.radians(TURN)),
     "half step": lambda spikes: spikes["remaining_half"] < RISE_THRESHOLD,
     "smooth norm": lambda spikes: (
         spikes["remaining_smooth"].where(spike_replays.smooth_norm_applies(spikes)) < RISE_THRESHOLD
