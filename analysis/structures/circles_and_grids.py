@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from numba import njit, prange
+from numba import prange
 
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, rescale_by_power_of_two
-from dynamics.kernels.compiling import cached_kernel
+from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.tasks import all_pairs, modular_sum
 
 CIRCLE_RATIO = 1.2
@@ -101,7 +101,7 @@ _ROUNDING, _TINY_LENGTH = 1e-15, 1e-150
 """Relative and absolute errors, by rounding and underflow, of a distance compared with its part along one axis."""
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _mark_mismatches(sums, residue, order, found):
     """Find pair sums whose nearest other pair sum has another residue; the first pair wins ties.
 
@@ -174,7 +174,7 @@ def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     found = np.empty((len(frames), len(pairs)), bool)
     for start in range(0, len(frames), block):
         some = frames[start : start + block]
-        sums = some[:, pairs[:, 0]] + some[:, pairs[:, 1]]
+        sums = some.take(pairs[:, 0], axis=1) + some.take(pairs[:, 1], axis=1)
         found[start : start + block] = mismatched_pair_sums(sums, residue, np.argsort(sums[..., 0], axis=1))
     return found.reshape(*lead, len(pairs))
 

@@ -31,12 +31,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from analysis.structures.embedding_arrays import centred_unit_norm
 from analysis.structures.fourier import fourier_frequencies
 from analysis.structures.lattices import PerfectGrids, perfect_grids
-from dynamics.kernels.compiling import cached_kernel
+from dynamics.kernels.compiling import cached_kernel, kernel_function
 
 _BLOCK_BYTES = 64 << 20
 
@@ -161,7 +161,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     grids = perfect_grids(n)
     frames = x.reshape(-1, n, dim)
     begun = _nearest(frames, grids, GRID_SEARCH_STARTS)
-    rest = grid_residuals(frames, begun, grids.places, grids.kind, grids.kernel)
+    rest = grid_residuals(np.ascontiguousarray(frames), begun, grids.places, grids.kind, grids.kernel)
     held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # of the start itself, since the search skips single lines
     rest = np.minimum(rest, 1 - held.sum(axis=(-2, -1)))
     best = rest.argmin(axis=1)[:, None]
@@ -169,7 +169,7 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     return NearestStructure(distance.reshape(lead), np.take_along_axis(begun, best, axis=1).reshape(lead))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _grid_residual(x, places, kernel):
     """The squared distance of x (token, axis), centred and of norm 1, from the grid that a search reaches.
 

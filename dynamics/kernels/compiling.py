@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,6 +47,11 @@ def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..
         return kernel
 
     return decorate
+
+
+kernel_function = partial(njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of a function that only kernels call: compiled as they are, without the code to call it from Python or C,
+which takes as long to compile as most such functions."""
 
 
 def _create_folder(name: str, digest: str) -> Path:

@@ -15,14 +15,14 @@ this is 25% more work, but all runs can share one list of pairs.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels import optimizers, simd
-from dynamics.kernels.compiling import cached_kernel
+from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.optimizers import update_weights
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
+    copy_numbers,
     dot_add,
     exponential,
     from_lanes,
@@ -80,7 +80,7 @@ def pair_quads(n: int) -> PairQuads:
 # --------------------------------------------------------------------------------------- one block of sixteen runs
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _project_tokens(weights, layout, projected):
     """Store the projected embeddings E W_h', (token, hidden)."""
     for i in range(layout.n):
@@ -92,7 +92,7 @@ def _project_tokens(weights, layout, projected):
             store_scalars(projected, i * layout.hidden + k, total)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
     """Store activations (hidden, 4) and logits (class, 4) of four pairs; return their largest logits."""
     zero = scalars(np.float32(0))
@@ -113,7 +113,7 @@ def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
     return peak
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
     """Replace the logits by the derivatives of the loss with respect to them, s_p (softmax(z_p) - onehot(y))."""
     total = repeat_axes(scalars(np.float32(0)), _FOUR)
@@ -129,7 +129,7 @@ def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
         store_scalars(logits, at, load_scalars(logits, at) - load_scalars(pair_weights, 4 * quad + place))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_token):
     """Add the gradient of four pairs with respect to b_h, W_o, b_o and the projected embeddings E W_h'."""
     for c in range(layout.n):
@@ -153,7 +153,7 @@ def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_to
             add_scalars(by_token, j + k, load_scalars(active, 4 * k + place))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _projection_backward(weights, layout, by_token, gradient):
     """Add the gradient with respect to E and W_h, from that with respect to E W_h'."""
     for i in range(layout.n):
@@ -165,7 +165,7 @@ def _projection_backward(weights, layout, by_token, gradient):
                 store_scalars(gradient, w, multiply_add(value, load_scalars(weights, e), load_scalars(gradient, w)))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _workspace(layout):
     """Working memory for one block: E W_h', its gradient, activations, logits."""
     tokens, width = layout.n * layout.hidden, LANES_32
@@ -177,7 +177,7 @@ def _workspace(layout):
     )
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
     """The gradient of sixteen runs. weights and gradient: (parameter x lane); pair_weights: (pair x lane)."""
     projected, by_token, active, logits = work
@@ -191,7 +191,7 @@ def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
     _projection_backward(weights, layout, by_token, gradient)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _block_scores(weights, layout, pairs, work, others, behind, credit):
     """Store three numbers per pair (pair x lane), from which `modular_scores` computes loss and accuracy.
 
@@ -235,7 +235,7 @@ def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
         for step in range(max(1, steps)):
             _block_gradient(memory.weights[block], layout, pair_weights[block], pairs, work, memory.gradient[block])
             if step == steps - 1:
-                memory.before[block][:] = memory.weights[block]
+                copy_numbers(memory.weights[block], memory.before[block])
             if step < steps:
                 update_weights(memory, block, rule, number + step, 0, layout.size, 1.0)
 

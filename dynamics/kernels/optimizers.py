@@ -11,8 +11,8 @@ g is the gradient, including the L2 term weight_decay w except for AdamW, and t 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.compiling import kernel_function
 from dynamics.kernels.simd import load_scalars, multiply_add, scalars, square_root, store_scalars
 from dynamics.settings import OptimizerSettings
 
@@ -58,7 +58,7 @@ def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
     return ("exp_avg", "exp_avg_sq")
 
 
-@njit(error_model="numpy")
+@kernel_function
 def update_weights(memory, block, rule, number, begin, end, discount):
     """Apply update `number`, counted from 1, to the parameters begin to end - 1 of a block.
 

@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+
+from dynamics.kernels.compiling import kernel_function
 
 REGISTER_BITS = 512
 LANES_64 = REGISTER_BITS // 64
@@ -522,13 +524,20 @@ def where_above(context, condition, threshold, value):
     return value(condition, element, value), generate
 
 
-@njit(error_model="numpy")
+@kernel_function
+def copy_numbers(source, target):
+    """Copy a flat array to another of the same size (an assignment also compiles the message of an error of shapes)."""
+    for at in range(target.size):
+        target[at] = source[at]
+
+
+@kernel_function
 def add_scalars(array, group, value):
     """array[group] += value."""
     store_scalars(array, group, load_scalars(array, group) + value)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def add_vectors(array, group, value, axes):
     """array[group] += value."""
     store_vectors(array, group, load_vectors(array, group, axes) + value)

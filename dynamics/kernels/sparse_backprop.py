@@ -13,8 +13,8 @@ the MLP), preactivations s_i and the weight c of a sequence in the loss, dlogits
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dynamics.kernels.compiling import kernel_function
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
@@ -88,7 +88,7 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
 # ------------------------------------------------------------------------------------------ normalisation
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _normalisation_factors(x, layout):
     """1/|x| (0 at the origin), f with N(x) = f x, and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
     one = scalars(np.float32(1))
@@ -107,7 +107,7 @@ def _normalisation_factors(x, layout):
     return inverse, factor, scalars(np.float32(0)) - factor * factor / radius
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _normalisation_backward(x, error, inverse, factor, slope):
     """Backpropagate `error`, the derivative of the loss with respect to N(x), to x."""
     return error * factor + x * (slope * inverse * dot(x, error))
@@ -116,7 +116,7 @@ def _normalisation_backward(x, error, inverse, factor, slope):
 # --------------------------------------------------------------------------------------------- activation
 
 
-@njit(error_model="numpy")
+@kernel_function
 def gelu(x):
     """GELU, x Phi(x), and its derivative, Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz and Stegun 7.1.26."""
     one, zero = scalars(np.float32(1)), scalars(np.float32(0))
@@ -134,7 +134,7 @@ def gelu(x):
     return x * phi, multiply_add(x * density, scalars(np.float32(0.39894228)), phi)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _activation(x, layout):
     """The activation function and its derivative."""
     if layout.activation == _GELU:
@@ -159,7 +159,7 @@ class SparseWorkspace(NamedTuple):
     product: np.ndarray  # (axis x lane) intermediate vector
 
 
-@njit(error_model="numpy")
+@kernel_function
 def sparse_workspace(layout, axes):
     """Allocate a workspace."""
     rows, dim = layout.positions * layout.rows, len(axes)
@@ -175,7 +175,7 @@ def sparse_workspace(layout, axes):
     )
 
 
-@njit(error_model="numpy")
+@kernel_function
 def fill_normalised_table(weights, layout, table, scores, axes):
     """Store the table z of normalised embeddings (position x token, axis), and their scores z . q / sqrt d."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
@@ -189,7 +189,7 @@ def fill_normalised_table(weights, layout, table, scores, axes):
             store_scalars(scores, t * layout.rows + token, dot(z, query))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _vectors_of_tokens(table, t, tokens, layout, axes):
     """The table rows of position t and each lane's own token."""
     value = where_equal(tokens, np.float32(0), load_vectors(table, t * layout.rows, axes))
@@ -198,7 +198,7 @@ def _vectors_of_tokens(table, t, tokens, layout, axes):
     return value
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _scalars_of_tokens(scores, t, tokens, layout):
     """The attention scores at position t, each lane for its own token."""
     value = where_equal(tokens, np.float32(0), load_scalars(scores, t * layout.rows))
@@ -207,7 +207,7 @@ def _scalars_of_tokens(scores, t, tokens, layout):
     return value
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _attention_mixture(table, scores, layout, tokens, attention, axes):
     """The embeddings of a sequence averaged with its attention; stores the attention (position)."""
     peak = scalars(np.float32(-np.inf))
@@ -228,7 +228,7 @@ def _attention_mixture(table, scores, layout, tokens, attention, axes):
     return mixed * scale
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _value_product(weights, layout, mixed, product, axes):
     """The product of the value matrix V with `mixed`."""
     for axis in range(len(axes)):
@@ -236,7 +236,7 @@ def _value_product(weights, layout, mixed, product, axes):
     return load_vectors(product, 0, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _mlp(weights, layout, xi, normalised, active, slopes, axes):
     """The output zeta of the MLP with its skip connection; stores the activations and their derivatives."""
     zeta = xi
@@ -253,7 +253,7 @@ def _mlp(weights, layout, xi, normalised, active, slopes, axes):
     return zeta
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _decode(weights, layout, zeta, logits, axes):
     """Store the logits E zeta (token); return the largest."""
     peak = scalars(np.float32(-np.inf))
@@ -264,7 +264,7 @@ def _decode(weights, layout, zeta, logits, axes):
     return peak
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradient, axes):
     """Derivative of the loss with respect to zeta, from the logits in `errors`; adds the gradient of E as decoder."""
     total = scalars(np.float32(0))
@@ -280,7 +280,7 @@ def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradie
     return d_zeta
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient, axes):
     """Derivative of the loss with respect to N(xi), from that with respect to zeta; adds the gradient of the MLP."""
     if layout.transform_bias >= 0:
@@ -297,7 +297,7 @@ def _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient,
     return d_normalised
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes):
     """Add the gradients of the table and the query, from the derivative with respect to the attention average."""
     query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
@@ -314,7 +314,7 @@ def _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixe
     add_vectors(gradient, layout.query, d_query * scalars(np.float32(1 / np.sqrt(len(axes)))), axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def add_embedding_gradients(weights, layout, d_table, gradient, axes):
     """Add the gradients of token and position embeddings, from that of the table."""
     for t in range(layout.positions):
@@ -328,7 +328,7 @@ def add_embedding_gradients(weights, layout, d_table, gradient, axes):
             add_vectors(gradient, layout.position_embedding + t, error, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def sequence_forward(weights, layout, work, tokens, axes):
     """Compute the network on one sequence per lane.
 
@@ -344,7 +344,7 @@ def sequence_forward(weights, layout, work, tokens, axes):
     return mixed, xi, normalised, inverse, factor, slope, zeta, _decode(weights, layout, zeta, logits, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def add_sequence_gradient(weights, layout, work, tokens, target, weight, gradient, axes):
     """Add the gradient of one sequence per lane: tokens (position x lane), its target and its weight in the loss."""
     table, d_table, _, attention, active, slopes, errors, product = work

@@ -6,14 +6,14 @@ Each SIMD lane is a run with its own sequences; the gradient is that of `dynamic
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dynamics.kernels import optimizers, simd, sparse_backprop
-from dynamics.kernels.compiling import cached_kernel
+from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.optimizers import OptimizerRule, update_weights
 from dynamics.kernels.simd import (
     LANES_32,
     add_scalars,
+    copy_numbers,
     exponential,
     load_scalars,
     log_one_plus,
@@ -42,7 +42,7 @@ class LabelledSequences(NamedTuple):
     targets: np.ndarray
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _fill_lane(sequences, run, row, lane, tokens, target):
     """Copy a sequence of a run to one lane of tokens (position x lane) and target (lane)."""
     target[lane] = sequences.targets[run, row]
@@ -50,7 +50,7 @@ def _fill_lane(sequences, run, row, lane, tokens, target):
         tokens[position * LANES_32 + lane] = sequences.tokens[run, row, position]
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _gather_minibatch_sequence(sequences, order, first, at, tokens, target):
     """Copy sequence number `at` in the order of each of sixteen runs, from run `first` on, to its lane."""
     runs = len(sequences.tokens)
@@ -59,7 +59,7 @@ def _gather_minibatch_sequence(sequences, order, first, at, tokens, target):
         _fill_lane(sequences, run, order[run, at], lane, tokens, target)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _gather_same_row(sequences, first, row, tokens, target):
     """Copy sequence number `row` of each of sixteen runs, from run `first` on, to its lane."""
     runs = len(sequences.tokens)
@@ -67,7 +67,7 @@ def _gather_same_row(sequences, first, row, tokens, target):
         _fill_lane(sequences, min(first + lane, runs - 1), row, lane, tokens, target)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _minibatch_gradient(weights, layout, work, sequences, order, first, begin, end, gradient, axes):
     """The gradient of the mean loss over the sequences begin to end - 1 in each run's order."""
     gradient[:] = 0
@@ -81,7 +81,7 @@ def _minibatch_gradient(weights, layout, work, sequences, order, first, begin, e
     add_embedding_gradients(weights, layout, work.d_table, gradient, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _loss_and_credit(layout, logits, peak, target):
     """Cross-entropy and accuracy of a sequence; the accuracy is 1/m if its target is one of m equal largest logits."""
     one, right = scalars(np.float32(1)), scalars(np.float32(-np.inf))
@@ -123,7 +123,7 @@ def train_sparse(memory, layout, sequences, order, rule, discount, decay, number
             end = min(start + batch, order.shape[1])
             _minibatch_gradient(weights, layout, work, sequences, order, first, start, end, gradient, axes)
             if step < steps:
-                memory.before[block][:] = weights
+                copy_numbers(weights, memory.before[block])
                 update_weights(memory, block, rule, number + step, 0, mlp, 1.0)
                 update_weights(memory, block, rule, number + step, mlp, assemblers, discount)
                 update_weights(memory, block, decayed, number + step, assemblers, after, discount)
@@ -148,7 +148,8 @@ def _score(weights, layout, sequences, counts, splits, totals, axes):
                     occurrences = load_scalars(counts[block], at * splits + split)
                     add_scalars(partial, split, occurrences * loss)
                     add_scalars(partial, splits + split, occurrences * credit)
-            totals[block] += partial
+            for at in range(partial.size):
+                totals[block, at] += partial[at]
 
 
 def sparse_scores(

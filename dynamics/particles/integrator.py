@@ -6,13 +6,14 @@ All kernels act on a block of eight runs, one run per SIMD lane. The equation is
 from typing import NamedTuple, get_args
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from dynamics import settings
 from dynamics.kernels import simd
-from dynamics.kernels.compiling import cached_kernel
+from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.kernels.simd import (
     LANES_64,
+    copy_numbers,
     dot,
     load_scalars,
     load_vectors,
@@ -66,7 +67,7 @@ class IntegratorParameters(NamedTuple):
 # ------------------------------------------------------------------- one step of a block of eight runs
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _balance_weight(rule, magnitude, like, unlike, pairs):
     """Weight of an unlike field for each lane: ratio of the summed magnitudes, or of the numbers of pairs, or 1.
 
@@ -80,7 +81,7 @@ def _balance_weight(rule, magnitude, like, unlike, pairs):
     return scalars(1.0)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _sum_balanced_fields(force, magnitude, pairs, params, axes):
     """Overwrite the attraction field with the balanced sum of all fields; return its squared norm for each lane."""
     repulsion = _balance_weight(params.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs) * scalars(params.gr)
@@ -98,7 +99,7 @@ def _sum_balanced_fields(force, magnitude, pairs, params, axes):
     return square
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _move(x, force, square, params, n, moved, axes):
     """Write to `moved` the positions x after a step along the force, by the step rule of the settings."""
     norm = square_root(square)
@@ -112,7 +113,7 @@ def _move(x, force, square, params, n, moved, axes):
         store_vectors(moved, i, load_vectors(x, i, axes) + f * scale)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _normalise_block(x, n, variance, axes):
     """Subtract the mean and divide by the standard deviation, in place; return the squared norm before scaling.
 
@@ -142,7 +143,7 @@ def _normalise_block(x, n, variance, axes):
     return total
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _accept_move(x, moved, n, active, axes):
     """Copy the moved positions in the lanes that have not diverged; return the squared displacement for each lane."""
     square = scalars(0.0)
@@ -155,7 +156,7 @@ def _accept_move(x, moved, n, active, axes):
     return square
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes):
     """Write the total force at x to force[0] and, if `moving`, take one step along it in place.
 
@@ -177,7 +178,7 @@ def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes
     _store_norm(track[MOVE_NORM], active, displacement)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _store_norm(row, active, square):
     """Store the norm in the lanes that have not diverged."""
     kept = where_above(scalars(1.0) - active, 0.5, load_scalars(row, 0))
@@ -203,7 +204,7 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
             for _ in range(max(number, 1)):
                 token_fields_across_runs(x, pairs, work, force, magnitude, axes)
                 _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
-            total[block] = force[ATTRACTION]
+            copy_numbers(force[ATTRACTION], total[block])
     else:
         work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
         moved = np.empty(size)
@@ -212,7 +213,7 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
             for _ in range(max(number, 1)):
                 token_fields_within_run(x, min(LANES_64, runs - block * LANES_64), pairs, work, force, magnitude, axes)
                 _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
-            total[block] = force[ATTRACTION]
+            copy_numbers(force[ATTRACTION], total[block])
     return total
 
 

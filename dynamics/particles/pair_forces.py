@@ -32,10 +32,10 @@ every N up to 113 and lost four digits.
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, prange
 
 from dynamics.kernels import simd
-from dynamics.kernels.compiling import cached_kernel, numba_threads
+from dynamics.kernels.compiling import cached_kernel, kernel_function, numba_threads
 from dynamics.kernels.simd import (
     LANES_64,
     add_scalars,
@@ -71,14 +71,14 @@ ATTRACTION, REPULSION, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT = range(4)
 # ----------------------------------------------------------------------------- force between two pair sums
 
 
-@njit(error_model="numpy")
+@kernel_function
 def inverse_length(vectors):
     """1 / length of each lane's vector; 0 for a vector of zero length."""
     square = dot(vectors, vectors)
     return where_above(square, TINY, scalars(1.0) / square_root(square))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def repulsion_force(x_ij, x_kl):
     """Repulsion of x_ij by x_kl, (x_ij - x_kl) / r², and its magnitude 1/r (CA eq 2, g_r = 1)."""
     difference = x_ij - x_kl
@@ -87,7 +87,7 @@ def repulsion_force(x_ij, x_kl):
     return difference * inverse_square, square_root(inverse_square)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def attraction_force(x_ij, x_kl):
     """Attraction of x_ij by x_kl, (x_kl - x_ij) / r, and its magnitude 1 (CA eq 3, g_a = 1)."""
     difference = x_kl - x_ij
@@ -95,13 +95,13 @@ def attraction_force(x_ij, x_kl):
     return difference * inverse, where_above(inverse, 0.0, scalars(1.0))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def alignment_force(x_ij, x_kl, unit_kl):
     """Alignment of x_ij by a like x_kl: x_kl / |x_kl| if x_ij . x_kl > 0, else 0 (CA eq 4, f_a = 1)."""
     return where_above(dot(x_ij, x_kl), 0.0, unit_kl)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def in_half_plane(x_ij, x_kl):
     """The magnitude of the alignment of x_ij by x_kl: 1 if x_ij . x_kl > 0, else 0."""
     return where_above(dot(x_ij, x_kl), 0.0, scalars(1.0))
@@ -110,7 +110,7 @@ def in_half_plane(x_ij, x_kl):
 # --------------------------------------------------------------------------- sum across runs: lanes are runs
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """Add both like fields. Each pair of pair sums of the same class is visited once and used for both."""
     for c in range(bounds.size - 1):
@@ -136,7 +136,7 @@ def _add_like_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
             store_scalars(magnitudes[LIKE_ALIGNMENT], kl, partners)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """Add both unlike fields. Each pair of pair sums of different classes is visited once and used for both."""
     for c in range(bounds.size - 1):
@@ -162,13 +162,13 @@ def _add_unlike_fields_across_runs(sums, units, bounds, fields, magnitudes, axes
             store_scalars(magnitudes[UNLIKE_ALIGNMENT], kl, partners)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _subtract_vectors(array, group, value, axes):
     """array[group] -= value."""
     store_vectors(array, group, load_vectors(array, group, axes) - value)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
     """All four fields on every pair sum of a block of eight runs; lanes are runs.
 
@@ -184,7 +184,7 @@ def _pair_fields_across_runs(sums, units, bounds, fields, magnitudes, axes):
 # ----------------------------------------------------------------------- sum within a run: lanes are pair sums
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _like_fields_within_run(group, x_ij, numbers, points, directions, first, last, out, out_magnitudes, axes):
     """Both like fields on eight pair sums of a class, which are the pair sums first to last - 1."""
     attracted = x_ij - x_ij
@@ -205,7 +205,7 @@ def _like_fields_within_run(group, x_ij, numbers, points, directions, first, las
     store_scalars(out_magnitudes[LIKE_ALIGNMENT], group, partners)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pairs, out, out_magnitudes, axes):
     """Both unlike fields on eight pair sums of a class, from all pair sums except first to last - 1."""
     repelled = x_ij - x_ij
@@ -229,7 +229,7 @@ def _unlike_fields_within_run(group, x_ij, points, directions, first, last, pair
     store_scalars(out_magnitudes[UNLIKE_ALIGNMENT], group, partners)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _gather_lane(sums, units, lane, points, directions):
     """Copy the pair sums and directions of one run: (pair x axis x lane) to (pair x axis)."""
     for k in range(points.size):
@@ -237,7 +237,7 @@ def _gather_lane(sums, units, lane, points, directions):
         directions[k] = units[k * LANES_64 + lane]
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _load_group(points, start, last, padded, group, axes):
     """Pair sums start to start + 7 of one run as lanes; lanes for pair sums from `last` on are zero."""
     dim = len(axes)
@@ -248,7 +248,7 @@ def _load_group(points, start, last, padded, group, axes):
     return load_vectors(padded, group, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnitudes, axes):
     """Copy the fields on pair sums start to start + 7 of one run to that run's lane."""
     dim = len(axes)
@@ -260,7 +260,7 @@ def _scatter_group(group, start, last, lane, out, out_magnitudes, fields, magnit
                 fields[field, ((start + k) * dim + axis) * LANES_64 + lane] = value
 
 
-@njit(error_model="numpy", parallel=True)
+@kernel_function(parallel=True)
 def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitudes, axes):
     """The same as `_pair_fields_across_runs` for the first `runs` lanes, one run after the other, on all threads.
 
@@ -275,7 +275,8 @@ def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitude
     out_magnitudes = np.empty((4, len(groups) * LANES_64))
     for lane in range(runs):
         _gather_lane(sums, units, lane, points, directions)
-        for group in prange(len(groups)):
+        for number in prange(len(groups)):
+            group = np.int64(number)  # prange counts by unsigned integers, with which all would be compiled again
             first, last = bounds[groups[group, 0]], bounds[groups[group, 0] + 1]
             start = groups[group, 1]
             x_ij = _load_group(points, start, last, padded, group, axes)
@@ -288,7 +289,7 @@ def _pair_fields_within_run(sums, units, bounds, groups, runs, fields, magnitude
 # ------------------------------------------------------------- from particles to pair sums, and fields to particles
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _store_pair_sums(x, pairs, sums, units, axes):
     """Store the pair sum of every pair and its direction. x: (token x axis x lane)."""
     for ij in range(len(pairs.first)):
@@ -298,7 +299,7 @@ def _store_pair_sums(x, pairs, sums, units, axes):
         store_vectors(units, ij, x_ij * inverse_length(x_ij))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
     """Add the fields on each pair sum to both its tokens, and sum the magnitudes.
 
@@ -316,14 +317,14 @@ def _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes):
             add_scalars(magnitude[field], 0, load_scalars(magnitudes[field], ij) * scalars(2.0))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def force_workspace(pairs, axes):
     """Working memory for a block of eight runs: pair sums, their directions, fields, magnitudes."""
     size = len(pairs.first) * len(axes) * LANES_64
     return np.empty(size), np.empty(size), np.empty((4, size)), np.empty((4, len(pairs.first) * LANES_64))
 
 
-@njit(error_model="numpy")
+@kernel_function
 def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
     """The four fields on every token of a block of eight runs, computed on the calling thread."""
     sums, units, fields, magnitudes = work
@@ -332,7 +333,7 @@ def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
     _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
 
 
-@njit(error_model="numpy")
+@kernel_function
 def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
     """The same as `token_fields_across_runs` for the first `runs` lanes of the block, on all threads."""
     sums, units, fields, magnitudes = work

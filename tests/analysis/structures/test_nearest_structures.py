@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.structures import perfect_grids, procrustes_distance, relabellings
 from analysis.structures.embedding_arrays import centred_unit_norm
-from analysis.structures.nearest_structures import _grid_residual, nearest_circle, nearest_grid, nearest_perfect_grid
+from analysis.structures.nearest_structures import grid_residuals, nearest_circle, nearest_grid, nearest_perfect_grid
 from tests.polygons import polygon
 
 
@@ -129,8 +129,8 @@ def test_the_search_for_grids_with_holes_is_that_of_plain_loops(generator):
     planar = np.flatnonzero(grids.lines > 1)
     for at in generator.choice(planar, 10, replace=False):
         x = centred_unit_norm(generator.standard_normal((11, 2 + at % 2)))
-        arguments = x, grids.places[at], grids.kernel[grids.kind[at]]
-        assert _grid_residual(*arguments) == pytest.approx(plain_settle(*arguments))
+        found = grid_residuals(x[None], np.array([[at]]), grids.places, grids.kind, grids.kernel)
+        assert found[0, 0] == pytest.approx(plain_settle(x, grids.places[at], grids.kernel[grids.kind[at]]))
 
 
 def test_planted_grids_with_holes_are_found(generator):

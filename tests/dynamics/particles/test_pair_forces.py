@@ -26,7 +26,7 @@ def scale_of(force):
 def assert_plain(x, pair_list, pairs, twice=True, rtol=1e-11):
     """The fields of a list of pairs are those of plain loops over the pairs."""
     found = force_fields(x, pair_list)
-    force, magnitude = plain_fields(x, pairs[:, 0], pairs[:, 1], len(x), twice)
+    force, magnitude = plain_fields(x, *np.ascontiguousarray(pairs.T), len(x), twice)
     np.testing.assert_allclose(found.force, force, rtol=rtol, atol=1e-12 * scale_of(force))
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=rtol)
 
