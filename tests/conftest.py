@@ -31,6 +31,26 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+SHARED = {
+    "browser": ("tests/analysis/explorer/", "tests/analysis/test_explore.py"),
+    "forkserver": ("tests/dynamics/sweeps/", "tests/dynamics/trajectory/test_recorder.py"),
+}
+"""What takes long to start, and the tests that use it."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, files whose tests share a browser or a forkserver go to one process, as one file does."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return next((name for name, files in SHARED.items() if file.startswith(files)), file)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.fixture
 def environment():
     """The environment of a subprocess that finds the packages from anywhere."""

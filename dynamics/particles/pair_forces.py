@@ -324,7 +324,7 @@ def force_workspace(pairs, axes):
     return np.empty(size), np.empty(size), np.empty((4, size)), np.empty((4, len(pairs.first) * LANES_64))
 
 
-@kernel_function
+@cached_kernel(simd, pair_list)
 def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
     """The four fields on every token of a block of eight runs, computed on the calling thread."""
     sums, units, fields, magnitudes = work
@@ -333,7 +333,7 @@ def token_fields_across_runs(x, pairs, work, force, magnitude, axes):
     _sum_onto_tokens(pairs, fields, magnitudes, force, magnitude, axes)
 
 
-@kernel_function
+@cached_kernel(simd, pair_list)
 def token_fields_within_run(x, runs, pairs, work, force, magnitude, axes):
     """The same as `token_fields_across_runs` for the first `runs` lanes of the block, on all threads."""
     sums, units, fields, magnitudes = work
