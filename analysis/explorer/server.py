@@ -18,6 +18,7 @@ from bokeh.application.handlers import FunctionHandler
 from bokeh.core.validation import silence
 from bokeh.core.validation.warnings import EMPTY_LAYOUT
 from bokeh.document import Document
+from bokeh.resources import Resources
 from bokeh.server.server import BaseServer
 from bokeh.server.tornado import BokehTornado
 from bokeh.server.util import bind_sockets
@@ -136,6 +137,13 @@ class _ClosedPageFilter(logging.Filter):
         return not record.getMessage().startswith("Uncaught exception GET /ws")
 
 
+class _Application(BokehTornado):
+    """Bokeh's application, whose page loads no scripts for tables, WebGL and formulas: it contains none."""
+
+    def resources(self, absolute_url: str | bool | None = None) -> Resources:
+        return super().resources(absolute_url).clone(components=["bokeh", "bokeh-widgets"])
+
+
 def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
     """A server that gives every visitor a new document, and its address. Raises SettingsError.
 
@@ -150,7 +158,7 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed during a frame
     logging.getLogger("tornado.application").addFilter(_ClosedPageFilter())
     silence(EMPTY_LAYOUT, True)  # empty placeholders are intended
-    application = BokehTornado(
+    application = _Application(
         {"/": Application(FunctionHandler(make))},
         extra_websocket_origins=[f"{host}:{port}" for host in HOSTS],
         sign_sessions=True,  # session ids come from the server only

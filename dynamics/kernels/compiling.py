@@ -49,7 +49,7 @@ def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..
     return decorate
 
 
-kernel_function = partial(njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+kernel_function: Any = partial(njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Decorator of a function that only kernels call: compiled as they are, without the code to call it from Python or C,
 which takes as long to compile as most such functions."""
 
