@@ -154,8 +154,7 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
 
 def test_changed_experiments_are_reported(verify, monkeypatch):
     verify("CA.table2.fa1")
-    module = "analysis.reproduction.verification.evidence_gathering"
-    monkeypatch.setattr(f"{module}.measurement_source_hash", lambda experiment: "another")
+    monkeypatch.setattr(evidence, "measurement_source_hash", lambda experiment: "another")
     _, out, _ = verify("CA.table2.fa1")
     assert "analysis.reproduction.musat2024.particles has changed since runs/verify/ca.table2-" in out
 

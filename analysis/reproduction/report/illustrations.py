@@ -41,13 +41,10 @@ def draw_available_figures(
         if figure and not (size is Size.QUICK and figure in SLOW):
             claims.setdefault(figure, claim.name)
     candidates = _candidate_sizes(experiments, size)
-    drawn = {}
+    names = tqdm(claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr)
     with _without_font_warnings():
-        for name in tqdm(claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr):
-            picture = _draw(get_paper_figure(name), claims[name], candidates, folder)
-            if picture:
-                drawn[name] = picture
-    return drawn
+        pictures = [_draw(get_paper_figure(name), claims[name], candidates, folder) for name in names]
+    return {picture.name: picture for picture in pictures if picture}
 
 
 @contextlib.contextmanager
@@ -66,14 +63,11 @@ def _candidate_sizes(experiments: Mapping[str, Experiment], size: Size) -> list[
     """Sizes at which the runs of a figure may exist: its own, and those of the experiments."""
     found = set()
     for experiment in experiments.values():
-        sizing = experiment.at(size)
-        if sizing is not None:
-            params = sizing.params
-            found |= {(need.runs, need.epochs) for need in experiment.ensembles(params)}
-            if isinstance(params.get("runs"), int):
-                found.add((params["runs"], params.get("epochs")))
-    ordered = sorted(found, key=lambda each: (each[0], each[1] or 0))
-    return [SizeOverrides(), *(SizeOverrides(*each) for each in ordered)]
+        if sizing := experiment.at(size):
+            found |= {SizeOverrides(need.runs, need.epochs) for need in experiment.ensembles(sizing.params)}
+            if "runs" in sizing.params:
+                found.add(SizeOverrides(sizing.params["runs"], sizing.params.get("epochs")))
+    return [SizeOverrides(), *sorted(found, key=lambda each: (each.runs, each.epochs or 0))]
 
 
 def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], folder: Path) -> Picture | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -132,7 +131,7 @@ def build_view(
         "groups": _group_by_place(testable),
         "untestable": [view.claim for view in views if view.claim.untestable],
         "experiments": _experiment_rows(views, experiments, provenance),
-        "judging": parse_docstring(criteria.__doc__ or ""),
+        "judging": (criteria.__doc__ or "").strip(),
         "chance": _chance_text(claim_results),
         "coverage": _coverage_rows([result.claim for result in claim_results]),
         "date": formatting.format_date(provenance.created_at),
@@ -292,18 +291,6 @@ def _experiment_rows(
 
 def _format_params(params: Params) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in params.items()).replace("'", "")
-
-
-def parse_docstring(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Paragraphs of a docstring, each with the indented lines below it as pairs of a verdict and its condition."""
-    blocks: list[tuple[str, list[tuple[str, str]]]] = []
-    for indented, lines in groupby(text.strip().splitlines(), key=lambda line: line.startswith("    ") or not line):
-        if indented:
-            pairs = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines if line]
-            blocks[-1][1].extend((pair[0], pair[-1]) for pair in pairs)
-        else:
-            blocks.append((" ".join(line.strip() for line in lines), []))
-    return blocks
 
 
 def _chance_text(claim_results: Sequence[ClaimResult]) -> str:

@@ -1,7 +1,6 @@
 from .claim import Claim as Claim
 from .criteria import Verdict as Verdict
 from .evidence import EVIDENCE_FOLDER as EVIDENCE_FOLDER
-from .evidence_gathering import gather_evidence as gather_evidence
 from .experiment import Experiment as Experiment
 from .experiment import Runner as Runner
 from .experiment import Size as Size
@@ -9,6 +8,7 @@ from .required_runs import SizeOverrides as SizeOverrides
 from .requirements import check_torch as check_torch
 from .results import ClaimResult as ClaimResult
 from .results import judge_claim as judge_claim
+from .schedule import gather_evidence as gather_evidence
 from .schedule import precompute_ensembles as precompute_ensembles
 from .schedule import print_plan as print_plan
 from .schedule import schedule_experiments as schedule_experiments

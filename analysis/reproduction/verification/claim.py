@@ -46,34 +46,21 @@ class Measurement(NamedTuple):
         return (how.func, repr((how.args, sorted(how.keywords.items())))) if isinstance(how, partial) else (how, "")
 
 
+Measure = Callable[..., Estimate]
+
+
 def part(
-    measure: Callable[..., Estimate],
-    criterion: Criterion,
-    label: str = "",
-    unit: str = "",
-    /,
-    *,
-    digits: int = 1,
-    **arguments: Any,
+    measure: Measure, criterion: Criterion, label: str = "", unit: str = "", /, *, digits: int = 1, **arguments: Any
 ) -> Measurement:
     """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `criterion`."""
     return Measurement(partial(measure, **arguments) if arguments else measure, criterion, label, unit, digits)
 
 
 def parts_over(
-    argument: str,
-    values: Iterable[Any],
-    measure: Callable[..., Estimate],
-    criterion: Criterion,
-    label: str,
-    unit: str = "",
-    /,
-    **arguments: Any,
+    name: str, values: Iterable, measure: Measure, criterion: Criterion, label: str, unit: str = "", /, **more: Any
 ) -> tuple[Measurement, ...]:
-    """A part for each value of an argument, which stands in the label in braces, such as "weight decay {:g}"."""
-    return tuple(
-        part(measure, criterion, label.format(value), unit, **{argument: value}, **arguments) for value in values
-    )
+    """A part for each value of the argument `name`; the label has the value in braces, as in "weight decay {:g}"."""
+    return tuple(part(measure, criterion, label.format(each), unit, **{name: each}, **more) for each in values)
 
 
 @dataclass(frozen=True)
@@ -119,6 +106,5 @@ constructed = partial(Claim, kind=Kind.CONSTRUCTION)
 
 def claims_of(experiment: Experiment, *claims: Claim, figure: str = "") -> tuple[Claim, ...]:
     """Claims that are tested on the evidence of an experiment. figure: that of claims which name none."""
-    return tuple(
-        dataclasses.replace(claim, experiment=experiment.name, figure=claim.figure or figure) for claim in claims
-    )
+    name = experiment.name
+    return tuple(dataclasses.replace(each, experiment=name, figure=each.figure or figure) for each in claims)

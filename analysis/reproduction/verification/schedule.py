@@ -1,16 +1,21 @@
-"""The experiments that claims need, and estimates of their run times."""
+"""The experiments that claims need: estimates of their run times, and their evidence, read or measured."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import pandas as pd
+import xarray as xr
 
 from analysis.output.tables import format_table
-from analysis.reproduction.verification.evidence import evidence_path
+from analysis.reproduction.verification import evidence
+from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.formatting import format_duration
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.results import judge_claim
+from analysis.reproduction.verification.verdict_table import format_verdict
 from analysis.transitions.ablations import step_cost
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
 from dynamics.sweeps.design import SweepDesign, sweep_design
@@ -43,7 +48,7 @@ def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: 
         if sizing is None:
             continue
         params = sizing.params
-        path, seconds = evidence_path(experiment, params, runner), 0.0
+        path, seconds = evidence.evidence_path(experiment, params, runner), 0.0
         if not path.exists():
             needs = {runner.path(need): need for need in experiment.ensembles(params)}
             missing = [need for there, need in needs.items() if there not in counted and not there.exists()]
@@ -107,3 +112,36 @@ def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
         grids.append(sweep_design(need.settings, {}, need.runs, 0, steps, epochs, every, need.record, device))
     first, points = needs[0], [point for each in grids for point in each.points]
     return SweepDesign(first.settings, {}, points, first.runs, 0, first.record)
+
+
+def gather_evidence(
+    steps: Sequence[ScheduledExperiment], runner: Runner, claims: Sequence[Claim], size: Size
+) -> dict[str, xr.Dataset]:
+    """The evidence of each experiment, by its name. Missing evidence is measured; progress goes to `runner.say`."""
+    found: dict[str, xr.Dataset] = {}
+    left, spent, planned = sum(step.seconds for step in steps), 0.0, 0.0
+    for number, step in enumerate(steps, 1):
+        known = _load_evidence(step, runner)
+        if known is None:
+            pace = spent / planned if planned > 60 else 1.0
+            print(
+                f"\n[{number}/{len(steps)}] {step.experiment.name}: {step.experiment.what}; "
+                f"about {format_duration(pace * step.seconds)}, of {format_duration(pace * left)} left",
+                file=runner.say, flush=True,
+            )  # fmt: skip
+            begin = time.perf_counter()
+            known = evidence.measure_evidence(step.experiment, step.params, runner)
+            spent, planned, left = spent + time.perf_counter() - begin, planned + step.seconds, left - step.seconds
+            for claim in (each for each in claims if each.experiment == step.experiment.name):
+                print(format_verdict(judge_claim(claim, known, size)), file=runner.say, flush=True)
+        found[step.experiment.name] = known
+    return found
+
+
+def _load_evidence(step: ScheduledExperiment, runner: Runner) -> xr.Dataset | None:
+    """The evidence of an experiment, if its file exists; prints a note if the experiment's module has changed since."""
+    found = evidence.load_evidence(step.experiment, step.params, runner)
+    if found is not None and found.attrs.get("source") != evidence.measurement_source_hash(step.experiment):
+        module = step.experiment.measure.__module__
+        print(f"{module} has changed since {step.path} was measured; delete the file to measure again", file=runner.say)
+    return found
