@@ -263,8 +263,7 @@ CLAIMS = claims_of(
         "weighted by attention: geometric mean over corrected circuits",
         (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
         figure="vc2",
-        meaning="spurious tokens coincide before the value matrix, already as normalised embeddings: an invertible "
-        "matrix in two dimensions cannot remove a direction",
+        meaning="spurious tokens coincide already as normalised embeddings; an invertible matrix removes no direction",
     ),
     example(
         "VC.figure2.exists",

@@ -275,8 +275,7 @@ CLAIMS = claims_of(
     ),
     main_result(
         "VC.s4.2.six-clusters-only",
-        "Only runs that had both invariances at p = 2, that is six clusters of sequence embeddings, reach 100% test "
-        "accuracy after finetuning to p = 3.",
+        "Only runs with both invariances at p = 2 (six clusters) reach 100% test accuracy after finetuning to p = 3.",
         "percentage of the runs with all test sequences right whose source had six clusters, or lacked no invariance",
         (
             part(perfect_from_ideal, Every(), "from six clusters", "%"),

@@ -160,10 +160,7 @@ def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Esti
 
 ACCURACIES = parts_over("vocab", VOCABS, worst_circuit, Above(99), "p = {}", "%", name="accuracy", dim=2, scale=100)
 INVARIANCES = {"leak": "spurious tokens", "unswapped": "order"}
-VARIANCES = (
-    "in circuits built by hand: largest fraction of the variance of sequence embeddings due to a spurious token, and "
-    "due to the order of two non-spurious tokens"
-)
+VARIANCES = "largest fraction of the sequence embeddings' variance due to a spurious token, or the order of two others"
 
 CLAIMS = claims_of(
     IDEAL,
