@@ -1,7 +1,5 @@
 """Figure of the attention of VC's network: maps at the start and at the end of training."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -22,27 +20,25 @@ def vc8(data: FigureData) -> DrawnFigure:
     network = clustering_head_of(trajectory)
     own = np.diagonal(attention_start_end_correlation(trajectory).values)
     chosen = data.choose(lambda: run_with_median_attention(own, successful_runs(trajectory)))
-    made = build_scene(trajectory, chosen.run, panels=["attention"], marks=())
-    last = len(made.steps) - 1
-    figure = _plot_attention_maps(made, [0, last])
+    figure = _plot_attention_maps(build_scene(trajectory, chosen.run, panels=["attention"], marks=()))
     rule = f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row is a sequence, its "
     rule += f"{network.settings.sparsity} counting tokens first. Rows sum to 1."
     return DrawnFigure(figure, name_run(trajectory, chosen.run), rule)
 
 
-def _plot_attention_maps(made: Scene, frames: Sequence[int]) -> Figure:
-    """The attention of sequences at frames, a map each, with the sequences beside the first and one scale."""
-    (image,) = made.panels[0].layers
+def _plot_attention_maps(scene: Scene) -> Figure:
+    """The attention in the first and the last frame, a map each, with the sequences beside the first and one scale."""
+    (image,) = scene.panels[0].layers
     assert isinstance(image, Image)
     figure = new_figure(10.5, 0.16 * len(image.rows) + 1.2)
-    panels = figure.subplots(1, len(frames), sharey=True, squeeze=False)[0]
+    panels = figure.subplots(1, 2, sharey=True)
     figure.subplots_adjust(left=0.14, right=0.9, top=0.93, bottom=0.1, wspace=0.06)
-    values = made.arrays(np.array(frames))["attention"]
-    for axes, found, frame, word in zip(panels, values, frames, ("start", "end"), strict=True):
-        drawn = axes.imshow(found, aspect="auto", cmap="viridis", vmin=0, vmax=image.high, interpolation="nearest")
+    values = scene.arrays([0, len(scene.steps) - 1])["attention"]
+    for axes, weights, epoch, word in zip(panels, values, scene.clock[[0, -1]], ("start", "end"), strict=True):
+        drawn = axes.imshow(weights, aspect="auto", cmap="viridis", vmin=0, vmax=image.high, interpolation="nearest")
         axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
         axes.set_xlabel("position, from 0", fontsize=9)
-        axes.set_title(f"{word} of training, {made.unit} {made.clock[frame]:g}", fontsize=10)
+        axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
     panels[0].set_yticks(range(len(image.rows)), image.rows, fontsize=7.5, family="monospace")
     bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83)))
     bar.set_label("attention, a share of 1", fontsize=9)

@@ -1,11 +1,9 @@
-"""Figures of circuits of VC's network: ideal ones and those that were learned."""
+"""Figures of circuits of VC's network: ideal ones, those that were learned, and finetuned ones with a token more."""
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -13,30 +11,27 @@ from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
 from analysis.plots.panels import build_scene
+from analysis.reproduction.figures import frames
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, sparse_settings
-from analysis.reproduction.figures.frames import plot_frames_in_blocks
-from analysis.reproduction.figures.settings_line import untrained_summary
+from analysis.reproduction.figures.run_choice import runs_not_diverged
+from analysis.reproduction.figures.settings_line import settings_summary, untrained_summary
 from dynamics.errors import TrajectoryError
-from dynamics.networks.clustering_head import ClusteringHead
+from dynamics.initial_conditions import start_step_index
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.tasks import distinct_sequences, sparse_sum
-from dynamics.training.finetuning import successful_runs
+from dynamics.training.finetuning import source_run_indices, successful_runs
 
 PANELS = (
     "token_embeddings", "position_embeddings", "sums", "normalised_sums",
     "attention", "values", "sequence_embeddings", "transform_map",
 )  # fmt: skip
-SIDE = 200
-"""Of a class map, in pixels."""
-
 LEGEND = (
     "Circles: counting positions; squares: other positions. Sequences: one colour per prefix, one shape per class. The "
     "map shows the predicted class of a sequence embedding, in paler colours where the probability is lower."
 )
 
-WIDTH, SMALL_WIDTH = 1360, 800
+WIDTH = 1360
 """Of the panels, in pixels."""
 
 
@@ -45,28 +40,11 @@ def plot_circuit_panels(
 ) -> Figure:
     """The panels of a run's circuit at a recorded step, the last by default; of one with a title of its own, which is
     no run's, the step is not told."""
-    last = int(trajectory["last_step"][run])
-    moment = trajectory.sel(step=[last if step is None else step])  # alone, so that limits are those of this frame
-    made = build_scene(moment, run, side=SIDE, panels=PANELS, marks=())
-    width = SMALL_WIDTH if small else WIDTH
-    return plot_frames_in_blocks(
-        [dataclasses.replace(made, title=title or made.title)], [0], PANELS, 4, width, timed=not title
-    )
-
-
-def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> list[CircuitLabel]:
-    """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
-
-    The last few answers are kept: several figures show circuits of one ensemble.
-    """
-    step = int(trajectory["step"][-1]) if step is None else step
-    known = _label_cache_key(trajectory, step)
-    if known not in _labels:
-        found = circuit_labels(measure_invariances(trajectory, step))
-        while len(_labels) >= MOST_CACHED_LABELS:
-            _labels.pop(next(iter(_labels)))
-        _labels[known] = found
-    return list(_labels[known])
+    step = int(trajectory["last_step"][run]) if step is None else step
+    moment = trajectory.sel(step=[step])  # alone, so that limits are those of this frame
+    scene = build_scene(moment, run, side=frames.SIDE, panels=PANELS, marks=())
+    width = frames.SMALL_WIDTH if small else WIDTH
+    return frames.plot_frames_in_blocks(scene, [0], [title or scene.title], 4, width, timed=not title)
 
 
 MOST_CACHED_LABELS = 4
@@ -74,16 +52,23 @@ MOST_CACHED_LABELS = 4
 _labels: dict[str, list[CircuitLabel]] = {}
 
 
-def _label_cache_key(trajectory: xr.Dataset, step: int) -> str:
-    """A hash over all that labels depend on: attributes, which runs had not diverged, and the weights at a step, or all
-    recorded ones where that step is none."""
+def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> list[CircuitLabel]:
+    """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
+
+    The last few answers are kept, by a hash over all that labels depend on: several figures show circuits of one
+    ensemble.
+    """
+    step = int(trajectory["step"][-1]) if step is None else step
     told = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
-    recorded = trajectory.sel(step=[step]) if step in trajectory["step"].values else trajectory
     for name in ("seed", "last_step", *clustering_head_of(trajectory).variables):
-        if name in recorded:
-            told.update(f"{name} {recorded[name].shape}".encode())
-            told.update(np.ascontiguousarray(recorded[name].values).tobytes())
-    return told.hexdigest()
+        recorded = trajectory[name].sel(step=step) if "step" in trajectory[name].dims else trajectory[name]
+        told.update(np.ascontiguousarray(recorded.values).tobytes())
+    key = told.hexdigest()
+    if key not in _labels:
+        _labels[key] = circuit_labels(measure_invariances(trajectory, step))
+        for oldest in list(_labels)[:-MOST_CACHED_LABELS]:
+            del _labels[oldest]
+    return list(_labels[key])
 
 
 # --------------------------------------------------------------------------------------------- the four kinds
@@ -94,15 +79,15 @@ Kind = tuple[str, Callable[[CircuitLabel], bool]]
 
 
 def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
-    """The first successful run of a kind, or of the next one named where there is none of the first."""
+    """The final circuit of the first successful run of a kind, or of the next one named where there is none of it."""
     trajectory = data.only
-    if data.run is not None:
+    if data.run is None:
+        chosen = first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
+    else:
         (label,) = cached_circuit_labels(trajectory.isel(run=[data.run]))
-        why = f"the run that was asked for, labelled {label.label}: {label.reason}"
-        return _plot_final_circuit(data, RunChoice(data.run, why))
-    return _plot_final_circuit(
-        data, first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
-    )
+        chosen = RunChoice(data.run, f"the run that was asked for, labelled {label.label}: {label.reason}")
+    figure = plot_circuit_panels(trajectory, chosen.run, data.small)
+    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", f"Chosen: {chosen.why}. {LEGEND}")
 
 
 def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds: Sequence[Kind]) -> RunChoice:
@@ -119,55 +104,33 @@ def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds
     raise TrajectoryError(f"found no run that is {wanted} among {len(labels)}, nor any that has learned the task")
 
 
-def _plot_final_circuit(data: FigureData, chosen: RunChoice) -> DrawnFigure:
-    """The circuit of a run at its end."""
-    trajectory = data.only
-    figure = plot_circuit_panels(trajectory, chosen.run, data.small)
-    rule = f"Chosen: {chosen.why}. {LEGEND}"
-    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", rule)
-
-
 def vc1(data: FigureData) -> DrawnFigure:
     """An ideal circuit: of a run, or built by hand where no run is ideal."""
     trajectory = data.only
-    settings = sparse_settings(trajectory)
-    labels = [] if data.run is not None else cached_circuit_labels(trajectory)
+    labels = cached_circuit_labels(trajectory) if data.run is None else []
     if data.run is not None or any(each.label == "ideal" for each in labels):
         return _plot_first_run_of_kind(data, runs_with_label("ideal"))
+    settings = sparse_settings(trajectory)
     title = f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
     figure = plot_circuit_panels(ideal_circuit_trajectory(settings), 0, data.small, title=title)
-    rule = (
-        f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the counting positions, all "
-        f"alike, no other position of effect), so this circuit was built by hand with the properties of section 3.1. "
-    )
+    rule = f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the counting positions, all "
+    rule += "alike, no other position of effect), so this circuit was built by hand with the properties of section "
+    rule += "3.1. "
     return DrawnFigure(figure, "built by hand, as no run is ideal", rule + LEGEND, untrained_summary(settings))
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
-    """The ideal circuit as a trajectory of a single frame. Raises SettingsError."""
+    """The weights of the ideal circuit as a trajectory of a single frame, without metrics. Raises SettingsError."""
     try:
         weights = ideal_circuit(settings)
+    except SettingsError:
+        raise
     except ValueError as error:
-        if isinstance(error, SettingsError):
-            raise
         raise TrajectoryError(f"no ideal circuit is known for this task: {error}") from None
-    found = simulate(settings, runs=1, steps=0, progress=False)
+    found = simulate(settings, runs=1, steps=0, progress=False).drop_vars(["loss", "accuracy"])
     for name, weight in weights.items():
         found[name] = found[name].copy(data=weight.float().numpy().reshape(found[name].shape))
-    share, loss = _accuracy_and_loss(settings, weights)
-    found["accuracy"] = found["accuracy"].copy(data=np.full(found["accuracy"].shape, share, np.float32))
-    found["loss"] = found["loss"].copy(data=np.full(found["loss"].shape, loss, np.float32))
     return found
-
-
-@torch.no_grad()
-def _accuracy_and_loss(settings: SparseSettings, weights: dict[str, torch.Tensor]) -> tuple[float, float]:
-    """Accuracy and loss of weights on the distinct training sequences of seed 0."""
-    tokens = distinct_sequences(settings, 0, "train")[0]
-    target = torch.from_numpy(sparse_sum(tokens, settings))
-    logits = ClusteringHead(settings).logits(weights, torch.from_numpy(tokens))
-    loss = torch.nn.functional.cross_entropy(logits, target)
-    return float((logits.argmax(-1) == target).double().mean()), float(loss)
 
 
 def runs_with_label(label: str) -> Kind:
@@ -195,3 +158,69 @@ def vc3(data: FigureData) -> DrawnFigure:
 def vc4(data: FigureData) -> DrawnFigure:
     """A fuzzy construction."""
     return _plot_first_run_of_kind(data, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED)
+
+
+# ------------------------------------------------------------------------------------------------- finetuning
+
+CARRIED = ("position_embedding", "query", "value", "receptor")
+"""Weights that finetuning begins with as they were, by which a source is known."""
+
+
+def vc10(data: FigureData, frame: int = 0) -> DrawnFigure:
+    """A circuit of p = 2 with a token more, in the first or the last frame of finetuning."""
+    source, trajectory = data.datasets
+    places, begun = finetuning_start_points(source, trajectory)
+    chosen = data.choose(lambda: best_from_corrected(cached_circuit_labels(source, begun), places, trajectory))
+    figure = plot_circuit_panels(trajectory, chosen.run, data.small, int(trajectory["step"][frame]))
+    when = "before finetuning" if frame == 0 else "after finetuning"
+    rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
+    here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
+    return DrawnFigure(figure, here, rule, settings_summary(trajectory))
+
+
+def vc11(data: FigureData) -> DrawnFigure:
+    """The circuit of figure 10 when finetuning has ended."""
+    return vc10(data, frame=-1)
+
+
+def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
+    """Which weights a run that began with those of a run of its source has got from it."""
+    more, end = sparse_settings(trajectory).rows - sparse_settings(source).rows, int(source["step"][-1])
+    when = "at its end" if begun == end else f"at step {begun} of {end}"
+    new = {0: "", 1: ", and a new row of the embedding"}.get(more, ", and new rows of the embedding")
+    return f"Its first weights are those of the source's {name_run(source, place)} {when}{new}."
+
+
+def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, int]:
+    """Where along the source's runs each finetuned run began, (run,), and at which of its steps.
+
+    Raises TrajectoryError where these runs did not begin at this source.
+    """
+    settings = sparse_settings(trajectory)
+    other = TrajectoryError("the finetuned runs began at other weights than those of the source among the files")
+    try:
+        places = source_run_indices(source, settings, trajectory["seed"].values)
+        at = start_step_index(source, settings.start_step)
+    except SettingsError:
+        raise other from None
+    for name in CARRIED:
+        first = trajectory[name].isel(step=0)
+        if not np.array_equal(source[name].isel(run=places, step=at).transpose(*first.dims), first):
+            raise other
+    return places, int(source["step"][at])
+
+
+def best_from_corrected(labels: Sequence[CircuitLabel], places: np.ndarray, trajectory: xr.Dataset) -> RunChoice:
+    """Of the runs whose source was labelled corrected, as that of figure 2, the one that is best after finetuning.
+
+    labels: of the source's runs; places: of each finetuned run among these. Raises TrajectoryError.
+    """
+    runs = runs_not_diverged(trajectory).tolist()
+    corrected = [run for run in runs if labels[places[run]].label == "corrected"]
+    split = "unseen" if "unseen" in trajectory["split"].values else "test"
+    accuracy = trajectory["accuracy"].sel(split=split).isel(step=-1).values
+    best = max(corrected or runs, key=lambda run: accuracy[run])
+    rule = f"NO circuit was labelled corrected; of all {len(runs)} runs"
+    if corrected:
+        rule = f"of {len(corrected)} runs whose circuit was labelled corrected, as that of figure 2,"
+    return RunChoice(best, f"{rule} the first with the best accuracy after finetuning, {accuracy[best]:.3f} ({split})")

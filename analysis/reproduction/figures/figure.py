@@ -4,14 +4,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
-from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
 
@@ -97,19 +95,9 @@ class PaperFigure(NamedTuple):
         return f"{paper} appendix {place[1:].upper()}" if place.startswith("-") else f"{paper} figure {place}"
 
 
-def runs_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
-    """Indices of the runs that have not diverged: (run,)."""
-    return np.flatnonzero(not_diverged(trajectory))
-
-
-def run_seed(trajectory: xr.Dataset, run: int) -> int:
-    """The seed of a run."""
-    return int(trajectory["seed"][run])
-
-
 def name_run(trajectory: xr.Dataset, run: int) -> str:
     """The index of a run, for titles, with its seed if that differs."""
-    seed = run_seed(trajectory, run)
+    seed = int(trajectory["seed"][run])
     return f"run {run}" if seed == run else f"run {run} (seed {seed})"
 
 

@@ -1,12 +1,10 @@
 """The trajectories of a figure: from given files, or from runs/ where missing ones are simulated."""
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple
 
-import numpy as np
 import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
@@ -20,33 +18,23 @@ from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
 
-def load_figure_runs(
-    figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None, say: TextIO | None = None
-) -> FigureData:
-    """The data of a figure, from files or from its own runs. Progress goes to `say`, by default to the terminal.
+def load_figure_runs(figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None) -> FigureData:
+    """The data of a figure, from files or from its own runs, about which lines are printed.
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
-    for field, most in (("runs", 10_000_000), ("epochs", 2**40)):
-        if getattr(sizes, field) is not None:
-            check_integer(field, getattr(sizes, field), getattr(figure.least, field) or 1, most)
-    if files and sizes != SizeOverrides():
-        field = "epochs" if sizes.runs is None else "runs"
-        raise SettingsError(field, getattr(sizes, field), "no value beside files, which are as large as they are")
-    datasets = (
-        match_files_to_requirements(figure, files) if files else _find_or_make_runs(figure, sizes, say or sys.stdout)
-    )
+    for field, size, least, most in zip(sizes._fields, sizes, figure.least, (10_000_000, 2**40), strict=True):
+        if size is not None and files:
+            raise SettingsError(field, size, "no value beside files, which are as large as they are")
+        if size is not None:
+            check_integer(field, size, least or 1, most)
+    datasets = match_files_to_requirements(figure, files) if files else _find_or_make_runs(figure, sizes)
     if run is not None:
-        _check_run(datasets[-1], run)
+        check_integer("run", run, 0, datasets[-1].sizes["run"] - 1)
+        last = int(datasets[-1]["last_step"][run])
+        if last < int(datasets[-1]["step"][-1]):
+            raise TrajectoryError(f"run {run}: diverged after step {last}, expected one that has not")
     return FigureData(tuple(datasets), run)
-
-
-def _check_run(trajectory: xr.Dataset, run: int) -> None:
-    """Check that a run exists and has not diverged. Raises SettingsError, TrajectoryError."""
-    check_integer("run", run, 0, trajectory.sizes["run"] - 1)
-    last = int(trajectory["last_step"][run])
-    if last < int(trajectory["step"][-1]):
-        raise TrajectoryError(f"run {run}: diverged after step {last}, expected one that has not")
 
 
 # ------------------------------------------------------------------------------------------ files that are given
@@ -55,15 +43,15 @@ def _check_run(trajectory: xr.Dataset, run: int) -> None:
 def match_files_to_requirements(figure: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
     """The first fitting file for each need of a figure. Raises TrajectoryError."""
     opened = {path: _opened(path, figure) for path in files}
-    chosen: list[xr.Dataset] = []
+    chosen = []
     for need in figure.needs:
-        fitting = [each for each in opened.values() if _fits(each, need)]
+        fitting = [path for path, each in opened.items() if _fits(each, need)]
         if not fitting:
             found = "; ".join(f"{path.name}: {_what(each, need)}" for path, each in opened.items())
             raise TrajectoryError(f"{figure.source} needs {need.words()}, found {found}")
-        chosen.append(fitting[0])
-        if isinstance(need, RequiredRuns) and need.weights and "embedding" not in fitting[0]:
-            name = next(path.name for path, each in opened.items() if each is fitting[0])
+        chosen.append(opened[fitting[0]])
+        if isinstance(need, RequiredRuns) and need.weights and "embedding" not in chosen[-1]:
+            name = fitting[0].name
             raise TrajectoryError(f"{name}: {figure.source} needs weights; a run with record=metrics keeps none")
     return chosen
 
@@ -94,46 +82,48 @@ def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     if "schema_version" not in found.attrs:
         return f"“{found.attrs.get('title', 'something else')}”"
     settings = read_settings(found)
-    usual, asked = type(settings)(), need.must if isinstance(need, RequiredRuns) else ()
-    changed = [
-        f"{field.name.replace('_', '-')} {getattr(settings, field.name)}" for field in dataclasses.fields(settings)
-        if field.name in asked or getattr(settings, field.name) != getattr(usual, field.name)
-    ]  # fmt: skip
-    return f"{settings.system}, {', '.join(changed) or 'defaults'}"
+    asked, told = need.must if isinstance(need, RequiredRuns) else (), [settings.system]
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in asked or value != field.default:
+            told.append(f"{field.name.replace('_', '-')} {value}")
+    return ", ".join(told)
 
 
 # ------------------------------------------------------------------------------------------- found, or made
 
 
-def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides, say: TextIO) -> list[xr.Dataset]:
+class PlannedEnsemble(NamedTuple):
+    """An ensemble at the size at which a figure is drawn, and its file."""
+
+    settings: Settings
+    runs: int
+    steps: int
+    every: int
+    path: Path
+
+
+def plan_ensemble(need: RequiredRuns, sizes: SizeOverrides, source: PlannedEnsemble | None) -> PlannedEnsemble:
+    """The ensemble that a figure needs. source: the one before it, from whose end some trainings start."""
+    settings, runs, every = need.settings, sizes.runs or need.runs, need.frame_gap(sizes)
+    if need.follows and source and isinstance(settings, SparseSettings):
+        settings = dataclasses.replace(settings, start=str(source.path), start_step=source.steps)
+    return PlannedEnsemble(settings, runs, need.steps(sizes), every, run_path(settings, runs, 0, every, need.record))
+
+
+def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dataset]:
     """The ensemble or result for each need of a figure, read or computed. Raises what `simulate` raises."""
     found: list[xr.Dataset] = []
-    path = None
+    source = None
     for need in figure.needs:
         if isinstance(need, RequiredResult):
-            print(f"needs {need.words()}, whose runs are found or made", file=say)
+            print(f"needs {need.words()}, whose runs are found or made")
             found.append(need.make(sizes))
             continue
-        settings = _following(need.settings, path, found[-1]) if need.follows and path else need.settings
-        trajectory, path = _load_ensemble(need, settings, sizes, figure.cost, say)
-        found.append(trajectory)
+        source = plan_ensemble(need, sizes, source)
+        settings, runs, steps, every, path = source
+        cost = f" ({figure.cost})" if sizes == SizeOverrides() else ""
+        plan = "found, or gone on with" if path.exists() else f"to be made{cost}"
+        print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", flush=True)
+        found.append(simulate(settings, runs=runs, seed=0, steps=steps, every=every, record=need.record, out=path))
     return found
-
-
-def _load_ensemble(
-    need: RequiredRuns, settings: Settings, sizes: SizeOverrides, cost: str, say: TextIO
-) -> tuple[xr.Dataset, Path]:
-    """An ensemble and its file; missing runs are simulated."""
-    runs = need.runs if sizes.runs is None else sizes.runs
-    steps, every = need.steps(sizes), need.frame_gap(sizes)
-    path = run_path(settings, runs, 0, every, need.record)
-    at_its_size = f" ({cost})" if sizes == SizeOverrides() else ""
-    plan = "found, or gone on with" if path.exists() else f"to be made{at_its_size}"
-    print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", file=say, flush=True)
-    return simulate(settings, runs=runs, seed=0, steps=steps, every=every, record=need.record, out=path), path
-
-
-def _following(settings: Settings, path: Path, source: xr.Dataset) -> Settings:
-    """Settings of a training that starts from the last frame of another one."""
-    assert isinstance(settings, SparseSettings)
-    return dataclasses.replace(settings, start=str(path), start_step=int(np.asarray(source["step"])[-1]))

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 from analysis.output.files import HDF5_SIGNATURE, replace_file
+from analysis.plots.drawing.panel_grid import PICTURE_FORMATS
 from dynamics.settings import SettingsError
 
-SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 110
 CAPTION_SIZE, LINE = 8.5, 0.153  # points; inches from one line to the next
 CHARACTERS = 16.6  # of a caption that fit into an inch
@@ -43,18 +42,13 @@ def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
     left = 0.15 / width
     figure.text(left, (high + 0.45 * TITLE) / height, title, fontsize=size, fontweight="bold", va="center")
     figure.text(left, low / height, "\n".join(lines), fontsize=CAPTION_SIZE, va="top", color="0.25", linespacing=1.25)
-    box = Bbox.from_extents(0, low - below, width, high + TITLE)
-    figure.add_artist(
-        Rectangle((0, box.y0 / height), 1, box.height / height, transform=figure.transFigure, facecolor="white",
-                  edgecolor="none", zorder=-10, clip_on=False)
-    )  # fmt: skip
-    return box
+    return Bbox.from_extents(0, low - below, width, high + TITLE)
 
 
 def check_figure_path(path: Path) -> Path:
     """The path of a picture, if it can be one, which would not replace a trajectory. Raises SettingsError."""
-    if path.suffix.lower() not in SUFFIXES or path.is_dir():
-        raise SettingsError("out", path, "the name of a file that ends in " + ", ".join(SUFFIXES))
+    if path.suffix.lower()[1:] not in PICTURE_FORMATS or path.is_dir():
+        raise SettingsError("out", path, f"the name of a file that ends in .{', .'.join(PICTURE_FORMATS)}")
     if path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
         raise SettingsError("out", path, "another name, as this is a NetCDF file, which would be lost")
     return path
@@ -63,9 +57,9 @@ def check_figure_path(path: Path) -> Path:
 def save_paper_figure(figure: Figure, box: Bbox, path: Path) -> None:
     """Draw into a PNG, SVG or PDF, whole or not at all. Raises RecordingError."""
     kind = path.suffix.lower()[1:]
-    stamp = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]  # same bytes for the same figure
+    metadata = dict.fromkeys(PICTURE_FORMATS[kind])  # same bytes for the same figure
     with replace_file(path) as temporary, rc_context({"svg.hashsalt": kind}):
-        figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=stamp)
+        figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata)
 
 
 def small_dpi(figure: Figure) -> float:

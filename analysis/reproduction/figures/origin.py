@@ -15,7 +15,6 @@ from dynamics.training.finetuning import successful_runs
 
 DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 """Of points from the origin, and of what each of them is moved by, in the sketch."""
-SUCCESS, FAILURE = "#0072b2", "#d55e00"
 
 
 def vc12(data: FigureData) -> DrawnFigure:
@@ -29,13 +28,13 @@ def vc12(data: FigureData) -> DrawnFigure:
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
     some = _draw_approach(right, found, successful_runs(trajectory))
-    gap = np.diff(trajectory["step"].values)[:1]
-    every = int(gap[0]) if len(gap) else 0
-    rule = (
-        "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and round near "
-        "it. Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and how far "
-        f"it moves between recorded frames, {every} steps, over its length; above 1 it may turn round."
-    )
+    for axes in (middle, right):
+        axes.legend(frameon=False, fontsize=8.5)
+        axes.grid(color="0.92")
+    every = int(np.ptp(trajectory["step"].values[:2]))
+    rule = "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and round "
+    rule += "near it. Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and "
+    rule += f"how far it moves between recorded frames, {every} steps, over its length; above 1 it may turn round."
     return DrawnFigure(figure, f"all runs, {some}", rule)
 
 
@@ -65,24 +64,20 @@ def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
     """The operator norm of N' against the distance from the origin, sharp and smooth."""
     kind = "rms" if settings.norm.startswith("rms") else "unit"
     length = np.logspace(-3, 1, 400)
-    for norm, colour, word in (
-        (kind, "#d55e00", "x / |x|"),
-        (f"{kind}-smooth", "#0072b2", "σ(|x|) x / |x|, the remedy"),
-    ):
+    norms = {kind: ("#d55e00", "x / |x|"), f"{kind}-smooth": ("#0072b2", "σ(|x|) x / |x|, the remedy")}
+    for norm, (colour, word) in norms.items():
         values = normalisation_jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
         axes.plot(length, values, color=colour, linewidth=1.8, label=f"{word} ({norm})")
     axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
     axes.set_title("slopes of the norm near the origin", fontsize=10)
-    axes.legend(frameon=False, fontsize=8.5)
-    axes.grid(color="0.92")
 
 
 def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
     """Each run's nearest approach of E + P to the origin and its largest movement in lengths; how many may flip."""
     near = np.nanmin(found["x_smallest"].values, axis=1)
-    ratios = np.where(np.isfinite(found["x_largest_flip_ratio"].values), found["x_largest_flip_ratio"].values, 0.0)
-    ratio = ratios.max(axis=1)
-    for of, colour, mark, word in ((~success, FAILURE, "x", "others"), (success, SUCCESS, "o", "successful")):
+    ratios = found["x_largest_flip_ratio"].values
+    ratio = np.where(np.isfinite(ratios), ratios, 0.0).max(axis=1)
+    for of, colour, mark, word in ((~success, "#d55e00", "x", "others"), (success, "#0072b2", "o", "successful")):
         axes.plot(near[of], ratio[of], mark, color=colour, markersize=5, linestyle="none", alpha=0.8, label=word)
     axes.axhline(1, color="0.3", linewidth=0.9, linestyle="--")
     axes.set(xscale="log", yscale="log", xlabel="smallest |E + P| of a run", ylabel="largest movement / |E + P|")
@@ -91,6 +86,4 @@ def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    axes.legend(frameon=False, fontsize=8.5)
-    axes.grid(color="0.92")
     return f"{int((ratio > 1).sum())} of {len(ratio)} with an E + P that moves by more than its length"

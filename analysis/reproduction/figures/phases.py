@@ -1,36 +1,21 @@
 """Figure of the two phases of learning: sequence embeddings before, between and after the two drops of the loss."""
 
-import dataclasses
-from typing import NamedTuple
-
 import numpy as np
 import xarray as xr
 
 from analysis.plots.panels import build_scene, run_events
 from analysis.plots.scenes.common_panels import RecordedRun
-from analysis.plots.scenes.scene import EventMark
-from analysis.reproduction.figures.circuits import SIDE, SMALL_WIDTH
+from analysis.reproduction.figures import frames
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
-from analysis.reproduction.figures.frames import plot_frames_in_blocks
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.reader import truncate_trajectory
 
-PANELS = ("transform_map", "loss")
 WIDTH = 1500
 """Of all panels, in pixels."""
 MARGIN = 0.15
 """How much of the time until the last snapshot is shown after it."""
-
-
-class DropSnapshots(NamedTuple):
-    """Recorded steps at which the first drop begins and ends, and the second begins and ends."""
-
-    begin: int
-    end: int
-    second_begin: int
-    second_end: int
 
 
 def vc5(data: FigureData) -> DrawnFigure:
@@ -38,29 +23,21 @@ def vc5(data: FigureData) -> DrawnFigure:
     trajectory = data.only
     found = first_two_drops(event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
     chosen = data.choose(lambda: run_with_median_drop_gap(found, successful_runs(trajectory)))
-    check_two_drops(found, chosen.run)
-    moments = drop_snapshots(trajectory, found, chosen.run)
-    steps = trajectory["step"].values
-    until = steps[steps <= moments.second_end + MARGIN * (moments.second_end - steps[0])][-1]
-    marks = _events_until(trajectory, chosen.run, int(until))
-    made = build_scene(truncate_trajectory(trajectory, int(until)), chosen.run, side=SIDE, panels=PANELS, marks=marks)
-    frames = [int(np.flatnonzero(made.steps == step)[0]) for step in moments]
-    blocks = [dataclasses.replace(made, title=f"({place})") for place in range(1, 1 + len(frames))]
-    figure = plot_frames_in_blocks(blocks, frames, PANELS, 1, SMALL_WIDTH if data.small else WIDTH)
-    epochs = ", ".join(f"{made.clock[frame]:g}" for frame in frames)
-    rule = (
-        f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
-        f"second one begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, 340, "
-        "365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the snapshot, "
-        f"until epoch {made.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
-    )
+    steps, moments = trajectory["step"].values, drop_snapshots(trajectory, found, chosen.run)
+    until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
+    events = run_events(RecordedRun(trajectory, chosen.run))  # of the whole run: its length decides what counts as one
+    marks = [mark for mark in events if (mark.begin if mark.kind == "drop" else mark.middle) <= until]
+    shown = truncate_trajectory(trajectory, until)
+    scene = build_scene(shown, chosen.run, side=frames.SIDE, panels=("transform_map", "loss"), marks=marks)
+    at = np.searchsorted(scene.steps, moments).tolist()
+    width = frames.SMALL_WIDTH if data.small else WIDTH
+    figure = frames.plot_frames_in_blocks(scene, at, ["(1)", "(2)", "(3)", "(4)"], 1, width)
+    epochs = ", ".join(f"{epoch:g}" for epoch in scene.clock[at])
+    rule = f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
+    rule += f"second one begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, "
+    rule += "340, 365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the "
+    rule += f"snapshot, until epoch {scene.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
     return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, epochs {epochs}", rule)
-
-
-def _events_until(trajectory: xr.Dataset, run: int, until: int) -> list[EventMark]:
-    """The events of a whole run up to a step: what counts as one depends on how long the run is."""
-    marks = run_events(RecordedRun(trajectory, run))
-    return [mark for mark in marks if (mark.begin if mark.kind == "drop" else mark.middle) <= until]
 
 
 def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoice:
@@ -71,23 +48,20 @@ def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoic
     if not len(able):
         able, word = np.flatnonzero(np.isfinite(between)), "runs with two drops, NONE of them successful"
     if not len(able):
-        raise TrajectoryError(
-            f"found no run with two drops of the loss among {len(between)}; more or longer runs may have"
-        )
+        told = f"found no run with two drops of the loss among {len(between)}; more or longer runs may have"
+        raise TrajectoryError(told)
     run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
     return RunChoice(run, f"the one with the median time between its two drops, of {len(able)} {word}")
 
 
-def check_two_drops(found: xr.Dataset, run: int) -> None:
-    """Check that the loss of a run has two drops. Raises TrajectoryError."""
+def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> list[int]:
+    """Recorded steps at or before the begin of each drop of a run, and at or after its end, in the order of time.
+
+    Raises TrajectoryError where the loss has no two drops.
+    """
     if not np.isfinite(found["between"].values[run]):
         raise TrajectoryError(f"run {run}: found {int(found['drops'][run])} drops of the loss, expected two")
-
-
-def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> DropSnapshots:
-    """The recorded steps at or before the begin of a drop, and at or after its end."""
     steps = trajectory["step"].values
-    begin, end = found["begin"].values[run], found["end"].values[run]
-    before = [int(steps[np.searchsorted(steps, moment, "right") - 1]) for moment in begin]
-    after = [int(steps[min(np.searchsorted(steps, moment), len(steps) - 1)]) for moment in end]
-    return DropSnapshots(before[0], after[0], max(before[1], after[0]), after[1])
+    before = steps[np.searchsorted(steps, found["begin"].values[run], "right") - 1]
+    after = steps[np.minimum(np.searchsorted(steps, found["end"].values[run]), len(steps) - 1)]
+    return [int(before[0]), int(after[0]), int(max(before[1], after[0])), int(after[1])]

@@ -4,17 +4,7 @@ import dataclasses
 import re
 import textwrap
 
-from analysis.reproduction.figures import (
-    attention,
-    circuits,
-    ensembles,
-    finetuning,
-    modular,
-    origin,
-    particles,
-    phases,
-    spikes,
-)
+from analysis.reproduction.figures import attention, circuits, embeddings, ensembles, origin, phases, spikes
 from analysis.reproduction.figures.figure import PaperFigure
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
@@ -28,23 +18,7 @@ def _modular_runs(weight_decay: float, runs: int = 100, dim: int = 2, every: int
 
 def _particle_runs(fa: float) -> RequiredRuns:
     """Particles, with which `analysis.table2` shares those of its rows."""
-    return RequiredRuns(ParticleSettings(fa=fa), must=("fa",))
-
-
-ANY_MODULAR = dataclasses.replace(_modular_runs(1.0), must=())
-ANY_PARTICLES = dataclasses.replace(_particle_runs(1.0), must=())
-DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-SPARSE_RUNS = RequiredRuns(SparseSettings())
-MINUTE = "1 minute"
-ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
-"""Epochs in which events can be seen, of full batches in every fourth; runs that can differ."""
-FULL_BATCH, UPDATES = SparseSettings().data, 4000
-
-
-def _full_batch(dim: int) -> RequiredRuns:
-    """VC's network with all data in a batch, so that an epoch is one update."""
-    settings = SparseSettings(batch=FULL_BATCH, dim=dim)
-    return RequiredRuns(settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False)
+    return RequiredRuns(ParticleSettings(fa=fa), must=("fa", "dim"))
 
 
 def sparse_runs(dim: int, runs: int = 20, every: int | None = None, weights: bool = True) -> RequiredRuns:
@@ -52,36 +26,50 @@ def sparse_runs(dim: int, runs: int = 20, every: int | None = None, weights: boo
     return RequiredRuns(SparseSettings(dim=dim), runs, every=every, must=("batch", "dim"), weights=weights)
 
 
-SOURCE = dataclasses.replace(sparse_runs(2, 100), must=("vocab",))
-FINETUNED = RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True)
+def _full_batch_runs(dim: int) -> RequiredRuns:
+    """VC's network with all data in a batch, so that an epoch is one update."""
+    settings = SparseSettings(batch=SparseSettings.data, dim=dim)
+    return RequiredRuns(settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False)
 
-SPARSE = (SPARSE_RUNS,)
+
+UPDATES = 4000
+DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SPARSE_RUNS = RequiredRuns(SparseSettings())
+MODULAR = (dataclasses.replace(_modular_runs(1.0), must=("dim",)),)
+PARTICLES = (dataclasses.replace(_particle_runs(1.0), must=("dim",)),)
+SPARSE, PLANE = (SPARSE_RUNS,), (dataclasses.replace(SPARSE_RUNS, must=("dim",)),)
+MINI_BATCHES = (dataclasses.replace(SPARSE_RUNS, weights=False),)
+FINETUNING = (
+    dataclasses.replace(sparse_runs(2, 100), must=("vocab",)),
+    RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True),
+)
 DIMENSIONS = (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)))
+ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
+"""Epochs in which events can be seen, of full batches in every fourth; runs that can differ."""
+MINUTE, MINUTES = "1 minute", "2 minutes"
+
 PAPER_FIGURES = (
-    PaperFigure("ca1", "embeddings at the end: a grid and a circle", (ANY_MODULAR,), "7 s", modular.ca1, picks=False),
-    PaperFigure("ca2", "embeddings at the end: an imperfect grid", (ANY_MODULAR,), "7 s", modular.ca2),
-    PaperFigure("ca3", "a grid: embeddings, and the class map of the plane with the pair sums", (ANY_MODULAR,), "7 s",
-        modular.ca3),
-    PaperFigure("ca4", "a circle: embeddings, and the class map of the plane with the pair sums", (ANY_MODULAR,), "7 s",
-        modular.ca4),
+    PaperFigure("ca1", "embeddings at the end: a grid and a circle", MODULAR, "7 s", embeddings.ca1, picks=False),
+    PaperFigure("ca2", "embeddings at the end: an imperfect grid", MODULAR, "7 s", embeddings.ca2),
+    PaperFigure("ca3", "a grid: embedding, and class map of the plane with pair sums", MODULAR, "7 s", embeddings.ca3),
+    PaperFigure("ca4", "a circle: embedding, class map of the plane with pair sums", MODULAR, "7 s", embeddings.ca4),
     PaperFigure("ca5", "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
-        (ANY_PARTICLES,), "2 s", particles.ca5, picks=False),
+        PARTICLES, "2 s", embeddings.ca5, picks=False),
     PaperFigure("ca6", "size of hidden weights and biases against weight decay, 10 networks each",
-        tuple(_modular_runs(each, 10, every=0) for each in DECAYS), "15 s", modular.ca6, picks=False),
+        tuple(_modular_runs(each, 10, every=0) for each in DECAYS), "15 s", embeddings.ca6, picks=False),
     PaperFigure("ca-c", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
-        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))), "30 s", modular.ca_c, picks=False),
+        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))), "30 s", embeddings.ca_c, picks=False),
     PaperFigure("ca-d", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
-        tuple(map(_particle_runs, (1.0, 2.0, 0.5))), "5 s", particles.ca_d, picks=False),
+        tuple(map(_particle_runs, (1.0, 2.0, 0.5))), "5 s", embeddings.ca_c, picks=False),
     PaperFigure("ca-e", "embeddings beside class maps, seeds 10 to 23, weight decay .6", (_modular_runs(0.6),), "7 s",
-        modular.ca_e, picks=False),
+        embeddings.ca_e, picks=False),
     PaperFigure("ca-f", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the paper does not "
         "specify which three of six for D = 4; here neighbouring axes",
-        (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", modular.ca_f, picks=False),
+        (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", embeddings.ca_f, picks=False),
     PaperFigure("vc1", "the ideal circuit: embeddings, attention, values, sequence embeddings and the class map; "
         "constructed by hand if no run is ideal", SPARSE, MINUTE, circuits.vc1),
-    PaperFigure("vc2", "the same for a run with faulty attention that is corrected by the values", SPARSE, MINUTE,
-        circuits.vc2),
-    PaperFigure("vc3", "the same for a run with partially learned invariances", SPARSE, MINUTE, circuits.vc3),
+    PaperFigure("vc2", "the same, with faulty attention that the values correct", SPARSE, MINUTE, circuits.vc2),
+    PaperFigure("vc3", "the same, with partially learned invariances", SPARSE, MINUTE, circuits.vc3),
     PaperFigure("vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuits.vc4),
     PaperFigure("vc5", "two-phase learning: the map of classes with the sequence embeddings where the two drops of the "
         "loss begin and end, as they are found", SPARSE, MINUTE, phases.vc5, ENOUGH),
@@ -89,31 +77,25 @@ PAPER_FIGURES = (
         (ensembles.ABLATIONS,), "30 minutes", ensembles.vc6, picks=False),
     PaperFigure("vc7", "the same for 100 runs: mean and standard deviation", (ensembles.ABLATIONS,), "30 minutes",
         ensembles.vc7, TWO, picks=False),
-    PaperFigure("vc8", "attention for sequences at the start and the end of training, p = 2", SPARSE, MINUTE,
-        attention.vc8),
+    PaperFigure("vc8", "attention at the start and the end of training, p = 2", SPARSE, MINUTE, attention.vc8),
     PaperFigure("vc9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, with 100 runs each",
         (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
-    PaperFigure("vc10", "a circuit as in figure 2 with an additional token embedding, p = 3", (SOURCE, FINETUNED),
-        "2 minutes", finetuning.vc10),
-    PaperFigure("vc11", "the circuit of figure 10 after 1000 epochs of finetuning", (SOURCE, FINETUNED), "2 minutes",
-        finetuning.vc11),
+    PaperFigure("vc10", "a circuit as in figure 2 with a token more, p = 3", FINETUNING, MINUTES, circuits.vc10),
+    PaperFigure("vc11", "the same after 1000 epochs of finetuning", FINETUNING, MINUTES, circuits.vc11),
     PaperFigure("vc12", "steps near the origin of the normalisation: a sketch as the paper's; next to it slopes of the "
         "norms, and distances of runs from the origin", SPARSE, MINUTE, origin.vc12, picks=False),
-    PaperFigure("vc13", "a loss spike and sequence embeddings before and after, near a boundary", SPARSE, "2 minutes",
-        spikes.vc13, ENOUGH),
+    PaperFigure("vc13", "a loss spike, sequence embeddings before and after", SPARSE, MINUTES, spikes.vc13, ENOUGH),
     PaperFigure("vc14", "the same spike: change of sequence embeddings, MLP output weights, change of the MLP's "
-        "response", SPARSE, "2 minutes", spikes.vc14, ENOUGH),
+        "response", PLANE, MINUTES, spikes.vc14, ENOUGH),
     PaperFigure("vc15", f"losses, accuracies and gradient norms of a run trained on full batches, {UPDATES} updates "
-        "(unknown in VC)", (_full_batch(2),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc16", "the same with mini-batches", (dataclasses.replace(SPARSE_RUNS, weights=False),), MINUTE,
-        ensembles.vc_gradient_norms, ENOUGH),
+        "(unknown in VC)", (_full_batch_runs(2),), MINUTES, ensembles.vc15, ENOUGH),
+    PaperFigure("vc16", "the same with mini-batches", MINI_BATCHES, MINUTE, ensembles.vc15, ENOUGH),
     PaperFigure("vc17", "sparsity of activations against the threshold, 20 runs", SPARSE, MINUTE, ensembles.vc17, TWO,
         picks=False),
-    PaperFigure("vc18", "figure 15 with d = 3", (_full_batch(3),), "2 minutes", ensembles.vc_gradient_norms, ENOUGH),
-    PaperFigure("vc19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s", ensembles.vc_gradient_norms,
-        ENOUGH),
+    PaperFigure("vc18", "figure 15 with d = 3", (_full_batch_runs(3),), MINUTES, ensembles.vc15, ENOUGH),
+    PaperFigure("vc19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s", ensembles.vc15, ENOUGH),
     PaperFigure("vc20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each", DIMENSIONS, "5 minutes",
-        ensembles.vc20, TWO, picks=False),
+        ensembles.vc17, TWO, picks=False),
 )  # fmt: skip
 
 

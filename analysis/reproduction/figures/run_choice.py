@@ -3,20 +3,28 @@
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import RunChoice, runs_not_diverged
+from analysis.reproduction.figures.figure import RunChoice
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from dynamics.errors import TrajectoryError
+from dynamics.trajectory.diverged import not_diverged
 
 
-def _first_where(places: np.ndarray, fits: np.ndarray) -> int | None:
-    """The first of some places at which something holds, (place,) bool; None where it nowhere does."""
-    found = places[fits]
-    return int(found[0]) if len(found) else None
+def runs_not_diverged(trajectory: xr.Dataset) -> np.ndarray:
+    """Indices of the runs that have not diverged: (run,), at least one. Raises TrajectoryError."""
+    runs = np.flatnonzero(not_diverged(trajectory))
+    if not len(runs):
+        raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
+    return runs
 
 
 def index_nearest_median(places: np.ndarray, values: np.ndarray) -> int:
     """The place whose value is nearest to the median, the first of equally near ones."""
     return int(places[np.argmin(np.abs(values - np.median(values)))])
+
+
+def final_embeddings(trajectory: xr.Dataset) -> np.ndarray:
+    """The last embeddings of all runs, (run, token, axis) float64."""
+    return trajectory["embedding"].isel(step=-1).transpose("run", "token", "axis").values.astype(np.float64)
 
 
 WIDE = 0.5
@@ -31,12 +39,11 @@ class EndStates:
 
     def __init__(self, trajectory: xr.Dataset) -> None:
         self.places = runs_not_diverged(trajectory)
-        if not len(self.places):
-            raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
-        last = trajectory["embedding"].isel(run=self.places, step=-1).transpose("run", "token", "axis").values
-        last = last.astype(np.float64)
+        last = final_embeddings(trajectory)[self.places]
         self.ratio = circularity(last)
         self.circle = self.ratio < CIRCLE_RATIO
+        self.others = np.flatnonzero(self.circle.all() | ~self.circle)
+        """Places of the runs that are no circles; of all runs where all are circles"""
         self.imperfections = count_imperfections(last)
         spread = np.linalg.svd(last - last.mean(axis=1, keepdims=True), compute_uv=False)
         self.width = spread[:, -1] / np.maximum(spread[:, 0], 1e-300)
@@ -46,55 +53,41 @@ class EndStates:
 
     def circle_run(self) -> RunChoice:
         """The first circle, or the run that is nearest to one."""
-        run = _first_where(self.places, self.circle)
         count, total = int(self.circle.sum()), len(self.places)
-        if run is not None:
-            return RunChoice(run, f"the first of {count} circles among {total} runs")
-        at = int(self.ratio.argmin())
-        return RunChoice(int(self.places[at]), f"NO circle among {total} runs: the nearest, largest norm over smallest "
-                      f"{self.ratio[at]:.2f}, of a circle below {CIRCLE_RATIO:g}")  # fmt: skip
+        if count:
+            return RunChoice(int(self.places[self.circle.argmax()]), f"the first of {count} circles among {total} runs")
+        at = self.ratio.argmin()
+        nearest = f"the nearest, largest norm over smallest {self.ratio[at]:.2f}, of a circle below {CIRCLE_RATIO:g}"
+        return RunChoice(int(self.places[at]), f"NO circle among {total} runs: {nearest}")
 
     def grid_run(self) -> RunChoice:
         """Of the runs that are no circles that with the best validation accuracy, or the fewest imperfections."""
-        others = self._others()
-        if np.isfinite(self.accuracy[others]).all():
-            at = others[np.lexsort((self.imperfections[others], -self.accuracy[others]))[0]]
-            why = f"the best validation accuracy, {self.accuracy[at]:.2f}, of {len(others)} runs that are no circles"
-        else:
-            wide = others[self.width[others] >= WIDE]
-            some = wide if len(wide) else others
-            at = some[self.imperfections[some].argmin()]
-            kind = f"no circles, nor narrower than {WIDE:g} of their length" if len(wide) else "no circles"
-            why = f"the fewest imperfections, {self.imperfections[at]}, of {len(some)} runs that are {kind}"
-        return RunChoice(int(self.places[at]), self._said(why))
+        if np.isfinite(self.accuracy[self.others]).all():
+            at = self.others[np.lexsort((self.imperfections[self.others], -self.accuracy[self.others]))[0]]
+            best = f"the best validation accuracy, {self.accuracy[at]:.2f}"
+            return self._choose_other(at, f"{best}, of {len(self.others)} runs that are no circles")
+        wide = self.others[self.width[self.others] >= WIDE]
+        some = wide if len(wide) else self.others
+        at = some[self.imperfections[some].argmin()]
+        kind = f"no circles, nor narrower than {WIDE:g} of their length" if len(wide) else "no circles"
+        fewest = f"the fewest imperfections, {self.imperfections[at]}"
+        return self._choose_other(at, f"{fewest}, of {len(some)} runs that are {kind}")
 
     def imperfect_run(self) -> RunChoice:
         """Of the runs that are no circles that with the median number of imperfections."""
-        others = self._others()
-        run = index_nearest_median(self.places[others], self.imperfections[others])
-        count = int(self.imperfections[np.flatnonzero(self.places == run)[0]])
-        why = f"the median number of imperfections, {count}, of {len(others)} runs that are no circles"
-        return RunChoice(run, self._said(why))
+        at = index_nearest_median(self.others, self.imperfections[self.others])
+        median = f"the median number of imperfections, {self.imperfections[at]}"
+        return self._choose_other(at, f"{median}, of {len(self.others)} runs that are no circles")
 
-    def _others(self) -> np.ndarray:
-        others = np.flatnonzero(~self.circle)
-        return others if len(others) else np.arange(len(self.places))
-
-    def _said(self, why: str) -> str:
-        return why if not self.circle.all() else f"ALL {len(self.places)} runs are circles: {why}"
+    def _choose_other(self, at: int, why: str) -> RunChoice:
+        lacking = f"ALL {len(self.places)} runs are circles: " if self.circle.all() else ""
+        return RunChoice(int(self.places[at]), lacking + why)
 
 
-SEEDS = range(10, 30)
-"""Of the runs that CA's appendices C and D show."""
-
-
-def runs_with_seeds(trajectory: xr.Dataset, seeds: range = SEEDS) -> tuple[list[int], str]:
+def runs_with_seeds(trajectory: xr.Dataset, seeds: range) -> tuple[list[int], str]:
     """Places of the runs of some seeds that have not diverged, in their order, or of as many first runs."""
     at = {int(trajectory["seed"][run]): int(run) for run in runs_not_diverged(trajectory)}
-    found = [at[seed] for seed in seeds if seed in at]
-    if len(found) == len(seeds):
-        return found, f"seeds {seeds[0]} to {seeds[-1]}, as in the paper"
+    if at.keys() >= set(seeds):
+        return [at[seed] for seed in seeds], f"seeds {seeds[0]} to {seeds[-1]}, as in the paper"
     some = list(at.values())[: len(seeds)]
-    if not some:
-        raise TrajectoryError("dimension run: found no run that has not diverged, expected one at least")
     return some, f"the first {len(some)} runs, as the paper's seeds {seeds[0]} to {seeds[-1]} are not all there"
