@@ -1,18 +1,17 @@
 """The trajectories of a figure: from given files, or from runs/ where missing ones are simulated."""
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
+from analysis.reproduction.verification.experiment import Runner
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.errors import TrajectoryError
-from dynamics.run_checks import run_path
-from dynamics.settings import Settings, SettingsError, SparseSettings, check_integer
-from dynamics.simulation import simulate
+from dynamics.settings import SettingsError, SparseSettings, check_integer
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -93,37 +92,29 @@ def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
 # ------------------------------------------------------------------------------------------- found, or made
 
 
-class PlannedEnsemble(NamedTuple):
-    """An ensemble at the size at which a figure is drawn, and its file."""
-
-    settings: Settings
-    runs: int
-    steps: int
-    every: int
-    path: Path
+RUNNER = Runner(sys.stdout)
 
 
-def plan_ensemble(need: RequiredRuns, sizes: SizeOverrides, source: PlannedEnsemble | None) -> PlannedEnsemble:
-    """The ensemble that a figure needs. source: the one before it, from whose end some trainings start."""
-    settings, runs, every = need.settings, sizes.runs or need.runs, need.frame_gap(sizes)
+def plan_ensemble(need: RequiredRuns, sizes: SizeOverrides, source: RequiredRuns | None) -> RequiredRuns:
+    """An ensemble of a figure at some size. source: the one before it, from whose end some trainings start."""
+    settings = need.settings
     if need.follows and source and isinstance(settings, SparseSettings):
-        settings = dataclasses.replace(settings, start=str(source.path), start_step=source.steps)
-    return PlannedEnsemble(settings, runs, need.steps(sizes), every, run_path(settings, runs, 0, every, need.record))
+        settings = dataclasses.replace(settings, start=str(RUNNER.path(source)), start_step=source.steps)
+    return dataclasses.replace(need.at(sizes), settings=settings)
 
 
 def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dataset]:
     """The ensemble or result for each need of a figure, read or computed. Raises what `simulate` raises."""
     found: list[xr.Dataset] = []
-    source = None
+    ensemble = None
     for need in figure.needs:
         if isinstance(need, RequiredResult):
             print(f"needs {need.words()}, whose runs are found or made")
             found.append(need.make(sizes))
             continue
-        source = plan_ensemble(need, sizes, source)
-        settings, runs, steps, every, path = source
-        cost = f" ({figure.cost})" if sizes == SizeOverrides() else ""
+        ensemble = plan_ensemble(need, sizes, ensemble)
+        path, cost = RUNNER.path(ensemble), f" ({figure.cost})" if sizes == SizeOverrides() else ""
         plan = "found, or gone on with" if path.exists() else f"to be made{cost}"
-        print(f"{need.words()}: {runs} runs of {steps} steps, {path}, {plan}", flush=True)
-        found.append(simulate(settings, runs=runs, seed=0, steps=steps, every=every, record=need.record, out=path))
+        print(f"{need.words()}: {ensemble.runs} runs of {ensemble.steps} steps, {path}, {plan}", flush=True)
+        found.append(RUNNER.ensemble(ensemble))
     return found

@@ -14,12 +14,12 @@ from tqdm import tqdm
 from analysis.clustering_heads import transfer_design
 from analysis.reproduction.figures import ensembles, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
-from analysis.reproduction.figures.figure_runs import load_figure_runs
+from analysis.reproduction.figures.figure_runs import RUNNER, load_figure_runs, plan_ensemble
 from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.report.view import Picture
 from analysis.reproduction.verification.coverage import figure_of_claim
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.required_runs import SizeOverrides
+from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.errors import TrajectoryError
@@ -91,19 +91,15 @@ def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], 
 
 def _runs_exist(chosen: PaperFigure, sizes: SizeOverrides) -> bool:
     """Whether all runs of a figure at a size exist, so that drawing it makes none."""
-    before: tuple[Path, int] | None = None
+    ensemble: RequiredRuns | None = None
     for need in chosen.needs:
         if isinstance(need, RequiredResult):
             if not RESULTS[need.command](sizes):
                 return False
             continue
-        settings, steps = need.settings, need.steps(sizes)
-        if need.follows and before and isinstance(settings, SparseSettings):
-            settings = dataclasses.replace(settings, start=str(before[0]), start_step=before[1])
-        path = run_path(settings, sizes.runs or need.runs, 0, every=need.frame_gap(sizes))
-        if not _has_step(path, steps):
+        ensemble = plan_ensemble(need, sizes, ensemble)
+        if not _has_step(RUNNER.path(ensemble), ensemble.steps):
             return False
-        before = path, steps
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TextIO
 
 import xarray as xr
 
-from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.run_checks import run_path
 from dynamics.simulation import simulate
 
@@ -35,11 +35,11 @@ class Runner:
 
     def path(self, need: RequiredRuns) -> Path:
         """The file of an ensemble."""
-        return run_path(need.settings, need.runs, 0, need.frame_gap(SizeOverrides()), need.record, self.device)
+        return run_path(need.settings, need.runs, 0, need.frame_gap, need.record, self.device)
 
     def ensemble(self, need: RequiredRuns) -> xr.Dataset:
         """The trajectory of an ensemble, read or simulated. Raises what `simulate` raises."""
-        steps, every = need.steps(SizeOverrides()), need.frame_gap(SizeOverrides())
+        steps, every = need.steps, need.frame_gap
         out = self.path(need)
         return simulate(
             need.settings, need.runs, steps=steps, every=every, record=need.record, device=self.device, out=out

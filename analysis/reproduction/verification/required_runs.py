@@ -33,16 +33,20 @@ class RequiredRuns:
     record: RecordMode = "all"
     """What is recorded if it has to be simulated"""
 
-    def steps(self, sizes: SizeOverrides) -> int:
-        """Number of steps."""
+    def at(self, sizes: SizeOverrides) -> "RequiredRuns":
+        """This ensemble with another number of runs, or another length."""
         epochs = self.epochs if sizes.epochs is None else sizes.epochs
-        return self.settings.default_steps if epochs is None else epochs * self._unit
+        return dataclasses.replace(self, runs=sizes.runs or self.runs, epochs=epochs)
 
-    def frame_gap(self, sizes: SizeOverrides) -> int:
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.settings.default_steps if self.epochs is None else self.epochs * self._unit
+
+    @property
+    def frame_gap(self) -> int:
         """Steps between recorded frames."""
-        if self.every is None:
-            return self.settings.default_every
-        return self.every * self._unit or self.steps(sizes)
+        return self.settings.default_every if self.every is None else self.every * self._unit or self.steps
 
     @property
     def _unit(self) -> int:

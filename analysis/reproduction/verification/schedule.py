@@ -13,7 +13,7 @@ from analysis.reproduction.verification import evidence
 from analysis.reproduction.verification.claim import Claim
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, Size
 from analysis.reproduction.verification.formatting import format_duration
-from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.results import judge_claim
 from analysis.reproduction.verification.verdict_table import format_verdict
 from analysis.transitions.ablations import step_cost
@@ -60,12 +60,12 @@ def schedule_experiments(experiments: Sequence[Experiment], size: Size, runner: 
 
 def ensemble_seconds(need: RequiredRuns) -> float:
     """Estimated time to compute an ensemble on two cores, in seconds."""
-    settings, steps = need.settings, need.steps(SizeOverrides())
+    settings, steps = need.settings, need.steps
     cost = need.runs * steps / (settings.epoch_steps or 1) * max(1.0, getattr(settings, "dim", 2) / 4)
     if isinstance(settings, SparseSettings):
         usual = SparseSettings()
         cost *= settings.epoch_steps * step_cost(settings) / (usual.epoch_steps * step_cost(usual))
-        if need.frame_gap(SizeOverrides()) == steps:
+        if need.frame_gap == steps:
             cost *= UNSCORED
     if isinstance(settings, ParticleSettings):
         cost *= (settings.n / 17) ** 4
@@ -107,7 +107,7 @@ def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
     grids = []
     for need in needs:
         one = need.settings.epoch_steps
-        length, every = need.steps(SizeOverrides()) // (one or 1), need.frame_gap(SizeOverrides()) // (one or 1)
+        length, every = need.steps // (one or 1), need.frame_gap // (one or 1)
         steps, epochs = (None, length) if one else (length, None)
         grids.append(sweep_design(need.settings, {}, need.runs, 0, steps, epochs, every, need.record, device))
     first, points = needs[0], [point for each in grids for point in each.points]

@@ -124,31 +124,29 @@ def test_names_ignore_case_and_punctuation():
     assert found == ["ca3", "vc5", "ca-c", "ca-c", "vc12"]
 
 
-@pytest.mark.parametrize("word", ["ca7", "vc21", "ca", "figure", "vc0"])
-def test_error_for_unknown_name_lists_known_names(typed, word):
-    code, _, told = typed("analysis.paper", word)
-    assert code == 2
-    assert f"FIGURE: found {word}, allowed is one of ca1, ca2, " in told
-
-
 def test_help_imports_no_heavy_packages(environment):
-    found = (
-        "import sys, analysis.paper; print([m for m in ('numpy', 'xarray', 'torch', 'matplotlib') if m in sys.modules])"
-    )
+    found = "import sys, analysis.paper; print({'numpy', 'xarray', 'torch', 'matplotlib'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", found], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "set()"
 
 
 # ----------------------------------------------------------------------------------------------- all drawn
 
 
 @pytest.mark.parametrize("name", list(DRAWN))
-def test_figure_has_its_panels(files, name, tmp_path):
+def test_figure_has_its_panels_with_the_runs_in_its_title(files, name, tmp_path):
     found = drawn(files, name)
     assert len(found.figure.axes) == DRAWN[name][1]
     assert found.here
     assert found.rule.endswith(".")
     assert found.about.count("=") >= 3 or name.startswith("ca")
+    if name in ("ca1", "ca2", "ca5"):
+        trajectory = open_trajectory(files[DRAWN[name][0]])
+        runs = [int(run) for run in re.findall(r"run (\d+)", found.here)]
+        for axes, run in zip(found.figure.axes, runs, strict=True):
+            tokens = axes.collections[0].get_offsets()
+            np.testing.assert_array_equal(tokens, trajectory["embedding"].isel(run=run, step=-1))
+            assert axes.get_title().startswith(f"run {run}: ")
     if name not in SAVED:
         return
     box = add_title_and_caption(found.figure, f"{name}, here: {found.here}", found.rule)
@@ -158,17 +156,6 @@ def test_figure_has_its_panels(files, name, tmp_path):
         assert image.width == pytest.approx(40 * found.figure.get_figwidth(), abs=2)
     assert len(colours) > 100  # something is there
     assert image.getpixel((0, 0)) == (255, 255, 255, 255)  # and paper around it
-
-
-@pytest.mark.parametrize("name", ["ca1", "ca2", "ca5"])
-def test_panels_show_the_runs_in_the_title(files, name):
-    found = drawn(files, name)
-    trajectory = open_trajectory(files[DRAWN[name][0]])
-    runs = [int(run) for run in re.findall(r"run (\d+)", found.here)]
-    for axes, run in zip(found.figure.axes, runs, strict=True):
-        (tokens,) = axes.collections
-        np.testing.assert_array_equal(tokens.get_offsets(), trajectory["embedding"].isel(run=run, step=-1))
-        assert axes.get_title().startswith(f"run {run}: ")
 
 
 def visible_texts(figure):
@@ -182,7 +169,7 @@ def visible_texts(figure):
     return [text for text in texts if text not in hidden]
 
 
-@pytest.mark.parametrize("name", ["ca-e", "ca-f", "vc5", "vc15", "vc17", "vc20"])
+@pytest.mark.parametrize("name", ["ca-e", "vc5", "vc15", "vc20"])
 def test_small_pictures_have_legible_texts(files, name):
     figure = drawn(files, name, small=True).figure
     figure.canvas.draw()
@@ -217,8 +204,7 @@ def test_existing_runs_are_reused(typed):
     words = ["ca2", "--runs", 4, "--epochs", 20]
     code, text, _ = typed("analysis.paper", *words)
     assert code == 0
-    assert "4 runs of 20 steps" in text
-    assert "to be made" in text
+    assert re.search("4 runs of 20 steps, .*, to be made", text)
     (run,) = Path("runs").glob("modular-*.nc")
     before = run.stat().st_mtime_ns
     code, text, _ = typed("analysis.paper", *words, "--out", "again.svg")
@@ -236,8 +222,8 @@ def test_epochs_are_steps_for_particles(typed):
     assert "50 steps, 4 runs" in text
     (run,) = Path("runs").glob("particles-*.nc")
     assert int(open_trajectory(run)["step"][-1]) == 50
-    assert RequiredRuns(ParticleSettings(), every=5).frame_gap(SizeOverrides()) == 5
-    assert RequiredRuns(ParticleSettings(), every=0).frame_gap(SizeOverrides(epochs=30)) == 30
+    assert RequiredRuns(ParticleSettings(), every=5).frame_gap == 5
+    assert RequiredRuns(ParticleSettings(), every=0).at(SizeOverrides(epochs=30)).frame_gap == 30
 
 
 def test_finetuning_starts_from_the_end_of_its_source():
@@ -263,7 +249,7 @@ UNSUITABLE = {
     "ca1 dim3": "modular with dim 2, found dim3.nc",
     "vc5 decay1": "needs a trajectory of sparse",
     "vc6 heads": "needs a result of analysis.ablation, found heads.nc: sparse",
-    "vc14 heads3": "sparse with dim 2, found heads3.nc: sparse, dim 3",
+    "vc14 heads3": "sparse with dim 2, found heads3.nc: sparse, data 64, dim 3",
     "vc13 heads2": "found no spike",
     "vc5 heads2": "found no run with two drops",
 }
@@ -279,6 +265,7 @@ def test_unsuitable_files_are_rejected(typed, files, words):
 
 
 INVALID = {
+    **{word: f"FIGURE: found {word}, allowed is one of ca1, ca2, " for word in ("ca7", "vc21", "ca", "figure", "vc0")},
     "ca3 data.png --run 3": "--run: found 3, allowed is a whole number from 0 to 2",
     "ca1 data.png --run 0": "--run: found 0, allowed is no value here",
     "ca3 data.png --out x.gif": "--out: found x.gif",
@@ -483,7 +470,7 @@ def test_start_points_of_finetuned_runs(files):
 def test_runs_finetuned_from_another_source_are_rejected(files):
     tuned = open_trajectory(files["finetuned"])
     for settings, runs, seed in ((dataclasses.replace(TINY, lr=0.03), 8, 0), (TINY, 2, 50)):
-        other = simulate(settings, runs=runs, steps=800, every=400, seed=seed, progress=False)
+        other = simulate(settings, runs=runs, steps=800, every=400, seed=seed, out=f"{seed}.nc", progress=False)
         with pytest.raises(TrajectoryError, match="began at other weights than those of the source"):
             circuits.finetuning_start_points(other, tuned)
 
@@ -563,7 +550,7 @@ def test_highest_spike_explained_by_a_boundary_is_chosen(files, monkeypatch):
     assert "successful" in of
     at = {"foot": 0, "at": 1}
     unclear, clear = {"cause": "neither", "explained": False, **at}, {"cause": "feed-forward", "explained": True, **at}
-    found = {seen[1]: clear, seen[2]: clear}
+    found = {seen[1]: clear}
 
     def examine(trajectory, spike, on):
         return SpikeExamination(found.get(spike, unclear), None, None)
