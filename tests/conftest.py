@@ -105,6 +105,18 @@ def typed(monkeypatch, capsys):
 
 
 @pytest.fixture
+def output_of(typed):
+    """What a command prints that ends with an exit code of 0, or its error of one line for another exit code."""
+
+    def run(command, *words, code=0):
+        found, out, err = typed(*command.split(), *words)
+        assert (found, err.count("\n")) == (code, bool(code)), err
+        return err if code else out
+
+    return run
+
+
+@pytest.fixture
 def computed(monkeypatch):
     """The settings of a sweep's ensembles that are computed, in their order."""
     from dynamics.sweeps import design

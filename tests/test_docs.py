@@ -71,19 +71,6 @@ def files(made):
     return tuple(shutil.copy(made / name, name) for name in ("momentum.nc", "particles.nc"))
 
 
-@pytest.fixture
-def ended(typed):
-    """What a command prints that ends with this code, or its error of one line."""
-
-    def run(words, expected=0):
-        code, out, err = typed(*words.split())
-        assert code == expected, err
-        assert not expected or err.count("\n") == 1
-        return err if expected else out
-
-    return run
-
-
 def run(settings=SETTINGS, runs=4, **amount):
     return simulate(settings, runs=runs, **amount)
 
@@ -278,8 +265,8 @@ def test_arrays_of_the_example_are_analysed(files):
         ("sims.runs --folder .", None),
     ],
 )
-def test_commands_take_a_file_of_the_example(words, written, files, ended):
-    out = ended(re.sub(r"\bA\b", files[0], re.sub(r"\bB\b", files[1], words)))
+def test_commands_take_a_file_of_the_example(words, written, files, output_of):
+    out = output_of(re.sub(r"\bA\b", files[0], re.sub(r"\bB\b", files[1], words)))
     assert not re.search(r"\bnan\b", out)
     if written:
         assert pathlib.Path(written).stat().st_size > 1000
@@ -288,23 +275,23 @@ def test_commands_take_a_file_of_the_example(words, written, files, ended):
 
 
 @pytest.mark.parametrize("command", ["curvature", "circuits", "spikes", "remedies", "sparsity"])
-def test_commands_for_another_system_refuse_the_example_in_a_line(command, files, ended):
+def test_commands_for_another_system_refuse_the_example_in_a_line(command, files, output_of):
     expected = "one of particles, modular, sparse" if command == "curvature" else "sparse"
-    err = ended(f"analysis.{command} {files[0]}", 1)
+    err = output_of(f"analysis.{command} {files[0]}", code=1)
     assert re.fullmatch(rf"error: .*attribute system: found momentum, expected {expected}\n", err)
 
 
-def test_a_film_of_the_example(ended):
+def test_a_film_of_the_example(output_of):
     run(runs=2, steps=5, out="few.nc").close()
-    assert "every recorded frame" in ended("analysis.film few.nc --out a.gif --width 480")
+    assert "every recorded frame" in output_of("analysis.film few.nc --out a.gif --width 480")
     assert pathlib.Path("a.gif").read_bytes()[:3] == b"GIF"
 
 
-def test_commands_take_a_file_with_metrics_alone(ended):
+def test_commands_take_a_file_with_metrics_alone(output_of):
     run(steps=60, record="metrics", out="m.nc").close()
     for words in ("analysis.events m.nc --of force", "analysis.frame m.nc --out m.png"):
-        ended(words)
-    assert "embedding" in ended("analysis.formation m.nc", 1)
+        output_of(words)
+    assert "embedding" in output_of("analysis.formation m.nc", code=1)
 
 
 def test_the_scene_of_the_example(files):
@@ -317,7 +304,7 @@ def test_the_scene_of_the_example(files):
         np.testing.assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
 
 
-def test_panels_that_a_system_registers(files, ended):
+def test_panels_that_a_system_registers(files, output_of):
     execute(ON_PANELS)
     with open_trajectory(files[0]) as trajectory:
         assert panel_names(trajectory)[:2] == ("motion", "embedding")
@@ -326,17 +313,17 @@ def test_panels_that_a_system_registers(files, ended):
         np.testing.assert_allclose(arrows[1], np.hstack([x, x + 5 * v]), atol=1e-12)
         assert np.isnan(arrows[0, :, 2:]).all()  # at rest
         assert panel_names(run(steps=3, record="metrics")) == ("gradient_norm", "update_norm")
-    ended(f"analysis.frame {files[0]} --step 20 --panels motion --out a.png")
+    output_of(f"analysis.frame {files[0]} --step 20 --panels motion --out a.png")
     assert imread("a.png").ndim == 3
-    ended(f"analysis.explore {' '.join(files)} --export a.html")
+    output_of(f"analysis.explore {' '.join(files)} --export a.html")
     assert "velocity of 6" in pathlib.Path("a.html").read_text()
 
 
-def test_an_analysis_from_outside(files, ended, tmp_path, monkeypatch):
+def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for name, text in (("reach", ON_REACH), ("reaching", ON_REACHING)):
         pathlib.Path(f"{name}.py").write_text(text)
-    assert "picture     momentum-reach.png" in ended(f"reaching {files[0]}")
+    assert "picture     momentum-reach.png" in output_of(f"reaching {files[0]}")
     with xr.open_dataset("momentum-reach.nc") as found, open_trajectory(files[0]) as trajectory:
         x = trajectory["embedding"].values[4, 60]
         expected = max(np.sqrt(((point - x.mean(0)) ** 2).sum()) for point in x)
@@ -377,15 +364,15 @@ class Walkers(Noise):
 
 
 @pytest.mark.parametrize("points", [True, False])
-def test_commands_take_a_file_of_a_system_of_another_kind(points, ended):
+def test_commands_take_a_file_of_a_system_of_another_kind(points, output_of):
     register(WalkerSettings, Walkers)
     run(WalkerSettings(points=points), steps=120, every=2, out="a.nc").close()
     for words in ("analysis.events a.nc", "analysis.frame a.nc --out a.png", "analysis.explore a.nc --export a.html"):
-        ended(words)
-    ended("sims.runs --folder .")
+        output_of(words)
+    output_of("sims.runs --folder .")
     assert replay("a.nc", 1, 33, 36)["order"].sel(step=34)[0] == open_trajectory("a.nc")["order"].sel(step=34)[1]
     for words in ("gradients a.nc", "compare a.nc --out c.nc", "formation a.nc"):
-        told = ended(f"analysis.{words}", 0 if points else 1)
+        told = output_of(f"analysis.{words}", code=int(not points))
         assert points or re.search(r"variables? .*embedding", told)
     if points:
         with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
@@ -418,29 +405,29 @@ def outsider(tmp_path, monkeypatch):
         yield "a.nc"
 
 
-def test_a_file_of_an_unknown_system_imports_nothing(outsider, ended):
+def test_a_file_of_an_unknown_system_imports_nothing(outsider, output_of):
     known = "particles, modular, sparse, momentum"
     told = f"found 'outsider', known are {known} (others if TRAINING_DYNAMICS_SYSTEMS"
-    assert told in ended(f"analysis.events {outsider}", 1)
+    assert told in output_of(f"analysis.events {outsider}", code=1)
     assert "outsider" not in sys.modules
 
 
-def test_a_list_of_runs_says_once_what_is_not_known(outsider, ended, monkeypatch):
+def test_a_list_of_runs_says_once_what_is_not_known(outsider, output_of, monkeypatch):
     shutil.copy(outsider, "b.nc")
     run(ParticleSettings(n=5), steps=2, out="c.nc").close()
-    out = ended("sims.runs --folder .")
+    out = output_of("sims.runs --folder .")
     for name in "ab":
         assert re.search(rf"{name}\.nc +unknown system +12 +2 +0 +\d\.\d +outsider\n", out)
     assert "unreadable" not in out
     assert out.count(SYSTEM_MODULES_VARIABLE) == 1
     assert out.count("\nunknown system: found 'outsider', known are particles") == 1
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, "outsider")
-    assert re.search(r"a\.nc +done +12 +2 .*--n 5", ended("sims.runs --folder ."))
+    assert re.search(r"a\.nc +done +12 +2 .*--n 5", output_of("sims.runs --folder ."))
 
 
-def test_modules_that_the_environment_lists_are_imported(outsider, ended, monkeypatch):
+def test_modules_that_the_environment_lists_are_imported(outsider, output_of, monkeypatch):
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, " json , outsider,")
-    ended(f"analysis.frame {outsider} --out a.png")
+    output_of(f"analysis.frame {outsider} --out a.png")
     assert read_settings(open_trajectory(outsider)).system == "outsider"
     assert replay(outsider, 0, 3, 5).sizes["step"] == 3
 
@@ -449,10 +436,10 @@ NO_MODULES = ["outsidre", "outsider.settings", "outsider.py", "./outsider.py", "
 
 
 @pytest.mark.parametrize("name", NO_MODULES)
-def test_a_name_that_is_no_module_is_refused(outsider, name, ended, monkeypatch):
+def test_a_name_that_is_no_module_is_refused(outsider, name, output_of, monkeypatch):
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, name)
     told = f"TRAINING_DYNAMICS_SYSTEMS: found {name}, allowed is modules that can be imported from here"
-    assert told in ended(f"analysis.events {outsider}", 1)
+    assert told in output_of(f"analysis.events {outsider}", code=1)
 
 
 def test_known_systems_import_nothing(monkeypatch):

@@ -14,13 +14,12 @@ from dynamics.trajectory.reader import open_trajectory
 
 
 @pytest.fixture
-def film(small_runs, typed, tmp_path):
+def film(small_runs, output_of, tmp_path):
     """The output of the command with some of the small runs, and the number of frames and seconds of its film."""
 
     def run(names, words, path=tmp_path / "film.mp4"):
         out = () if "--out" in words else ("--out", "film.mp4")
-        code, said, error = typed("analysis.film", *(small_runs[name] for name in names.split()), *words.split(), *out)
-        assert code == 0, error
+        said = output_of("analysis.film", *(small_runs[name] for name in names.split()), *words.split(), *out)
         return said, *count_frames_and_secs(path)
 
     return run
@@ -40,10 +39,9 @@ def test_a_gif_is_as_long_as_printed(film, tmp_path):
     assert seconds == pytest.approx(frames / 50, abs=0.02)
 
 
-def test_the_default_name_and_the_pace_of_a_film(small_runs, typed):
+def test_the_default_name_and_the_pace_of_a_film(small_runs, output_of):
     words = "--width 400 --panels embedding force --time events --fps 10 --every 2"
-    code, out, _ = typed("analysis.film", small_runs["particles"], small_runs["particles"], *words.split())
-    assert code == 0
+    out = output_of("analysis.film", small_runs["particles"], small_runs["particles"], *words.split())
     path = small_runs["particles"].with_name("particles-run0-run1.mp4")
     assert str(path) in out
     assert "one recorded frame in 2, and the last, 4 times as long near drops and spikes" in out
@@ -64,16 +62,14 @@ def test_a_diverged_run_is_filmed_until_its_last_frame(small_runs, film):
     assert film("wild", "--run 0 --width 320 --panels embedding loss")[1] == valid + 9
 
 
-def test_a_missing_encoder_is_told(small_runs, typed, monkeypatch):
+def test_a_missing_encoder_is_told(small_runs, output_of, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     monkeypatch.delitem(sys.modules, "analysis.plots.drawing.film_encoder", raising=False)
     monkeypatch.delitem(vars(plots), "write_film", raising=False)
-    code, _, err = typed("analysis.film", small_runs["particles"])
-    assert code == 1
-    assert "pip install 'training-dynamics[view]'" in err
+    assert "pip install 'training-dynamics[view]'" in output_of("analysis.film", small_runs["particles"], code=1)
 
 
-def test_an_interrupted_film_leaves_no_file(small_runs, typed, tmp_path, monkeypatch):
+def test_an_interrupted_film_leaves_no_file(small_runs, output_of, tmp_path, monkeypatch):
     draw, drawn = PanelGrid.draw, []
 
     def interrupt_second_frame(grid):
@@ -88,8 +84,7 @@ def test_an_interrupted_film_leaves_no_file(small_runs, typed, tmp_path, monkeyp
 
     monkeypatch.setattr(PanelGrid, "draw", interrupt_second_frame)
     words = ("--out", "film.mp4", "--width", 320, "--panels", "loss", "receptors")
-    code, _, error = typed("analysis.film", small_runs["sparse"], *words)
-    assert (code, error.count("\n"), "interrupted" in error) == (130, 1, True)
+    assert "interrupted" in output_of("analysis.film", small_runs["sparse"], *words, code=130)
     assert not list(tmp_path.iterdir())
 
 

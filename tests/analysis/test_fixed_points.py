@@ -7,9 +7,8 @@ import xarray as xr
 SMALL = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--out", "f.nc"]
 
 
-def test_the_command_prints_writes_and_draws(typed, tmp_path):
-    code, out, err = typed("analysis.fixed_points", *SMALL, "--steps", 10, "--csv", "f.csv", "--push", 0.001, 0.01)
-    assert (code, err) == (0, "")
+def test_the_command_prints_writes_and_draws(output_of, tmp_path):
+    out = output_of("analysis.fixed_points", *SMALL, "--steps", 10, "--csv", "f.csv", "--push", 0.001, 0.01)
     assert "settled" in out
     with xr.open_dataset(tmp_path / "f.nc") as found:
         assert found["circuit"].values.tolist() == ["gain 1", "gain 2", "gain 5", "gain 10", "settled"]
@@ -26,15 +25,12 @@ def test_the_command_prints_writes_and_draws(typed, tmp_path):
     assert float(rows[-1]["negative_eigenvalues"]) == 0
     printed = next(line for line in out.splitlines() if line.startswith("settled"))
     assert printed.split()[1:3] == ["100.0", f"{loss[-1]:.1e}"]
-    code, _, err = typed("analysis.fixed_points", *SMALL, "--push", 0.5)
-    assert code == 2
-    assert "which is another file" in err
+    assert "which is another file" in output_of("analysis.fixed_points", *SMALL, "--push", 0.5, code=2)
 
 
-def test_a_network_that_collapses_under_its_decay_is_reported(typed):
+def test_a_network_that_collapses_under_its_decay_is_reported(output_of):
     words = ["--length", 4, "--sparsity", 3, "--hidden", 6, "--data", 50, "--decay", 1, "--steps", 20, "--out", "f.nc"]
-    code, out, err = typed("analysis.fixed_points", *words, "--push", 0.001)
-    assert (code, err) == (0, "")
+    out = output_of("analysis.fixed_points", *words, "--push", 0.001)
     assert "it no longer solves the task: accuracy 50.0%" in out
     assert "nan" not in out
     kinds = [line.split()[2] for line in out.splitlines() if line.startswith("gain 2 ") and "0.001" in line]

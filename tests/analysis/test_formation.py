@@ -176,13 +176,12 @@ def test_structure_measures_of_other_sizes_and_systems():
 # -------------------------------------------------------------------------------------------- the command
 
 
-def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
+def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
     large = simulate(ParticleSettings(n=25), runs=3, steps=4, progress=False)
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(large, tmp_path / "large.nc")
     for first, second in (("a", "large"), ("large", "a")):
-        code, _, err = typed("analysis.formation", f"{first}.nc", f"{second}.nc", "--csv", "t.csv")
-        assert (code, err) == (0, "")
+        output_of("analysis.formation", f"{first}.nc", f"{second}.nc", "--csv", "t.csv")
         rows = list(csv.DictReader((tmp_path / "t.csv").open()))
         assert len(rows) == 12
         p_values = {row["what"]: row["p_value"] for row in rows if row["run"] == second}
@@ -196,33 +195,27 @@ def test_two_sizes_of_which_one_has_no_grids(template, typed, tmp_path):
     assert drawn.axes[4].get_legend_handles_labels()[1] == ["structure", "circle", "grid", "imperfections"]
 
 
-def test_steps_of_different_systems_are_not_compared(template, typed, tmp_path):
+def test_steps_of_different_systems_are_not_compared(template, output_of, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     for name, words in (("m", {}), ("metrics", {"record": "metrics"})):
         settings = ModularSettings(n=N, hidden=4)
         simulate(settings, runs=3, steps=40, out=tmp_path / f"{name}.nc", progress=False, **words)
     found = {}
     for clock in ("step", "normalised"):
-        code, out, _ = typed("analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv")
-        assert code == 0
+        out = output_of("analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv")
         found[clock] = [row["p_value"] for row in csv.DictReader((tmp_path / "t.csv").open())]
         assert ("not comparable" in out) == (clock == "step")
         assert ("fractions of the trajectory lengths" in out) == (clock == "normalised")
     assert not any(found["step"])
     assert any(found["normalised"][7:])
-    code, _, err = typed("analysis.formation", "a.nc", "metrics.nc")
-    assert (code, err.count("\n")) == (1, 1)
-    assert "metrics.nc: variable embedding: missing" in err
+    assert "metrics.nc: variable embedding: missing" in output_of("analysis.formation", "a.nc", "metrics.nc", code=1)
 
 
-def test_the_command(template, typed, tmp_path):
+def test_the_command(template, output_of, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(template, tmp_path / "b.nc")
-    code, out, err = typed("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    structure = next(line for line in lines if line.startswith("a") and "structure" in line)
-    assert "75.0 [19.4, 99.4]" in structure
+    lines = output_of("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step").splitlines()
+    assert "75.0 [19.4, 99.4]" in next(line for line in lines if line.startswith("a") and "structure" in line)
     assert sum(line.startswith(("a   ", "b   ")) for line in lines) == 14
     assert any("random, mean  1 in 100" in line for line in lines)
     table = list(csv.DictReader((tmp_path / "t.csv").open()))
@@ -238,5 +231,5 @@ def test_the_command(template, typed, tmp_path):
         assert found["other_onset"].dims == ("other_event", "other_run")
         assert all("long_name" in found[name].attrs for name in ("onset", "imperfections", "chance"))
     assert result.with_suffix(".png").stat().st_size > 10_000
-    assert typed("analysis.formation", "a.nc", "--every", "4", "--run", "3")[0] == 0
+    output_of("analysis.formation", "a.nc", "--every", "4", "--run", "3")
     assert (tmp_path / "a-formation.png").exists()

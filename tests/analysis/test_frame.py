@@ -9,11 +9,11 @@ from tests.analysis.conftest import SMALL_RUNS
 
 
 @pytest.fixture
-def frame(small_runs, typed):
-    """The command with one of the small runs, or several, and words."""
+def frame(small_runs, output_of):
+    """The output of the command with one of the small runs, or several, and words."""
 
-    def run(names, words=""):
-        return typed("analysis.frame", *(small_runs[name] for name in names.split()), *words.split())
+    def run(names, words="", code=0):
+        return output_of("analysis.frame", *(small_runs[name] for name in names.split()), *words.split(), code=code)
 
     return run
 
@@ -25,8 +25,7 @@ def size(path):
 
 @pytest.mark.parametrize("name", ["particles", "modular", "sparse", "deep", "metrics"])
 def test_figures_of_every_system(name, small_runs, frame):
-    code, out, err = frame(name, "" if name == "metrics" else "--width 480")
-    assert (code, err) == (0, "")
+    out = frame(name, "" if name == "metrics" else "--width 480")
     picture = small_runs[name].with_name(f"{name}-run0-step{SMALL_RUNS[name][1]['steps']}.png")
     assert str(picture) in out
     assert size(picture)[0] == (960 if name == "metrics" else 480)
@@ -36,48 +35,42 @@ def test_figures_of_every_system(name, small_runs, frame):
 
 
 def test_the_nearest_recorded_step_is_drawn_and_named(small_runs, frame):
-    code, out, _ = frame("sparse", "--run 1 --step 13 --panels loss")
-    assert code == 0
+    out = frame("sparse", "--run 1 --step 13 --panels loss")
     assert "step        16, the nearest to 13 that was recorded" in out
     assert small_runs["sparse"].with_name("sparse-run1-step16.png").exists()
-    assert "nearest" not in frame("sparse", "--step 8 --panels loss --out x.png")[1]
+    assert "nearest" not in frame("sparse", "--step 8 --panels loss --out x.png")
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "PNG"])
 def test_figures_are_reproducible_to_the_byte(suffix, frame, tmp_path):
     for name in ("one", "two"):
-        assert frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")[0] == 0
+        frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")
     assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
 def test_two_runs_side_by_side(small_runs, frame):
-    code, out, _ = frame("modular modular", "--run 0 --panels embedding loss")
-    assert code == 0
+    out = frame("modular modular", "--run 0 --panels embedding loss")
     picture = small_runs["modular"].with_name("modular-run0-run1-step40.png")
     assert str(picture) in out
     assert size(picture)[0] == 1920
-    code, out, _ = frame("modular particles", "--run-of-other 1 --out both.png --width 400")
-    assert code == 0
+    out = frame("modular particles", "--run-of-other 1 --out both.png --width 400")
     assert "(run 1)" in out
     assert "hidden" not in out.split("panels")[1]  # particles have none
 
 
 def test_axes_of_the_receptors_are_chosen(frame, tmp_path):
     for name, words in (("principal", ""), ("chosen", " --axes 0 2")):
-        assert frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")[0] == 0
+        frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")
     assert (tmp_path / "principal.png").read_bytes() != (tmp_path / "chosen.png").read_bytes()
-    code, _, err = frame("deep", "--axes 0 3")
-    assert (code, "--axes" in err) == (2, True)
+    assert "--axes" in frame("deep", "--axes 0 3", code=2)
 
 
 def test_the_figure_of_a_diverged_run_is_that_of_its_last_frame(small_runs, frame):
-    code, out, _ = frame("wild", "--width 240")
-    assert code == 0
+    out = frame("wild", "--width 240")
     assert "step40" not in out
     last = int(open_trajectory(small_runs["wild"])["last_step"][0])
     assert last > 20
     assert f"(run 0, the first one, as none is a circle, which diverged after step {last})" in out
-    code, _, err = frame("wild", "--step 40")
-    assert code == 2
+    err = frame("wild", "--step 40", code=2)
     assert "--step: found 40" in err
     assert f"(diverged after epoch {last})" in err

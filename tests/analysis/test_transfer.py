@@ -16,10 +16,9 @@ WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "-
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)
 
 
-def test_accuracies_are_those_of_the_runs(typed, tmp_path):
+def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     words = ("analysis.transfer", *WORDS, "--runs", 6, "--epochs", 60, "--vocabs")
-    code, text, _ = typed(*words, 4, 3, "--csv", "table.csv")
-    assert code == 0
+    text = output_of(*words, 4, 3, "--csv", "table.csv")
     path = next((tmp_path / "runs").glob("transfer-*.nc"))
     result = xr.open_dataset(path)
     found = result["accuracy"]
@@ -27,8 +26,7 @@ def test_accuracies_are_those_of_the_runs(typed, tmp_path):
     np.testing.assert_array_equal(result["vocab"], [2, 3, 4])
     steps = 60 * BASE.epoch_steps
     source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
-    split = "unseen" if "unseen" in source["split"].values else "test"
-    accuracy = source["accuracy"].sel(split=split)
+    accuracy = source["accuracy"].sel(split="unseen" if "unseen" in source["split"].values else "test")
     np.testing.assert_allclose(found.sel(kind="scratch", vocab=2), accuracy.sel(step=steps))
     np.testing.assert_allclose(found.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps))
     file = run_path(BASE, 6, 0, every=steps)
@@ -45,7 +43,7 @@ def test_accuracies_are_those_of_the_runs(typed, tmp_path):
     assert "clusters of the source" in text
     assert path.with_suffix(".png").stat().st_size > 10_000
     before = {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
-    assert typed(*words, 3, 4)[0] == 0
+    output_of(*words, 3, 4)
     assert before == {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
 
 
@@ -65,10 +63,8 @@ def random_result(runs=30):
 
 def test_the_figure_shows_means_and_largest_accuracies():
     result = random_result()
-    drawn = plot_transfer(result, 6)
-    left, middle, right = drawn.axes
-    means = [container[0] for container in left.containers]
-    for kind, line in zip(TRANSFER_KINDS, means, strict=True):
+    left, middle, right = plot_transfer(result, 6).axes
+    for kind, line in zip(TRANSFER_KINDS, [container[0] for container in left.containers], strict=True):
         values = result["accuracy"].sel(kind=kind).dropna("vocab", how="all").mean("run").values
         np.testing.assert_allclose(line.get_ydata().astype(float), values)
     largest = [line for line in middle.lines if line.get_label() in TRANSFER_KINDS]

@@ -9,16 +9,9 @@ import pytest
 from matplotlib.image import imread
 
 from analysis import weights
+from analysis.forces import WEIGHT_COLUMNS, groups_by_structure, mean_weight_measures, measure_weights, weight_rows
 from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
-from analysis.forces.hidden_weights import (
-    ALIGNMENT_MEASURES,
-    WEIGHT_COLUMNS,
-    WEIGHT_SIZES,
-    groups_by_structure,
-    mean_weight_measures,
-    measure_weights,
-    weight_rows,
-)
+from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES
 from analysis.output.tables import format_table, make_table
 from analysis.plots.weights_figure import plot_weights
 from analysis.structures.circles_and_grids import is_circle
@@ -115,8 +108,7 @@ def test_runs_without_living_units_have_sizes_only():
 
 def test_circles_and_others_are_grouped():
     first = some_runs([0, 1], [True, False], rays=[1.0, 0.6])
-    second = some_runs([0, 1], [True, True], rays=[0.9, 0.8])
-    kinds = groups_by_structure([first, second])
+    kinds = groups_by_structure([first, some_runs([0, 1], [True, True], rays=[0.9, 0.8])])
     assert {kind: each.runs for kind, each in kinds.items()} == {"circles": 3, "others": 1}
     assert kinds["circles"].mean["rays"].value == pytest.approx((0.95 + 0.8) / 2)
     assert kinds["others"].mean["rays"].value == pytest.approx(0.6)
@@ -178,8 +170,7 @@ def test_the_figure_shows_the_table():
         0.0: mean_weight_measures(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
         0.5: mean_weight_measures(some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])),
     }
-    drawn = plot_weights(groups, {"circles": groups[0.5]}, "title")
-    left, middle, right = drawn.axes
+    left, middle, right = plot_weights(groups, {"circles": groups[0.5]}, "title").axes
     line, _, (bars,) = left.containers[0]
     np.testing.assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])
     assert np.ptp(bars.get_segments()[0][:, 1]) == pytest.approx(2 * groups[0.0].mean["weight"].half)

@@ -52,9 +52,8 @@ CASES = [("x", "embedding", 4), ("x", "embedding", 1), ("moved", "gradient_norm"
 @pytest.mark.parametrize(("bad", "name", "every"), CASES)
 def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, name, every, monkeypatch):
     monkeypatch.setattr(Failing, "bad", bad)
-    with pytest.warns(
-        UserWarning, match=f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
-    ):
+    message = f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    with pytest.warns(UserWarning, match=message):
         assert_diverged(run(every=every, out="a.nc"))
 
 

@@ -52,11 +52,8 @@ def test_invalid_settings_are_refused_by_name(kind, field, value):
 
 
 def test_a_table_smaller_than_the_vocabulary_and_a_position_beyond_the_sequence_are_refused():
-    for values, message in (
-        ({"vocab": 3, "table": 2}, "table: found 2"),
-        ({"positions": (0, 1, 2, 3, 12)}, "positions"),
-    ):
-        with pytest.raises(SettingsError, match=message):
+    for values, name in (({"vocab": 3, "table": 2}, "table: found 2"), ({"positions": (0, 1, 2, 3, 12)}, "positions")):
+        with pytest.raises(SettingsError, match=name):
             SparseSettings(**values)
 
 

@@ -49,13 +49,11 @@ def assert_refused(path, told):
             use(path)
 
 
-SMALL_PART = 6 * 7 * 2 * 8 * 9
-
-
 def test_memory_file_and_pickle_hold_the_same(tmp_path):
     trajectory = run()
     assert list(tmp_path.iterdir()) == []  # without out nothing is written
     assert same(trajectory, run("a.nc"))
+    assert same(trajectory, run(runs=np.int64(6), steps=np.int32(60), seed=np.uint8(0)))
     assert same(trajectory, pickle.loads(pickle.dumps(run("a.nc"))))  # in memory, never from a file
     assert run(steps=0)["step"].values.tolist() == [0]
 
@@ -137,7 +135,7 @@ def killed(tmp_path_factory):
         real(self, state, system)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(recorder, "PART_BYTES", SMALL_PART)
+        patch.setattr(recorder, "PART_BYTES", 6 * 7 * 2 * 8 * 9)
         patch.setattr(recorder.FileRecorder, "add", add)
         run(out=path)
     assert len(closed_parts(path)) >= 3
@@ -151,18 +149,15 @@ def interrupted(killed, tmp_path):
     return tmp_path / "a.nc"
 
 
-def test_parts_of_an_unfinished_run_are_a_trajectory(interrupted):
+def test_parts_of_an_unfinished_run_are_a_trajectory_that_continues_to_the_same_bits(interrupted):
     with open_trajectory(interrupted) as partial:
         reached = int(partial["step"][-1])
         assert 30 <= reached < 40
         assert (partial["status"] == 0).all()
         assert (partial["last_step"] == reached).all()
-        xr.testing.assert_equal(
-            partial[["embedding", "update_norm"]], run().sel(step=slice(0, reached))[["embedding", "update_norm"]]
-        )
-
-
-def test_an_interrupted_run_continues_to_the_same_bits(interrupted):
+        expected = run().sel(step=slice(0, reached))
+        for name in ("embedding", "update_norm"):
+            xr.testing.assert_equal(partial[name], expected[name])
     with pytest.raises(SettingsError, match="out: found .* with seed=0"):
         run(interrupted, seed=3)
     run(interrupted)
@@ -185,7 +180,7 @@ def test_a_missing_part_is_an_error(interrupted):
     assert_refused(interrupted, "a part is missing")
 
 
-def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(interrupted, tmp_path):
+def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(interrupted):
     shutil.copytree(parts_folder(interrupted), "copy")
     run(interrupted).close()
     Path("copy").rename(parts_folder(interrupted))
@@ -243,12 +238,11 @@ def test_invalid_arguments_are_refused_by_name(field, value):
 
 
 LARGE, LARGEST = ParticleSettings(n=100_000), ParticleSettings(dim=64, n=90_000)
-LONG = {"steps": 2**50, "out": "a.nc"}
 
 
 @pytest.mark.parametrize(
     "amount",
-    [{"settings": LARGE}, {"settings": LARGEST, "runs": 10**7}, {"runs": 10**7}, {"steps": 2**50}, LONG],
+    [{"settings": LARGE}, {"settings": LARGEST, "runs": 10**7}, {"runs": 10**7}, {"steps": 2**50, "out": "a.nc"}],
 )
 def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(amount):
     with pytest.raises(SettingsError, match="GiB"):
@@ -260,10 +254,6 @@ def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
         short, long = RecordingSchedule(steps, 3), RecordingSchedule(3 * steps, 3)
         kept = [step for step in range(steps) if long.keeps_checkpoint(step)]
         assert all(short.keeps_checkpoint(step) for step in kept)
-
-
-def test_numpy_numbers_are_accepted():
-    assert same(run(runs=np.int64(6), steps=np.int32(60), seed=np.uint8(0)), run())
 
 
 # ------------------------------------------------------------------------------- runs that were interrupted

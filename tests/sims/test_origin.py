@@ -13,15 +13,9 @@ SMALL = "--length 6 --sparsity 2 --data 50 --batch 8 --hidden 5"
 
 
 @pytest.fixture
-def here(typed):
-    """A simulation's exit code, the file it names, and what it says of errors."""
-
-    def run(program, words):
-        code, out, errors = typed(f"sims.{program}", *words.split())
-        found = re.search(r"trajectory +(\S+) ", out)
-        return code, found and found[1], errors
-
-    return run
+def simulated(output_of):
+    """The file that a simulation names in what it prints."""
+    return lambda words: re.search(r"trajectory +(\S+) ", output_of(f"sims.{words}"))[1]
 
 
 @pytest.mark.parametrize(
@@ -32,48 +26,40 @@ def here(typed):
         ("sparse", f"{SMALL} --epochs 5", "--norm unit-smooth"),
     ],
 )
-def test_a_branch_keeps_options_that_are_not_given(here, program, base, change):
-    code, source, _ = here(program, f"{base} --runs 3 --seed 4")
-    assert code == 0
-    words = f"--branch {source} --step 20 {change}"
-    code, path, _ = here(program, words)
-    assert code == 0
+def test_a_branch_keeps_options_that_are_not_given(simulated, program, base, change):
+    source = simulated(f"{program} {base} --runs 3 --seed 4")
+    words = f"{program} --branch {source} --step 20 {change}"
+    path = simulated(words)
     before, after = open_trajectory(source), open_trajectory(path)
     assert list(after["seed"].values) == [4, 5, 6]
     old, new = (json.loads(each.attrs["config_json"]) for each in (before, after))
     assert {name for name in new if new[name] != old[name]} == {change.split()[0].strip("-").replace("-", "_")}
     assert int(after["step"][-1]) == int(before["step"][-1])
     np.testing.assert_array_equal(after["embedding"][:, 0], replay(source, None, 20, 20)["embedding"][:, 0])
-    assert here(program, words)[1] == path
+    assert simulated(words) == path
 
 
-def test_sparse_transfers_from_the_command_line(here):
-    _, source, _ = here("sparse", f"{SMALL} --runs 4 --epochs 3")
+def test_sparse_transfers_from_the_command_line(simulated, output_of):
+    source = simulated(f"sparse {SMALL} --runs 4 --epochs 3")
     ended = open_trajectory(source)
     for words, step in (("--vocab 3 --epochs 2", 21), ("--step 7 --data 60 --epochs 1", 7)):
-        code, path, _ = here("sparse", f"--from {source} {words}")
-        assert code == 0
-        np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], ended["value"].sel(step=step))
-    code, _, errors = here("sparse", f"--from {source} --step 8 --epochs 1")
-    assert code == 2
-    assert "--step: found 8" in errors
+        begun = open_trajectory(simulated(f"sparse --from {source} {words}"))
+        np.testing.assert_array_equal(begun["value"][:, 0], ended["value"].sel(step=step))
+    assert "--step: found 8" in output_of(f"sims.sparse --from {source} --step 8 --epochs 1", code=2)
 
 
-def test_a_batch_is_changed_from_the_command_line(here):
-    _, source, _ = here("sparse", f"{SMALL} --runs 2 --epochs 3")
-    code, path, _ = here("sparse", f"--branch {source} --step 14 --batch 5 --epochs 4")
-    assert code == 0
-    trajectory = open_trajectory(path)
+def test_a_batch_is_changed_from_the_command_line(simulated):
+    source = simulated(f"sparse {SMALL} --runs 2 --epochs 3")
+    trajectory = open_trajectory(simulated(f"sparse --branch {source} --step 14 --batch 5 --epochs 4"))
     assert (int(trajectory["step"][-1]), float(trajectory["epoch"][-1])) == (34, 4)
 
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
-def test_all_successful_runs_are_taken(here, flag, monkeypatch):
+def test_all_successful_runs_are_taken(simulated, flag, monkeypatch):
     for module in ("dynamics.training", "dynamics.training.finetuning"):
         monkeypatch.setattr(f"{module}.successful_runs", lambda found: np.array([False, True, True, False]))
-    _, source, _ = here("sparse", f"{SMALL} --runs 4 --epochs 1")
-    code, path, _ = here("sparse", f"--from {source} {flag} --vocab 3 --epochs 1")
-    assert code == 0
+    source = simulated(f"sparse {SMALL} --runs 4 --epochs 1")
+    path = simulated(f"sparse --from {source} {flag} --vocab 3 --epochs 1")
     np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], open_trajectory(source)["value"][[1, 2], -1])
 
 
@@ -102,19 +88,14 @@ def test_all_successful_runs_are_taken(here, flag, monkeypatch):
         ("--from a.nc --runs 9", "--from: found no run of seed 2"),
     ],
 )
-def test_invalid_options_are_refused_by_name(here, words, named):
+def test_invalid_options_are_refused_by_name(output_of, words, named):
     simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
     simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()
-    code, _, errors = here("sparse", words)
-    assert code == 2
-    assert named in re.sub(r"\s+│?\s*", " ", errors)
+    assert named in output_of(f"sims.sparse {words}", code=2)
 
 
 @pytest.mark.parametrize("option", ["--from", "--branch"])
 @pytest.mark.parametrize("name", ["none.nc", "empty.nc"])
-def test_a_file_that_is_not_there_or_empty_is_an_error(here, tmp_path, option, name):
+def test_a_file_that_is_not_there_or_empty_is_an_error(output_of, tmp_path, option, name):
     (tmp_path / "empty.nc").touch()
-    code, _, errors = here("sparse", f"{option} {name} --step 0")
-    assert code == 1
-    assert name in errors
-    assert len(errors.splitlines()) == 1
+    assert name in output_of(f"sims.sparse {option} {name} --step 0", code=1)

@@ -12,14 +12,13 @@ from sims.command_line import describe_run_file
 from tests.dynamics.test_simulation import run, stop_at
 
 
-def test_runs_are_listed_with_their_state(typed, tmp_path):
+def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
     assert typed("sims.runs") == (0, "no runs in runs\n", "")
     assert "no runs" in typed("sims.runs", "--folder", ".")[1]
     simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="runs/done.nc", progress=False).close()
     (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
     write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), tmp_path / "runs" / "result.nc")
-    code, printed, _ = typed("sims.runs", "--csv", "list.csv")
-    assert code == 0
+    printed = output_of("sims.runs", "--csv", "list.csv")
     assert "result.nc" not in printed
     assert re.search(r"^broken.nc +unreadable .* no seal", printed, flags=re.MULTILINE)
     assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE)
@@ -27,10 +26,10 @@ def test_runs_are_listed_with_their_state(typed, tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["truncated", "changed"])
-def test_a_check_fails_if_a_file_cannot_be_read(typed, tmp_path, harm):
+def test_a_check_fails_if_a_file_cannot_be_read(typed, output_of, tmp_path, harm):
     path = tmp_path / "runs" / "a.nc"
     simulate(ParticleSettings(n=3), runs=2, steps=5, out=path, progress=False).close()
-    assert typed("sims.runs", "--check")[0] == 0
+    output_of("sims.runs", "--check")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content[:-1] if harm == "truncated" else content)

@@ -1,15 +1,8 @@
 """Fixtures of the tests of clustering heads."""
 
 import pytest
-import torch
 
 from dynamics import SparseSettings, simulate
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _single_thread():
-    """The networks are so small that threads take longer to start than to compute."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

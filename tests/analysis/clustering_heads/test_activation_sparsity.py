@@ -10,16 +10,8 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads import activation_sparsity as module
-from analysis.clustering_heads.activation_sparsity import (
-    SPARSITY_THRESHOLDS,
-    compare_successes,
-    count_below_thresholds,
-    differing_range,
-    hidden_activations,
-    mean_sparsity,
-    measure_sparsity,
-    trajectory_labels,
-)
+from analysis.clustering_heads import compare_successes, measure_sparsity, trajectory_labels
+from analysis.clustering_heads.activation_sparsity import SPARSITY_THRESHOLDS, count_below_thresholds, mean_sparsity
 from analysis.plots.sparsity_figure import plot_sparsity
 from dynamics import TrajectoryError, sample_sequences, save_trajectory, simulate
 from dynamics.networks.from_trajectory import network_of, weights
@@ -64,7 +56,11 @@ def test_activations_are_those_of_the_transform(changes):
     network, found = network_of(trajectory), weights(trajectory)
     tokens = torch.from_numpy(sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64))
     xi = network.sequence_embedding(found, tokens)
-    zeta = xi + hidden_activations(network, found, tokens) @ found["assembler"] + found["transform_bias"][..., None, :]
+    zeta = (
+        xi
+        + module.hidden_activations(network, found, tokens) @ found["assembler"]
+        + found["transform_bias"][..., None, :]
+    )
     torch.testing.assert_close(zeta, network.transform(found, xi))
 
 
@@ -117,9 +113,11 @@ def planted(less):
 
 def test_a_planted_difference_is_found_and_none_elsewhere():
     found = compare_successes(planted(less=True)).sel(split="test")
-    low, high = differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
+    low, high = module.differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
     assert low < 1e-2 < 1 < high
-    assert np.isnan(differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, 1)).all()
+    assert np.isnan(
+        module.differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, 1)
+    ).all()
     none = compare_successes(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
     assert (none["p_value"] > 0.05).all()
     all_failed = compare_successes(planted(less=True).assign(success=("run", np.zeros(20))))
@@ -145,23 +143,19 @@ def test_labels_of_a_figure_are_not_cut_or_covered(small, check_texts):
     check_texts(drawn, [panel.yaxis.label for panel in drawn.axes[:12:4]])
 
 
-def test_all_files_are_checked_before_any_is_measured(small, typed, tmp_path, monkeypatch):
+def test_all_files_are_checked_before_any_is_measured(small, output_of, tmp_path, monkeypatch):
     save_trajectory(small, tmp_path / "a.nc")
     simulate(ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc", progress=False)
     monkeypatch.setattr(module, "measure_sparsity", None)
-    code, _, err = typed("analysis.sparsity", "a.nc", "m.nc")
-    assert (code, err.count("\n")) == (1, 1)
-    assert "m.nc: attribute system: found modular" in err
+    assert "m.nc: attribute system: found modular" in output_of("analysis.sparsity", "a.nc", "m.nc", code=1)
 
 
-def test_the_command(small, typed, tmp_path):
+def test_the_command(small, output_of, tmp_path):
     wide = simulate(dataclasses.replace(SMALL, hidden=8), runs=2, steps=8, progress=False)
     for name, trajectory in (("a", small), ("b", wide)):
-        values = np.linspace(0.5, 1, trajectory.sizes["run"])
-        trajectory["accuracy"].loc[{"split": "test", "step": 8}] = values
+        trajectory["accuracy"].loc[{"split": "test", "step": 8}] = np.linspace(0.5, 1, trajectory.sizes["run"])
         save_trajectory(trajectory, tmp_path / f"{name}.nc")
-    code, out, err = typed("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
-    assert (code, err) == (0, "")
+    out = output_of("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2
     (result,) = tmp_path.glob("sparsity-*.nc")
     with xr.open_dataset(result) as found:
@@ -172,7 +166,6 @@ def test_the_command(small, typed, tmp_path):
     table = (tmp_path / "table.csv").read_text().splitlines()
     assert len(table) == 5
     assert table[1].startswith("h = 6,train,1,3,")
-    code, out, _ = typed("analysis.sparsity", "a.nc", "--runs", "2")  # no success
-    assert code == 0
+    out = output_of("analysis.sparsity", "a.nc", "--runs", "2")  # no success
     assert "d = 2  train          0         2                -" in out
     assert (tmp_path / "a-sparsity.nc").exists()

@@ -55,18 +55,13 @@ def test_the_ideal_number_of_clusters_and_the_sequences_that_are_clustered():
     assert clusters.reference_sequences(SparseSettings(vocab=3)).shape[1] == 12
 
 
-def test_clusters_of_a_trajectory(tiny):
+def test_clusters_and_merge_lengths_of_a_trajectory(tiny):
     found = clusters.embedding_cluster_counts(tiny)
     assert found.dims == ("run",)
     assert (found >= 1).all()
-    first = clusters.embedding_cluster_counts(tiny, step=0, link=1e-9)
-    np.testing.assert_array_equal(first, 2**6)
+    np.testing.assert_array_equal(clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6)
     with pytest.raises(TrajectoryError, match="expected sparse"):
         clusters.embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
-
-
-def test_merge_lengths_of_a_trajectory(tiny):
-    found = clusters.embedding_merge_lengths(tiny)
-    np.testing.assert_array_equal(1 + (found > 0.1).sum("clusters"), clusters.embedding_cluster_counts(tiny))
-    diverged = clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
-    assert np.isnan(diverged).all()
+    lengths = clusters.embedding_merge_lengths(tiny)
+    np.testing.assert_array_equal(1 + (lengths > 0.1).sum("clusters"), found)
+    assert np.isnan(clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))).all()

@@ -8,14 +8,8 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import constructions, ideal_cluster_count, labels, measure_circuits
-from analysis.clustering_heads.init_dependence import (
-    attention_start_end_correlation,
-    compare_same_seed,
-    endpoint_similarity,
-    pairwise_correlations,
-    relative_weight_distances,
-)
+from analysis.clustering_heads import constructions, ideal_cluster_count, init_dependence, labels, measure_circuits
+from analysis.clustering_heads.init_dependence import compare_same_seed, endpoint_similarity, pairwise_correlations
 from analysis.clustering_heads.invariances import INVARIANCE_VARIABLES, measure_invariances, network_invariances
 from analysis.clustering_heads.learning_phases import evenly_spaced_frames, half_rise_time, measure_learning_phases
 from dynamics import TrajectoryError, open_trajectory, save_trajectory, simulate, sparse_sum
@@ -114,8 +108,7 @@ def test_missing_invariances_are_named(coefficients, label, leaking, apart, word
 
 def test_weights_that_do_not_solve_the_task_are_no_circuit():
     s = SparseSettings(**SHORT)
-    network = ClusteringHead(s)
-    first = network.initial(np.arange(5))
+    first = ClusteringHead(s).initial(np.arange(5))
     rows = [{name: torch.from_numpy(each[run]).double() for name, each in first.items()} for run in range(5)]
     assert {label_of(s, row).label for row in rows} == {"none"}
     ideal = constructions.ideal_circuit(s)
@@ -172,8 +165,7 @@ def test_label_counts_depend_on_thresholds():
     assert table.dims == ("threshold", "factor", "label")
     np.testing.assert_array_equal(table.sum("label"), 4)
     np.testing.assert_array_equal(table.sel(factor=1), np.tile(labels.label_counts(found), (5, 1)))
-    halved = table.sel(threshold="part", factor=0.5).values
-    assert halved[labels.CIRCUIT_LABELS.index("corrected")] == 2
+    assert table.sel(threshold="part", factor=0.5).values[labels.CIRCUIT_LABELS.index("corrected")] == 2
     # a leak of a tenth of a step has the value share .01/5.01, within the tolerance and beyond a fifth of it
     leaking = constructions.summing_circuit(s, [10] * 5 + [1, 0, 0])
     assert label_of(s, leaking).label == "corrected"
@@ -262,7 +254,7 @@ def test_attention_at_start_and_end_is_correlated(tiny):
     still = tiny.copy(deep=True)
     for name in ("embedding", "position_embedding", "query"):
         still[name].values[:] = still[name].values[:, :1]
-    found = attention_start_end_correlation(still)
+    found = init_dependence.attention_start_end_correlation(still)
     np.testing.assert_allclose(np.diagonal(found), 1)
     assert (found.values[~np.eye(4, dtype=bool)] < 0.999).all()
     network = ClusteringHead(TINY)
@@ -272,15 +264,15 @@ def test_attention_at_start_and_end_is_correlated(tiny):
         weights = {name: torch.from_numpy(tiny[name].values[run, at]).double() for name in network.shapes}
         maps.append(network.attention(weights, tokens).numpy().ravel())
     expected = np.corrcoef(*maps)[0, 1]
-    np.testing.assert_allclose(attention_start_end_correlation(tiny).values[1, 2], expected, rtol=1e-6)
+    np.testing.assert_allclose(init_dependence.attention_start_end_correlation(tiny).values[1, 2], expected, rtol=1e-6)
 
 
 def test_weight_distances_are_relative_to_the_distances_covered():
     start = np.zeros((2, 3))
     first, second = np.array([[3.0, 0, 0], [0, 3, 0]]), np.array([[3.0, 0, 0], [0, 0, 3]])
     expected = [[0, np.sqrt(2)], [np.sqrt(2), np.sqrt(2)]]
-    np.testing.assert_allclose(relative_weight_distances(start, start, first, second), expected)
-    assert np.isnan(relative_weight_distances(start, start, start, start)).all()
+    np.testing.assert_allclose(init_dependence.relative_weight_distances(start, start, first, second), expected)
+    assert np.isnan(init_dependence.relative_weight_distances(start, start, start, start)).all()
 
 
 def test_ends_are_compared_with_those_of_another_setting(tiny):
@@ -309,14 +301,13 @@ def test_ends_are_compared_with_those_of_another_setting(tiny):
 # ------------------------------------------------------------------------------------------- the command
 
 
-def test_the_command_prints_writes_and_draws(typed, tiny, tmp_path):
+def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
     """Run 0 becomes ideal; attention scores of run 1 are too far apart for exponentials."""
     far = planted(tiny, (2, 5))
     far["query"].values[1, 1:] *= 1e6
     save_trajectory(far, tmp_path / "a.nc")
     save_trajectory(tiny, tmp_path / "b.nc")
-    code, out, err = typed("analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7)
-    assert (code, err) == (0, "")
+    out = output_of("analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7)
     for said in ("partial", "the 3 clusters of an ideal circuit", "different seeds", "congruent sum",
                  "encode a sum of whole steps that is congruent to the target (it explains at least 100.0% of",
                  "fuzzy: most invariances are missing"):  # fmt: skip
@@ -337,13 +328,11 @@ def test_the_command_prints_writes_and_draws(typed, tiny, tmp_path):
     assert table[1][1] == "1"
 
 
-def test_the_command_accepts_runs_that_have_all_diverged(typed, tiny, tmp_path):
+def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny, tmp_path):
     lost = tiny.copy()
     lost["last_step"], lost["status"] = ("run", [8] * 4), ("run", np.full(4, 2, np.int8))
     save_trajectory(lost, tmp_path / "a.nc")
-    code, out, err = typed("analysis.circuits", "a.nc")
-    assert (code, err) == (0, "")
-    assert "no successful run" in out
+    assert "no successful run" in output_of("analysis.circuits", "a.nc")
 
 
 def test_accuracies_of_trained_runs_are_those_of_all_sequences():

@@ -11,15 +11,7 @@ from analysis.clustering_heads import landscape, stability
 from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import network_invariances
 from analysis.clustering_heads.labels import LabelThresholds
-from analysis.clustering_heads.stability import (
-    SYMMETRIES,
-    RegularizedLoss,
-    all_sequences,
-    flat_parameters,
-    gradient_descent,
-    local_landscape,
-    symmetry_breaking_directions,
-)
+from analysis.clustering_heads.stability import SYMMETRIES, RegularizedLoss, all_sequences, symmetry_breaking_directions
 from dynamics import SettingsError, SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
 
@@ -112,7 +104,7 @@ def test_the_hessian_is_the_dense_one(row):
 
 
 def test_loss_and_gradient_decrease_exponentially_with_the_gain():
-    rows = [flat_parameters(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
+    rows = [stability.flat_parameters(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
     loss = RegularizedLoss(NETWORK, EVERY)
     found = np.array([[float(loss(row)), float(grad(loss)(row).norm())] for row in rows])
     falls = found[1:] / found[:-1]
@@ -122,9 +114,9 @@ def test_loss_and_gradient_decrease_exponentially_with_the_gain():
 
 @pytest.fixture(scope="module")
 def rest():
-    start = flat_parameters(NETWORK, ideal_circuit(SMALL, 2.0))
+    start = stability.flat_parameters(NETWORK, ideal_circuit(SMALL, 2.0))
     found = stability.find_stationary_point(RegularizedLoss(NETWORK, EVERY, DECAY), start)
-    return found, local_landscape(NETWORK, found.row, EVERY, EVERY, DECAY)
+    return found, stability.local_landscape(NETWORK, found.row, EVERY, EVERY, DECAY)
 
 
 def test_a_circuit_converges_to_a_stable_fixed_point_with_its_invariances(rest):
@@ -177,7 +169,7 @@ def test_perturbations_have_their_length_and_direction(row, generator):
 def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     loss = RegularizedLoss(NETWORK, EVERY)
     starts = torch.stack([row, 0.5 * row])
-    found = gradient_descent(loss, starts, 1e-3, 10, frames=3)
+    found = stability.gradient_descent(loss, starts, 1e-3, 10, frames=3)
     assert found.steps.tolist() == [0, 5, 10]
     for start, end in zip(starts, found.rows[-1], strict=True):
         plain = start
@@ -189,7 +181,7 @@ def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     def bowl(row):
         return 100 * row[0] ** 2 + row[1] ** 2
 
-    steep = gradient_descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
+    steep = stability.gradient_descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
     losses = [float(bowl(rows[0])) for rows in steep.rows]
     assert (np.diff(losses) <= 0).all()
     assert losses[-1] < 0.01 * losses[0]

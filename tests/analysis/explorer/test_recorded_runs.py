@@ -176,16 +176,16 @@ def test_the_catalogue_gives_the_end_state_of_each_run(runs_folder):
     assert all(0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None for entry in sparse)
 
 
-def test_the_catalogue_uses_only_results_of_its_own_file_and_of_the_loss(typed, tmp_path):
+def test_the_catalogue_uses_only_results_of_its_own_file_and_of_the_loss(output_of, tmp_path):
     mine, yours = tmp_path / "mine.nc", tmp_path / "yours.nc"
     simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=40, out=mine)
 
     def spikes(path=mine):
         return {entry.spikes for entry in catalogue.run_catalogue(open_trajectory(path), path)}
 
-    assert typed("analysis.events", mine, "--of", "speed")[0] == 0
+    output_of("analysis.events", mine, "--of", "speed")
     assert spikes() == {None}
-    assert typed("analysis.events", mine)[0] == 0
+    output_of("analysis.events", mine)
     assert all(isinstance(found, int) for found in spikes())
     yours.write_bytes(mine.read_bytes())
     (tmp_path / "yours-events.nc").write_bytes((tmp_path / "mine-events.nc").read_bytes())
@@ -471,8 +471,7 @@ def test_the_list_is_filtered(page, runs_folder):
 
 
 def test_two_runs_move_together(page, runs_folder):
-    shown = page(tall=True, file="particles", run=0, other_file="particles", other_run=4)
-    state = seek(shown, 41)
+    state = seek(page(tall=True, file="particles", run=0, other_file="particles", other_run=4), 41)
     assert state["frames"] == [41, 41]
     assert {part["lane"] for part in state["parts"]} == {0, 1}
     assert_shows(state, [scene_of(runs_folder, "particles", 0), scene_of(runs_folder, "particles", 4)])

@@ -6,18 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.forces import alignment as module
-from analysis.forces.alignment import (
-    boundary_alignment,
-    boundary_angles,
-    embedding_pair_sums,
-    fraction_below,
-    pair_sum_collinearity,
-    random_directions,
-    random_orthogonal_matrices,
-    unit_norm_fractions,
-    weight_alignment,
-    weight_angles,
-)
+from analysis.forces import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
+from analysis.forces.alignment import boundary_angles, random_directions, unit_norm_fractions, weight_angles
 from dynamics.tasks import all_pairs, modular_sum
 from tests.polygons import polygon
 
@@ -79,7 +69,9 @@ def test_alignments_are_those_of_plain_loops(kind, dim, generator, monkeypatch):
     found = kind(sums, weight, bias)
     assert found.value == pytest.approx(naive_ranked(kind, sums, weight, bias), abs=1e-9)
     living = weight[[0, 3, 4]]
-    turns = [naive_ranked(kind, sums, living @ turn, np.full(3, 100.0)) for turn in random_orthogonal_matrices(dim)]
+    turns = [
+        naive_ranked(kind, sums, living @ turn, np.full(3, 100.0)) for turn in module.random_orthogonal_matrices(dim)
+    ]
     assert found.chance == pytest.approx(np.mean(turns), abs=1e-9)
 
 
@@ -238,13 +230,13 @@ def test_random_embeddings_are_collinear_by_chance_alone(dim, generator):
 
 
 def test_equal_values_count_half_in_ranks():
-    found = fraction_below(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3]))
+    found = module.fraction_below(np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3]))
     np.testing.assert_allclose(found, [0, 0.25, 0.5, 0.625, 1])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_random_rotations_and_directions_are_isotropic(dim):
-    turns = random_orthogonal_matrices(dim)
+    turns = module.random_orthogonal_matrices(dim)
     products = turns @ np.swapaxes(turns, -1, -2)
     np.testing.assert_allclose(products, np.broadcast_to(np.eye(dim), turns.shape), atol=1e-12)
     assert np.abs(turns.mean(axis=0)).max() < 4 / np.sqrt(dim * len(turns))

@@ -8,17 +8,9 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.linearization import frame_indices, linearize_trajectory, network_curvature
+from analysis.linearization import eigenmodes, frame_indices, linearize_trajectory, network_curvature
 from analysis.linearization.curvature_table import curvature_columns, tabulate_curvature
-from analysis.linearization.eigenmodes import (
-    NONE,
-    SADDLE,
-    STABLE,
-    UNSTABLE,
-    count_growing,
-    sorted_eigenmodes,
-    stability_kinds,
-)
+from analysis.linearization.eigenmodes import NONE, SADDLE, STABLE, UNSTABLE, sorted_eigenmodes, stability_kinds
 from analysis.linearization.plateau_escapes import largest_loss_falls, measure_plateau_escapes
 from analysis.output.tables import format_table
 from dynamics import open_trajectory, save_trajectory, simulate
@@ -56,7 +48,7 @@ def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
 )  # fmt: skip
 def test_stability_kinds_of_planted_spectra(rates, count, kind):
     modes = sorted_eigenmodes(np.array(rates, complex))
-    np.testing.assert_equal(float(count_growing(modes)), float(count))
+    np.testing.assert_equal(float(eigenmodes.count_growing(modes)), float(count))
     assert stability_kinds(modes) == kind
 
 
@@ -65,10 +57,8 @@ def test_stability_kinds_do_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
     modes, scaled = sorted_eigenmodes(rates), sorted_eigenmodes(scale * rates)
     np.testing.assert_array_equal(stability_kinds(modes), stability_kinds(scaled))
-    assert count_growing(modes) == count_growing(scaled) == (rates > 1e-6 * np.abs(rates).max()).sum()
-
-
-# -------------------------------------------------------------------------------------------- medians
+    growing = (rates > 1e-6 * np.abs(rates).max()).sum()
+    assert eigenmodes.count_growing(modes) == eigenmodes.count_growing(scaled) == growing
 
 
 # -------------------------------------------------------------------------------------------- frames
@@ -98,8 +88,7 @@ def trajectories(tmp_path_factory):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_all_systems_have_the_same_variables(system):
-    trajectory = simulate(SYSTEMS[system], runs=3, steps=4, every=2)
-    found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
+    found = linearize_trajectory(simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2], quiet=True)
     growth, rotation = found["growth_rate"].values, found["rotation_rate"].values
     assert found["growth_rate"].dims == ("run", "step", "mode")
     assert (np.diff(growth, axis=-1) <= 0).all()
@@ -110,7 +99,7 @@ def test_all_systems_have_the_same_variables(system):
     np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
     assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
     modes = sorted_eigenmodes(growth + 1j * rotation)
-    np.testing.assert_array_equal(found["growing_modes"], count_growing(modes))
+    np.testing.assert_array_equal(found["growing_modes"], eigenmodes.count_growing(modes))
     np.testing.assert_array_equal(found["kind"], stability_kinds(modes))
     assert all(variable.dtype.kind in "fiU" for variable in found.variables.values())
     assert all("long_name" in variable.attrs for variable in found.data_vars.values())
@@ -159,12 +148,10 @@ def test_movement_fractions_at_an_escape_are_those_of_its_frame():
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_command_prints_writes_and_draws(system, trajectories, typed, tmp_path):
+def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tmp_path):
     out = tmp_path / "found.nc"
     words = (trajectories / f"{system}.nc", "--steps", 3, "--out", out, "--csv", tmp_path / "found.csv")
-    code, said, errors = typed("analysis.curvature", *words)
-    assert (code, errors) == (0, "")
-    assert "growing modes" in said
+    assert "growing modes" in output_of("analysis.curvature", *words)
     assert out.with_suffix(".png").stat().st_size > 20_000
     with xr.open_dataset(out) as found:
         assert found.attrs["title"] == "Linearised flow along a run"
@@ -184,11 +171,10 @@ def test_the_command_prints_writes_and_draws(system, trajectories, typed, tmp_pa
 
 
 @pytest.mark.parametrize("system", ["particles", "sparse"])
-def test_one_run_one_frame_and_extreme_eigenvalues_alone_are_drawn(system, trajectories, typed, tmp_path, monkeypatch):
+def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(system, trajectories, output_of, tmp_path, monkeypatch):
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", 10)
     words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / "one.nc")
-    code, said, errors = typed("analysis.curvature", *words)
-    assert (code, errors) == (0, "")
+    said = output_of("analysis.curvature", *words)
     assert "-%" not in said  # nothing is said of all negative directions, which are not known
     with xr.open_dataset(tmp_path / "one.nc") as found:
         assert found.sizes["run"] == 1
@@ -198,14 +184,13 @@ def test_one_run_one_frame_and_extreme_eigenvalues_alone_are_drawn(system, traje
 
 
 @pytest.mark.parametrize(("system", "left"), [("particles", 1), ("particles", 0), ("sparse", 0)])
-def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(system, left, trajectories, typed, tmp_path):
+def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(system, left, trajectories, output_of, tmp_path):
     trajectory = open_trajectory(trajectories / f"{system}.nc").load()
     trajectory["last_step"].values[:] = [4] * 6 + [12 if left else 4]
     trajectory["status"].values[:] = 2
     save_trajectory(trajectory, tmp_path / "lost.nc")
     words = ("--steps", 2) if left else ("--at", 12)
-    code, out, errors = typed("analysis.curvature", "lost.nc", *words)
-    assert (code, errors) == (0, "")
+    out = output_of("analysis.curvature", "lost.nc", *words)
     last = next(line.split() for line in out.splitlines() if line.strip().startswith("12 "))
     assert last[1] == str(left)
     assert (tmp_path / "lost-curvature.png").stat().st_size > 10_000

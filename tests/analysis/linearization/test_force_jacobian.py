@@ -5,15 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from analysis.linearization import force_jacobian, force_spectra
 from analysis.linearization.eigenmodes import sorted_eigenmodes
-from analysis.linearization.force_jacobian import (
-    constrained_field,
-    finite_eigenvalues,
-    force_and_jacobian,
-    force_spectra,
-    free_directions,
-    step_rule_field,
-)
+from analysis.linearization.force_jacobian import constrained_field, force_and_jacobian, free_directions
 from dynamics import TrajectoryError, simulate
 from dynamics.particles import ParticleState, ParticleSystem, group_pairs
 from dynamics.particles.integrator import normalise_blocks
@@ -142,7 +136,7 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
             return f * np.sqrt(6) / np.linalg.norm(f)
         return f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
 
-    found = step_rule_field(force_and_jacobian(x, settings), settings)
+    found = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
     np.testing.assert_allclose(found.force, along(x), rtol=1e-10)
     close(found.jacobian, differences(along, x), 1e-6)
 
@@ -157,7 +151,7 @@ def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
     def rate(y):
         return (step(y) - normal(y, variance)) / settings.step_size
 
-    found = constrained_field(x, step_rule_field(force_and_jacobian(x, settings), settings), settings)
+    found = constrained_field(x, force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings), settings)
     np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * np.linalg.norm(found.force))
     basis = free_directions(x, settings)
     close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
@@ -191,15 +185,17 @@ def test_few_particles_in_many_dimensions_have_all_modes_of_their_shape(variance
     moves = basis.reshape(4, 8, -1)
     stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(axis=1)
     assert np.linalg.matrix_rank(stretch, tol=1e-6) == basis.shape[1]
-    field = step_rule_field(force_and_jacobian(x, settings), settings)
-    assert np.isfinite(finite_eigenvalues(constrained_field(x, field, settings).jacobian)).all()
+    field = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
+    assert np.isfinite(force_jacobian.finite_eigenvalues(constrained_field(x, field, settings).jacobian)).all()
 
 
 def test_frames_with_fewer_modes_end_in_nan(generator):
     settings = ParticleSettings(n=4, dim=3)
 
     def eigenvalues(x):
-        return finite_eigenvalues(constrained_field(x, force_and_jacobian(x, settings), settings).jacobian)
+        return force_jacobian.finite_eigenvalues(
+            constrained_field(x, force_and_jacobian(x, settings), settings).jacobian
+        )
 
     flat = generator.standard_normal((4, 3)) * [1, 1, 0]
     both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])
@@ -253,7 +249,7 @@ def test_at_rest_common_rotation_is_a_null_mode_and_hides_no_other(rested):
     with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
     pull = (x * field.force).sum() / x.size
     whole = sorted_eigenmodes(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
-    without = sorted_eigenmodes(finite_eigenvalues(constrained_field(x, field, RESTED).jacobian))
+    without = sorted_eigenmodes(force_jacobian.finite_eigenvalues(constrained_field(x, field, RESTED).jacobian))
     null = np.abs(whole.growth + 1j * whole.rotation).argmin()
     assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
     np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)

@@ -8,13 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.linearization import normalisation_margin
+from analysis.linearization import normalisation, normalisation_margin
 from analysis.linearization.attention_derivatives import normalisation_derivatives
-from analysis.linearization.normalisation import (
-    normalisation_jacobian_norm,
-    normalisation_second_derivative_norm,
-    normalised_length,
-)
+from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
 from dynamics import ParticleSettings, SparseSettings, TrajectoryError, simulate
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
@@ -61,8 +57,7 @@ def longer(x, norm):
     xx = outer(x, x)
     first = f * eye + f1 / r * xx
     sides = outer(eye, x) + np.swapaxes(outer(eye, x), 1, 2) + outer(x, eye)
-    second = f1 / r * sides + (f2 / r**2 - f1 / r**3) * outer(xx, x)
-    return first, second
+    return first, (f1 / r * sides + (f2 / r**2 - f1 / r**3) * outer(xx, x))
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -79,7 +74,7 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
     for norm in ("rms-smooth", "unit-smooth"):
         assert not any(each.any() for each in derivatives(zero, norm))
         assert normalisation_jacobian_norm(origin, norm, 2) == 0
-        limit = 6 * normalised_length(norm, 2)
+        limit = 6 * normalisation.normalised_length(norm, 2)
         assert normalisation_second_derivative_norm(origin, norm, 2) == pytest.approx(limit)
     np.testing.assert_allclose(derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON)
     assert not any(each.any() for each in derivatives(zero, "unit"))  # counts as 0
@@ -94,8 +89,7 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
 def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
     first, bilinear = derivatives(point(dim, seed, size), norm)
     assert normalisation_jacobian_norm(np.array(size), norm, dim) == pytest.approx(np.linalg.norm(first, 2), rel=1e-9)
-    generator = np.random.default_rng(seed)
-    u, v = generator.standard_normal((2, 500, dim))
+    u, v = np.random.default_rng(seed).standard_normal((2, 500, dim))
     u, v = (each / np.linalg.norm(each, axis=-1, keepdims=True) for each in (u, v))
     for _ in range(60):  # alternately the best of each, from many starts
         u = np.einsum("abc,nb,nc->na", bilinear, u, v)

@@ -13,13 +13,7 @@ from analysis.output.tables import Column, format_p_value, format_table, interva
 
 NAN = math.nan
 ROWS = [
-    {
-        "name": "a",
-        "count": 1,
-        **interval_columns("fraction", (0.5, 0.25, 0.75)),
-        "single": np.float32(0.1),
-        "ok": True,
-    },
+    {"name": "a", "count": 1, **interval_columns("fraction", (0.5, 0.25, 0.75)), "single": np.float32(0.1), "ok": True},
     {"name": "long, name", "count": None, **interval_columns("fraction", (NAN, NAN, NAN)), "single": 2, "ok": False},
 ]
 COLUMNS = [

@@ -102,8 +102,7 @@ def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
 
 
 def test_regions_are_connected_and_of_one_class():
-    classes = np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
-    regions, numbers = class_maps.class_regions(classes)
+    regions, numbers = class_maps.class_regions(np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]]))
     assert list(numbers) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
 

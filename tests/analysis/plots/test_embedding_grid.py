@@ -13,6 +13,5 @@ def test_any_embedding_can_be_drawn(n, dim, generator):
     figure = plot_embeddings(x, range(7), "title")
     assert len(figure.axes) == 7
     for axes, points in zip(figure.axes, x, strict=True):
-        drawn = axes.collections[0].get_offsets()
-        np.testing.assert_allclose(drawn, principal_plane(points))
+        np.testing.assert_allclose(axes.collections[0].get_offsets(), principal_plane(points))
         assert axes.get_title().startswith("seed ")

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.special import ndtr, softmax
 
 from analysis.forces.force_audit import embedding_gradient
 from analysis.plots import Arrows, Curves, Image, Map, Points, build_scene, panel_names, panels
@@ -92,43 +91,24 @@ def pixel_points(box, plane, through):
     return np.stack(np.meshgrid(x, y), axis=-1) @ plane.basis + through - through @ plane.basis.T @ plane.basis
 
 
-# ------------------------------------------------------------------------------- VC against a plain computation
+# ------------------------------------------------------------------------------------------- VC
 
 
-def normalised(s, x):
-    """N(x) along the last axis."""
-    length = np.linalg.norm(x, axis=-1, keepdims=True)
-    radius = math.sqrt(s.dim) if s.norm.startswith("rms") else 1.0
-    if s.norm.endswith("smooth"):
-        return radius * x / length * np.where(length < 1, length**2 * (3 - 2 * length), 1)
-    return x / (length / radius + (1e-5 if s.norm == "rms" else 0))
-
-
-def transformed(s, w, xi):
-    """The output of the feed-forward block, residual included."""
-    a = normalised(s, xi) @ w["receptor"].T + (w["receptor_bias"] if s.receptor_biases else 0)
-    active = a * ndtr(a) if s.activation == "gelu" else np.maximum(0, a)
-    return xi + active @ w["assembler"] + (w["transform_bias"] if s.output_bias else 0)
-
-
-def plain_arrays(s, w, tokens):
-    """All that VC's panels show of one frame, in float64."""
-    sums = w["position_embedding"][:, None] + w["embedding"]  # position, token, axis
-    z = normalised(s, sums)
-    attended = z[np.arange(s.length), tokens]  # sequence, position, axis
-    attention = softmax(attended @ w["query"] / math.sqrt(s.dim), axis=-1)
-    xi = (attention[..., None] * attended).sum(axis=1) @ w["value"].T
-    zeta = transformed(s, w, xi)
-    return {
-        "sums": sums.reshape(-1, s.dim),
-        "normalised_sums": z.reshape(-1, s.dim),
-        "values": z.reshape(-1, s.dim) @ w["value"].T,
-        "attention": attention,
+def network_arrays(network, w, tokens):
+    """All that VC's panels show of one frame, by the methods of the network, in float64."""
+    table, xi = network.table(w).flatten(0, 1), network.sequence_embedding(w, tokens)
+    zeta = network.transform(w, xi)
+    found = {
+        "sums": (w["position_embedding"][:, None] + w["embedding"]).flatten(0, 1),
+        "normalised_sums": table,
+        "values": table @ w["value"].mT,
+        "attention": network.attention(w, tokens),
         "sequence_embeddings": xi,
-        "normalised_sequences": normalised(s, xi),
+        "normalised_sequences": network.normalise(xi),
         "transforms": zeta,
-        "output_probabilities": softmax(zeta @ w["embedding"].T, axis=-1),
+        "output_probabilities": torch.softmax(zeta @ w["embedding"].mT, -1),
     }
+    return {name: values.numpy() for name, values in found.items()}
 
 
 VARIANTS = {
@@ -146,26 +126,27 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-def test_panels_of_vc_equal_a_plain_computation(variant):
+def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     trajectory = sparse(runs=2, **variant)
-    s = network_of(trajectory).settings
+    network = network_of(trajectory)
+    tokens = torch.from_numpy(make_probe_sequences(network.settings).tokens)
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
     built = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).compute_arrays.__self__
     for place, frame in enumerate((0, 2, 3)):
-        w = doubles(weights(trajectory, 1, 8 * frame))
-        expected = plain_arrays(s, w, make_probe_sequences(s).tokens)
+        w = {name: weight.double() for name, weight in weights(trajectory, 1, 8 * frame).items()}
+        expected = network_arrays(network, w, tokens)
         for name, values in expected.items():
             found = arrays[name][place]
             if name not in ("attention", "output_probabilities"):
-                axes = min(s.dim, 2)
+                axes = min(network.settings.dim, 2)
                 values, found = (values @ built.plane(name).basis.T)[:, :axes], found[:, :axes]
             np.testing.assert_allclose(found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name)
         for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
             points = pixel_points(built.limits(upon), built.plane(upon), expected[upon].mean(axis=0))
-            zeta = transformed(s, w, points) if name == "transform_map" else points
-            check_output_map(arrays[name][place], softmax(zeta @ w["embedding"].T, axis=-1))
+            zeta = torch.from_numpy(points) if name == "output_map" else network.transform(w, torch.from_numpy(points))
+            check_output_map(arrays[name][place], torch.softmax(zeta @ w["embedding"].mT, -1).numpy())
 
 
 def check_output_map(found, p):
@@ -204,8 +185,7 @@ def test_unit_boundaries_are_where_units_switch():
 
 
 def test_shapes_colours_and_fills_of_points():
-    trajectory = sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3)
-    shown = build_scene(trajectory, 0, side=SIDE)
+    shown = build_scene(sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3), 0, side=SIDE)
     shapes = ["circle" if t in (1, 3, 6) else "square" for t in range(8)]
     assert list(layer(shown, "position_embeddings", Points).shapes) == shapes
     sums = layer(shown, "sums", Points)
@@ -223,8 +203,7 @@ def test_shapes_colours_and_fills_of_points():
 
 
 def test_only_requested_panels_are_computed(monkeypatch):
-    trajectory = sparse()
-    shown = build_scene(trajectory, 0, panels=["token_embeddings", "loss"])
+    shown = build_scene(sparse(), 0, panels=["token_embeddings", "loss"])
     monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
     assert list(shown.arrays([0, 1])) == ["token_embeddings"]
     assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
@@ -322,7 +301,7 @@ def test_fields_add_up_to_the_force(law, generator):
     np.testing.assert_allclose(parts.sum(axis=0), system.force(x)[0], atol=1e-9)
 
 
-def test_the_four_fields_share_a_scale():
+def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
     trajectory = particles()
     shown = build_scene(trajectory, 0, side=SIDE)
     arrays = shown.arrays([0, 12])
@@ -331,21 +310,15 @@ def test_the_four_fields_share_a_scale():
     panel = one(shown, "embedding")
     np.testing.assert_allclose(lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4)
     assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
-
-
-def test_the_map_of_particles_is_the_nearest_pair_sum():
-    trajectory = particles()
-    shown = build_scene(trajectory, 0, side=SIDE)
     panel = one(shown, "pair_sums")
     pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
-    arrays = shown.arrays([12])
-    np.testing.assert_allclose(arrays["pair_sums"][0], sums, atol=1e-6)
+    np.testing.assert_allclose(arrays["pair_sums"][1], sums, atol=1e-6)
     distances = np.linalg.norm(pixel_points(panel, fit_projection(x), x[0])[..., None, :] - sums, axis=-1)
-    np.testing.assert_array_equal(arrays["classes"][0], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)])
-    there = np.isfinite(arrays["crosses"][0, :, 0])
+    np.testing.assert_array_equal(arrays["classes"][1], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)])
+    there = np.isfinite(arrays["crosses"][1, :, 0])
     np.testing.assert_array_equal(there, imperfect_pair_sums(x))
-    np.testing.assert_array_equal(arrays["crosses"][0, there], arrays["pair_sums"][0, there])
+    np.testing.assert_array_equal(arrays["crosses"][1, there], arrays["pair_sums"][1, there])
     assert nearest_pair_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
 
 
@@ -356,8 +329,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
     arrays = consistent(shown)
     network, pairs = network_of(trajectory), all_pairs(7)
     trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
-    marks = layer(shown, "pair_sums", Points)
-    np.testing.assert_array_equal(marks.filled, trained)
+    np.testing.assert_array_equal(layer(shown, "pair_sums", Points).filled, trained)
     w = weights(trajectory, 1, 40)
     predicted = network.logits(w, torch.from_numpy(pairs)).argmax(-1).numpy()
     there = np.isfinite(arrays["crosses"][2, :, 0])
@@ -368,8 +340,7 @@ def test_networks_class_maps_marks_and_gradients(dim):
     frames = {name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()}
     gradient = embedding_gradient(network, frames, trained)
     expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
-    drawn = arrays["descent"][..., 2:] - arrays["descent"][..., :2]
-    for found, wanted in zip(drawn, expected, strict=True):
+    for found, wanted in zip(arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True):
         scale = np.abs(found).max() / np.abs(wanted).max()
         np.testing.assert_allclose(found, scale * wanted, atol=1e-4)
         assert scale > 0
@@ -512,8 +483,7 @@ def test_facts_of_a_scene():
 @pytest.mark.parametrize("make", [particles, modular])
 @pytest.mark.parametrize("n", [2, 9])
 def test_arrows_end_within_their_panels(make, n):
-    trajectory = make(steps=60, n=n)
-    shown = build_scene(trajectory, 0, side=SIDE)
+    shown = build_scene(make(steps=60, n=n), 0, side=SIDE)
     arrays = shown.arrays(np.arange(len(shown.steps)))
     for panel in shown.panels:
         for each in filter(lambda layer: isinstance(layer, Arrows), panel.layers):
@@ -581,8 +551,7 @@ def test_the_circularity_with_a_token_at_the_origin_is_finite():
 
 
 def test_the_note_says_how_often_the_query_is_outside():
-    trajectory = sparse(every=1, **{**WILD, "lr": 1e4})
-    shown = build_scene(trajectory, 0, side=SIDE, panels=["normalised_sums"])
+    shown = build_scene(sparse(every=1, **{**WILD, "lr": 1e4}), 0, side=SIDE, panels=["normalised_sums"])
     (panel,) = shown.panels
     heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)

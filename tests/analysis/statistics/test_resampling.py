@@ -21,8 +21,7 @@ def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
 def test_the_jackknife_leaves_out_whole_groups(generator):
     means = generator.standard_normal(12)
     values, groups = np.repeat(means, 5), np.repeat(np.arange(12), 5)
-    found = jackknife_groups(lambda kept: values[kept].mean(), groups)
-    np.testing.assert_allclose(found, mean_interval(means))
+    np.testing.assert_allclose(jackknife_groups(lambda kept: values[kept].mean(), groups), mean_interval(means))
     assert math.isnan(jackknife_groups(lambda kept: 1.0, np.array([0, 0, 1])).low)
 
 

@@ -46,10 +46,9 @@ def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
     assert structures.count_imperfections(x) == structures.imperfect_pair_sums(x).sum()
 
 
-def test_structures_in_words(generator):
-    assert structures.structure_label(polygon(17)) == structures.format_structure(
-        True, int(structures.count_imperfections(polygon(17)))
-    )
+def test_structures_in_words():
+    count = int(structures.count_imperfections(polygon(17)))
+    assert structures.structure_label(polygon(17)) == structures.format_structure(True, count)
     assert structures.format_structure(False, 1) == "no circle, 1 imperfection"
     assert structures.format_structure(True, 0) == "circle, 0 imperfections"
 
@@ -57,8 +56,7 @@ def test_structures_in_words(generator):
 def test_a_perfect_line_has_imperfections_only_where_no_other_pair_has_the_same_sum():
     """Tokens at the numbers 0..N-1: the sums 0, 1, 2N-3 and 2N-2 each come from one pair."""
     n = 17
-    x = np.stack([np.arange(n), np.zeros(n)], axis=-1)
-    assert structures.count_imperfections(x) == 4
+    assert structures.count_imperfections(np.stack([np.arange(n), np.zeros(n)], axis=-1)) == 4
 
 
 def test_polygons_are_circles_unless_stretched_or_at_the_origin():

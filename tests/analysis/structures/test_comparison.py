@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 
-from analysis.structures import circles, count_imperfections, end_shape_distances, grid_imperfections, is_circle
+from analysis import circles, compare_trajectories, count_imperfections, end_shape_distances, grid_imperfections
+from analysis.structures import comparison_rows, is_circle, simulate_particles_from
 from analysis.structures import embedding_motion as motion
-from analysis.structures.comparison import (
-    COMPARED_SIDES,
-    _circle_test,
-    _location_test,
-    compare_trajectories,
-    comparison_rows,
-    simulate_particles_from,
-)
+from analysis.structures.comparison import COMPARED_SIDES, _circle_test, _location_test
 from dynamics import ModularSettings, ParticleSettings, TrajectoryError, simulate
 
 NETWORK = ModularSettings(n=7, hidden=9)

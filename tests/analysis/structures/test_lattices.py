@@ -5,15 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from analysis.structures import lattices
 from analysis.structures.circles_and_grids import count_imperfections
-from analysis.structures.lattices import (
-    MAX_GRID_TOKENS,
-    _keys,
-    has_no_holes,
-    lattice_windows,
-    orthonormal_basis,
-    perfect_grids,
-)
 from dynamics.tasks import all_pairs, modular_sum
 
 
@@ -21,9 +14,8 @@ def is_convex(points):
     """By the hull's half-planes: every lattice point of the box that is on the inner side of all edges belongs."""
     points = np.array(points, dtype=int)
     pairs = points[list(itertools.permutations(range(len(points)), 2))]
-    box = np.array(
-        list(itertools.product(*(range(a, b + 1) for a, b in zip(points.min(0), points.max(0), strict=True))))
-    )
+    ranges = (range(a, b + 1) for a, b in zip(points.min(0), points.max(0), strict=True))
+    box = np.array(list(itertools.product(*ranges)))
 
     def sides(others):  # of the lines through pairs: (pair, other)
         along, off = pairs[:, 1] - pairs[:, 0], others - pairs[:, :1]
@@ -35,18 +27,17 @@ def is_convex(points):
 
 @pytest.mark.parametrize("n", [5, 6, 7, 9])
 def test_windows_follow_the_definition(n):
-    for places, step, _, lines in lattice_windows(n):
+    for places, step, _, lines in lattices.lattice_windows(n):
         assert len(np.unique(places[:, 0])) == lines
         assert is_convex(places)
         numbers = np.array(list(itertools.product(range(n), repeat=2)))
-        solutions = numbers[((numbers @ places.T - np.arange(n)) % n == 0).all(axis=1)]
-        assert step in solutions[:, 1]
+        assert step in numbers[((numbers @ places.T - np.arange(n)) % n == 0).all(axis=1)][:, 1]
 
 
 @pytest.mark.parametrize(("n", "box"), [(5, (5, 4)), (6, (5, 3)), (7, (6, 3))])
 def test_no_grid_in_a_box_is_missed(n, box):
     """All sets of N points of a box that have no holes, with all ways to number them, against the enumeration."""
-    known, met = set(_keys(perfect_grids(n).basis)), set()
+    known, met = set(lattices._keys(lattices.perfect_grids(n).basis)), set()
     points = np.array(list(itertools.product(*map(range, box))))
     numbers = np.array([(a * points[:, 0] + b * points[:, 1]) % n for a, b in itertools.product(range(n), repeat=2)])
     for chosen in itertools.combinations(range(len(points)), n):
@@ -55,21 +46,22 @@ def test_no_grid_in_a_box_is_missed(n, box):
             continue
         valid = [each for each in numbers[:, some] if len(set(each.tolist())) == n]
         if valid and is_convex(points[some]):
-            met |= {_keys(orthonormal_basis(points[some][np.argsort(each)])[None])[0] for each in valid}
+            bases = [lattices.orthonormal_basis(points[some][np.argsort(each)]) for each in valid]
+            met |= set(lattices._keys(np.stack(bases)))
     assert met
     assert met <= known
 
 
 def test_seventeen_tokens_have_114_grids():
-    grids = perfect_grids(17)
+    grids = lattices.perfect_grids(17)
     assert grids.kind.max() + 1 == 114
     assert np.unique(np.bincount(grids.kind)).tolist() == [68, 136, 272]  # 272 labellings over the grid's symmetries
     np.testing.assert_allclose(grids.basis.sum(axis=1), 0, atol=1e-12)
-    assert len(set(_keys(grids.basis))) == len(grids.kind)
+    assert len(set(lattices._keys(grids.basis))) == len(grids.kind)
 
 
 def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator):
-    grids, pairs = perfect_grids(11), all_pairs(11)
+    grids, pairs = lattices.perfect_grids(11), all_pairs(11)
     residue = modular_sum(pairs, 11)
     for basis in grids.basis[generator.choice(len(grids.kind), 60, replace=False)]:
         x = basis @ generator.standard_normal((2, 2))
@@ -85,10 +77,10 @@ def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator
      (((0, 2), (1, 2), (1, 2)), True)],
 )  # fmt: skip
 def test_holes_are_found(rows, expected):
-    assert has_no_holes(rows) is expected
+    assert lattices.has_no_holes(rows) is expected
 
 
 def test_too_few_and_too_many_tokens_are_refused():
-    for n in (2, MAX_GRID_TOKENS + 1):
+    for n in (2, lattices.MAX_GRID_TOKENS + 1):
         with pytest.raises(ValueError, match=f"found {n} tokens"):
-            perfect_grids(n)
+            lattices.perfect_grids(n)

@@ -60,15 +60,13 @@ def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
     centred = x - x.mean(axis=1, keepdims=True)
     images = (basis @ (basis.T @ centred) for basis in grids.basis)  # the best linear images, by least squares
     least = np.min([procrustes_distance(x, image) for image in images], axis=0)
-    found = nearest_perfect_grid(x)
-    np.testing.assert_allclose(found.distance, least, atol=1e-6)
+    np.testing.assert_allclose(nearest_perfect_grid(x).distance, least, atol=1e-6)
     assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
 
 
 def test_noisy_grids_are_near_and_random_embeddings_far(generator):
     """Of 17 random tokens in the plane none of a thousand is nearer than .45; a grid with a tenth of noise is."""
-    grids = perfect_grids(17)
-    planted = grids.basis[::2000] * np.sqrt(17)
+    planted = perfect_grids(17).basis[::2000] * np.sqrt(17)
     near = nearest_perfect_grid(planted + 0.1 * generator.standard_normal(planted.shape)).distance
     random = generator.standard_normal((250, 17, 2))
     far = nearest_perfect_grid(random).distance
@@ -126,8 +124,7 @@ def plain_settle(x, places, kernel):
 
 def test_the_search_for_grids_with_holes_is_that_of_plain_loops(generator):
     grids = perfect_grids(11)
-    planar = np.flatnonzero(grids.lines > 1)
-    for at in generator.choice(planar, 10, replace=False):
+    for at in generator.choice(np.flatnonzero(grids.lines > 1), 10, replace=False):
         x = centred_unit_norm(generator.standard_normal((11, 2 + at % 2)))
         found = grid_residuals(x[None], np.array([[at]]), grids.places, grids.kind, grids.kernel)
         assert found[0, 0] == pytest.approx(plain_settle(x, grids.places[at], grids.kernel[grids.kind[at]]))
@@ -140,8 +137,7 @@ def test_planted_grids_with_holes_are_found(generator):
     x = np.array(planted) @ (np.array([[1.0, 0.3], [0.1, 0.8]])) - 2
     assert np.mean(nearest_grid(x).distance < 1e-6) > 0.75  # of two hundred 87% are found
     assert nearest_perfect_grid(x).distance.min() > 0.05  # none is a grid without holes
-    noisy = nearest_grid(x + 0.02 * x.std() * generator.standard_normal(x.shape))
-    assert np.median(noisy.distance) < 0.05
+    assert np.median(nearest_grid(x + 0.02 * x.std() * generator.standard_normal(x.shape)).distance) < 0.05
     spatial = nearest_grid(x @ generator.standard_normal((2, 3)))
     np.testing.assert_allclose(np.median(spatial.distance), 0, atol=1e-6)
 
@@ -152,5 +148,4 @@ def test_grids_with_holes_are_never_further_than_perfect_ones(generator):
     assert (found <= perfect + 1e-6).all()
     assert 0.08 < found.min() < np.median(found) < 0.25  # what any embedding has by chance
     assert nearest_grid(polygon(17, 3)).distance > 0.5
-    line = np.arange(17.0)[:, None] * [1.0, 0.5]
-    assert nearest_grid(line).distance < 1e-6
+    assert nearest_grid(np.arange(17.0)[:, None] * [1.0, 0.5]).distance < 1e-6

@@ -11,6 +11,7 @@ from scipy.spatial import procrustes as scipy_procrustes
 
 from analysis.structures import procrustes as shapes
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance, relabellings
+from tests.analysis.structures.test_embedding_motion import trajectory_of
 from tests.polygons import polygon
 
 ROUNDING = 1e-7  # what the docstring promises
@@ -44,8 +45,7 @@ def naive_shape_distance(a, b, shifts):
     for u in range(n) if n > 1 else [1]:
         for c in range(n if shifts else 1):
             if gcd(u, n) == 1:
-                relabelled = np.array([b[(u * i + c) % n] for i in range(n)])
-                distance = naive_distance(a, relabelled)
+                distance = naive_distance(a, np.array([b[(u * i + c) % n] for i in range(n)]))
                 if distance < best - ROUNDING:
                     best, match = distance, (u, c)
     return best, *match
@@ -170,20 +170,10 @@ def test_embeddings_that_cannot_be_compared_are_refused(function, other, message
 # ------------------------------------------------------------------------------------------ trajectories
 
 
-def trajectory_of(generator, runs, dim):
-    step = np.arange(0, 8, 2)
-    return xr.Dataset(
-        {
-            "embedding": (("run", "step", "token", "axis"), generator.standard_normal((runs, 4, 5, dim))),
-            "last_step": ("run", np.full(runs, 6)),
-        },
-        {"step": step, "time": ("step", 0.1 * step), "seed": ("run", 9 + np.arange(runs)), "token": np.arange(5)},
-    )
-
-
 @pytest.fixture
 def trajectories(generator):
-    return trajectory_of(generator, 3, dim=2), trajectory_of(generator, 2, dim=3)
+    shapes = (3, 4, 5, 2), (2, 4, 5, 3)
+    return tuple(trajectory_of(generator.standard_normal(shape), range(4)) for shape in shapes)
 
 
 def ends(trajectory):
@@ -195,8 +185,8 @@ def test_ends_of_all_pairs_of_runs(trajectories, shifts):
     first, second = trajectories
     found = end_shape_distances(first, second, shifts=shifts)
     assert found.dims == ("run", "other_run")
-    assert found["seed"].values.tolist() == [9, 10, 11]
-    assert found["other_seed"].values.tolist() == [9, 10]
+    assert found["seed"].values.tolist() == [3, 4, 5]
+    assert found["other_seed"].values.tolist() == [3, 4]
     expected = match_shapes(ends(first)[:, None], ends(second), shifts).distance
     np.testing.assert_allclose(found, expected, atol=ROUNDING)
     reordered = end_shape_distances(first.transpose("axis", "step", ...), second.transpose("token", ...), shifts=shifts)
@@ -207,7 +197,7 @@ def test_ends_of_runs_in_pairs(trajectories):
     first, second = trajectories[0].isel(run=[2, 0]), trajectories[1]
     found = end_shape_distances(first, second, paired=True)
     assert found.dims == ("run",)
-    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([11, 9], [9, 10])
+    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([5, 3], [3, 4])
     np.testing.assert_allclose(found, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING)
     with pytest.raises(ValueError, match="run: found 3 and 2"):
         end_shape_distances(*trajectories, paired=True)
@@ -217,7 +207,7 @@ def test_ends_of_runs_in_pairs(trajectories):
 
 def test_runs_that_diverged_are_nan(trajectories):
     first, second = trajectories
-    first["last_step"][1] = 5
+    first["last_step"][1] = 25
     second["last_step"][0] = 0
     assert np.isnan(end_shape_distances(first, second)).values.tolist() == [[True, False], [True, True], [True, False]]
     assert np.isnan(end_shape_distances(first.isel(run=[0, 1]), second, paired=True)).values.tolist() == [True, True]

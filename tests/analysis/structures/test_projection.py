@@ -31,8 +31,7 @@ def test_what_stands_at_a_place_is_drawn_there(generator):
 def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     places = generator.uniform(-1, 1, (200, 30, 2))
     inside = panel_limits(places)
-    assert inside.outside == 0
-    assert inside.note == ""
+    assert (inside.outside, inside.note) == (0, "")
     assert inside.x[1] - inside.x[0] == pytest.approx(inside.y[1] - inside.y[0])
     assert (places.min(axis=(0, 1)) > [inside.x[0], inside.y[0]]).all()
     assert (places.max(axis=(0, 1)) < [inside.x[1], inside.y[1]]).all()

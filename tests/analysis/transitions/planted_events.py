@@ -56,8 +56,7 @@ def _fitting(drops: int, spikes: int, frames: int) -> tuple[int, int]:
 
 def _apart(generator: np.random.Generator, count: int, frames: int, gap: float) -> np.ndarray:
     """Ascending places that keep a gap from each other and from both ends."""
-    free = frames - 1 - (count + 1) * gap
-    return np.sort(generator.uniform(0, free, count)) + gap * (1 + np.arange(count))
+    return np.sort(generator.uniform(0, frames - 1 - (count + 1) * gap, count)) + gap * (1 + np.arange(count))
 
 
 def matches(found: np.ndarray, true: np.ndarray, within: float) -> int:

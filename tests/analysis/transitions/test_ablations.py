@@ -208,8 +208,7 @@ def curve(axes, label):
 
 def test_the_figure_shows_the_numbers_of_the_table():
     result = some_result(**SOME)
-    drawn = plot_ablation(result)
-    above, below = np.array(drawn.axes).reshape(2, 2)
+    above, below = np.array(plot_ablation(result).axes).reshape(2, 2)
     for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
         points = ablations.ablation_table(result, [name]).astype({"value": float})
         x, test, deviation = (points[each].to_numpy() for each in ("value", "test", "test_deviation"))

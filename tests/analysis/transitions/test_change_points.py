@@ -38,8 +38,7 @@ def test_a_scale_changes_no_event(seed, drops, spikes, scale):
 
 
 def test_a_drop_is_located_at_half_of_its_height():
-    time = np.arange(1000)
-    series = 0.3 + 0.7 / (1 + np.exp((time - 400.25) / 4))
+    series = 0.3 + 0.7 / (1 + np.exp((np.arange(1000) - 400.25) / 4))
     (drop,) = (event for event in detect_events(series) if event.kind == "drop")
     assert drop.middle == pytest.approx(400.25, abs=0.1)
     assert [drop.begin, drop.end] == pytest.approx([400.25 - 4 * np.log(9), 400.25 + 4 * np.log(9)], abs=0.5)
@@ -59,8 +58,7 @@ def test_a_fall_from_the_first_frame_is_initial():
 
 def test_a_run_that_falls_at_once_has_no_first_plateau():
     """Where half of the level or more is lost at once, as in CA's networks, that is the escape."""
-    time = np.arange(400)
-    found = first_plateau_escape(0.5 + 2.5 * np.exp(-time / 10))
+    found = first_plateau_escape(0.5 + 2.5 * np.exp(-np.arange(400) / 10))
     assert found.observed
     assert 5 <= found.moment <= 9
 
@@ -145,8 +143,7 @@ def test_escape_from_a_cubic_saddle(start):
 
 
 def test_a_saddle_that_is_not_left_is_censored():
-    time = np.linspace(0, 5, 100)
-    square = 1 / (1 + 1e12 * np.exp(-2 * time))
+    square = 1 / (1 + 1e12 * np.exp(-2 * np.linspace(0, 5, 100)))
     assert first_plateau_escape((1 - square) ** 2)[:2] == (99.0, False)
 
 

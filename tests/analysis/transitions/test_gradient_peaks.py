@@ -178,8 +178,7 @@ def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(
         loss[run, spikes] += 0.5
         norm[run, generator.choice(places, 6, replace=False) + generator.integers(0, 7), 0] = 8
         norm[run, spikes, 1] = 8
-    whole = with_series(template.isel(run=np.arange(24) % 6), loss, norm)
-    found = peak_coincidence(whole).sel(kind="spike")
+    found = peak_coincidence(with_series(template.isel(run=np.arange(24) % 6), loss, norm)).sel(kind="spike")
     apart, together = found.isel(layer=0), found.isel(layer=1)
     assert apart["total"] == 120
     assert apart["p_value"].sel(baseline="anywhere") < 0.01
@@ -244,10 +243,9 @@ def test_legends_do_not_cover_titles(planted, coincidence, particles, kind, chec
         check_texts(drawn, [panel.get_legend(), *titles])
 
 
-def test_the_command(planted, particles, typed, tmp_path):
+def test_the_command(planted, particles, output_of, tmp_path):
     save_trajectory(planted, tmp_path / "a.nc")
-    code, out, err = typed("analysis.gradients", "a.nc", "--csv", "t.csv")
-    assert (code, err) == (0, "")
+    out = output_of("analysis.gradients", "a.nc", "--csv", "t.csv")
     rows = [line.split("peak")[1].split() for line in out.splitlines() if "drops with a peak" in line]
     assert rows[0][:4] == ["6", "1.00", "[0.54,", "1.00]"]
     assert rows[1][:2] == ["6", "0.00"]
@@ -262,4 +260,4 @@ def test_the_command(planted, particles, typed, tmp_path):
         assert found["correlation_at_lag"].attrs["units"] == "1"
     assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
     save_trajectory(particles, tmp_path / "p.nc")
-    assert typed("analysis.gradients", "p.nc", "--run", "1")[0] == 0
+    output_of("analysis.gradients", "p.nc", "--run", "1")

@@ -78,17 +78,15 @@ def test_mcnemar_counts_the_runs_that_change():
     assert np.isnan(interventions.mcnemar_p_value(result, interventions.UNCHANGED))
 
 
-def test_the_command(typed):
+def test_the_command(output_of):
     simulate(SMALL, runs=3, steps=40 * SMALL.epoch_steps, out="a.nc", progress=False)
     words = ("a.nc", "--hidden", 12, "--assembler-decays", 0.1)
-    code, out, error = typed("analysis.remedies", *words, "--csv", "t.csv")
-    assert code == 0, error
+    out = output_of("analysis.remedies", *words, "--csv", "t.csv")
     with xr.open_dataset("a-remedies.nc") as result:
         assert result["remedy"].values.tolist() == [interventions.UNCHANGED, "smooth norm", "h = 12", "decay 0.1"]
-    again = [line for line in typed("analysis.remedies", *words)[1].splitlines() if "sparse-" in line]
+    again = [line for line in output_of("analysis.remedies", *words).splitlines() if "sparse-" in line]
     assert again == [line for line in out.splitlines() if "sparse-" in line]
-    smooth = open_trajectory(again[0].split()[-1])
-    assert smooth["seed"].values.tolist() == [0, 1, 2]
+    assert open_trajectory(again[0].split()[-1])["seed"].values.tolist() == [0, 1, 2]
 
 
 def test_an_intervention_that_changes_nothing_has_no_effect():
@@ -109,10 +107,9 @@ def test_settings_that_cannot_be_intervened_on_are_refused(base, changes, field)
         interventions.intervention_settings(dataclasses.replace(SMALL, **base), **changes)
 
 
-def test_finetuned_runs_are_not_made_wider(typed):
+def test_finetuned_runs_are_not_made_wider(output_of):
     simulate(SMALL, runs=2, steps=16, out="a.nc", progress=False)
     simulate(dataclasses.replace(SMALL, start="a.nc", start_step=16), runs=2, steps=40, out="b.nc", progress=False)
-    code, out, error = typed("analysis.remedies", "b.nc", "--assembler-decays")
-    assert code == 0, error
+    out = output_of("analysis.remedies", "b.nc", "--assembler-decays")
     assert "smooth norm" in out
     assert "h = " not in out

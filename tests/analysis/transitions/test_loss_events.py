@@ -42,8 +42,7 @@ def test_phases_of_planted_drops(losses):
 
 
 def test_events_are_those_of_each_run(generator):
-    rows = [planted(generator, 2, 2) for _ in range(3)]
-    for run, one in enumerate(rows):
+    for run, one in enumerate([planted(generator, 2, 2) for _ in range(3)]):
         values = xr.DataArray(one.series[None], {"step": np.arange(len(one.series))}, ("run", "step"), "loss")
         found = event_table(values)
         assert found["middle"].values.tolist() == [event.middle for event in detect_events(one.series)], run
@@ -54,8 +53,7 @@ def test_escapes_are_censored_where_they_are_not_seen(losses):
     assert found["escaped"].values.tolist() == [True, True, False, True]
     assert found["escape"].values[:2] == pytest.approx([995, 1495], abs=10)
     assert found["escape"].values[2] == 3990
-    short = losses.where(losses["step"] < 500)
-    assert plateau_escape_times(short)["escape"].values.tolist() == [490] * 4
+    assert plateau_escape_times(losses.where(losses["step"] < 500))["escape"].values.tolist() == [490] * 4
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +75,7 @@ def test_layers_at_a_planted_drop(trained):
     """A layer that moves three times as fast in the drop, and whose gradient peaks ten steps after its middle."""
     frames = trained.sizes["step"]
     moved = np.zeros((4, frames, *trained["receptor"].shape[2:]), np.float32)
-    pace = np.where((np.arange(frames) > 40) & (np.arange(frames) <= 60), 3.0, 1.0)
-    moved[..., 0, 0] = np.cumsum(pace)
+    moved[..., 0, 0] = np.cumsum(np.where((np.arange(frames) > 40) & (np.arange(frames) <= 60), 3.0, 1.0))
     norms = trained["gradient_norm"] * 0 + 1
     norms[{"step": 55}] = 2.0
     changed = trained.assign(receptor=(trained["receptor"].dims, moved), gradient_norm=norms)
@@ -120,11 +117,10 @@ def test_frames_after_divergence_are_no_plateau(typed):
     assert f"{diverged.sum()} diverged" in typed("analysis.events", "d.nc")[1]
 
 
-def test_the_command(typed):
+def test_the_command(output_of):
     simulate(SMALL, runs=3, steps=80, every=4, out="a.nc", progress=False)
     simulate(ParticleSettings(n=7), runs=3, steps=30, out="p.nc", progress=False)
-    code, out, _ = typed("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
-    assert code == 0
+    out = output_of("analysis.events", "a.nc", "a.nc", "--csv", "t.csv")
     assert "left the first level of the loss" in out
     assert "log-rank p" in out
     with xr.open_dataset("a-events.nc") as result:
@@ -132,8 +128,7 @@ def test_the_command(typed):
         assert result.attrs["trajectory"] == "a.nc"
     assert len(Path("t.csv").read_text().splitlines()) == 4
     for scalar_of in ("force", "speed"):
-        code, out, _ = typed("analysis.events", "p.nc", "--of", scalar_of)
-        assert code == 0, out
+        out = output_of("analysis.events", "p.nc", "--of", scalar_of)
     assert "steps between" in out
 
 

@@ -14,19 +14,11 @@ from analysis.transitions import spike_attribution as attribution
 from analysis.transitions.spike_replays import attribute_spikes, evenly_spaced_spikes, recorded_spikes, replay_span
 from dynamics import SparseSettings, sample_sequences, simulate
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.threads import single_torch_thread
 
 ONE = SparseSettings(length=1, sparsity=1, data=8, batch=4, hidden=2, activation="relu")
 """One token alone, which is its own class: attention has nothing to choose."""
 
 BOTH = attribution.TrainingSequences(torch.tensor([[0], [1]]), torch.tensor([0, 1]), torch.tensor([0.5, 0.5]))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Threads of torch only slow down networks this small."""
-    with single_torch_thread():
-        yield
 
 
 def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
@@ -205,8 +197,7 @@ def test_vectors_flip_if_they_turn_over_a_right_angle():
 
 
 def test_the_first_rise_of_a_spike_is_located():
-    loss = np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0])
-    found = attribution.locate_loss_rise(loss, 1.0)
+    found = attribution.locate_loss_rise(np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0]), 1.0)
     assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
     assert attribution.locate_loss_rise(np.array([5.0, 1.0, 2.0]), 1.0) is None  # already there
     assert attribution.locate_loss_rise(np.ones(5), 1.0) is None
@@ -244,8 +235,7 @@ def test_every_spike_is_replayed_as_it_was(wild):
     assert evenly_spaced_spikes(spikes, None) == evenly_spaced_spikes(spikes, 10**6) == spikes
     some = evenly_spaced_spikes(spikes, 6)
     result = attribute_spikes(wild, some, progress=False)
-    at_peak = result["path"].sel(offset=0).values
-    assert at_peak == pytest.approx([spike.height for spike in some])
+    assert result["path"].sel(offset=0).values == pytest.approx([spike.height for spike in some])
     for place, spike in enumerate(some):
         begin, rise, end = replay_span(wild, spike)
         assert begin <= rise < spike.step <= end
@@ -260,16 +250,13 @@ def test_every_spike_is_replayed_as_it_was(wild):
     assert int(result["examined"].sum()) == len(some)
 
 
-def test_the_command(typed, wild):
-    path = wild.encoding["source"]
-    code, out, error = typed("analysis.spikes", path, "--most", 3, "--out", "s.nc", "--csv", "t.csv")
-    assert code == 0, error
+def test_the_command(output_of, wild):
+    out = output_of("analysis.spikes", wild.encoding["source"], "--most", 3, "--out", "s.nc", "--csv", "t.csv")
     assert "feed-forward" in out
     with xr.open_dataset("s.nc") as result:
         assert result.sizes["spike"] == 3
         assert result.attrs["recorded"] == len(recorded_spikes(wild))
         assert all("long_name" in variable.attrs for variable in result.data_vars.values())
     simulate(WILD, runs=2, steps=8 * WILD.epoch_steps, out="calm.nc", progress=False)
-    code, out, error = typed("analysis.spikes", "calm.nc")
-    assert code == 0, error
+    out = output_of("analysis.spikes", "calm.nc")
     assert "0 spikes in 0 of 2 runs" in out

@@ -34,8 +34,7 @@ def test_samples_depend_on_seed_and_split_alone():
     tokens = sample_sequences(task, np.arange(5), "train")
     np.testing.assert_array_equal(sample_sequences(task, np.array([3]), "train")[0], tokens[3])
     assert (sample_sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
-    share = tokens.mean(axis=(1, 2))
-    assert abs(share - 0.5).max() < 5 * 0.5 / math.sqrt(2048 * 12)
+    assert abs(tokens.mean(axis=(1, 2)) - 0.5).max() < 5 * 0.5 / math.sqrt(2048 * 12)
 
 
 @pytest.mark.parametrize(("vocab", "expected", "spread"), [(2, 0.39, 0.02), (3, 0.004, 0.003)])

@@ -61,8 +61,7 @@ def test_zero_mean_and_unit_spread_after_every_step(settings, seed, steps):
     x = ParticleSystem(settings).advance(start(settings, seed=seed), steps).embedding[0]
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-12 * max(1, np.abs(x).max()))
     if settings.n > 1 and settings.variance != "none":
-        spread = (x**2).mean(axis=0 if settings.variance == "axis" else None)
-        np.testing.assert_allclose(spread, 1, rtol=1e-12)
+        np.testing.assert_allclose((x**2).mean(axis=0 if settings.variance == "axis" else None), 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("variance", ["overall", "axis", "none"])
@@ -70,8 +69,7 @@ def test_particles_in_one_point_go_to_the_origin_and_stay(variance):
     """The mean of seventeen times 0.1 is not 0.1 to the last bit; what rounding leaves is no spread."""
     np.save("x.npy", np.tile([0.1, 0.2], (17, 1)))
     settings = ParticleSettings(start="x.npy", variance=variance)
-    state = ParticleSystem(settings).advance(start(settings), 5)
-    np.testing.assert_allclose(state.embedding, 0, atol=1e-15)
+    np.testing.assert_allclose(ParticleSystem(settings).advance(start(settings), 5).embedding, 0, atol=1e-15)
 
 
 def test_an_axis_without_spread_stays_without(generator):
@@ -120,8 +118,7 @@ def hundred():
 
 
 def test_a_single_run_equals_the_run_in_an_ensemble(hundred):
-    alone = ParticleSystem(SETTINGS).advance(start(SETTINGS, 1, seed=7), 30)
-    assert same(alone, hundred, slice(7, 8))
+    assert same(ParticleSystem(SETTINGS).advance(start(SETTINGS, 1, seed=7), 30), hundred, slice(7, 8))
 
 
 @pytest.mark.parametrize("across", [True, False])

@@ -37,8 +37,8 @@ SPARSE = SparseSettings(length=4, sparsity=2, data=24, batch=4, hidden=4)
 
 
 @pytest.fixture
-def here(typed):
-    return functools.partial(typed, "sims.sweep")
+def here(output_of):
+    return functools.partial(output_of, "sims.sweep")
 
 
 def bare(result: xr.Dataset) -> xr.Dataset:
@@ -158,7 +158,7 @@ def test_a_damaged_point_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_continues(here, monkeypatch, signum):
+def test_an_interrupted_sweep_continues(typed, monkeypatch, signum):
     def advance(self, state, steps):
         if self.settings.fa == 2 and state.step == 5:
             signal.raise_signal(signum)
@@ -167,7 +167,7 @@ def test_an_interrupted_sweep_continues(here, monkeypatch, signum):
     real, words = ParticleSystem.advance, "particles --fa 1 2 3 --n 5 --runs 3 --steps 12 --every 5"
     with monkeypatch.context() as patch:
         patch.setattr(ParticleSystem, "advance", advance)
-        code, _, errors = here(*words.split())
+        code, _, errors = typed("sims.sweep", *words.split())
     assert code == 128 + signum
     last = errors.strip().splitlines()[-1]
     assert last == "interrupted: 1 of 3 points are done: the same command continues from there"
@@ -229,8 +229,7 @@ def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, monkeypat
 
 
 def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, here, tmp_path):
-    code, _, errors = here(*"particles --fa 66 1 2 --n 5 --runs 2 --scheduler".split(), cluster)
-    assert code == 1
+    errors = here(*"particles --fa 66 1 2 --n 5 --runs 2 --scheduler".split(), cluster, code=1)
     assert re.fullmatch(r"error: workers died while they computed these points.*: fa=66.0\n", errors)
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
 
@@ -284,8 +283,7 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
 def test_a_scheduler_that_does_not_answer_is_an_error(here, monkeypatch):
     monkeypatch.setattr(module, "CONNECT_TIMEOUT", 0.5)
     begin = time.monotonic()
-    code, _, errors = here("particles", "--fa", 1, 2, "--runs", 1, "--scheduler", "tcp://127.0.0.1:1")
-    assert code == 1
+    errors = here("particles", "--fa", 1, 2, "--runs", 1, "--scheduler", "tcp://127.0.0.1:1", code=1)
     assert errors == "error: scheduler tcp://127.0.0.1:1: no answer within 0.5 s\n"
     assert time.monotonic() - begin < 10
 
@@ -306,8 +304,7 @@ MODULAR = "modular", "Width H of the hidden layer.", "--epochs", "--steps"
 @pytest.mark.parametrize(("system", "text", "length", "absent"), [PARTICLES, MODULAR])
 def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, length, absent):
     monkeypatch.setenv("COLUMNS", "200")
-    code, printed, _ = here(system, "--help")
-    assert code == 0
+    printed = here(system, "--help")
     for told in (f"python -m sims.sweep {system}", text, length):
         assert told in printed
     assert absent not in printed
@@ -326,9 +323,7 @@ def test_options_are_those_of_the_settings():
 
 def test_the_command_prints_a_line_for_each_point(here):
     words = "particles --fa 1 2 --n 5 --ga 1 3 --runs 4 --steps 5".split()
-    code, printed, _ = here(*words, "--csv", "a.csv")
-    lines = printed.splitlines()
-    assert code == 0
+    lines = here(*words, "--csv", "a.csv").splitlines()
     assert lines[0] == "points      4 in runs (4 computed, 0 found)"
     sweep_file = re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
     assert lines[3].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
@@ -340,13 +335,12 @@ def test_the_command_prints_a_line_for_each_point(here):
         xr.testing.assert_equal(written.load(), expected)
     norms = expected["final_gradient_norm"].mean("run").values.flat
     np.testing.assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
-    assert here(*words)[1].splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
+    assert here(*words).splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
 
 
 def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
     monkeypatch.setattr("sims.command_line.MAX_PRINTED_POINTS", 2)
-    code, printed, _ = here(*"particles --fa 1 2 3 --n 3 --runs 1 --steps 1 --csv a.csv".split())
-    assert code == 0
+    printed = here(*"particles --fa 1 2 3 --n 3 --runs 1 --steps 1 --csv a.csv".split())
     assert printed.splitlines()[-1] == "and 1 more points; --csv FILE.csv writes all"
     assert len(list(csv.DictReader(Path("a.csv").read_text().splitlines()))) == 3
 
@@ -360,10 +354,10 @@ INVALID = [
 
 
 @pytest.mark.parametrize("words", ["nosuch --fa 1", "", *(f"particles {words}" for words in INVALID)])
-def test_invalid_options_are_reported_in_a_line(here, tmp_path, words):
+def test_invalid_options_are_reported_in_a_line(typed, tmp_path, words):
     for name in ("file", "other.nc"):
         (tmp_path / name).touch()
-    code, _, errors = here(*shlex.split(words))
+    code, _, errors = typed("sims.sweep", *shlex.split(words))
     named = [*words.removeprefix("particles ").split(), "particles"][0]
     assert code == 2
     assert named in errors

@@ -28,8 +28,7 @@ def test_every_so_many_frames_and_the_last_are_shown_once(every, expected):
 
 
 def test_from_a_step_to_another():
-    found = film_frames([make_scene()], begin=33, end=129)
-    assert found.frames[:, 0].tolist() == [2, 3, 4]
+    assert film_frames([make_scene()], begin=33, end=129).frames[:, 0].tolist() == [2, 3, 4]
     for words, field in (({"begin": 641}, "begin"), ({"begin": 33, "end": 40}, "recorded frame")):
         with pytest.raises(SettingsError, match=field):
             film_frames([make_scene()], **words)

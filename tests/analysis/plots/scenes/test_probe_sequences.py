@@ -25,8 +25,7 @@ def test_probe_sequences_of_vc():
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 10, 11, 50])
 @pytest.mark.parametrize(("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)])
 def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length):
-    s = SparseSettings(vocab=p, sparsity=k, length=length)
-    found = make_probe_sequences(s)
+    found = make_probe_sequences(SparseSettings(vocab=p, sparsity=k, length=length))
     assert len(found.tokens) <= 60
     assert len(np.unique(found.tokens, axis=0)) == len(found.tokens)
     assert 0 <= found.tokens.min() <= found.tokens.max() < p
