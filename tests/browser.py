@@ -21,6 +21,7 @@ HERE = ("127.0.0.1", "localhost")
 NOT_FETCHED = ("blob", "data", "about", "file")
 """Schemes of addresses of which nothing is fetched from another machine."""
 DRAWN = "() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
+VIEWPORT = {"width": 1400, "height": 900}
 SECONDS = 20
 """Until what is waited for must have come, on a machine that has much else to do."""
 
@@ -39,36 +40,45 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
-def chromium_context(chromium):
-    """What its pages share: scripts that one has fetched."""
-    context = chromium.new_context(viewport={"width": 1400, "height": 900})
-    yield context
+def chromium_tab(chromium):
+    """A page that all tests use one after another: a new one would compile the scripts anew."""
+    context = chromium.new_context(viewport=VIEWPORT)
+    yield context.new_page()
     context.close()
 
 
 @pytest.fixture
-def chromium_page(chromium_context):
+def chromium_page(chromium_tab):
     """An empty page. Whatever it, or another that the test opens, asks of another machine, and every error in it, fails
     the test at its end.
 
     page.asked: addresses that were asked for. page.errors: what went wrong.
     """
-    asked, errors = [], []
+    page, context, asked, errors = chromium_tab, chromium_tab.context, [], []
+    listeners = {
+        "request": lambda request: asked.append(request.url),
+        "websocket": lambda socket: asked.append(socket.url),
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda line: errors.append(line.text) if line.type == "error" else None,
+    }
 
     def listen(page):
         page.set_default_timeout(1000 * SECONDS)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("websocket", lambda socket: asked.append(socket.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        for event, listener in listeners.items():
+            page.on(event, listener)
 
-    chromium_context.on("page", listen)
-    page = chromium_context.new_page()
+    page.set_viewport_size(VIEWPORT)
+    page.mouse.move(0, 0)
+    listen(page)
+    context.on("page", listen)
     page.asked, page.errors = asked, errors
     yield page
-    for each in chromium_context.pages:
+    for each in context.pages[1:]:
         each.close()
-    chromium_context.remove_listener("page", listen)
+    page.goto("about:blank")
+    context.remove_listener("page", listen)
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
     assert not elsewhere_asked(asked)
     assert not errors
 

@@ -183,14 +183,14 @@ def test_valid_values_of_a_url_are_set_together():
 
 
 def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quietly(served, chromium_page):
-    server = served()
-    chromium_page.goto(server.address)
-    chromium_page.get_by_text("python -m sims.particles").wait_for()
-    chromium_page.get_by_role("button", name="Particles").click()
-    chromium_page.get_by_role("button", name="Start").click()
-    chromium_page.wait_for_timeout(500)
-    context = chromium_page.context
-    chromium_page.close()
+    server, context = served(), chromium_page.context
+    page = context.new_page()
+    page.goto(server.address)
+    page.get_by_text("python -m sims.particles").wait_for()
+    page.get_by_role("button", name="Particles").click()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_timeout(500)
+    page.close()
     time.sleep(UNUSED_SECONDS + 2.5)  # until the session has ended
     process = psutil.Process(server.process.pid)
     before = sum(process.cpu_times()[:2])
