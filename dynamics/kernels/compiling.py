@@ -50,8 +50,7 @@ def cached_kernel(*inlined: ModuleType, **options: Any) -> Callable[[Callable[..
 
 
 kernel_function: Any = partial(njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of a function that only kernels call: compiled as they are, without the code to call it from Python or C,
-which takes as long to compile as most such functions."""
+"""Decorator of a function that only kernels call; the code to call it from Python or C is not compiled."""
 
 
 def _create_folder(name: str, digest: str) -> Path:
