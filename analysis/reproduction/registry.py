@@ -15,7 +15,7 @@ PAPER_NAMES = ("CA", "VC", "CH", "OWN")
 """Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
 
 _MODULES = """
-    musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.alignment musat2024.classifier
+    musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
     musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.untestable own.sequence
     odonnat2024.ideal_circuits odonnat2024.normalisation odonnat2024.circuits odonnat2024.phases
     odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes

@@ -94,6 +94,7 @@ def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
 
 
 IMPERFECTIONS, PROJECTIONS = ("imperfections",), ("circle_distance", "grid_distance")
+RELATIVE = "D = {}, imperfections relative to permuted tokens"
 MOST, FEW = Above(50, 10), Below(50, ours=True)
 
 CLAIMS = claims_of(
@@ -101,11 +102,11 @@ CLAIMS = claims_of(
     Claim(
         "CA.appF.structures",
         "Embeddings of three and four dimensions form similar grids or circles, visible in projections on two axes.",
-        "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections compared with "
-        "permuted tokens; percentage with a projection nearer to a circle or grid than 99% of random embeddings",
-        parts=(
+        "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections in percent of "
+        "those with permuted tokens; percentage with a projection nearer to a circle or grid than 99% of them",
+        (
             *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
-            *parts_over("dim", HIGHER, relative_imperfections, FEW, "D = {}, imperfections of chance", "%"),
+            *parts_over("dim", HIGHER, relative_imperfections, FEW, RELATIVE, "%"),
             *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
         ),
         places="appendix F",

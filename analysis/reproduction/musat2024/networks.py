@@ -23,7 +23,7 @@ from dynamics.settings import ModularSettings
 DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
 DIMS = ("weight_decay", "run")
-OTHERS = "networks that are not circles"
+OTHERS = "non-circles"
 SHUFFLES = 20
 """Number of random permutations of the tokens, from which the imperfections expected by chance are computed."""
 

@@ -30,6 +30,7 @@ RANDOM_EMBEDDINGS, RARE = 1000, 0.01
 RARE_ATTRS = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
 SYSTEMS = {"network": "weight_decay", "particle": "fa"}
 """The two systems with the setting of their ensembles."""
+CASES = {"network": "networks", "particle": "simulations of 17 particles"}
 
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
@@ -118,7 +119,7 @@ def percentage_of_kinds(evidence: xr.Dataset, system: str, at: float, kinds: Seq
     """Percentage of end states of some kinds, at a weight decay or alignment constant."""
     found = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
     known = sum(int(each.sum()) for each in found.values())
-    return samples.percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, f"{system}s")
+    return samples.percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, CASES[system])
 
 
 def overlap_with_algorithm(evidence: xr.Dataset, system: str, of_found: bool) -> Estimate:
@@ -148,25 +149,23 @@ def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequenc
 def circle_rise(evidence: xr.Dataset, fa: float) -> Estimate:
     """Percentage of circles of particles with an alignment constant minus that with half of it, in points."""
     circle = evidence["particle_circle"]
-    return samples.difference_of_ones(circle.sel(fa=fa), circle.sel(fa=fa / 2))
+    return samples.difference_of_ones(circle.sel(fa=fa), circle.sel(fa=fa / 2), CASES["particle"])
 
 
 def circle_difference(evidence: xr.Dataset) -> Estimate:
     """Percentage of circles of particles with f_a = 1 minus that of networks with weight decay 1, in points."""
     at = evidence.sel(fa=1.0, weight_decay=1.0)
-    return samples.difference_of_ones(at["particle_circle"], at["network_circle"])
+    return samples.difference_of_ones(at["particle_circle"], at["network_circle"], "networks and simulations")
 
 
 def imperfection_difference(evidence: xr.Dataset) -> Estimate:
     """Mean imperfections of the others of these particles minus those of these networks."""
     at = evidence.sel(fa=1.0, weight_decay=1.0)
     network, particle = (at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS)
-    return samples.independent_difference(particle, network, "runs of both that are not circles")
+    return samples.independent_difference(particle, network, "networks and simulations that are not circles")
 
 
 STRUCTURED = ("circle", "grid", "imperfect grid")
-DECAYS = (0.6, 1.0)
-"""Weight decays at which the paper finds more than one circle."""
 GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
 
 
@@ -196,8 +195,7 @@ CLAIMS = claims_of(
         "CA.s4.structures",
         "Embeddings tend to arrange themselves in arithmetic progressions, as grids or as circles.",
         "percentage of networks that end as a circle or near a grid, with or without holes",
-        _kind_parts("network", DECAYS, Above(50, 10), *STRUCTURED),
-        departure="only with weight decay",
+        _kind_parts("network", networks.DECAYS, Above(50, 10), *STRUCTURED),
         places="abstract, section 2, section 4, appendix C",
         figure="ca-c",
         meaning="the structures that the paper explains would be exceptions",
@@ -213,7 +211,7 @@ CLAIMS = claims_of(
         "CA.figure2.imperfect",
         "Sometimes the embeddings end as an imperfect grid.",
         "percentage of networks that end near a grid with holes and not near one without",
-        _kind_parts("network", DECAYS, Exists(), "imperfect grid"),
+        _kind_parts("network", (0.6, 1.0), Exists(), "imperfect grid"),
         kind=claim.Kind.EXAMPLE,
     ),
     finding(
@@ -232,6 +230,7 @@ CLAIMS = claims_of(
         "Grids and circles are key to the generalisation performance of the network.",
         "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
         (_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
+        departure="a correlation, which does not show the cause",
     ),
     Claim(
         "CA.appA.circles",

@@ -183,6 +183,7 @@ CLAIMS = claims_of(
         "Weight decay is crucial for circles to form.",
         "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
         (part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"), networks.trend_part(Above(0, 0.1), "circle")),
+        departure="shows more circles with weight decay, which is less than crucial",
     ),
     main_result(
         "CA.s4.decay-imperfections",
@@ -201,8 +202,12 @@ CLAIMS = claims_of(
         "with tokens renamed at random; networks with weight decay 0.6 that are not circles",
         (
             part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
-            part(clustered_sums, Above(0, 10), "minus start", "points", decay=0.6, less="start_imperfections"),
-            part(clustered_sums, Above(0, 10), "minus renamed", "points", decay=0.6, less="chance_imperfections"),
+            part(
+                clustered_sums, Above(0, 10), "minus start of training", "points", decay=0.6, less="start_imperfections"
+            ),
+            part(
+                clustered_sums, Above(0, 10), "minus renamed tokens", "points", decay=0.6, less="chance_imperfections"
+            ),
         ),
         places="section 2, section 5, section 5.1, figure 3, appendix E",
     ),
@@ -210,15 +215,15 @@ CLAIMS = claims_of(
         "CA.figure4.no-clusters",
         "In circles the pair sums are no longer clustered by their modular sum.",
         "percentage of pair sums whose nearest other pair sum has the same modular sum",
-        (part(clustered_by_kind, Below(0, 20), "circles minus others", "points"),),
+        (part(clustered_by_kind, Below(0, 20), "circles minus other networks", "points"),),
     ),
     finding(
         "CA.s7.overfit",
         "Without weight decay the classifier overfits to the pair sums.",
         "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
         (
-            part(overfitting_gap, Above(0, 10), "gap without", "points"),
-            part(overfitting_gap_change, Above(0, 5), "minus that at 1", "points"),
+            part(overfitting_gap, Above(0, 10), "gap without weight decay", "points"),
+            part(overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"),
         ),
     ),
     finding(
@@ -226,7 +231,7 @@ CLAIMS = claims_of(
         "Weight decay is important for the trained network to generalise.",
         "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
         (
-            part(networks.difference, Above(0, 10), "difference", "points", name="accuracy"),
+            part(networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"),
             networks.trend_part(Above(0, 0.1), "accuracy"),
         ),
     ),

@@ -37,20 +37,20 @@ def test_the_printed_half_width_gives_a_standard_deviation():
 
 def test_mean_and_spread_are_compared_together():
     like, narrow = (simulations(spread=spread) for spread in (1.0, 0.6))
-    for found, low, high in ((like, 50, 100), (narrow, 0, 5)):
-        assert low <= particles.chance_of_printed(particles.imperfections_of_grids(found, 2.0), 2.0) <= high
-    assert "% of samples" in particles.imperfection_spread(like, 2.0).note
+    for found, low, high in ((like, 0.5, 1), (narrow, 0, 0.05)):
+        assert low <= particles.probability_of_printed(particles.imperfections_of_grids(found, 2.0), 2.0) <= high
+    assert "p = 0." in particles.imperfection_spread(like, 2.0).note
     assert particles.imperfection_spread(like.isel(run=slice(-1, None)), 2.0).note == "too few simulations"
 
 
 def test_samples_of_our_distribution_are_seldom_far_from_it(generator, monkeypatch):
-    """Numbers "printed" of 44 simulations drawn from ours have a chance below 10% in about one of ten cases."""
+    """Numbers "printed" of 44 simulations drawn from ours have p below 0.1 in about one of ten cases."""
     ours = generator.gamma(2.0, 18.0, 400)
-    chances = []
+    probabilities = []
     for drawn in generator.choice(ours, (40, 44)):
         half = 2.0167 * drawn.std(ddof=1) / math.sqrt(44)
         printed = {"circles": 56, "imperfections": f"{drawn.mean():.1f} ± {half:.1f}"}
         monkeypatch.setitem(particles.PRINTED, 2.0, printed)
-        chances.append(particles.chance_of_printed(ours, 2.0))
-    assert 0 <= np.mean(np.array(chances) < 10) <= 0.25
-    assert 30 < np.mean(chances) < 70
+        probabilities.append(particles.probability_of_printed(ours, 2.0))
+    assert 0 <= np.mean(np.array(probabilities) < 0.1) <= 0.25
+    assert 0.3 < np.mean(probabilities) < 0.7
