@@ -122,20 +122,15 @@ def _ablations_exist(sizes: SizeOverrides) -> bool:
 def _transfers_exist(sizes: SizeOverrides) -> bool:
     design = ensembles.transfer_design(sizes)
     phase = design.epochs * design.source.epoch_steps
-
-    def trained(settings: SparseSettings, phases: int) -> Path | None:
-        path = run_path(settings, design.runs, 0, every=phase)
-        return path if _has_step(path, phases * phase) else None
-
-    first = trained(design.source, 2)
-    if first is None:
+    first = run_path(design.source, design.runs, 0, every=phase)
+    if not _has_step(first, 2 * phase):
         return False
+    trained = []
     for vocab in transfer_design.check_transfer_design(design):
         larger = transfer_design.larger_vocabulary_settings(design.source, vocab)
-        finetuning = dataclasses.replace(larger, start=str(first), start_step=phase)
-        if trained(larger, 2) is None or trained(finetuning, 1) is None:
-            return False
-    return True
+        finetuned = dataclasses.replace(larger, start=str(first), start_step=phase)
+        trained += [(larger, 2), (finetuned, 1)]
+    return all(_has_step(run_path(each, design.runs, 0, every=phase), count * phase) for each, count in trained)
 
 
 RESULTS = {"analysis.ablation": _ablations_exist, "analysis.transfer": _transfers_exist}

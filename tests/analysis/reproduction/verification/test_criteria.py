@@ -6,20 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from analysis.reproduction.verification import estimate
-from analysis.reproduction.verification.criteria import (
-    Above,
-    Agrees,
-    Below,
-    Every,
-    Exists,
-    Nearly,
-    Verdict,
-    Within,
-    combine_verdicts,
-    difference_from_reported,
-    judge_estimate,
-)
+from analysis.reproduction.verification import criteria, estimate
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly, Verdict, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES
@@ -61,7 +49,7 @@ CASES = [
 
 @pytest.mark.parametrize(("criterion", "finding", "expected"), CASES)
 def test_verdicts_of_criteria(criterion, finding, expected):
-    assert judge_estimate(criterion, finding).verdict == expected
+    assert criteria.judge_estimate(criterion, finding).verdict == expected
 
 
 EFFECTS = [
@@ -77,20 +65,22 @@ EFFECTS = [
 @pytest.mark.parametrize(("interval", "expected"), EFFECTS)
 def test_more_and_less_than_a_bound(interval, expected):
     value, low, high = interval
-    assert judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict == expected
-    assert judge_estimate(Below(0, minimum=0.5), found(-value, -high, -low)).verdict == expected
-    assert judge_estimate(Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)).verdict == expected
+    assert criteria.judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict == expected
+    assert criteria.judge_estimate(Below(0, minimum=0.5), found(-value, -high, -low)).verdict == expected
+    assert criteria.judge_estimate(Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)).verdict == expected
 
 
 @pytest.mark.parametrize("criterion", [NUMBER, Above(3), Below(3), Within(2, 4), Nearly()])
 @pytest.mark.parametrize("value", [3.5, 60.0])
 def test_a_single_case_is_undecided(criterion, value):
-    assert judge_estimate(criterion, found(value, math.nan, math.nan, 1)).verdict == OPEN
+    assert criteria.judge_estimate(criterion, found(value, math.nan, math.nan, 1)).verdict == OPEN
 
 
 @pytest.mark.parametrize(("skipped", "expected"), [(False, UNTESTABLE), (True, SKIPPED)])
 def test_an_estimate_without_a_value_has_no_verdict(skipped, expected):
-    judgement = judge_estimate(Above(0), Estimate(NO_INTERVAL, 0, note="no circle among 100 runs", skipped=skipped))
+    judgement = criteria.judge_estimate(
+        Above(0), Estimate(NO_INTERVAL, 0, note="no circle among 100 runs", skipped=skipped)
+    )
     assert judgement == (expected, "no circle among 100 runs", NO_INTERVAL)
 
 
@@ -103,7 +93,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("parts", "expected"), PARTS)
 def test_verdicts_on_parts_are_combined(parts, expected):
-    assert combine_verdicts(parts) == expected
+    assert criteria.combine_verdicts(parts) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +105,7 @@ def test_verdicts_on_parts_are_combined(parts, expected):
     ],
 )
 def test_intervals_of_differences_from_reported_numbers(ours, reported, expected):
-    assert difference_from_reported(ours, reported_number(reported)) == pytest.approx(expected)
+    assert criteria.difference_from_reported(ours, reported_number(reported)) == pytest.approx(expected)
 
 
 def reported_mean(values):
@@ -125,7 +115,7 @@ def reported_mean(values):
 
 def fraction_of_differences(pairs):
     """Fraction of pairs of our estimate and a reported number whose difference has an interval without 0."""
-    intervals = [difference_from_reported(*pair) for pair in pairs]
+    intervals = [criteria.difference_from_reported(*pair) for pair in pairs]
     return np.mean([not each.low <= 0 <= each.high for each in intervals])
 
 
@@ -144,7 +134,7 @@ def test_five_percent_of_true_counts_or_means_differ(generator):
 def test_a_difference_of_means_that_matters_is_not_reproduced(generator):
     """A mean 15 away, of values that spread by 20, with 100 runs each."""
     samples = generator.normal(30, 20, (50, 2, 100))
-    judged = [judge_estimate(Agrees(reported_mean(theirs), 5), Estimate(mean_interval(ours + 15), 100))
+    judged = [criteria.judge_estimate(Agrees(reported_mean(theirs), 5), Estimate(mean_interval(ours + 15), 100))
               for ours, theirs in samples]  # fmt: skip
     assert [each.verdict for each in judged].count(NO) >= 48
 
