@@ -24,7 +24,7 @@ from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.errors import TrajectoryError
 from dynamics.run_checks import run_path
-from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
