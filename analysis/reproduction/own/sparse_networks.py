@@ -23,6 +23,7 @@ CLAIMS = (
         Claim(
             "OWN.sum-failures",
             "Runs that are not successful rarely encode a sum of their tokens that is congruent to the target.",
+            "percentage of runs with a test accuracy of at most .98 whose sequence embeddings change with each token, "
             "along their leading direction, by steps within a quarter of whole numbers with the target's residues",
             (circuits.percentage_part(Below(50, 10), "congruent sums", among="runs that are not successful"),),
         ),
@@ -42,6 +43,7 @@ CLAIMS = (
         finding(
             "OWN.first-layers-fastest",
             "In the first drop of the loss the layers that make sequence embeddings accelerate more than the MLP.",
+            "acceleration of the layers up to the sequence embedding in the first drop divided by that of the MLP; "
             "geometric means over layers and successful runs (test accuracy above .98)",
             (part(phases.front_speed_up, Above(1, 0.25), "", digits=2),),
             figure="vc5",
@@ -60,6 +62,7 @@ CLAIMS = (
         Claim(
             "OWN.escape-negative",
             "Runs leave their first plateau along directions of negative curvature, more than a random movement would.",
+            "percentage of the squared movement, in the epoch of the largest fall of the loss, along eigenvectors "
             "of the Hessian with negative eigenvalues, minus that of a random movement",
             (part(saddles.escape_beyond_chance, Above(0, 10), "", "points"),),
         ),
