@@ -14,6 +14,7 @@ from analysis.plots.drawing.colours import LAYER_COLOURS, split_colours
 from analysis.plots.figure_files import new_figure
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
+from dynamics.networks.clustering_head import MLP_VARIABLES
 
 _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
     "anywhere": ({"color": "0.3", "marker": "_", "markersize": 12}, "shifted anywhere"),
@@ -86,6 +87,11 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
     accuracies.set_ylim(-0.03, 1.03)
 
 
+def _layer_label(layer: str) -> str:
+    """What a layer is called in the figure."""
+    return MLP_VARIABLES.get(layer, layer.replace("_", " "))
+
+
 def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig) -> None:
     """Draw the norm of each layer (thin), its running median over a window, and dots at its peaks."""
     if not len(time):
@@ -93,7 +99,7 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
     norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
     width = config.width(len(time))
     for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour, label = LAYER_COLOURS[place % len(LAYER_COLOURS)], str(layer).replace("_", " ")
+        colour, label = LAYER_COLOURS[place % len(LAYER_COLOURS)], _layer_label(layer)
         axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
         axes.plot(time, median, color=colour, linewidth=1.3, marker=_line_marker(time), zorder=2, label=label)
@@ -147,7 +153,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
             axes.plot(places + 0.2, values, linestyle="none", label=label, **mark)
         handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles, labels, fontsize=7, frameon=False, ncols=3, loc="upper right", borderaxespad=0.1)
-    names = [str(layer).replace("_", " ") for layer in found["layer"].values]
+    names = list(map(_layer_label, found["layer"].values))
     axes.set_xticks(places, names, rotation=25, ha="right", rotation_mode="anchor")
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 118), ylabel="%")  # space for the legend above 100
     axes.set_yticks([0, 20, 40, 60, 80, 100])

@@ -40,7 +40,8 @@ POINTS = (0.5 - 12**-0.5, 0.5 + 12**-0.5)
 """Places between two frames at which gradients are computed: two points of equal weight."""
 FEWEST_FRAMES = 3
 """Smallest number of frames before a drop, and during it, for which motion is measured."""
-WAYS = ("direction", "path", "distance")
+WAYS = {"direction": "the angle", "path": "the length of the path", "distance": "the distance to the final weights"}
+"""Measures of the way to the final weights, and what they are called."""
 
 VARIABLES = {
     "work": (("run", "phase", "layer"), "fraction of the decrease of the loss due to the movement of a layer"),
@@ -48,7 +49,7 @@ VARIABLES = {
     "reclassified": (("run", "phase"), "fraction of sequences that the MLP after the drop classifies differently"),
     "moved": (("run", "phase"), "change of the MLP's weights, relative to their norm"),
     "clustered": (("run", "moment"), "fraction of the variance of xi between the run's final clusters"),
-    "accuracy_at": (("run", "moment"), "accuracy on all sequences at the begin and end of drops"),
+    "accuracy_at": (("run", "moment"), "accuracy on all sequences at the beginning and end of drops"),
 }
 """Dimensions and meaning of what is measured. `reclassified` is at the sequence embeddings before the drop."""
 
@@ -89,7 +90,7 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
 
 
 def _frames_of_moments(drops: xr.Dataset, steps: np.ndarray) -> np.ndarray:
-    """The frames of a run at `MOMENTS`, (moment,): at or before the begin of a drop, at or after its end; or -1."""
+    """The frames of a run at `MOMENTS`, (moment,): at or before the beginning of a drop, at or after its end; or -1."""
     begin, end = drops["begin"].values, drops["end"].values
     first = np.where(np.isfinite(begin), np.searchsorted(steps, begin, "right") - 1, -1)
     last = np.where(np.isfinite(begin), np.minimum(np.searchsorted(steps, end), len(steps) - 1), -1)

@@ -33,7 +33,7 @@ SIZES = {
 KINDS = {
     Kind.CONSTRUCTION: "By construction (identities, definitions and circuits built by hand)",
     Kind.EXAMPLE: "Examples (one case suffices)",
-    Kind.REPEATED: "Repeated (all numbers are judged for an earlier claim)",
+    Kind.REPEATED: "Repeated (counted as part of an earlier claim)",
 }
 MARKS = dict(zip(Verdict, "●◐✕?–○", strict=True))
 """A symbol for each verdict, so that colour is not needed to tell them apart."""

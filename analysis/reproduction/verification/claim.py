@@ -24,7 +24,7 @@ class Kind(StrEnum):
     EXAMPLE = "example"
     """One case suffices"""
     REPEATED = "repeated"
-    """All its numbers were judged before, for another claim"""
+    """It is counted as part of another claim: its numbers were judged there, or divide that claim's by layer"""
 
 
 class Measurement(NamedTuple):

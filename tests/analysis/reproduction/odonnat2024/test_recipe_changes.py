@@ -40,8 +40,8 @@ def test_ends_of_the_same_start():
     found = dataset(("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **distances)
     ends = recipe_changes.end_similarity(found, "weight_distance")
     assert ends.interval.value == pytest.approx(0.4)
-    assert ends.note == "0.30 with lr 0.005, 0.50 with batch 64; between different seeds 1.40"
-    assert recipe_changes.excess_end_similarity(found, "weight_distance").interval.value == pytest.approx(1)
+    seeds = "between different seeds 1.40, a difference of -1.00 [-2.27, 0.27]"
+    assert ends.note == f"0.30 with lr 0.005, 0.50 with batch 64; {seeds}"
     lost = found * np.nan
     assert np.isnan(recipe_changes.end_similarity(lost, "weight_distance").interval.value)
-    assert recipe_changes.excess_end_similarity(lost, "weight_distance").note
+    assert recipe_changes.end_similarity(lost, "weight_distance").note == "all runs have diverged"

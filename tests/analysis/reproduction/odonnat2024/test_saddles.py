@@ -33,7 +33,7 @@ def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
 @pytest.mark.parametrize("claim", ["VC.appA.1.plateau-saddle", "VC.appA.1.second-plateau"])
 @pytest.mark.parametrize(
     ("gradient", "negative", "expected"),
-    [(0.01, 70, [YES, YES]), (1.0, 40, [OPEN, NO]), (0.01, 45, [YES, PARTLY]), (0.01, 20, [YES, NO])],
+    [(0.01, 70, [YES] * 3), (1.0, 40, [OPEN, YES, OPEN]), (0.01, 45, [YES, YES, PARTLY]), (0.01, 0, [YES, NO, OPEN])],
 )
 def test_verdicts_on_saddles_slopes_and_ends(claim, gradient, negative, expected):
     found = part_verdicts(claim, made_saddles(gradient, negative))
