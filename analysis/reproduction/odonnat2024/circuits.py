@@ -1,11 +1,11 @@
 """VC sections 3.2 and 4.1: the circuits that default networks learn, and how they depend on the initial weights.
 
 A run has a circuit if its accuracy over all sequences is at least half-way from chance to 1. Circuits are labelled by
-the invariances that their sequence embeddings lack (`analysis.clustering_heads.labels`). The first five positions are
-counting positions: their tokens are summed; the others are spurious.
+the invariances that their sequence embeddings lack (`analysis.clustering_heads.labels`). The tokens at the first five
+positions, the non-spurious ones, are summed; the other positions are spurious.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ from dynamics.trajectory import mask_diverged, not_diverged
 
 WHOLE = ("ideal", "corrected", "part of the values")
 """Labels of circuits that lack no invariance."""
+
+LEARNED = "runs with a circuit"
+FEWEST = 5
+"""Smallest number of runs for which a mean has an interval."""
 
 IDEAL_CLUSTERS = clusters.ideal_cluster_count(SparseSettings())
 
@@ -50,8 +54,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     similarity = init_dependence.attention_start_end_correlation(trajectory).values
     data = {
         "label": ("run", [each.label for each in labels], "kind of circuit"),
-        "leaking": ("run", [len(each.leaking) for each in labels], "spurious positions that leak"),
-        "apart": ("run", [len(each.apart) for each in labels], "counting positions that do not swap"),
+        "leaking": ("run", [len(each.leaking) for each in labels], "spurious positions whose tokens matter"),
+        "apart": ("run", [len(each.apart) for each in labels], "non-spurious positions that do not swap"),
         "test_accuracy": ("run", final.sel(split="test").values, "final accuracy on test sequences"),
         "unseen_accuracy": ("run", final.sel(split="unseen").values, "final accuracy on unseen sequences"),
         "spurious_attention": (("run", "place"), at_spurious["attention"].values, "mean attention"),
@@ -103,12 +107,18 @@ CIRCUITS = Experiment(
 # ----------------------------------------------------------------------------------------------- estimates
 
 
+def without_interval_if_few(found: Estimate, fewest: float = FEWEST) -> Estimate:
+    """The same estimate; without an interval if it is of fewer cases."""
+    few = Interval(found.interval.value, np.nan, np.nan)
+    return found._replace(interval=few) if found.count < fewest else found
+
+
 def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
     """Which runs are of a kind, (run,) bool."""
     label, test, unseen = (evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy"))
     kinds = {
         **{f"{name} circuits": label == name for name in ("corrected", "part of the values", "partial", "fuzzy")},
-        "runs with a circuit": label != "none",
+        LEARNED: label != "none",
         "circuits that are not ideal": label != "ideal",
         "circuits with all invariances": np.isin(label, WHOLE),
         "circuits without either": (evidence["leaking"].values > 0) & (evidence["apart"].values > 0),
@@ -116,8 +126,6 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
         "congruent sums": evidence["sum_congruent"].values.astype(bool),
         "successful runs": test > SUCCESS_ACCURACY,
         "runs that are not successful": ~(test > SUCCESS_ACCURACY),
-        "failed runs": ~(test > SUCCESSFUL_ACCURACY),  # .9, as in appendix A.2
-        "runs": np.ones(len(label), bool),
     }
     return kinds[kind]
 
@@ -153,14 +161,15 @@ def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
 def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     """Spread of spurious tokens after the value matrix over that before it, geometric mean over corrected circuits.
 
-    Spreads are relative to those of counting tokens, and root mean squares over positions weighted by attention.
+    Spreads are relative to those of non-spurious tokens, and root mean squares over positions weighted by attention.
     """
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
     squares = some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
     before, after = np.sqrt(squares.sum("place").to_array().values)
     found = samples.paired_ratio(after, before, "corrected circuits")
-    note = "median spread {:.2f} before and {:.2f} after, of non-spurious tokens 1"
-    return found._replace(note=note.format(np.median(before), np.median(after))) if found.count else found
+    note = "spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the value matrix (medians)"
+    noted = found._replace(note=note.format(np.median(before), np.median(after))) if found.count else found
+    return without_interval_if_few(noted)
 
 
 def different_sums(evidence: xr.Dataset) -> Estimate:
@@ -194,7 +203,7 @@ def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
 
 
 def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """Correlation of a run's end with its own start, less its mean correlation with the starts of other runs."""
+    """Correlation of a run's end with its own start, minus its mean correlation with the starts of other runs."""
     matrix = evidence[name].values
     found = samples.paired_difference(*samples.own_and_others(matrix.T))
     if found.count < 2:
@@ -205,47 +214,45 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
 
 # ------------------------------------------------------------------------------------------------- claims
 
-MOST = Above(50, 10, ours=True)
+MOST, OFTEN = Above(50, 10, ours=True), Above(10, 10, ours=True)
 OF_CIRCUITS = "percentage of the runs with a circuit"
 OF_SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
-SUMS = "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens"
 
 
-def percentage_part(
-    criterion: Criterion, kind: str, label: str = "", among: str = "runs with a circuit"
-) -> Measurement:
+def percentage_part(criterion: Criterion, kind: str, label: str = "", among: str = LEARNED) -> Measurement:
     """The part of a claim that a percentage of the runs of one kind is of another kind too."""
     return part(circuit_percentage, criterion, label, "%", kind=kind, among=among)
 
 
-def _similarity(name: str) -> tuple[Measurement, ...]:
-    return (
-        part(start_similarity, Above(0.5, ours=True), "start and end", digits=2, name=name),
-        part(excess_start_similarity, Above(0, 0.1), "more than other runs", digits=2, name=name),
-    )
+def _similarities(measure: Callable[..., Estimate], criterion: Criterion) -> tuple[Measurement, ...]:
+    """The same measure of the similarity to the start, of attention and of all weights."""
+    labels = {"inherited": "attention", "weights_kept": "all weights"}
+    return tuple(part(measure, criterion, label, digits=2, name=name) for name, label in labels.items())
 
+
+INVARIANT = (percentage_part(OFTEN, "circuits with all invariances", among="successful runs"),)
+ALL_INVARIANCES = f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order"
 
 CLAIMS = claims_of(
     CIRCUITS,
     *(
-        Claim(name, statement, SUMS, (part(different_sums, MOST, "", "%"),))
+        Claim(
+            name,
+            statement,
+            "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens",
+            (part(different_sums, MOST, "", "%"),),
+            departure="tests the sums that circuits encode at the end of training",
+        )
         for name, statement in {
             "VC.s2.1.variety": "The task is simple and yet shows a variety of training behaviours.",
             "VC.s3.2.variety": "Networks solve the task by a variety of weight configurations.",
             "VC.s4.1.runs-differ": "The final configuration varies much from run to run.",
         }.items()
     ),
-    Claim(
-        "VC.appA.2.difficult",
-        "The task is difficult for two-dimensional embeddings, so that a test accuracy above .9 is a success.",
-        "percentage of runs that end with a test accuracy of at most .9",
-        (percentage_part(Above(10, 10, ours=True), "failed runs", among="runs"),),
-        places="appendix A.2, appendix A.3, section 1",
-    ),
     finding(
         "VC.s3.2.deviate",
         "Circuits learned by gradient descent deviate from the ideal circuit.",
-        f"{OF_CIRCUITS} whose circuit attends to spurious positions or only to some tokens, or lacks an invariance",
+        f"{OF_CIRCUITS} that attend to spurious positions, attend to some tokens only, or lack an invariance",
         (percentage_part(Nearly(), "circuits that are not ideal"),),
         figure="vc2",
     ),
@@ -259,9 +266,9 @@ CLAIMS = claims_of(
     finding(
         "VC.s3.2.by-value",
         "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
-        "spread of spurious tokens after the value matrix over that before it, relative to non-spurious tokens and "
-        "weighted by attention: geometric mean over corrected circuits",
-        (part(spurious_collapse, Below(1, 0.5), "after over before", digits=2),),
+        "spread of spurious tokens, relative to that of non-spurious tokens and weighted by attention: ratio after / "
+        "before the value matrix, geometric mean over corrected circuits; 0.50 or less counts as a collapse",
+        (part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2),),
         figure="vc2",
         meaning="spurious tokens coincide already as normalised embeddings; an invertible matrix removes no direction",
     ),
@@ -282,7 +289,7 @@ CLAIMS = claims_of(
         "VC.s3.2.partial",
         "Frequently some invariances to suffix or order are not learned.",
         f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than half of them",
-        (percentage_part(Above(10, 10, ours=True), "partial circuits"),),
+        (percentage_part(OFTEN, "partial circuits"),),
         figure="vc3",
     ),
     Claim(
@@ -307,6 +314,7 @@ CLAIMS = claims_of(
             percentage_part(Exists(), "fuzzy circuits", "at least one"),
             percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
         ),
+        departure="generalisation is tested in VC.figure4.generalises",
     ),
     example(
         "VC.figure4.generalises",
@@ -317,29 +325,31 @@ CLAIMS = claims_of(
     finding(
         "VC.s3.2.often-invariant",
         "Networks that solve the task often capture its invariances.",
-        f"{OF_SUCCESSFUL} that lack no invariance",
-        (percentage_part(Above(10, 10, ours=True), "circuits with all invariances", among="successful runs"),),
+        ALL_INVARIANCES,
+        INVARIANT,
         figure="vc2",
     ),
     finding(
         "VC.figure8.attention",
-        "Attention at the end of training is strongly similar to attention at the start.",
-        "correlation of a run's attention at start and end, mean over runs; and this less that between different runs",
-        _similarity("inherited"),
-        meaning="attention at the end depends on that at the start, but most of it is learned",
+        "Attention and weights at the end of training depend on those at the start.",
+        "correlation of a run's attention, and of all weights (each matrix in units of its size), at start and end, "
+        "minus that between the start of one run and the end of another; mean over runs",
+        _similarities(excess_start_similarity, Above(0, 0.1)),
     ),
     finding(
         "VC.s4.1.initial-weights",
-        "The final configuration is highly correlated with the initial weights.",
-        "the same correlations for all weights, each matrix in units of its size",
-        _similarity("weights_kept"),
+        "The final weights are highly correlated with the initial ones, and attention maps are strongly similar.",
+        "correlation of a run's attention, and of all weights (each matrix in units of its size), at start and end; "
+        "mean over runs",
+        _similarities(start_similarity, Above(0.5, ours=True)),
         figure="vc8",
+        meaning="attention at the end depends on that at the start, but most of it is learned",
     ),
     Claim(
         "CH.abstract.invariants",
         "Transformers learn the task by clustering heads, circuits that have its invariances.",
-        f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order",
-        (percentage_part(MOST, "circuits with all invariances", among="successful runs"),),
+        ALL_INVARIANCES,
+        INVARIANT,
         readings=("embeddings lack no invariance", "six clusters; see CH.abstract.clusters", "a sum; see OWN.sum"),
         figure="vc2",
         importance=3,
@@ -358,9 +368,10 @@ CLAIMS = claims_of(
     ),
     finding(
         "CH.abstract.initialisation",
-        "The initial weights influence which invariances a run learns.",
-        "correlation of a run's attention at start and end, less that between different runs",
+        "The initial weights influence which circuits a run learns.",
+        "correlation of a run's attention at start and end, minus that between different runs",
         (part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
+        departure="tests the attention, not the invariances",
         figure="vc8",
     ),
 )

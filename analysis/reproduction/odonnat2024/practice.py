@@ -28,6 +28,9 @@ STATEMENTS = {
         "CH.abstract.sandbox": "The task and a sandbox that draws every layer are introduced.",
         "VC.s2.3.panels": "The films show embeddings, attention, values, level lines, MLP weights, loss and accuracy.",
     },
+    "a definition, which is used here; VC.appA.3.dimension tests how the accuracy depends on the dimension": {
+        "VC.appA.2.difficult": "The task is difficult in two dimensions, so that an accuracy above .9 is a success.",
+    },
     "the absence of any regularity cannot be tested; OWN.sum is a regularity that we find": {
         "VC.s3.2.no-geometry": "The learned circuits have no particularly striking geometric structure.",
     },
