@@ -126,8 +126,8 @@ def vc15(data: FigureData) -> DrawnFigure:
         excerpts.keep_loss_and_norm_panels(drawn)
     settings = sparse_settings(trajectory)
     batches = "full batch" if settings.batch == settings.data else f"mini-batches of {settings.batch}"
-    rule = f"Above, the paper's figure: {chosen.why}. Below: how many drops and spikes of all runs go with a peak of "
-    rule += "the norm, against chance."
+    rule = f"Above, the paper's figure: {chosen.why}. Below: percentage of the drops and spikes of all runs "
+    rule += "with a peak of the norm, and the percentage expected by chance."
     here = f"{figure.name_run(trajectory, chosen.run)}, {batches}, d = {settings.dim}"
     return DrawnFigure(drawn, here, rule)
 

@@ -27,15 +27,17 @@ def vc12(data: FigureData) -> DrawnFigure:
     figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.14, wspace=0.3)
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
-    some = _draw_approach(right, found, successful_runs(trajectory))
+    moved = _draw_approach(right, found, successful_runs(trajectory))
     for axes in (middle, right):
         axes.legend(frameon=False, fontsize=8.5)
         axes.grid(color="0.92")
     every = int(np.ptp(trajectory["step"].values[:2]))
-    rule = "Left: a sketch, as the paper's: the same small step turns a vector little far from the origin, and round "
-    rule += "near it. Middle: largest slope of the norms. Right: all runs: how near to the origin any E + P comes, and "
-    rule += f"how far it moves between recorded frames, {every} steps, over its length; above 1 it may turn round."
-    return DrawnFigure(figure, f"all runs, {some}", rule)
+    rule = (
+        "Left: a sketch, as in the paper: the same small step turns a vector little far from the origin and reverses "
+        "it near the origin. Middle: largest slope of the norms. Right: of each run, the smallest length of an E + P "
+        "and its largest movement between recorded frames over its length. Single steps: see VC.s4.3.scheduled-steps."
+    )
+    return DrawnFigure(figure, f"{moved} within {every} steps (between recorded frames)", rule)
 
 
 def _draw_steps(axes: Axes, radius: float) -> None:
@@ -86,4 +88,4 @@ def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    return f"{int((ratio > 1).sum())} of {len(ratio)} with an E + P that moves by more than its length"
+    return f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by more than its length"

@@ -55,7 +55,7 @@ def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoic
 
 
 def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> list[int]:
-    """Recorded steps at or before the begin of each drop of a run, and at or after its end, in the order of time.
+    """Recorded steps at or before the beginning of each drop of a run, and at or after its end, in the order of time.
 
     Raises TrajectoryError where the loss has no two drops.
     """

@@ -170,7 +170,7 @@ def matched_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOL
 
 
 def excess_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
-    """Percentage of events with a peak less that expected by chance, with a jackknife interval; Cohen's h."""
+    """Percentage of events with a peak minus that expected by chance, with a jackknife interval; Cohen's h."""
     total, matched, chance = _counts(evidence, setup, layer, kind)
     if not len(total):
         return Estimate(intervals.NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
@@ -229,8 +229,8 @@ def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
 
 
 RULE = (
-    "it has a peak if the norm has one between its beginning and end, or at most 0.5% of the run before or after; a "
-    "norm that stays high has none; by chance: the same if all peaks are shifted by 2% to 4% of the run"
+    "peaks count from the beginning of an event to its end, and up to 0.5% of the run before and after; a norm that "
+    "stays high has no peak; by chance: the same if all peaks are shifted by 2% to 4% of the run"
 )
 LAYERS = {name: MLP_VARIABLES.get(name, name.replace("_", " ")) for name in ClusteringHead(SparseSettings()).variables}
 EXAMPLE = ((125, 500), (350, 1000))
@@ -289,7 +289,7 @@ def _salience_claim(name: str, mini: str, full: str, word: str, criterion: Above
     )
 
 
-CONTRADICTION = "the paper contradicts itself: more clearly in the caption of figure 16, less clearly in appendix A.1"
+CONTRADICTION = "the paper contradicts itself: caption of figure 16, appendix A.1"
 CLAIMS = (
     *claims_of(
         NORMS,

@@ -99,7 +99,7 @@ def runs_with_drops(evidence: xr.Dataset, least: int, of_all: bool = True) -> Es
 def drop_gap(evidence: xr.Dataset) -> Estimate:
     """Epochs from the end of the first drop to the beginning of the second, median over successful runs with both."""
     some = _successful(evidence)
-    note = f"{int((some['drops'] == 1).sum())} have only one"
+    note = f"successful runs with only one: {int((some['drops'] == 1).sum())}"
     return samples.estimate_median(some["between"], "successful runs with two drops", note)
 
 
@@ -175,7 +175,7 @@ def front_speed_up(evidence: xr.Dataset) -> Estimate:
 
 
 def straightness_gain(evidence: xr.Dataset) -> Estimate:
-    """Straightness of the path of all weights in the first drop less that before it, over successful runs."""
+    """Straightness of the path of all weights in the first drop minus that before it, over successful runs."""
     before, inside = (_successful(evidence)["straightness"].sel(part=name) for name in ("before", "inside"))
     return samples.paired_difference(inside, before, "successful runs")
 
@@ -184,7 +184,8 @@ def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of runs in which the first time is earlier, without ties and runs that lack one of both."""
     known = np.isfinite(first + second)
     apart = known & (first != second)
-    note = f"{(known & ~apart).sum()} of {known.sum()} runs have equal times and are left out"
+    tied = int(known.sum() - apart.sum())
+    note = f"{tied} of {known.sum()} runs have equal times and are left out" if tied else ""
     found = samples.percentage_among(first < second, apart, "successful runs", note)
     return found._replace(effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs")
 
@@ -205,7 +206,7 @@ def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> E
         found[name] = _percentage_earlier(*(each.median("layer", skipna=False).values for each in of_layers))
     others = [name for name, each in found.items() if name != way and each.count]
     words = (f"by {drop_measures.WAYS[name]} it is {found[name].interval.value:.0f}%" for name in others)
-    return found[way]._replace(note="; ".join([found[way].note, *words]))
+    return found[way]._replace(note="; ".join(filter(None, [found[way].note, *words])))
 
 
 def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
@@ -251,7 +252,7 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
 OF_RUNS = "over successful runs"
 WORK = "percentage of the decrease of the loss due to these layers: integral of the gradient along their path, median"
 CLUSTERED = (
-    "percentage of the final clustering (rise of the variance fraction between the final clusters, or fall: < 0)"
+    "percentage of the final clustering (rise of the fraction of variance between the final clusters; negative: fall)"
 )
 
 MAJORITY, SAME_SPEED = Above(50, 10, ours=True), Within(0.5, 2, ours=True)
@@ -361,7 +362,7 @@ CLAIMS = (
         Claim(
             "VC.s4.1.wander",
             "Before the first drop the weights wander as if trapped at a saddle point.",
-            "distance over length of the path of all weights in the first drop, less that of such segments before it",
+            "path of all weights in the first drop, distance divided by length, minus the same of such paths before it",
             (part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),),
             readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
         ),

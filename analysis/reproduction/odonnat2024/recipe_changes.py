@@ -84,9 +84,9 @@ def escape_times_apart(evidence: xr.Dataset) -> Estimate:
     far = np.maximum(wait[:1], wait[1:]) > 2 * np.minimum(wait[:1], wait[1:])
     far &= both | (one & (escaped[:1] == (wait[:1] < wait[1:])))
     known = both | far
-    note = f"{int((one & ~known).sum())} pairs of which one escapes too late to decide, and those of which none does, "
+    note = f"without pairs of which none escapes, and {int((one & ~known).sum())} of which one escapes too late to tell"
     found = as_percentage(intervals.clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0)))
-    return Estimate(found, int(known.sum()), "pairs of runs", note=f"{note}are left out")
+    return Estimate(found, int(known.sum()), "pairs of runs", note=note)
 
 
 def escape_time_correlation(evidence: xr.Dataset) -> Estimate:

@@ -103,7 +103,7 @@ CLAIMS = claims_of(
     Claim(
         "VC.s4.3.regularisation",
         "One can imagine that regularisation of the MLP's weights reduces spikes.",
-        MEASURED.format("with weight decay of the assemblers (the MLP's output weights), 0.01 and 0.1"),
+        MEASURED.format("with weight decay of the MLP's output weights (assemblers), 0.01 and 0.1"),
         tuple(_fewer_spikes(name, name, ours=True) for name in ("decay 0.01", "decay 0.1")),
         departure="the paper names no regularisation; we chose weight decay",
     ),

@@ -135,7 +135,7 @@ def escape_along(evidence: xr.Dataset, name: str, setup: str = MINI) -> Estimate
 
 
 def escape_beyond_chance(evidence: xr.Dataset, setup: str = MINI) -> Estimate:
-    """Percentage of the movement in directions of negative curvature less that of a random movement."""
+    """Percentage of the movement in directions of negative curvature minus that of a random movement."""
     one = evidence.sel(setup=setup)
     return samples.paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
 

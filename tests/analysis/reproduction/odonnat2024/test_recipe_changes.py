@@ -16,7 +16,7 @@ def test_pairs_of_escape_times_that_are_far_apart():
     escaped = [[True, True, True, False, True, False], [True, True, False, True, False, False]]
     found = recipe_changes.escape_times_apart(waits(wait, escaped))
     assert (found.interval.value, found.count) == (75, 4)  # apart: the second, third and fourth; the fifth is unknown
-    assert found.note.startswith("1 pairs")
+    assert "and 1 of which one escapes too late" in found.note
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(10, YES), (0.05, OPEN), (1.0, OPEN)])
