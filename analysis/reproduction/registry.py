@@ -19,9 +19,8 @@ _MODULES = """
     musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.untestable own.sequence
     odonnat2024.ideal_circuits odonnat2024.normalisation odonnat2024.circuits odonnat2024.phases
     odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes
-    odonnat2024.spikes odonnat2024.remedies clustering_heads.fixed_points odonnat2024.transfer
-    odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice clustering_heads.summary
-    own.sparse_networks
+    odonnat2024.spikes odonnat2024.remedies odonnat2024.fixed_points odonnat2024.transfer
+    odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice own.sparse_networks
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
 """Modules, each with claims and, in most of them, the experiments that test them, in the order of their execution."""

@@ -338,6 +338,20 @@ CLAIMS = (
             "norm of updates in the three epochs after a spike divided by that before it, median over runs with spikes",
             (part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),),
         ),
+        finding(
+            "CH.figure3.norms",
+            "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
+            "percentage of drops of the loss with a peak of the gradient norm, minus that by chance",
+            (part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop"),),
+            figure="vc15",
+        ),
+        Claim(
+            "CH.summary.stability",
+            "High gradient norms indicate that training is unstable.",
+            "percentage of loss spikes with a peak of the gradient norm, minus that by chance, with mini-batches",
+            (part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike"),),
+            departure="loss spikes stand for instability",
+        ),
     ),
     Claim(
         "VC.appA.3.any-dimension",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.reproduction.clustering_heads import fixed_points
+from analysis.reproduction.odonnat2024 import fixed_points
 from tests.analysis.reproduction.judging import NO, PARTLY, YES, verdicts
 
 CLAIMS = ("CH.summary.fixed-points", "CH.summary.fixed-points-without-decay")

@@ -1,4 +1,8 @@
-"""CH, theorems: the ideal circuit, built by hand, as a fixed point of gradient descent (`analysis.fixed_points`)."""
+"""CH, theorems: the ideal circuit, built by hand, as a fixed point of gradient descent (`analysis.fixed_points`).
+
+CH is the later version of VC, of which only the summary is known. Its other claims are in the modules of the
+experiments that test them.
+"""
 
 import numpy as np
 import xarray as xr

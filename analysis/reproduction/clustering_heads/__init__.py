@@ -1,1 +1,0 @@
-"""Claims of the later version of Odonnat, Bouaziz and Cabannes (CH), known by its summary."""
