@@ -163,11 +163,10 @@ def test_the_query_arrow_fits_the_panel():
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
     shown = build_scene(trajectory, 0, panels=["normalised_sums"])
-    arrow = shown.arrays([0, 2])["query"]
-    np.testing.assert_array_equal(arrow[..., :2], 0)
+    arrow = shown.arrays([0, 2])["query"][:, 0]
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
-    np.testing.assert_allclose(arrow[1, 0, 2:], 50 * scale, rtol=1e-6)
-    np.testing.assert_allclose(arrow[0, 0, 2:], scale * trajectory["query"].values[0, 0], rtol=1e-5)
+    np.testing.assert_array_equal(arrow[:, :2], 0)
+    np.testing.assert_allclose(arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5)
     assert shown.panels[0].note == f"query at {scale:.2g} of its length"
     assert build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
 
@@ -177,8 +176,7 @@ def test_unit_boundaries_are_where_units_switch():
     w = doubles(weights(trajectory, 0, 24))
     found = build_scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
     there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(w["receptor"], axis=1)
-    assert (np.isfinite(found).all(axis=(0, 2)) == there).all()
-    assert there.any()
+    assert there.tolist() == np.isfinite(found).all(axis=(0, 2)).tolist() != [False] * 7
     on_circle = found / np.linalg.norm(found, axis=-1, keepdims=True) * math.sqrt(2)
     activations = (on_circle * w["receptor"]).sum(-1) + w["receptor_bias"]
     np.testing.assert_allclose(activations[:, there], 0, atol=1e-5)
@@ -244,20 +242,18 @@ def test_axes_can_be_selected(dim):
     assert one(shown, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
 
 
-@pytest.mark.parametrize("axes", [(0, 0), (0, 3), (-1, 0), (0, 1, 2)])
 @pytest.mark.parametrize("make", [sparse, modular, particles])
-def test_invalid_axes_are_refused(make, axes):
-    for dim, some in ((3, axes), (1, (0, 1))):
+def test_invalid_axes_are_refused(make):
+    for dim, axes in ((3, (0, 0)), (3, (0, 3)), (3, (-1, 0)), (3, (0, 1, 2)), (1, (0, 1))):
         with pytest.raises(SettingsError, match="axes"):
-            build_scene(make(dim=dim), 0, axes=some)
+            build_scene(make(dim=dim), 0, axes=axes)
 
 
 def test_points_of_one_axis_are_spread_vertically():
     plane = fit_projection(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
     np.testing.assert_allclose(plane.places(np.array([[[3.0], [1.0], [2.0]]])), [[[3, -0.85], [1, 0.85], [2, 0]]])
     panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
-    assert panel.y == (-1, 1)
-    assert not panel.equal
+    assert (panel.y, panel.equal) == ((-1, 1), False)
     assert panel.note.startswith("one axis, horizontal; ")
 
 
@@ -376,8 +372,7 @@ def test_few_and_many_tokens(n):
     shown = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
     consistent(shown)
     note = one(shown, "pair_sums").note
-    assert ("2000 of 2485 pairs" in note) == (n == 70)
-    assert "filled" not in note  # all are trained on
+    assert ("2000 of 2485 pairs" in note, "filled" in note) == (n == 70, False)  # all are trained on
 
 
 # ------------------------------------------------------------------------------- curves, events, odd trajectories
@@ -388,12 +383,10 @@ def test_curves_show_the_recorded_values():
     shown = build_scene(trajectory, 0, side=SIDE)
     loss = layer(shown, "loss", Curves)
     np.testing.assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
-    assert loss.names == tuple(trajectory["split"].values)
     np.testing.assert_allclose(shown.clock, trajectory["epoch"].values)
-    assert shown.unit == "epoch"
+    assert (loss.names, shown.unit) == (tuple(trajectory["split"].values), "epoch")
     update = layer(shown, "update_norm", Curves).y
-    assert np.isnan(update[:, 0]).all()
-    np.testing.assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
+    np.testing.assert_allclose(update, [[np.nan, *trajectory["update_norm"].values[0, 1:]]], rtol=1e-6)
 
 
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
@@ -407,8 +400,7 @@ def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
 
 def test_geometric_moving_mean(generator):
     values = np.exp(generator.standard_normal((3, 400)))
-    values[0, 0] = np.nan
-    values[1, 7] = 0
+    values[[0, 1], [0, 7]] = np.nan, 0
     logarithms = np.log(np.where(values > 0, values, np.nan))
     expected = [[np.nanmean(row[max(0, frame - 2) : frame + 3]) for frame in range(400)] for row in logarithms]
     expected[0][0] = np.nan
@@ -438,9 +430,8 @@ def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
 def phased():
     """Metrics of three runs whose losses are known: two drops and a spike, one drop, and an initial drop before one."""
     trajectory, frame = modular(steps=300, every=1, runs=3, record="metrics").load(), np.arange(301)
-    fall = {at: 1 / (1 + np.exp((frame - at) / 3)) for at in (0, 100, 200)}
-    losses = [1 + fall[100] + fall[200], 1 + fall[100], 1 + 3 * fall[0] + fall[200]]
-    losses[0][150] = 9
+    first, second, third = (1 / (1 + np.exp((frame - at) / 3)) for at in (0, 100, 200))
+    losses = [np.where(frame == 150, 9, 1 + second + third), 1 + second, 1 + 3 * first + third]
     trajectory["loss"][:] = np.stack(losses)[..., None]
     return trajectory
 
@@ -473,7 +464,7 @@ def test_marks_can_be_given():
 def test_facts_of_a_scene():
     shown = build_scene(sparse(runs=2), 1, panels=[])
     assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
-    assert [shown.facts[name] for name in ("seed", "run", "status")] == ["4", "1", "done"]
+    assert shown.facts.items() >= {"seed": "4", "run": "1", "status": "done"}.items()
     assert float(shown.facts["test accuracy"]) <= 1
     shown = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
     assert shown.title.startswith("sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …, seed")
@@ -486,10 +477,9 @@ def test_arrows_end_within_their_panels(make, n):
     shown = build_scene(make(steps=60, n=n), 0, side=SIDE)
     arrays = shown.arrays(np.arange(len(shown.steps)))
     for panel in shown.panels:
-        for each in filter(lambda layer: isinstance(layer, Arrows), panel.layers):
-            heads = arrays[each.array][..., 2:]
-            assert (heads >= [panel.x[0], panel.y[0]]).all(), panel.name
-            assert (heads <= [panel.x[1], panel.y[1]]).all(), panel.name
+        low, high = np.transpose([panel.x, panel.y])
+        for heads in (arrays[each.array][..., 2:] for each in panel.layers if isinstance(each, Arrows)):
+            assert ((low <= heads) & (heads <= high)).all(), panel.name
 
 
 WILD = {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0}
@@ -505,19 +495,16 @@ SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
 def test_a_diverged_run_ends_where_it_diverged(make, settings):
     trajectory = make(**settings)
     last = int(trajectory["last_step"][0])
-    assert last < int(trajectory["step"][-1])
     shown = build_scene(trajectory, 0, side=SIDE)
     consistent(shown)
-    assert shown.steps[-1] <= last
-    assert len(shown.steps) < trajectory.sizes["step"]
+    assert shown.steps[-1] <= last < int(trajectory["step"][-1])
     assert shown.facts["status"].startswith("diverged after epoch")
     assert shown.title.endswith(", " + shown.facts["status"])
     first = shown.arrays([0])
-    for panel in filter(lambda panel: panel.equal, shown.panels):
-        for each in panel.layers:
-            if isinstance(each, Points) and len(each.names) > 1:
-                across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
-                assert across > 0.002 or np.isnan(across)
+    for panel in (panel for panel in shown.panels if panel.equal):
+        for each in (each for each in panel.layers if isinstance(each, Points) and len(each.names) > 1):
+            across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
+            assert across > 0.002 or np.isnan(across)
 
 
 def test_a_growing_run_leaves_the_panel_with_a_note():
@@ -560,12 +547,10 @@ def test_the_note_says_how_often_the_query_is_outside():
 
 
 def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
-    trajectory = sparse(steps=80)
-    names = ["sums", "attention", "loss"]
-    assert not any("limits of" in panel.note for panel in build_scene(trajectory, 0, side=SIDE, panels=names).panels)
-    monkeypatch.setattr("analysis.plots.scenes.common_panels.MAX_FRAMES", 5)
-    notes = [panel.note for panel in build_scene(trajectory, 0, side=SIDE, panels=names).panels]
-    assert ["limits of 5 of 11 frames" in note for note in notes] == [True, True, False]
+    for word, expected in (("limits of", [False] * 3), ("limits of 5 of 11 frames", [True, True, False])):
+        shown = build_scene(sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"])
+        assert [word in panel.note for panel in shown.panels] == expected
+        monkeypatch.setattr("analysis.plots.scenes.common_panels.MAX_FRAMES", 5)
 
 
 def test_the_note_explains_the_shapes_of_sequences():
@@ -579,12 +564,10 @@ def test_metrics_alone_give_curves_alone_and_no_step_gives_all_panels(make):
     metrics = make(record="metrics")
     names = ("gradient_norm", "update_norm")
     assert panel_names(metrics) == (names if make is particles else ("loss", "accuracy", *names))
-    shown = build_scene(metrics, 0)
-    consistent(shown)
-    assert "structure" not in shown.facts
-    shown = build_scene(make(steps=0), 0, side=SIDE)
-    consistent(shown)
-    assert shown.marks == ()
+    curves, start = build_scene(metrics, 0), build_scene(make(steps=0), 0, side=SIDE)
+    consistent(curves)
+    consistent(start)
+    assert ("structure" in curves.facts, start.marks) == (False, ())
 
 
 def test_names_of_panels_and_invalid_arguments():
@@ -596,9 +579,9 @@ def test_names_of_panels_and_invalid_arguments():
     assert [panel.name for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
     with pytest.raises(SettingsError, match="panels: found towers, allowed is one of token_embeddings, position"):
         build_scene(trajectory, 0, panels=["towers"])
-    for field, value in (("run", -1), ("run", 1), ("run", True), ("side", 1)):
-        with pytest.raises(SettingsError, match=field):
-            build_scene(trajectory, **{"run": 0, field: value})
+    for words in ({"run": -1}, {"run": 1}, {"run": True}, {"run": 0, "side": 1}):
+        with pytest.raises(SettingsError, match=[*words][-1]):
+            build_scene(trajectory, **words)
     trajectory["last_step"][0] = -1
     with pytest.raises(TrajectoryError, match="before the first frame"):
         build_scene(trajectory, 0)
