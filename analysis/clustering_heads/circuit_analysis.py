@@ -234,8 +234,8 @@ def circuit_legend(ideal: int, lacking: bool) -> list[str]:
         *("; ".join(meanings[place : place + 2]) for place in range(0, len(meanings), 2)),
         f"above .98: runs with a test accuracy above .98; {ideal} clusters: runs with as many clusters of sequence",
         "embeddings xi as an ideal circuit; congruent sum: xi encodes a sum of tokens that is congruent to the target",
-        "attention: fraction on counting positions; leak: largest fraction of the variance of xi that depends on the",
-        "token at a spurious position; order: that on the order of two counting ones (means ± half a 95% interval)",
+        "attention: fraction on non-spurious positions; leak: largest fraction of the variance of xi due to the token",
+        "at a spurious position; order: that due to the order of two non-spurious ones (means ± half a 95% interval)",
     ]
     if lacking:
         lines += [

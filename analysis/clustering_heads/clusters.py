@@ -122,7 +122,7 @@ def reference_sequences(s: SparseSettings) -> np.ndarray:
 
 
 def ideal_cluster_count(s: SparseSettings) -> int:
-    """C(k+p-1, k), the number of multisets of the tokens at counting positions.
+    """C(k+p-1, k), the number of multisets of the tokens at non-spurious positions.
 
     >>> ideal_cluster_count(SparseSettings())
     6

@@ -2,14 +2,14 @@
 
 There are two constructions of the weights before the MLP; the weights of the MLP are then solved for:
 
-`ideal_circuit` (p = 2 or 3): at all counting positions the embeddings E(x) + P lie on an arc about the query, at all
-spurious ones opposite to it. So attention is on counting positions, and xi is a mixture of points of the arc that
+`ideal_circuit` (p = 2 or 3): at all non-spurious positions the embeddings E(x) + P lie on an arc about the query, at
+spurious ones opposite to it. So attention is on non-spurious positions, and xi is a mixture of points of the arc that
 depends only on the multiset of tokens. The tokens lie on the arc so that all C(k+p-1, k) mixtures differ in direction.
 
 `summing_circuit` (p = 2): E(x) = (0, 2 x - 1) and P(t) = (a_t, 0), so that z_t = (cos, ± sin) of an angle with
 tan = 1/a_t; a query of zero, so that attention is the same everywhere. Up to a constant, the second component of xi is
 then a sum of c_t x_t with any coefficients 0 <= c_t in the ratio of these sines, and the first one is constant. With
-odd c_t at counting positions and even ones at spurious ones, the parity of this sum is that of the target.
+odd c_t at non-spurious positions and even ones at spurious ones, the parity of this sum is that of the target.
 
 The MLP depends only on the direction of xi. The directions are ordered by angle, and hidden unit i has its boundary
 between direction i and the next. The assemblers (VC's term for output weights of the MLP) and the output bias are those
@@ -46,7 +46,7 @@ Circuit = dict[str, torch.Tensor]
 
 
 def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8.0) -> Circuit:
-    """Weights of a circuit that attends only to counting positions, and equally to all of them (VC figure 1).
+    """Weights of a circuit that attends only to non-spurious positions, and equally to all of them (VC figure 1).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circui
 
 
 def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: float = 0.1) -> Circuit:
-    """A circuit in which token 0 at counting positions gets `ratio` times the attention of token 1 (p = 2).
+    """A circuit in which token 0 at non-spurious positions gets `ratio` times the attention of token 1 (p = 2).
 
     The z of spurious tokens coincide, and their attention is between that of these two.
     """

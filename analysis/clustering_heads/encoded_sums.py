@@ -1,16 +1,16 @@
 """The sum that the sequence embeddings of VC's network encode, which may differ from that of the task.
 
-The target is the sum of the counting tokens modulo p. Any sum of steps f_t(x_t) over all positions with
+The target is the sum of the non-spurious tokens modulo p. Any sum of steps f_t(x_t) over all positions with
 
-    f_t(v) = v (mod p) at counting positions,  f_t(v) = 0 (mod p) at spurious ones
+    f_t(v) = v (mod p) at non-spurious positions,  f_t(v) = 0 (mod p) at spurious ones
 
-has the same residue: for p = 2 a counting token may have any odd coefficient, such as -1 or 3, and a spurious one any
-even one. A network whose sequence embeddings are ordered by such a sum solves the task, although permutations of
-counting positions, or spurious tokens, change the embeddings. So circuits that seem to lack invariances, or to have
+has the same residue: for p = 2 a non-spurious token may have any odd coefficient, such as -1 or 3, and a spurious one
+any even one. A network whose sequence embeddings are ordered by such a sum solves the task, although permutations of
+non-spurious positions, or spurious tokens, change the embeddings. So circuits that seem to lack invariances, or to have
 unusual clusters (VC section 3.2), may be exact.
 
-Steps are main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of
-the median over counting positions of the smallest difference between two tokens there. All values are dimensionless.
+Steps are main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of the median
+over non-spurious positions of the smallest difference between two tokens there. All values are dimensionless.
 """
 
 from typing import NamedTuple
@@ -104,7 +104,7 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
             with run_error_context(trajectory, run):
                 rows[run] = encoded_sum(batched_sequence_embeddings(network, found, at.tokens)[0].numpy(), at, s)
     meanings = {
-        "steps": "step of the encoded sum, in units of the median smallest step at counting positions",
+        "steps": "step of the encoded sum, in units of the median smallest step at non-spurious positions",
         "whole": "whether all steps are near whole numbers",
         "congruent": "whether the rounded steps have the residues of the task",
         "levels": "number of different sums of the rounded steps",

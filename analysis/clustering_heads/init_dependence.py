@@ -191,7 +191,7 @@ def _check_alike(first: xr.Dataset, second: xr.Dataset, networks: list[Clusterin
         raise _unlike(f"networks of {networks[1].sizes}", f"networks of {networks[0].sizes}")
     s, other = (network.settings for network in networks)
     if (s.vocab, s.length, s.counting) != (other.vocab, other.length, other.counting):
-        raise _unlike("another task", "one of the same p, length and counting positions")
+        raise _unlike("another task", "one of the same p, length and non-spurious positions")
     if not np.array_equal(first["seed"].values, second["seed"].values):
         raise _unlike("runs of other seeds", "runs of the same seeds")
 

@@ -1,14 +1,15 @@
 """Invariances of the sequence embeddings of VC's network, as fractions of their variance.
 
-The target is the same for all suffixes and for all orders of the tokens at counting positions. A circuit that uses this
-has a sequence embedding xi that changes neither with the token at a spurious position nor with an exchange of two
-counting positions (VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
+The target is the same for all suffixes and for all orders of the tokens at non-spurious positions. A circuit that uses
+this has a sequence embedding xi that changes neither with the token at a spurious position nor with an exchange of two
+non-spurious positions (VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
 
     value fraction of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and
                                        Homma
     order fraction of positions t, u   E Var(xi | all but the order of x_t and x_u) / Var(xi)
                                        = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
-    class fraction                     Var E(xi | multiset of the tokens at counting positions) / Var(xi) (eta squared)
+    class fraction                     Var E(xi | multiset of the tokens at non-spurious positions) / Var(xi)
+                                       (eta squared)
 
 All are dimensionless and from 0 to 1. If xi were a sum of c_t x_t for p = 2, a leak with coefficient c beside k
 positions with coefficient 1 would have the value fraction c²/(k + c²), and a coefficient 1 + e in place of 1 would give
@@ -66,11 +67,11 @@ class InvarianceProbe(NamedTuple):
     changed: np.ndarray
     """(base, position, token) indices of the base with that token at that position"""
     swapped: np.ndarray
-    """(base, pair) indices of the base with the tokens of two counting positions exchanged"""
+    """(base, pair) indices of the base with the tokens of two non-spurious positions exchanged"""
     pairs: np.ndarray
-    """(pair, 2) these positions, as indices among the counting ones"""
+    """(pair, 2) these positions, as indices among the non-spurious ones"""
     classes: np.ndarray
-    """(base,) number of the multiset of the tokens at counting positions"""
+    """(base,) number of the multiset of the tokens at non-spurious positions"""
     exhaustive: bool
     """Whether the base is all sequences."""
 
@@ -195,7 +196,7 @@ def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
 
 
 def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """Order fraction of pairs of counting positions: (..., sequence, axis) -> (..., counting, counting)."""
+    """Order fraction of pairs of non-spurious positions: (..., sequence, axis) -> (..., counting, counting)."""
     count = 1 + int(at.pairs.max(initial=0))
     found = np.zeros((*xi.shape[:-2], count, count))
     base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
@@ -282,10 +283,10 @@ def _others(s: SparseSettings) -> float:
 
 
 def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
-    """Spread of the points of the tokens at each position, over that at counting positions.
+    """Spread of the points of the tokens at each position, over that at non-spurious positions.
 
-    (..., position, token, axis) -> (..., position). Root mean squares; NaN if all points at counting positions are the
-    same.
+    (..., position, token, axis) -> (..., position). Root mean squares; NaN if all points at non-spurious positions are
+    the same.
     """
     size = np.sqrt(points.var(axis=-2).sum(axis=-1))
     usual = np.sqrt((size[..., list(s.counting)] ** 2).mean(axis=-1, keepdims=True))
@@ -299,13 +300,13 @@ INVARIANCE_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "value_share": (("position",), "value fraction: part of the variance of xi from the token at a position"),
     "token_share": (("position", "token", "other_token"), "half the squared change of xi between tokens over Var(xi)"),
     "order_share": (("counting", "other_counting"), "order fraction: part of the variance of xi from the order"),
-    "class_share": ((), "fraction of the variance of xi between multisets of the tokens at counting positions"),
+    "class_share": ((), "fraction of the variance of xi between multisets of the tokens at non-spurious positions"),
     "clusters": ((), "clusters of sequence embeddings"),
     "attention": (("position",), "mean attention"),
     "token_attention": (("position", "token"), "mean attention to a position that holds a token"),
-    "embedding_spread": (("position",), "spread of tokens in z over that at counting positions"),
-    "value_spread": (("position",), "spread of tokens in V z over that at counting positions"),
-    "contribution_spread": (("position",), "spread of tokens in mean attention x V z over that at counting positions"),
+    "embedding_spread": (("position",), "spread of tokens in z, relative to non-spurious ones"),
+    "value_spread": (("position",), "spread of tokens in V z, relative to non-spurious ones"),
+    "contribution_spread": (("position",), "spread of tokens in mean attention x V z, relative to non-spurious ones"),
     "value_flips": (("position",), "fraction of sequences whose predicted class changes with the token there"),
     "order_flips": (("pair",), "fraction of sequences whose predicted class changes with the order of two"),
 }
@@ -391,7 +392,7 @@ def _labelled(
 
 
 def counting_attention(found: xr.Dataset) -> np.ndarray:
-    """Total attention on counting positions, (run,)."""
+    """Total attention on non-spurious positions, (run,)."""
     return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
 
 
@@ -402,5 +403,5 @@ def largest_leak(found: xr.Dataset) -> np.ndarray:
 
 
 def largest_order_fraction(found: xr.Dataset) -> np.ndarray:
-    """The largest order fraction of two counting positions, (run,)."""
+    """The largest order fraction of two non-spurious positions, (run,)."""
     return found["order_share"].max(("counting", "other_counting"), skipna=False).values

@@ -5,12 +5,12 @@ The labels are assigned in this order, by `LabelThresholds`:
 1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged, or its
    attention scores are too far apart. A network that does not solve the task has no circuit, regardless of its
    invariances.
-2. Missing invariances: a spurious position leaks if its value fraction is above the tolerance. Counting positions form
-   a group if their order fraction is at most the tolerance; those outside the largest group cannot be exchanged with
-   it.
+2. Missing invariances: a spurious position leaks if its value fraction is above the tolerance. Non-spurious positions
+   form a group if their order fraction is at most the tolerance; those outside the largest group cannot be exchanged
+   with it.
 3. If no invariance is missing, attention decides:
-   - part of the values: at counting positions some token gets less than a quarter of the attention of another one;
-   - ideal: at least .9 of the attention is on counting positions;
+   - part of the values: at non-spurious positions some token gets less than a quarter of the attention of another one;
+   - ideal: at least .9 of the attention is on non-spurious positions;
    - corrected: less than that, and values and embeddings compensate for it.
 4. partial: at most half of the L positions lack their invariance; each position has one.
 5. fuzzy: more than half of the positions lack it, although the task is solved.
@@ -33,7 +33,7 @@ from analysis.clustering_heads.invariances import MAX_SCORE_GAP
 CIRCUIT_LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
 
 CIRCUIT_LABEL_MEANINGS = {
-    "ideal": "attention only to counting positions, equal for all tokens",
+    "ideal": "attention only to non-spurious positions, equal for all tokens",
     "corrected": "attention to spurious positions too, without effect",
     "part of the values": "little attention to some tokens",
     "partial": "some invariances are missing",
@@ -50,7 +50,7 @@ class LabelThresholds(NamedTuple):
     tolerance: float = 0.01
     """Largest value fraction and order fraction of an invariant position"""
     part: float = 0.25
-    """Least attention to a token at counting positions, over that of the most attended token"""
+    """Least attention to a token at non-spurious positions, over that of the most attended token"""
     elsewhere: float = 0.1
     """Largest attention of an ideal circuit to spurious positions"""
     fuzzy: float = 0.5
@@ -65,7 +65,7 @@ class CircuitLabel(NamedTuple):
     leaking: tuple[int, ...] = ()
     """Spurious positions to whose token xi is not invariant"""
     apart: tuple[int, ...] = ()
-    """Counting positions that do not swap with the others"""
+    """Non-spurious positions that do not swap with the others"""
 
 
 def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> CircuitLabel:  # noqa: B008  (immutable)
@@ -89,7 +89,7 @@ def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> C
 
 
 def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -> list[int]:
-    """Indices outside the largest group of counting positions that swap, from order fractions (counting, counting).
+    """Indices outside the largest group of non-spurious positions that swap, from order fractions (counting, counting).
 
     Positions are in one group if they swap, or if both swap with a third one. Of groups of equal size the one with the
     first position counts as the largest.
@@ -134,12 +134,12 @@ def _by_attention(one: xr.Dataset, counting: list[int], by: LabelThresholds) -> 
     if relative.min() < by.part:
         weak = ", ".join(f"token {token} gets {relative[token]:.2f}" for token in np.flatnonzero(relative < by.part))
         return CircuitLabel("part of the values", f"{weak} of the attention of token {given.argmax()}")
-    reason = f"{mass:.2f} of the attention on counting positions"
+    reason = f"{mass:.2f} of the attention on non-spurious positions"
     if mass >= 1 - by.elsewhere:
         return CircuitLabel("ideal", reason)
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     z, vz = (np.sqrt((one[name].values[spurious] ** 2).mean()) for name in ("embedding_spread", "value_spread"))
-    spread = f"spread of spurious tokens over that of counting ones: {z:.2f} in z, {vz:.2f} in V z"
+    spread = f"spread of spurious tokens relative to non-spurious ones: {z:.2f} in z, {vz:.2f} in V z"
     return CircuitLabel("corrected", f"only {reason}; {spread}")
 
 

@@ -157,7 +157,7 @@ def perturbation_responses(
 
 
 _MEANINGS = {
-    "order_share": "largest order fraction of two counting positions",
+    "order_share": "largest order fraction of two non-spurious positions",
     "value_share": "largest value fraction of a spurious position",
     "accuracy": "accuracy over the population",
     "pushed_loss": "loss, with weight decay",
@@ -239,8 +239,8 @@ LANDSCAPE_COLUMNS = (
 
 
 LANDSCAPE_LEGEND = """breaking order: norm of the component of the gradient that breaks the permutation symmetry of
-counting positions, for the loss over all sequences; of a sample: the same for a training sample
-order, suffix: range of the eigenvalues of the Hessian in directions that break the symmetry of counting positions
+non-spurious positions, for the loss over all sequences; of a sample: the same for a training sample
+order, suffix: range of the eigenvalues of the Hessian in directions that break the symmetry of non-spurious positions
 (order) or of spurious positions (suffix)"""
 
 

@@ -123,7 +123,7 @@ _MEANINGS = {
     "separated": "epoch of half the rise of the training accuracy",
     "fitted": "epoch of half the fall of the training loss",
     "final_share": "fraction of the variance of xi between the clusters of the last frame",
-    "multiset_share": "fraction of the variance of xi between multisets of the tokens at counting positions",
+    "multiset_share": "fraction of the variance of xi between multisets of the tokens at non-spurious positions",
     "train_accuracy": "accuracy on the training split",
     "train_loss": "loss on the training split",
 }

@@ -7,13 +7,13 @@ logits, the smaller the loss, with infimum 0 at infinity. "Fixed point" can mean
 - the limit of large logits: gradient and Hessian decrease exponentially with the size of the logits;
 - a stationary point under weight decay, of L + decay |theta|² / 2 (`find_stationary_point`).
 
-A permutation of counting positions changes neither the population nor the target, so L is invariant under it. If P is
-the same at all counting positions, the gradient is therefore invariant too: gradient descent by itself never breaks the
-symmetry. The same holds for spurious positions with the same P. A perturbation can break the symmetry. Whether it grows
-is determined by the Hessian in the symmetry-breaking directions, in which these P differ while their mean is constant.
-By Schur's lemma each eigenvalue there occurs k - 1 times for counting and L - k - 1 times for spurious positions, and
-the number of different eigenvalues is the number of axes. A training sample does not have this symmetry, so its
-gradient has a small symmetry-breaking part.
+A permutation of non-spurious positions changes neither the population nor the target, so L is invariant under it. If P
+is the same at all non-spurious positions, the gradient is therefore invariant too: gradient descent by itself never
+breaks the symmetry. The same holds for spurious positions with the same P. A perturbation can break the symmetry.
+Whether it grows is determined by the Hessian in the symmetry-breaking directions, in which these P differ while their
+mean is constant. By Schur's lemma each eigenvalue there occurs k - 1 times for non-spurious and L - k - 1 times for
+spurious positions, and the number of different eigenvalues is the number of axes. A training sample does not have this
+symmetry, so its gradient has a small symmetry-breaking part.
 
 Everything is float64 and dimensionless. Flat parameters are in the order of `NetworkParameters`.
 """
@@ -45,7 +45,7 @@ NULL_TOLERANCE = 1e-9
 """Eigenvalues up to this fraction of the largest one count as 0."""
 
 SYMMETRIES = ("order", "suffix")
-"""Permutations of counting positions, and of spurious ones."""
+"""Permutations of non-spurious positions, and of spurious ones."""
 
 
 def all_sequences(s: SparseSettings) -> np.ndarray:
@@ -92,7 +92,7 @@ class RegularizedLoss:
 def symmetry_breaking_directions(network: ClusteringHead, symmetry: str) -> torch.Tensor:
     """Orthonormal directions (parameter, direction) in which P differs between positions while its mean is constant.
 
-    symmetry: "order" for counting positions, "suffix" for spurious ones.
+    symmetry: "order" for non-spurious positions, "suffix" for spurious ones.
     """
     s = network.settings
     counting = list(s.counting)

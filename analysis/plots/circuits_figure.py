@@ -73,15 +73,15 @@ def _draw_points(axes: Axes, x: np.ndarray, y: np.ndarray, labels: np.ndarray, l
 
 
 def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
-    """The largest leak of a spurious position against the attention on counting positions."""
+    """The largest leak of a spurious position against the attention on non-spurious positions."""
     x, y = counting_attention(found), np.maximum(largest_leak(found), _SMALLEST_DRAWN)
     for label in reversed(CIRCUIT_LABELS):
         _draw_points(axes, x, y, found["label"].values, label)
     thresholds = LabelThresholds()
     axes.axhline(thresholds.tolerance, color="0.4", linewidth=0.8, linestyle=":")
     axes.axvline(1 - thresholds.elsewhere, color="0.4", linewidth=0.8, linestyle=":")
-    axes.set(yscale="log", xlim=(-0.02, 1.02), ylim=(_SMALLEST_DRAWN / 2, 2), xlabel="attention on counting positions",
-             ylabel="largest leak of a spurious position (fraction of variance)")  # fmt: skip
+    axes.set(yscale="log", xlim=(-0.02, 1.02), xlabel="attention on non-spurious positions",
+             ylim=(_SMALLEST_DRAWN / 2, 2), ylabel="largest leak of a position (fraction of variance)")  # fmt: skip
     _style(axes, "Attention and leaks")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=7, loc="lower left", handletextpad=0.2)

@@ -78,7 +78,7 @@ def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
         if kind not in ("order", "all"):
             continue
         values = np.maximum(one["order_share"].values[:, place], 1e-16)
-        label = f"{'P of counting positions' if kind == 'order' else 'all parameters'}, {size:g}"
+        label = f"{'P of non-spurious positions' if kind == 'order' else 'all parameters'}, {size:g}"
         colour = _COLOURS["order"] if kind == "order" else "black"
         axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."), linewidth=1.2,
                   label=None if label in labelled else label)  # fmt: skip

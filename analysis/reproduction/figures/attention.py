@@ -22,7 +22,7 @@ def vc8(data: FigureData) -> DrawnFigure:
     chosen = data.choose(lambda: run_with_median_attention(own, successful_runs(trajectory)))
     figure = _plot_attention_maps(build_scene(trajectory, chosen.run, panels=["attention"], marks=()))
     rule = f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row is a sequence, its "
-    rule += f"{network.settings.sparsity} counting tokens first. Rows sum to 1."
+    rule += f"{network.settings.sparsity} non-spurious tokens first. Rows sum to 1."
     return DrawnFigure(figure, name_run(trajectory, chosen.run), rule)
 
 

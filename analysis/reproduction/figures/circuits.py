@@ -27,8 +27,8 @@ PANELS = (
     "attention", "values", "sequence_embeddings", "transform_map",
 )  # fmt: skip
 LEGEND = (
-    "Circles: counting positions; squares: other positions. Sequences: one colour per prefix, one shape per class. The "
-    "map shows the predicted class of a sequence embedding, in paler colours where the probability is lower."
+    "Circles: non-spurious positions; squares: spurious ones. Sequences: one colour per prefix, one shape per class. "
+    "The map shows the predicted class of a sequence embedding, in paler colours where the probability is lower."
 )
 
 WIDTH = 1360
@@ -113,7 +113,7 @@ def vc1(data: FigureData) -> DrawnFigure:
     settings = sparse_settings(trajectory)
     title = f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
     figure = plot_circuit_panels(ideal_circuit_trajectory(settings), 0, data.small, title=title)
-    rule = f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on the counting positions, all "
+    rule = f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on non-spurious positions, all "
     rule += "alike, no other position of effect), so this circuit was built by hand with the properties of section "
     rule += "3.1. "
     return DrawnFigure(figure, "built by hand, as no run is ideal", rule + LEGEND, untrained_summary(settings))

@@ -26,7 +26,7 @@ def random_parameters(network, generator):
 
 
 def symmetrized(network, row):
-    """The parameters with one P for all counting positions, and one for all spurious ones."""
+    """The parameters with one P for all non-spurious positions, and one for all spurious ones."""
     for part in SYMMETRIES:
         basis = symmetry_breaking_directions(network, part)
         row = row - basis @ (basis.T @ row)
