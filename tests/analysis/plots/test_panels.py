@@ -386,7 +386,8 @@ def test_curves_show_the_recorded_values():
     np.testing.assert_allclose(shown.clock, trajectory["epoch"].values)
     assert (loss.names, shown.unit) == (tuple(trajectory["split"].values), "epoch")
     update = layer(shown, "update_norm", Curves).y
-    np.testing.assert_allclose(update, [[np.nan, *trajectory["update_norm"].values[0, 1:]]], rtol=1e-6)
+    assert np.isnan(update[:, 0]).all()
+    np.testing.assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
 
 
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
