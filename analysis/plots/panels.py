@@ -76,13 +76,9 @@ def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
 
 
 def build_scene(
-    trajectory: xr.Dataset,
-    run: int,
-    axes: tuple[int, int] | None = None,
-    side: int = 96,
-    panels: Sequence[str] | None = None,
-    marks: Sequence[EventMark] | None = None,
-) -> Scene:
+    trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96,
+    panels: Sequence[str] | None = None, marks: Sequence[EventMark] | None = None,
+) -> Scene:  # fmt: skip
     """Return the panels of one run, with its title, its events and a function that computes the arrays of any frames.
 
     Parameters
@@ -129,16 +125,9 @@ def build_scene(
         if name not in factories:
             raise SettingsError("panels", name, "one of " + ", ".join(factories))
     events = run_events(recorded) if marks is None else tuple(marks)
-    return Scene(
-        _run_title(recorded),
-        recorded.steps,
-        recorded.clock,
-        recorded.unit,
-        tuple(factories[name]() for name in (factories if panels is None else panels)),
-        compute_arrays,
-        events,
-        _run_facts(recorded) | _event_counts(events),
-    )
+    shown = tuple(factories[name]() for name in (factories if panels is None else panels))
+    title, facts = _run_title(recorded), _run_facts(recorded) | _event_counts(events)
+    return Scene(title, recorded.steps, recorded.clock, recorded.unit, shown, compute_arrays, events, facts)
 
 
 # ------------------------------------------------------------------------------------- description of a run

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib import colormaps
@@ -50,8 +50,8 @@ class LayerArtist(Protocol):
     def moving(self) -> Sequence[Drawn]:
         """Matplotlib artists that `show` updates, in drawing order."""
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
-        """Update to a frame. values: the layer's array at that frame; None for a layer without an array."""
+    def show(self, values: np.ndarray, frame: int) -> None:
+        """Update to a frame. values: the layer's array at that frame; empty for curves, which have none."""
 
 
 def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
@@ -77,19 +77,15 @@ class PointsArtist:
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
         filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
-        self.groups: list[tuple[np.ndarray, PathCollection]] = []
-        for shape in MARKER_SHAPES:
-            of = np.flatnonzero(shapes == shape)
-            if of.size:
-                self.groups.append((of, _marks(axes, layer, shape, of, filled[of], order, px)))
+        present = {shape: np.flatnonzero(shapes == shape) for shape in MARKER_SHAPES if shape in shapes}
+        self.groups = [(of, _marks(axes, layer, shape, of, filled[of], order, px)) for shape, of in present.items()]
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
         self.labels = _LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
         if self.labels:
             self.moving.append(self.labels.labels)
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
+    def show(self, values: np.ndarray, frame: int) -> None:
         """values: (point, 2); a point that is NaN is not drawn."""
-        assert values is not None
         for of, marks in self.groups:
             marks.set_offsets(values[of])
         if self.labels:
@@ -104,13 +100,18 @@ def _marks(
     colours = np.asarray(layer.colours, float)[of]
     area = layer.size * AREAS[shape] * (MARK * px) ** 2
     faces, edges = np.where(filled[:, None], colours, 1.0), np.where(filled[:, None], 1.0, colours)
-    marks = PathCollection(
-        [path], [area], offsets=np.full((len(of), 2), np.nan), offset_transform=axes.transData,
-        facecolors=faces, edgecolors=edges, linewidths=np.where(filled, 0.6, 1.3) * px, zorder=order, animated=True,
-    )  # fmt: skip
-    marks.set_transform(IdentityTransform())
-    axes.add_collection(marks, autolim=False)
-    return marks
+    widths = np.where(filled, 0.6, 1.3) * px
+    return _add_paths(axes, [path], area, len(of), facecolors=faces, edgecolors=edges, linewidths=widths, zorder=order)
+
+
+def _add_paths(axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any) -> PathCollection:
+    """Add `count` paths with sizes in points, which have no positions yet."""
+    found = PathCollection(
+        paths, [area], offsets=np.full((count, 2), np.nan), offset_transform=axes.transData, animated=True, **style
+    )
+    found.set_transform(IdentityTransform())
+    axes.add_collection(found, autolim=False)
+    return found
 
 
 class _LabelsArtist:
@@ -121,12 +122,7 @@ class _LabelsArtist:
         beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
         outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in strip_common_words(layer.names)]
         paths = [Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes) for outline in outlines]
-        self.labels = PathCollection(
-            paths, [1.0], offsets=np.full((len(paths), 2), np.nan), offset_transform=axes.transData,
-            facecolors=INK, linewidths=0, zorder=order, animated=True,
-        )  # fmt: skip
-        self.labels.set_transform(IdentityTransform())
-        axes.add_collection(self.labels, autolim=False)
+        self.labels = _add_paths(axes, paths, 1.0, len(paths), facecolors=INK, linewidths=0, zorder=order)
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
         self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
         self.point = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes)  # in the panel's coordinates
@@ -175,9 +171,8 @@ class ArrowsArtist:
         axes.add_collection(self.arrows, autolim=False)
         self.moving: list[Drawn] = [self.arrows]
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
+    def show(self, values: np.ndarray, frame: int) -> None:
         """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are not drawn."""
-        assert values is not None
         self.arrows.set_verts(self.unit * arrow_polygons(values.reshape(-1, 2, 2) / self.unit))
 
 
@@ -252,9 +247,8 @@ class MapArtist:
         if panel.origin:  # the map covers the origin lines of the panel
             self.moving.append(draw_origin_lines(axes, order + 1, "0.35"))
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
+    def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column) unsigned integers."""
-        assert values is not None
         self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
 
     def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -277,9 +271,8 @@ class ImageArtist:
         if layer.row_colours is not None:
             _strip(axes, np.asarray(layer.row_colours, float))
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
+    def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column), the first row at the top; NaN is grey."""
-        assert values is not None
         fraction = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
         known = np.isfinite(fraction)
         cells = MATRIX_COLOURS[(255 * np.clip(np.where(known, fraction, 0), 0, 1)).round().astype(np.intp)]
@@ -318,16 +311,13 @@ class CurvesArtist:
         for values, colour in zip(self.y, layer.colours, strict=True):
             axes.plot(self.x, values, color=colour, linewidth=LINE * px, zorder=BACK)
         self.cursor = axes.axvline(self.x[0], color="0.4", linewidth=0.8 * px, zorder=order, animated=True)
-        self.dots = PathCollection(
-            [Path.unit_circle()], [0.7 * (0.5 * MARK * px) ** 2], offsets=np.full((len(self.y), 2), np.nan),
-            offset_transform=axes.transData, facecolors=np.asarray(layer.colours, float), edgecolors="white",
-            linewidths=0.6 * px, zorder=order + 1, animated=True,
+        self.dots = _add_paths(
+            axes, [Path.unit_circle()], 0.7 * (0.5 * MARK * px) ** 2, len(self.y), edgecolors="white",
+            facecolors=np.asarray(layer.colours, float), linewidths=0.6 * px, zorder=order + 1,
         )  # fmt: skip
-        self.dots.set_transform(IdentityTransform())
-        axes.add_collection(self.dots, autolim=False)
         self.moving: list[Drawn] = [self.cursor, self.dots]
 
-    def show(self, values: np.ndarray | None, frame: int) -> None:
+    def show(self, values: np.ndarray, frame: int) -> None:
         """Move the cursor to a frame."""
         self.cursor.set_xdata([self.x[frame]] * 2)
         self.dots.set_offsets(np.column_stack([np.full(len(self.y), self.x[frame]), self.y[:, frame]]))

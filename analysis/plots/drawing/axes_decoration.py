@@ -16,15 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from analysis.plots.drawing.artists import (
-    BACK,
-    FAINT,
-    INK,
-    MATRIX_COLOURS,
-    axes_size_in_points,
-    draw_origin_lines,
-    strip_common_words,
-)
+from analysis.plots.drawing import artists
+from analysis.plots.drawing.artists import BACK, FAINT, INK, MATRIX_COLOURS
 from analysis.plots.scenes.scene import Curves, EventMark, Image, Map, Panel
 
 _TITLE, _SMALL, _TICK = 11.5, 9.5, 9.0  # heights of letters
@@ -113,7 +106,7 @@ def decorate_axes(
     for spine in axes.spines.values():
         spine.set(color=FAINT, linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
     if panel.origin and not any(isinstance(layer, Map) for layer in panel.layers):
-        draw_origin_lines(axes, BACK - 1, "0.85")
+        artists.draw_origin_lines(axes, BACK - 1, "0.85")
     if any(isinstance(layer, Curves) for layer in panel.layers):
         _draw_events(axes, marks, px)
     if not ticks:
@@ -254,8 +247,8 @@ def format_tick(value: float, position: object = None, least: float = 0.0) -> st
 
 def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None:
     """Names of columns, and of rows where they fit beside the matrix; of many, only some."""
-    width, height = axes_size_in_points(axes) / px
-    columns, rows = strip_common_words(image.columns), strip_common_words(image.rows)
+    width, height = artists.axes_size_in_points(axes) / px
+    columns, rows = artists.strip_common_words(image.columns), artists.strip_common_words(image.rows)
     longest = _TICK * max(map(text_width, columns), default=0) + 5
     _set_tick_names(axes.xaxis, np.linspace(*panel.x, 2 * len(columns) + 1)[1::2], columns, int(width // longest))
     margin = 26 - (10 if panel.y_label or image.row_colours is not None else 0)
@@ -273,7 +266,7 @@ def _set_tick_names(axis: Any, at: np.ndarray, names: list[str], fitting: int) -
 
 def _draw_colour_bar(axes: Axes, image: Image, px: float) -> None:
     """The colours of a matrix, with the values of the first and the last."""
-    pixel = px / axes_size_in_points(axes)[0]
+    pixel = px / artists.axes_size_in_points(axes)[0]
     bar = axes.inset_axes((1 + 5 * pixel, 0, 6 * pixel, 1))
     bar.imshow(MATRIX_COLOURS[:, None], origin="lower", aspect="auto", interpolation="nearest", extent=(0, 1, 0, 1))
     bar.set_axis_off()

@@ -19,29 +19,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.output.files import replace_file
+from analysis.plots.drawing import panel_layout
 from analysis.plots.drawing.artists import INK, LayerArtist, make_layer_artist
 from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
-from analysis.plots.drawing.panel_layout import (
-    FOOT,
-    HEADING,
-    RIGHT,
-    PanelLayout,
-    common_limits,
-    common_panel_names,
-    default_columns,
-    named_panels,
-    set_common_colour_scale,
-)
+from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
 from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
 DPI = 100
 _HEADING_SIZE = 13.5  # height of the heading's letters, where a panel is 240 pixels wide
 
-PICTURE_FORMATS = {
-    "png": ("Software",),
-    "svg": ("Date", "Creator"),
-    "pdf": ("CreationDate", "Creator", "Producer"),
-}
+PICTURE_FORMATS = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 """Formats of a saved grid, and the metadata that are left out so that its bytes are the same every time."""
 
 
@@ -83,12 +70,12 @@ class PanelGrid:
         width: int = 960, even: bool = False,
     ) -> None:  # fmt: skip
         if not panels and len(scenes) > 1:
-            panels = common_panel_names(scenes)
-        blocks = set_common_colour_scale([named_panels(scene, panels) for scene in scenes])
+            panels = panel_layout.common_panel_names(scenes)
+        blocks = panel_layout.set_common_colour_scale([panel_layout.named_panels(scene, panels) for scene in scenes])
         count = len(blocks[0])
         self.scenes, self.panels = tuple(scenes), [panel.name for panel in blocks[0]]
-        columns = min(columns or default_columns(count), count)
-        self.layout = PanelLayout(blocks, common_limits(scenes, blocks), columns, width)
+        columns = min(columns or panel_layout.default_columns(count), count)
+        self.layout = PanelLayout(blocks, panel_layout.common_limits(scenes, blocks), columns, width)
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
         self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor="white")
         self.canvas = FigureCanvasAgg(self.figure)
@@ -165,7 +152,7 @@ class PanelGrid:
         """
         for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
             for name, artist in self.artists[scene]:
-                artist.show(None if name is None else found[name][index], frame)
+                artist.show(found[name][index] if name else np.empty(0), frame)
             self.clocks[scene].set_text(self._time(scene, frame))
 
     def draw(self) -> np.ndarray:

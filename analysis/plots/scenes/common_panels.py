@@ -144,6 +144,13 @@ def token_points(array: str, tokens: int) -> Points:
     return Points(array, colours.sequential_colours(tokens), names, size=1.4 if few else 0.6, labelled=few)
 
 
+def unit_points(array: str, last: np.ndarray) -> Points:
+    """Markers of hidden units, coloured by the direction of their positions in the last frame, (unit, 2)."""
+    x, y = last.T
+    names = tuple(f"unit {unit}" for unit in range(len(last)))
+    return Points(array, colours.angle_colours(np.arctan2(y, x)), names, size=0.8 if len(last) <= 64 else 0.5)
+
+
 def _embedding_panels(recorded: RecordedRun) -> RunPanels:
     x = recorded.embedding
     plane = functools.cache(lambda: fit_projection(x[-1], recorded.axes))

@@ -15,20 +15,11 @@ import torch
 
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.plots.drawing import colours
-from analysis.plots.scenes.common_panels import (
-    PanelFactory,
-    RecordedRun,
-    RunPanels,
-    build_default_panels,
-    curve_panel,
-    evenly_spaced_indices,
-    metric_panels,
-    plane_panel,
-    structure_panels,
-)
+from analysis.plots.scenes import common_panels
+from analysis.plots.scenes.common_panels import PanelFactory, RecordedRun, RunPanels, curve_panel, plane_panel
 from analysis.plots.scenes.particle_panels import PairPanels, balanced_force_fields
 from analysis.plots.scenes.recorded_weights import VALUES_PER_BATCH, NetworkPanels, batch_slices
-from analysis.plots.scenes.scene import LayerArrays, Panel, Points
+from analysis.plots.scenes.scene import LayerArrays, Panel
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of
@@ -123,7 +114,7 @@ class ModularPanels(NetworkPanels, PairPanels):
     def cosine_panel(self) -> Panel:
         """Cosine between the law's force and -dL/dE, both without their translation and scaling components."""
         count = len(self.recorded.steps)
-        frames = evenly_spaced_indices(count, self.compared_frames)
+        frames = common_panels.evenly_spaced_indices(count, self.compared_frames)
         x = self.embedding[frames]
         forces = (without_shift_and_scaling(force, x) for force in (self.descent(frames), self.law_force(frames)))
         values = np.interp(np.arange(count), frames, cosine_similarity(*forces))[None]
@@ -135,10 +126,7 @@ class ModularPanels(NetworkPanels, PairPanels):
     def hidden_panel(self) -> Panel:
         """Rows of the hidden layer's weights W_h, coloured by their direction at the end (CA 5.2)."""
         rows, plane = self.weights["hidden_weight"].numpy(), self.hidden_plane
-        x, y = plane._replace(heights=None).places(rows[-1:])[0].T
-        names = tuple(f"unit {unit}" for unit in range(rows.shape[1]))
-        rgb = colours.angle_colours(np.arctan2(y, x))
-        points = Points("hidden", rgb, names, size=0.8 if len(names) <= 64 else 0.5)
+        points = common_panels.unit_points("hidden", plane._replace(heights=None).places(rows[-1:])[0])
         limits = self.recorded.limits(plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1)
         return plane_panel("hidden", "hidden weights", [points], limits, plane)
 
@@ -155,7 +143,7 @@ class ModularPanels(NetworkPanels, PairPanels):
     def run_panels(self) -> RunPanels:
         filled = self.trained[self.marked]
         filled_note = "" if filled.all() else "filled: training pairs"
-        metrics = metric_panels(self.recorded)
+        metrics = common_panels.metric_panels(self.recorded)
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             "pair_sums": lambda: self.pair_panel("pair sums on class map", filled, filled_note, "wrong"),
@@ -163,7 +151,7 @@ class ModularPanels(NetworkPanels, PairPanels):
         }
         if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
             panels["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "rescaled in each frame")
-        panels |= {"hidden": self.hidden_panel, **structure_panels(self.recorded)}
+        panels |= {"hidden": self.hidden_panel, **common_panels.structure_panels(self.recorded)}
         panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.compared_frames >= 2:
             panels["cosine"] = self.cosine_panel
@@ -174,5 +162,5 @@ def build_modular_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of CA's network; without recorded weights, only those of the metrics."""
     network = constant_attention_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
-        return build_default_panels(recorded)
+        return common_panels.build_default_panels(recorded)
     return ModularPanels(recorded).run_panels()

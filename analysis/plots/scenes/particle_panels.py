@@ -18,17 +18,8 @@ from scipy.spatial import cKDTree
 
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.limits import PANEL_MARGIN, PanelLimits, pixel_centres
-from analysis.plots.scenes.common_panels import (
-    PanelFactory,
-    RecordedRun,
-    RunPanels,
-    build_default_panels,
-    join_notes,
-    metric_panels,
-    plane_panel,
-    structure_panels,
-    token_points,
-)
+from analysis.plots.scenes import common_panels
+from analysis.plots.scenes.common_panels import PanelFactory, RecordedRun, RunPanels, join_notes, plane_panel
 from analysis.plots.scenes.scene import Arrows, Layer, LayerArrays, Map, Panel, Points
 from analysis.structures.circles_and_grids import imperfect_pair_sums
 from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
@@ -195,12 +186,13 @@ class PairPanels:
     # ------------------------------------------------------------------------------------------- panels
 
     def embedding_panel(self) -> Panel:
-        return plane_panel("embedding", "embedding", [token_points("embedding", self.n)], self.limits, self.plane)
+        tokens = common_panels.token_points("embedding", self.n)
+        return plane_panel("embedding", "embedding", [tokens], self.limits, self.plane)
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
         names = tuple(f"{title} on {token}" for token in range(self.n))
         dark = np.full((self.n, 3), 0.15)
-        layers: list[Layer] = [token_points("embedding", self.n), Arrows(name, dark, names)]
+        layers: list[Layer] = [common_panels.token_points("embedding", self.n), Arrows(name, dark, names)]
         return plane_panel(name, title, layers, self.force_limits, self.plane, note=note)
 
     def pair_panel(self, title: str, filled: np.ndarray | None, filled_note: str, cross: str) -> Panel:
@@ -250,10 +242,12 @@ class ParticlePanels(PairPanels):
         }
         for name in FIELD_NAMES:
             panels[name] = functools.partial(self.force_panel, name, name.replace("_", " "), "all fields at one scale")
-        panels |= {**structure_panels(self.recorded), **metric_panels(self.recorded)}
+        panels |= {**common_panels.structure_panels(self.recorded), **common_panels.metric_panels(self.recorded)}
         return RunPanels(panels, self.compute_arrays)
 
 
 def build_particle_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of CA's particles."""
-    return ParticlePanels(recorded).run_panels() if "embedding" in recorded.data else build_default_panels(recorded)
+    if "embedding" not in recorded.data:
+        return common_panels.build_default_panels(recorded)
+    return ParticlePanels(recorded).run_panels()

@@ -35,6 +35,8 @@ class SparseActivations:
     def __init__(self, network: ClusteringHead, weights: Weights, tokens: torch.Tensor, shown: torch.Tensor) -> None:
         """weights (frame, ...); tokens (sequence, position); shown (token,): tokens shown at each position."""
         self.network, self.weights, self.tokens, self.shown = network, weights, tokens, shown
+        self.token_embeddings, self.position_embeddings = weights["embedding"], weights["position_embedding"]
+        self.receptors, self.assemblers = weights["receptor"], weights["assembler"]
 
     @functools.cached_property
     def table(self) -> torch.Tensor:
@@ -44,7 +46,7 @@ class SparseActivations:
     @property
     def sums(self) -> torch.Tensor:
         """E(x) + P(t), position by position."""
-        each = self.weights["position_embedding"][:, :, None] + self.weights["embedding"][:, None, self.shown]
+        each = self.position_embeddings[:, :, None] + self.token_embeddings[:, None, self.shown]
         return each.flatten(1, 2)
 
     @functools.cached_property
@@ -78,19 +80,7 @@ class SparseActivations:
     @property
     def output_probabilities(self) -> torch.Tensor:
         """(frame, sequence, class)"""
-        return torch.softmax(self.transforms @ self.weights["embedding"].mT, dim=-1)
-
-    @property
-    def token_embeddings(self) -> torch.Tensor:
-        return self.weights["embedding"]
-
-    @property
-    def position_embeddings(self) -> torch.Tensor:
-        return self.weights["position_embedding"]
-
-    @property
-    def receptors(self) -> torch.Tensor:
-        return self.weights["receptor"]
+        return torch.softmax(self.transforms @ self.token_embeddings.mT, dim=-1)
 
     @property
     def boundaries(self) -> torch.Tensor:
@@ -99,23 +89,19 @@ class SparseActivations:
         (frame, 2 hidden, 2): first the points counterclockwise from the units' receptors, then the clockwise ones;
         NaN for units that do not switch. Only for two axes.
         """
-        receptor = self.weights["receptor"]
-        bias = self.weights.get("receptor_bias", torch.zeros_like(receptor[..., 0]))
-        angle = torch.atan2(receptor[..., 1], receptor[..., 0])
+        x, y = self.receptors[..., 0], self.receptors[..., 1]
+        bias = self.weights.get("receptor_bias", torch.zeros_like(x))
+        angle = torch.atan2(y, x)
         radius = normalised_length(self.network.settings.norm, self.network.settings.dim)
-        half = torch.arccos(-bias / (receptor.norm(dim=-1) * radius))
+        half = torch.arccos(-bias / (self.receptors.norm(dim=-1) * radius))
         angles = torch.cat([angle + half, angle - half], dim=-1)
         return _BOUNDARY_RADIUS * radius * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
-
-    @property
-    def assemblers(self) -> torch.Tensor:
-        return self.weights["assembler"]
 
 
 # ------------------------------------------------------------------------------------------------- class maps
 
 
-def _class_level_numbers(logits: torch.Tensor) -> np.ndarray:
+def class_level_numbers(logits: torch.Tensor) -> np.ndarray:
     """Most probable class and level interval of its probability, as one number: (..., class) -> (...)."""
     top, winner = logits.max(dim=-1)
     probability = 1 / torch.exp(logits - top[..., None]).sum(-1)
@@ -127,16 +113,6 @@ def _class_level_numbers(logits: torch.Tensor) -> np.ndarray:
 def map_dtype(classes: int) -> type[np.unsignedinteger]:
     """Type of the numbers of a map."""
     return np.uint8 if classes * len(CLASS_SHADES) <= 256 else np.uint16
-
-
-def transform_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """Map numbers of p(y|xi) at points xi (frame or 1, point, axis): (frame, point)."""
-    return _class_level_numbers(network.transform(weights, points) @ weights["embedding"].mT)
-
-
-def output_map_numbers(network: ClusteringHead, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """Map numbers of p(y|zeta) = softmax(E zeta) at points zeta (frame or 1, point, axis): (frame, point)."""
-    return _class_level_numbers(points @ weights["embedding"].mT)
 
 
 def probability_level_names(classes: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ VC calls the input weights of the MLP receptors and the output weights assembler
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,32 +20,13 @@ import torch
 from analysis.linearization.normalisation import normalised_length
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.limits import PanelLimits, pixel_centres
-from analysis.plots.scenes.common_panels import (
-    PanelFactory,
-    RecordedRun,
-    RunPanels,
-    build_default_panels,
-    join_notes,
-    metric_panels,
-    plane_panel,
-    scalar_panels,
-    token_points,
-)
+from analysis.plots.scenes import common_panels, sparse_arrays
+from analysis.plots.scenes.common_panels import PanelFactory, RecordedRun, RunPanels, join_notes, plane_panel
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.recorded_weights import NetworkPanels, batch_slices
 from analysis.plots.scenes.scene import Arrows, Image, Layer, LayerArrays, Map, Panel, Points
-from analysis.plots.scenes.sparse_arrays import (
-    SparseActivations,
-    map_dtype,
-    output_map_numbers,
-    probability_level_names,
-    probability_palette,
-    transform_map_numbers,
-)
 from analysis.structures.projection import Projection, fit_projection
-from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
-from dynamics.networks.parameters import Weights
 from dynamics.networks.threads import single_torch_thread
 
 _CLASS_SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
@@ -87,7 +68,7 @@ class SparsePanels(NetworkPanels):
         shown, found = torch.from_numpy(self.shown), []
         with single_torch_thread():  # a frame is too little work for several threads
             for batch in batch_slices(len(frames), size):
-                each = SparseActivations(self.network, self.weights_at(frames[batch]), self.tokens, shown)
+                each = sparse_arrays.SparseActivations(self.network, self.weights_at(frames[batch]), self.tokens, shown)
                 found.append({name: getattr(each, name).numpy() for name in names})
         return {name: np.concatenate([part[name] for part in found]) for name in names}
 
@@ -96,12 +77,12 @@ class SparsePanels(NetworkPanels):
         """See `Scene.compute_arrays`."""
         names = list(dict.fromkeys(names))
         found: dict[str, np.ndarray] = {}
-        direct = [name for name in names if name not in _MAPS and name != "query"]
+        direct = [name for name in names if name not in _POINTS_OF_MAP and name != "query"]
         for name, values in self.activations(frames, direct).items():
             found[name] = values if name in _NOT_PROJECTED else self.plane(name).places(values)
         if "query" in names:
             found["query"] = self.query_arrow(frames)
-        return found | {name: self.class_map(frames, name) for name in names if name in _MAPS}
+        return found | {name: self.class_map(frames, name) for name in names if name in _POINTS_OF_MAP}
 
     def query_arrow(self, frames: np.ndarray) -> np.ndarray:
         """An arrow from the origin along the query, (frame, 1, 4)."""
@@ -111,17 +92,19 @@ class SparsePanels(NetworkPanels):
 
     def class_map(self, frames: np.ndarray, name: str) -> np.ndarray:
         """Numbers of class and probability level under points, (frame, row, column)."""
-        numbers, points_name = _MAPS[name]
+        points_name = _POINTS_OF_MAP[name]
         side, plane = self.recorded.side, self.plane(points_name)
         places = pixel_centres(self.limits(points_name), side)
-        found = np.empty((len(frames), len(places)), map_dtype(self.settings.rows))
+        found = np.empty((len(frames), len(places)), sparse_arrays.map_dtype(self.settings.rows))
         with single_torch_thread():
             for row, frame in enumerate(frames[:, None]):
                 weights = self.weights_at(frame)
                 mean = self.points(frame, points_name).mean(axis=1) if self.settings.dim > 2 else None
                 points = torch.from_numpy(plane.points(places, mean)).to(weights["query"].dtype)
                 for batch in batch_slices(len(places), self.settings.hidden + self.settings.rows):
-                    found[row, batch] = numbers(self.network, weights, points[:, batch])[0]
+                    some = points[:, batch]
+                    zeta = self.network.transform(weights, some) if name == "transform_map" else some
+                    found[row, batch] = sparse_arrays.class_level_numbers(zeta @ weights["embedding"].mT)[0]
         return found.reshape(len(frames), side, side)
 
     # ----------------------------------------------------------------------------- planes, limits, scales
@@ -195,13 +178,7 @@ class SparsePanels(NetworkPanels):
     def unit_points(self, array: str) -> Points:
         """Markers of hidden units, coloured by the direction of their receptors at the end, in all panels."""
         plane = self.plane("receptors")._replace(heights=None)
-        x, y = plane.places(self.points(self.last, "receptors"))[0].T
-        names = tuple(f"unit {unit}" for unit in range(self.settings.hidden))
-        size = 0.8 if self.settings.hidden <= 64 else 0.5
-        return Points(array, colours.angle_colours(np.arctan2(y, x)), names, size=size)
-
-    def probability_map(self, array: str) -> Map:
-        return Map(array, probability_palette(self.settings.rows), probability_level_names(self.settings.rows))
+        return common_panels.unit_points(array, plane.places(self.points(self.last, "receptors"))[0])
 
     # ------------------------------------------------------------------------------------------- panels
 
@@ -215,7 +192,7 @@ class SparsePanels(NetworkPanels):
 
     def token_embeddings(self) -> Panel:
         rgb = colours.class_colours(self.settings.rows)
-        markers = replace(token_points("token_embeddings", self.settings.rows), colours=rgb)
+        markers = replace(common_panels.token_points("token_embeddings", self.settings.rows), colours=rgb)
         return self._plot("token_embeddings", "token embeddings E(x)", [markers])
 
     def position_embeddings(self) -> Panel:
@@ -268,14 +245,17 @@ class SparsePanels(NetworkPanels):
         return "class " + ", ".join(f"{signs[one]} {one}" for one in classes)
 
     def transform_map(self) -> Panel:
-        return self._map_panel("transform_map", "transform p(y | ξ)", "sequence_embeddings")
+        return self._map_panel("transform_map", "transform p(y | ξ)")
 
     def output_map(self) -> Panel:
-        return self._map_panel("output_map", "output p(y | ζ)", "transforms")
+        return self._map_panel("output_map", "output p(y | ζ)")
 
-    def _map_panel(self, name: str, title: str, points: str) -> Panel:
+    def _map_panel(self, name: str, title: str) -> Panel:
         note = "through the mean" if self.settings.dim > 2 else ""
-        layers: list[Layer] = [self.probability_map(name), self.sequence_points(points)]
+        points, classes = _POINTS_OF_MAP[name], self.settings.rows
+        levels = sparse_arrays.probability_level_names(classes)
+        class_map = Map(name, sparse_arrays.probability_palette(classes), levels)
+        layers: list[Layer] = [class_map, self.sequence_points(points)]
         return self._plot(name, title, layers, points, origin=False, note=note)
 
     def normalised_sequences(self) -> Panel:
@@ -302,11 +282,8 @@ class SparsePanels(NetworkPanels):
 
 
 _NOT_PROJECTED = ("attention", "output_probabilities", "boundaries")
-_MAPS: Mapping[str, tuple[Callable[[ClusteringHead, Weights, torch.Tensor], np.ndarray], str]] = {
-    "transform_map": (transform_map_numbers, "sequence_embeddings"),
-    "output_map": (output_map_numbers, "transforms"),
-}
-"""Maps: the function of their numbers, and the points in whose plane they are drawn."""
+_POINTS_OF_MAP = {"transform_map": "sequence_embeddings", "output_map": "transforms"}
+"""The points in whose plane a map is drawn: xi, of p(y|xi), and zeta, of p(y|zeta) = softmax(E zeta)."""
 _AT_POSITIONS = ("sums", "normalised_sums", "values")
 _OF_SEQUENCES = ("sequence_embeddings", "normalised_sequences", "transforms")
 
@@ -323,7 +300,8 @@ def build_sparse_panels(recorded: RecordedRun) -> RunPanels:
     """VC's panels, and norms by layer; without recorded weights, only those of the metrics."""
     network = clustering_head_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
-        return build_default_panels(recorded)
+        return common_panels.build_default_panels(recorded)
     panels = SparsePanels(recorded)
     factories: dict[str, PanelFactory] = {name: getattr(panels, name) for name in _PANELS}
-    return RunPanels({**factories, **metric_panels(recorded), **scalar_panels(recorded)}, panels.compute_arrays)
+    factories |= {**common_panels.metric_panels(recorded), **common_panels.scalar_panels(recorded)}
+    return RunPanels(factories, panels.compute_arrays)
