@@ -19,10 +19,10 @@ import pandas as pd
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import clustered_binomial_interval, mean_interval, median_interval
 from analysis.transitions import gradient_peaks
-from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.randomness import random_stream
 
@@ -71,16 +71,13 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
     tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
     lags = np.arange(-width, width + 1)
     anywhere, nearby = (random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
-    for run, one in enumerate(
-        tqdm(gradient_peaks.loss_and_norm_series(trajectory), "peaks", unit="run", disable=None, leave=False)
-    ):
+    series = gradient_peaks.loss_and_norm_series(trajectory)
+    for run, one in enumerate(tqdm(series, "peaks", unit="run", disable=None, leave=False)):
         frames = len(one.falling)
         if frames < gradient_peaks.MIN_FRAMES:
             continue
-        events, tolerance = (
-            gradient_peaks.loss_events_by_kind(one.falling, particles, config),
-            gradient_peaks.peak_tolerance(frames),
-        )
+        events = gradient_peaks.loss_events_by_kind(one.falling, particles, config)
+        tolerance = gradient_peaks.peak_tolerance(frames)
         shifts = gradient_peaks.nearby_shifts(frames, config.width(frames))
         tally.shifts[run] = len(shifts)
         # signed, because the same shifts are used for differences of frames, a series that is one frame shorter
@@ -90,13 +87,15 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
             peaks = gradient_peaks.find_norm_peaks(norm, config)
             tally.peaks[run, layer] = len(peaks.frame)
             for index, kind in enumerate(kinds):
-                tally.add_events((run, layer, index), events[kind], peaks, offsets, frames, tolerance)
+                counts = gradient_peaks.match_counts_by_shift(events[kind], peaks, frames, tolerance)
+                found_lags = gradient_peaks.peak_lags(events[kind], peaks, tolerance)
+                tally.add_events((run, layer, index), found_lags, counts[offsets % frames])
             correlation = gradient_peaks.circular_rank_correlation(norm[1:], -np.diff(one.falling))
             tally.add_correlation((run, layer), correlation, offsets, lags)
     found = _match_statistics(tally, layers, kinds).merge(_correlation_statistics(tally, layers, lags))
     return found.assign(
-        events=(("run", "kind"), tally.total[:, 0], _attrs("events")),
-        peaks=(("run", "layer"), tally.peaks, _attrs("peaks of the gradient norm")),
+        events=(("run", "kind"), tally.total[:, 0], dimensionless("events")),
+        peaks=(("run", "layer"), tally.peaks, dimensionless("peaks of the gradient norm")),
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
 
@@ -126,21 +125,13 @@ class _Tally(NamedTuple):
             shifted_z=np.zeros((*shifted, _RANDOM_SHIFTS, lags)),
         )
 
-    def add_events(
-        self,
-        at: tuple,
-        events: list[SeriesEvent],
-        peaks: gradient_peaks.NormPeaks,
-        offsets: np.ndarray,
-        frames: int,
-        tolerance: float,
-    ) -> None:
-        """Add the events of one kind in one run and the peaks of one layer; offsets (baseline, shift)."""
-        lags = gradient_peaks.peak_lags(events, peaks, tolerance)
+    def add_events(self, at: tuple, lags: np.ndarray, shifted: np.ndarray) -> None:
+        """Add the events of one kind in one run and one layer.
+
+        lags (event,) from `peak_lags`; shifted (baseline, shift): numbers of events with a shifted peak.
+        """
         self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
-        self.shifted[:, *at[1:]] += gradient_peaks.match_counts_by_shift(events, peaks, frames, tolerance)[
-            offsets % frames
-        ]
+        self.shifted[:, *at[1:]] += shifted
         if np.isfinite(lags).any():
             self.lag[at] = np.nanmedian(lags)
 
@@ -175,12 +166,9 @@ def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.
         median_lag = median_interval(lag[np.isfinite(lag)])
         values[:, layer, kind] = (*fraction, *median_lag, total.sum(), matched.sum())
     names = ("share", "share_low", "share_high", "lag", "lag_low", "lag_high", "total", "matched")
-    dims = ("layer", "kind")
-    data: dict[str, tuple] = {
-        name: (dims, each, _attrs(name.replace("_", " "))) for name, each in zip(names, values, strict=True)
-    }
-    for name, each in zip(("by_chance", "p_value"), chance, strict=True):
-        data[name] = ((*dims, "baseline"), each, _attrs(name.replace("_", " ")))
+    data = {}
+    for name, each in zip((*names, "by_chance", "p_value"), [*values, *chance], strict=True):
+        data[name] = (("layer", "kind", "baseline")[: each.ndim], each, dimensionless(name.replace("_", " ")))
     return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)})
 
 
@@ -201,20 +189,14 @@ def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) 
         gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
         gain_in_range = np.clip(gain, -2, 2)  # range of the difference of two correlations
         values[:, layer] = (*gradient_peaks.mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
-    names = ("", "_low", "_high", "_lag", "_gain", "_gain_low", "_gain_high")
-    data: dict[str, tuple] = {
-        f"correlation{name}": ("layer", row, _attrs(f"rank correlation{name.replace('_', ', ')}"))
-        for name, row in zip(names, values, strict=True)
-    }
-    for name, row in zip(("by_chance", "p_value"), chance, strict=True):
-        attrs = _attrs(f"rank correlation, {name.replace('_', ' ')}")
-        data[f"correlation_{name}"] = (("layer", "baseline"), row, attrs)
-    data["correlation_at_lag"] = (("layer", "frames"), means, _attrs("mean rank correlation at a lag of the norm"))
+    parts = ("", ", low", ", high", ", lag", ", gain", ", gain, low", ", gain, high", ", by chance", ", p value")
+    data = {}
+    for text, each in zip(parts, [*values, *chance], strict=True):
+        name = f"correlation{text.replace(', ', '_').replace(' ', '_')}"
+        data[name] = (("layer", "baseline")[: each.ndim], each, dimensionless(f"rank correlation{text}"))
+    meaning = dimensionless("mean rank correlation at a lag of the norm")
+    data["correlation_at_lag"] = (("layer", "frames"), means, meaning)
     return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)})
-
-
-def _attrs(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
 
 
 # ------------------------------------------------------------------------------------------------- table

@@ -25,9 +25,8 @@ class DetectionConfig:
 
     def __post_init__(self) -> None:
         for field, up_to in (("depth", 1e6), ("window", 0.5), ("floor", 1e6), ("significance", 1e6)):
-            object.__setattr__(
-                self, field, check_real(field, getattr(self, field), positive=field != "floor", up_to=up_to)
-            )
+            value = check_real(field, getattr(self, field), positive=field != "floor", up_to=up_to)
+            object.__setattr__(self, field, value)
 
     def width(self, frames: int) -> int:
         """Number of frames in a window, for a series of this many frames."""

@@ -15,16 +15,9 @@ from analysis.statistics.intervals import Interval, median_interval
 from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 from analysis.structures.embedding_motion import time_unit
+from analysis.transitions import loss_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.layer_motion import layer_motion_at_drops
-from analysis.transitions.loss_events import (
-    ESCAPE_CRITERIA,
-    default_scalar_name,
-    event_table,
-    first_two_drops,
-    plateau_escape_times,
-    trajectory_scalar,
-)
 from dynamics.settings import SettingsError, check_real
 from dynamics.trajectory.diverged import not_diverged
 
@@ -73,17 +66,17 @@ def analyse_events(
     >>> result.attrs["scalar"], result["escaped"].sizes["run"]
     ('force', 2)
     """
-    name = scalar or default_scalar_name(trajectory)
+    name = scalar or loss_events.default_scalar_name(trajectory)
     if split is not None and name != "loss":
         raise SettingsError("split", split, f"no value here: a {name} has no splits")
     if escape_fraction is not None:
-        largest = 1e6 if ESCAPE_CRITERIA[name].rising else 1
+        largest = 1e6 if loss_events.ESCAPE_CRITERIA[name].rising else 1
         escape_fraction = check_real("escape_share", escape_fraction, positive=True, up_to=largest)
-    values = trajectory_scalar(trajectory, name, split)
-    events = event_table(values, config)
-    drops = first_two_drops(events, trajectory.sizes["run"])
+    values = loss_events.trajectory_scalar(trajectory, name, split)
+    events = loss_events.event_table(values, config)
+    drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
     result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(drops)
-    result = result.merge(plateau_escape_times(values, escape_fraction, config))
+    result = result.merge(loss_events.plateau_escape_times(values, escape_fraction, config))
     result = result.merge(layer_motion_at_drops(trajectory, drops, config))
     result["seed"] = trajectory["seed"].drop_vars([name for name in trajectory["seed"].coords if name != "seed"])
     result["successful"] = ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"})
@@ -121,8 +114,9 @@ def two_drops_by_window(
 ) -> dict[float, xr.Dataset]:
     """`first_two_drops` of a scalar (run, step) with the window changed by some factors, by window."""
     windows = [min(0.5, factor * config.window) for factor in factors]
-    events = {window: event_table(values, dataclasses.replace(config, window=window)) for window in windows}
-    return {window: first_two_drops(each, len(values)) for window, each in events.items()}
+    configs = {window: dataclasses.replace(config, window=window) for window in windows}
+    tables = {window: loss_events.event_table(values, each) for window, each in configs.items()}
+    return {window: loss_events.first_two_drops(each, len(values)) for window, each in tables.items()}
 
 
 # ------------------------------------------------------------------------------------------------- tables

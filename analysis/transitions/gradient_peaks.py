@@ -80,9 +80,8 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
     norms = trajectory["gradient_norm"].transpose("run", "layer", "step").values.astype(np.float64)
     finite = valid_frames(trajectory).values & np.isfinite(falling) & np.isfinite(norms).all(axis=1)
     lengths = np.where(finite.all(axis=1), finite.shape[1], finite.argmin(axis=1))
-    return [
-        LossAndNorms(one[:length], norm[:, :length]) for one, norm, length in zip(falling, norms, lengths, strict=True)
-    ]
+    runs = zip(falling, norms, lengths, strict=True)
+    return [LossAndNorms(one[:length], norm[:, :length]) for one, norm, length in runs]
 
 
 def loss_events_by_kind(

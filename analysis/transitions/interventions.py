@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.resampling import leave_one_out_interval
@@ -77,12 +78,9 @@ def intervention_settings(
         found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
     decays = [check_real("assembler_decays", decay, positive=True) for decay in assembler_decays]
     if decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay or settings.assembler_decay):
-        recipe = (
-            f"a run of {settings.optimizer} with weight decay {settings.weight_decay or settings.assembler_decay:g}"
-        )
-        raise SettingsError(
-            "trajectory", recipe, "one of adam without any decay; or --assembler-decays without a value"
-        )
+        decay = settings.weight_decay or settings.assembler_decay
+        allowed = "one of adam without any decay; or --assembler-decays without a value"
+        raise SettingsError("trajectory", f"a run of {settings.optimizer} with weight decay {decay:g}", allowed)
     for decay in decays:
         found[f"decay {decay:g}"] = dataclasses.replace(settings, optimizer="adamw", assembler_decay=decay)
     return found
@@ -130,24 +128,22 @@ def spike_measures(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DET
     return {name: np.where(alive, each, np.nan) for name, each in measures.items()}
 
 
+_LONG_NAMES = {
+    "spikes": "spikes of the training loss",
+    "late": "spikes after the escape",
+    "since": "epochs after the escape",
+    "test": "test accuracy at the end",
+}
+
+
 def compare_interventions(
     trajectories: Mapping[str, xr.Dataset], config: DetectionConfig = DEFAULT_DETECTION
 ) -> xr.Dataset:
     """`spike_measures` of ensembles of the same runs, (remedy, run); the first ensemble is named UNCHANGED."""
     measures = {name: spike_measures(trajectory, config) for name, trajectory in trajectories.items()}
-    long_names = {
-        "spikes": "spikes of the training loss",
-        "late": "spikes after the escape",
-        "since": "epochs after the escape",
-        "test": "test accuracy at the end",
-    }
     variables = {
-        name: (
-            ("remedy", "run"),
-            np.stack([each[name] for each in measures.values()]),
-            {"long_name": text, "units": "1"},
-        )
-        for name, text in long_names.items()
+        name: (("remedy", "run"), np.stack([each[name] for each in measures.values()]), dimensionless(text))
+        for name, text in _LONG_NAMES.items()
     }
     seeds = next(iter(trajectories.values()))["seed"].values
     return xr.Dataset(variables, {"remedy": list(measures), "seed": ("run", seeds)})
@@ -156,7 +152,7 @@ def compare_interventions(
 def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that of all runs together."""
     if name == "rate":
-        return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
+        return _jackknife_rate(result, [remedy])
     values = result[name].sel(remedy=remedy).values
     return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
 
@@ -164,7 +160,7 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
     if name == "rate":
-        return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
+        return _jackknife_rate(result, [UNCHANGED, remedy])
     return mean_interval(paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name]))
 
 
@@ -174,11 +170,12 @@ def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
     return change[np.isfinite(change)]
 
 
-def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
-    """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
+def _jackknife_rate(result: xr.Dataset, remedies: list[str]) -> Interval:
+    """The rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
 
-    counts, epochs: (one or two, run). The interval is a jackknife interval over runs.
+    remedies: one or two. The interval is a jackknife interval over runs.
     """
+    counts, epochs = (result[name].sel(remedy=remedies).values for name in ("late", "since"))
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
     totals, total_epochs = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
@@ -206,7 +203,7 @@ def intervention_table(result: xr.Dataset) -> pd.DataFrame:
         for name in MEASURES:
             row |= interval_columns(name, ensemble_mean(result, remedy, name))
             gain = intervention_effect(result, remedy, name) if changed else NO_INTERVAL
-            row |= dict(zip((f"{name}_gain", f"{name}_gain_low", f"{name}_gain_high"), gain, strict=True))
+            row |= interval_columns(f"{name}_gain", gain)
         row["successes"] = int((test > SUCCESS_ACCURACY).sum())
         rows.append(row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan})
     return make_table(rows)

@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from analysis.output.results import dimensionless
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import DROP_NAMES
 from dynamics.trajectory.diverged import mask_diverged, valid_frames
@@ -40,13 +41,8 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
         flat = weights.reshape(*weights.shape[:2], -1).astype(np.float64)
         moved = np.linalg.norm(np.diff(flat, axis=1), axis=-1) / gaps
         speeds.append(np.concatenate([np.full((len(moved), 1), np.nan), moved], axis=1))
-    values = xr.DataArray(
-        np.stack(speeds, axis=-1),
-        {"step": trajectory["step"], "layer": trajectory["layer"]},
-        ("run", "step", "layer"),
-        "layer_speed",
-        {"long_name": "distance between frames, per step", "units": "1"},
-    )
+    attrs, coords = dimensionless("distance between frames, per step"), trajectory[["step", "layer"]].coords
+    values = xr.DataArray(np.stack(speeds, axis=-1), coords, ("run", "step", "layer"), "layer_speed", attrs)
     return mask_diverged(values, trajectory)
 
 
@@ -82,7 +78,7 @@ def layer_motion_at_drops(
     dims = ("run", "phase", "layer")
     return xr.Dataset(
         {
-            "speed": (dims, ratio, {"long_name": "speed of the weights in the drop over that before", "units": "1"}),
+            "speed": (dims, ratio, dimensionless("speed of the weights in the drop over that before")),
             "peak": (dims, peak, {"long_name": "step of the largest gradient norm around the drop"}),
             "lag": (dims, lag, {"long_name": "steps from the middle of the drop to that peak"}),
         },

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from analysis.output.results import dimensionless
 from analysis.structures.embedding_motion import embedding_speed
 from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
 from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
@@ -95,11 +96,9 @@ def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = Non
 
 def check_enough_frames(trajectory: xr.Dataset) -> None:
     """Raise TrajectoryError if the trajectory has too few frames for the detection of events."""
-    found = trajectory.sizes["step"]
-    if found <= MIN_WINDOW_FRAMES:
-        raise TrajectoryError(
-            f"dimension step: found {found} frames, events are detected in {MIN_WINDOW_FRAMES + 1} or more"
-        )
+    found, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
+    if found < least:
+        raise TrajectoryError(f"dimension step: found {found} frames, events are detected in {least} or more")
 
 
 def default_scalar_name(trajectory: xr.Dataset) -> str:
@@ -167,18 +166,15 @@ def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTIO
     rows: list[tuple[int, SeriesEvent]] = []
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
-            rows += [(run, _in_steps(event, frames)) for event in detect_events(frames.values, config)]
+            for event in detect_events(frames.values, config):
+                begin, middle, end = (frames.step_at(each) for each in (event.begin, event.middle, event.end))
+                rows.append((run, event._replace(begin=begin, middle=middle, end=end)))
     columns = {}
     for name, (kind, long_name) in _EVENT_COLUMNS.items():
         column = np.array([getattr(event, name) for _, event in rows], kind)
         columns[name] = ("event", column, {"long_name": long_name.format(values.name)})
     runs = np.array([run for run, _ in rows], np.int64)
     return xr.Dataset(columns, {"of_run": ("event", runs, {"long_name": "run index"})})
-
-
-def _in_steps(event: SeriesEvent, frames: _Frames) -> SeriesEvent:
-    begin, middle, end = (frames.step_at(each) for each in (event.begin, event.middle, event.end))
-    return event._replace(begin=begin, middle=middle, end=end)
 
 
 # ------------------------------------------------------------------------------------------------- escapes
@@ -213,23 +209,15 @@ def plateau_escape_times(
     ([99.125, 399.0], [True, False])
     """
     criterion = ESCAPE_CRITERIA[str(values.name)]
-    moments, observed = [], []
-    for frames in _valid_frames_of_runs(values):
-        if not len(frames.values):
-            moments.append(0.0)
-            observed.append(False)
-            continue
-        change = criterion.share if fraction is None else fraction
-        found = first_plateau_escape(frames.values, change, criterion.rising, config)
-        moments.append(frames.step_at(found.moment))
-        observed.append(found.observed)
+    change = criterion.share if fraction is None else fraction
+    moments, observed = np.zeros(len(values)), np.zeros(len(values), bool)
+    for run, frames in enumerate(_valid_frames_of_runs(values)):
+        if len(frames.values):
+            found = first_plateau_escape(frames.values, change, criterion.rising, config)
+            moments[run], observed[run] = frames.step_at(found.moment), found.observed
     long_name = "step at which the run leaves its first level; of a run that does not, the last valid step"
-    return xr.Dataset(
-        {
-            "escape": ("run", np.array(moments), {"long_name": long_name}),
-            "escaped": ("run", np.array(observed, bool), {"long_name": "whether the run leaves its first level"}),
-        }
-    )
+    escaped = ("run", observed, {"long_name": "whether the run leaves its first level"})
+    return xr.Dataset({"escape": ("run", moments, {"long_name": long_name}), "escaped": escaped})
 
 
 # ---------------------------------------------------------------------------------------------- two drops
@@ -279,5 +267,5 @@ def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
     between = np.maximum(moments[0, :, 1] - moments[2, :, 0], 0.0)
     variables["between"] = ("run", between, {"long_name": "steps from the end of the first drop to the second"})
     for kind, count in counts.items():
-        variables[f"{kind}s"] = ("run", count, {"long_name": f"number of {kind}s", "units": "1"})
+        variables[f"{kind}s"] = ("run", count, dimensionless(f"number of {kind}s"))
     return xr.Dataset(variables, {"phase": list(DROP_NAMES)})

@@ -188,13 +188,12 @@ class SpikeStep:
         `smooth_alike` is the fraction of sequences that the smooth norm classifies as the network does before the step.
         """
         old, new = self._passes
-        affected, z_flips, xi_flips = self._affected
-        table = torch.where(z_flips[..., None], old.table, new.table)
+        affected, _, xi_flips = self._affected
+        table, unflipped = self._unflipped
 
         def keep(xi: torch.Tensor, normalised: torch.Tensor) -> torch.Tensor:
             return torch.where(xi_flips[:, None], old.normalised_xi, normalised)
 
-        unflipped = self.network.sequence_embedding(self.after, self.sequences.tokens, table)
         partly_held = torch.where(affected[:, None], unflipped, old.xi)
         frozen = self._weights_after(dict.fromkeys(MLP_VARIABLES, 0.0))
         losses = {
@@ -227,10 +226,16 @@ class SpikeStep:
         """Which sequences are affected by flips, which inputs (position, token) flip, and which sequences flip."""
         old, new = self._passes
         z_flips, xi_flips = flipped_vectors(old.inputs, new.inputs), flipped_vectors(old.xi, new.xi)
-        table = torch.where(z_flips[..., None], old.table, new.table)
-        unflipped = self.network.sequence_embedding(self.after, self.sequences.tokens, table)
+        unflipped = self._unflipped[1]
         by_flips, moved = (new.xi - unflipped).norm(dim=-1), (new.xi - old.xi).norm(dim=-1)
         return xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)), z_flips, xi_flips
+
+    @functools.cached_property
+    def _unflipped(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """z and xi after the step if inputs that flip keep their z."""
+        old, new = self._passes
+        table = torch.where(flipped_vectors(old.inputs, new.inputs)[..., None], old.table, new.table)
+        return table, self.network.sequence_embedding(self.after, self.sequences.tokens, table)
 
     def _misclassified(self, result: ForwardPass) -> torch.Tensor:
         return result.logits.argmax(-1) != self.sequences.targets

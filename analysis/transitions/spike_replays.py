@@ -13,6 +13,7 @@ import xarray as xr
 from numba import get_num_threads
 from tqdm import tqdm
 
+from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import clustered_binomial_interval
 from analysis.transitions import spike_attribution as attribution
@@ -185,15 +186,15 @@ def _attribution_dataset(
     variables: dict[str, Any] = {}
     for name, (kind, long_name) in _RECORDED_VARIABLES.items():
         values = np.array([getattr(spike, name.removeprefix("of_")) for spike in spikes], kind)
-        variables[name] = ("spike", values, {"long_name": long_name, "units": "1"})
+        variables[name] = ("spike", values, dimensionless(long_name))
     for name, long_name in _ATTRIBUTION_VARIABLES.items():
         kind, missing = _MISSING_VALUES.get(name, ("f8", np.nan))
         values = np.array([each.values.get(name, missing) for each in examined], kind)
-        variables[name] = ("spike", values, {"long_name": long_name, "units": "1"})
+        variables[name] = ("spike", values, dimensionless(long_name))
     offsets, path = _aligned_losses(spikes, examined)
-    variables["path"] = (("spike", "offset"), path, {"long_name": "training loss at every step", "units": "1"})
+    variables["path"] = (("spike", "offset"), path, dimensionless("training loss at every step"))
     runs = np.bincount(variables["of_run"][1], minlength=trajectory.sizes["run"])
-    variables["examined"] = ("run", runs, {"long_name": "spikes examined of each run", "units": "1"})
+    variables["examined"] = ("run", runs, dimensionless("spikes examined of each run"))
     return xr.Dataset(variables, {"offset": offsets, "seed": ("run", trajectory["seed"].values)})
 
 
@@ -282,10 +283,8 @@ def cause_table(result: xr.Dataset) -> pd.DataFrame:
     for name in attribution.SPIKE_CAUSES:
         rows.append(_cause_row(result, name, cause == name))
         if name == "feed-forward":
-            rows += [
-                _cause_row(result, f"- {each} crosses", (cause == name) & (kind == each))
-                for each in attribution.CROSSING_KINDS
-            ]
+            for each in attribution.CROSSING_KINDS:
+                rows.append(_cause_row(result, f"- {each} crosses", (cause == name) & (kind == each)))
     return make_table([*rows, _cause_row(result, "all", cause != "")])
 
 

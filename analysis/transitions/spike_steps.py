@@ -14,7 +14,7 @@ ordinary steps  the control: the fraction of the sequences that one step misclas
                 and in the steps before it, in the mean
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -40,13 +40,25 @@ def step_measures(
 
     weights (step, ...) float64 and the training loss (step,) of its replay, whose first `ordinary` steps precede it.
     """
-    frames = range(loss.size)
-    at = [{name: values[frame] for name, values in weights.items()} for frame in frames]
+    at = [{name: values[frame] for name, values in weights.items()} for frame in range(loss.size)]
     flips = _flip_measures(network, sequences, at[rise.foot : rise.peak + 1], loss[rise.foot : rise.peak + 1])
-    crossings = _crossing_measures(network, sequences, at[rise.foot], at[rise.step + 1])
     chosen = np.unique(np.linspace(0, ordinary - 1, min(ordinary, MAX_ORDINARY_STEPS)).round().astype(int))
-    in_step, before = (_mean_misclassified(network, sequences, at, each) for each in ([rise.step], chosen.tolist()))
-    return {**flips, **crossings, "crossed_in_step": in_step, "crossed_ordinary": before}
+
+    def correct(frame: int) -> torch.Tensor:
+        return network.logits(at[frame], sequences.tokens).argmax(-1) == sequences.targets
+
+    def misclassified_fraction(step: int) -> float:
+        return float(sequences.weight[correct(step) & ~correct(step + 1)].sum())
+
+    before = [misclassified_fraction(step) for step in chosen.tolist()]
+    distances = boundary_distances(network, at[rise.foot], sequences).numpy()
+    crossings = _crossing_measures(distances, correct(rise.foot).numpy(), correct(rise.step + 1).numpy())
+    return {
+        **flips,
+        **crossings,
+        "crossed_in_step": misclassified_fraction(rise.step),
+        "crossed_ordinary": float(np.mean(before)) if before else np.nan,
+    }
 
 
 def boundary_distances(
@@ -98,33 +110,11 @@ def _normalised_vectors(
     return inputs, network.sequence_embedding(weights, sequences.tokens)
 
 
-def _crossing_measures(
-    network: ClusteringHead, sequences: attribution.TrainingSequences, foot: Weights, after: Weights
-) -> dict[str, float]:
-    """Closeness, and median distances of the sequences that cross a boundary and of the others."""
-    correct, correct_after = (_correct(network, sequences, each).numpy() for each in (foot, after))
-    crossed, distances = correct & ~correct_after, boundary_distances(network, foot, sequences).numpy()
-    crossing, others = distances[crossed], distances[correct & ~crossed]
+def _crossing_measures(distances: np.ndarray, correct: np.ndarray, correct_after: np.ndarray) -> dict[str, float]:
+    """Closeness, and median distances of the sequences that cross a boundary and of the others; (sequence,) each."""
+    crossing, others = distances[correct & ~correct_after], distances[correct & correct_after]
     return {
         "closeness": (1 - rank_biserial(crossing, others).value) / 2,
         "crossing_distance": float(np.median(crossing)) if crossing.size else np.nan,
         "other_distance": float(np.median(others)) if others.size else np.nan,
     }
-
-
-def _mean_misclassified(
-    network: ClusteringHead, sequences: attribution.TrainingSequences, at: Sequence[Weights], steps: Iterable[int]
-) -> float:
-    """Fraction of the sequences that a step misclassifies, in the mean over steps; NaN for no step."""
-    found = [
-        float(
-            sequences.weight[_correct(network, sequences, at[step]) & ~_correct(network, sequences, at[step + 1])].sum()
-        )
-        for step in steps
-    ]
-    return float(np.mean(found)) if found else np.nan
-
-
-def _correct(network: ClusteringHead, sequences: attribution.TrainingSequences, weights: Weights) -> torch.Tensor:
-    """Which sequences are classified correctly: (sequence,) bool."""
-    return network.logits(weights, sequences.tokens).argmax(-1) == sequences.targets
