@@ -167,7 +167,7 @@ def spurious_collapse(evidence: xr.Dataset) -> Estimate:
     squares = some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
     before, after = np.sqrt(squares.sum("place").to_array().values)
     found = samples.paired_ratio(after, before, "corrected circuits")
-    note = "spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the value matrix (medians)"
+    note = "median spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the value matrix"
     noted = found._replace(note=note.format(np.median(before), np.median(after))) if found.count else found
     return without_interval_if_few(noted)
 

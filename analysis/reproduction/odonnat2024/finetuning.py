@@ -161,7 +161,7 @@ FINETUNING = Experiment(
 
 # ----------------------------------------------------------------------------------------------- estimates
 
-SOLVING, INVARIANT = "sources above .98", "circuits of p = 2 with both invariances"
+SOLVING, INVARIANT = "sources above .98", "circuits with both invariances"
 ACCURATE, PERFECT = "finetuned runs above .98", "perfect runs"
 
 
@@ -179,7 +179,7 @@ def finetuned_percentage(evidence: xr.Dataset, name: str, of: str = "runs") -> E
 def both_invariances(evidence: xr.Dataset) -> Estimate:
     """Percentage of the runs of p = 2 above .98 that lack no invariance after E epochs."""
     whole, good = evidence["source_whole"], evidence["source_test"] > SUCCESS_ACCURACY
-    note = f"{int(whole.sum())} of all {whole.size} runs of p = 2"
+    note = f"of all runs of p = 2: {int(whole.sum())} of {whole.size}"
     return samples.percentage_of_ones(whole[good.values], "runs of p = 2 above .98", note)
 
 
@@ -197,8 +197,8 @@ def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     ideal, some = evidence.attrs["ideal"], _chosen(evidence, PERFECT)
     hits = (some["clusters"] == ideal).values
     others = ", ".join(f"{count:.0f}" for count in np.sort(some["clusters"].values[~hits]))
-    note = f"{hits.sum()} of {hits.size} started from {ideal} clusters" + f", the others from {others}" * bool(others)
-    note += f"; {int((some['coarse_clusters'] == ideal).sum())} from {ideal} at twice the link length"
+    note = f"{hits.sum()} of {hits.size} started from {ideal} clusters" + f", others from {others}" * bool(others)
+    note += f"; at twice the link length {int((some['coarse_clusters'] == ideal).sum())} from {ideal}"
     return without_interval_if_few(samples.percentage_of_ones(hits, PERFECT, note), np.inf)
 
 
@@ -236,7 +236,7 @@ def attention_on_old(evidence: xr.Dataset) -> Estimate:
 def invariance_gain(evidence: xr.Dataset) -> Estimate:
     """Percentage of all runs that end at p = 3 with both invariances: finetuned minus from scratch, in points."""
     first, second = evidence["whole"], evidence["scratch_whole"]
-    note = f"{first.sum():.0f} of {first.size} against {second.sum():.0f} of {second.size}"
+    note = f"{first.sum():.0f} of {first.size} finetuned, {second.sum():.0f} of {second.size} from scratch"
     return samples.difference_of_ones(first, second)._replace(note=note)
 
 
@@ -289,7 +289,7 @@ CLAIMS = claims_of(
     main_result(
         "VC.s4.2.six-clusters-only",
         "Only runs with both invariances at p = 2 (six clusters) reach 100% test accuracy after finetuning to p = 3.",
-        "percentage of perfect runs (all test sequences right) whose source had six clusters, or both invariances",
+        "percentage of perfect runs (all test sequences right) that had six clusters, or both invariances, at p = 2",
         (
             part(perfect_from_ideal, Every(), "from six clusters", "%"),
             part(perfect_from_invariant, Every(), "from both invariances", "%"),
@@ -306,7 +306,7 @@ CLAIMS = claims_of(
     Claim(
         "VC.figure11.embeddings",
         "After finetuning the embeddings are not far from their initial ones.",
-        "distance of normalised embeddings from their start, in percent of that from other starts; runs above .98",
+        "distance of normalised embeddings from their start, in percent of that from starts of others; above .98",
         (part(start_distance, Below(50, 10, ours=True), "", "%"),),
     ),
     example(
@@ -337,7 +337,7 @@ CLAIMS = claims_of(
     ),
     finding(
         "OWN.clusters-transfer",
-        "Sources with fewer clusters at the end of pretraining, nearer to the ideal six, are more accurate at p = 3.",
+        "Runs of p = 2 (sources) with fewer clusters, nearer to the ideal six, are more accurate after finetuning.",
         "rank correlation of a source's clusters with its test accuracy after finetuning; probability that a source "
         "whose finetuned run ends above .98 has fewer clusters than another source",
         (

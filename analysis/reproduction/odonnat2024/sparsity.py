@@ -108,7 +108,9 @@ def dimension_correlation(evidence: xr.Dataset) -> Estimate:
     runs = min(_successes(evidence, dim).size for dim in dims)
     success = [_successes(evidence, dim, runs) for dim in dims]
     found = rank_correlation(np.repeat(dims, runs), np.concatenate(success).astype(float))
-    note = ", ".join(f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, success, strict=True))
+    note = "above .9: " + ", ".join(
+        f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, success, strict=True)
+    )
     return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=note)
 
 
@@ -129,7 +131,7 @@ def success_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None
     """Rank-biserial correlation of success with the mean sparsity over log eps in the paper's range."""
     success, mean = _successes(evidence, dim, runs), runs_of_dim(evidence, dim, runs)["mean_sparsity"].values
     found = rank_biserial(mean[success], mean[~success])
-    note = f"{success.sum()} runs above .9, {(~success).sum()} others"
+    note = f"above .9: {success.sum()} of {success.size} runs"
     estimate = Estimate(found, success.size, effect=found.value, effect_name="rank-biserial", note=note)
     return _missing_dim(evidence, dim) or estimate
 
@@ -154,7 +156,7 @@ def less_sparse_thresholds(evidence: xr.Dataset) -> Estimate:
     shown, effect = inside["p_value"].values < 0.05, inside["effect"].values
     less, more = shown & (effect < 0), shown & (effect > 0)
     where, found = inside["eps"].values[less], 100 * float(less.mean())
-    note = f"at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "at no eps"
+    note = f"less sparse at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "less sparse at no eps"
     return Estimate(Interval(found, found, 100 - 100 * float(more.mean())), less.size, "thresholds", note=note)
 
 

@@ -97,7 +97,7 @@ def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
     found = circuits.spurious_collapse(evidence)
     assert found.interval.low < found.interval.value == pytest.approx(0.105, abs=0.005)
     assert math.isnan(circuits.spurious_collapse(evidence.isel(run=slice(4))).interval.low)  # too few runs
-    assert found.note == "spread relative to non-spurious tokens: 1.41 before, 0.15 after the value matrix (medians)"
+    assert found.note == "median spread relative to non-spurious tokens: 1.41 before, 0.15 after the value matrix"
     before = evidence.assign(embedding_spread=evidence["value_spread"])
     assert circuits.spurious_collapse(before).interval.value == pytest.approx(1)
     assert math.isnan(circuits.spurious_collapse(made(["none"], [0.5])).interval.value)

@@ -27,7 +27,7 @@ def circuits(**changed):
 @pytest.mark.parametrize(
     ("measure", "value", "note"),
     [
-        (finetuning.both_invariances, 200 / 3, "2 of all 4 runs of p = 2"),
+        (finetuning.both_invariances, 200 / 3, "of all runs of p = 2: 2 of 4"),
         (partial(finetuning.finetuned_percentage, name="kept"), 50, ""),
         (partial(finetuning.finetuned_percentage, name="carried"), 100, ""),
         (finetuning.start_distance, 20, ""),
@@ -35,9 +35,9 @@ def circuits(**changed):
         (finetuning.attention_on_old, 50,
          "mean attention on old tokens: 80%; if it were uniform: 28%"),
         (partial(finetuning.finetuned_percentage, name="corrected", of=finetuning.ACCURATE), 50, ""),
-        (finetuning.invariance_gain, 25, "2 of 4 against 1 of 4"),
+        (finetuning.invariance_gain, 25, "2 of 4 finetuned, 1 of 4 from scratch"),
         (finetuning.same_target, 100, ""),
-        (finetuning.perfect_from_ideal, 100, "1 of 1 started from 6 clusters; 1 from 6 at twice the link length"),
+        (finetuning.perfect_from_ideal, 100, "1 of 1 started from 6 clusters; at twice the link length 1 from 6"),
         (finetuning.perfect_from_invariant, 100, ""),
     ],
 )  # fmt: skip
@@ -51,7 +51,7 @@ def test_one_exception_refutes_that_only_ideal_circuits_transfer():
     found = finetuning.perfect_from_ideal(other)
     assert (found.interval.value, found.count) == (50, 2)
     assert np.isnan(found.interval.high)  # a single exception decides
-    assert found.note == "1 of 2 started from 6 clusters, the others from 9; 2 from 6 at twice the link length"
+    assert found.note == "1 of 2 started from 6 clusters, others from 9; at twice the link length 2 from 6"
     assert set(part_verdicts("VC.s4.2.six-clusters-only", other)) == {NO}
     assert set(part_verdicts("VC.s4.2.six-clusters-only", circuits(test=[0.5] * 4))) == {UNTESTABLE}
 
