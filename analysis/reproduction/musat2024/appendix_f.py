@@ -9,7 +9,7 @@ import xarray as xr
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE, RARE_ATTRS, rare_values
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, parts_over
+from analysis.reproduction.verification.claim import claim, claims_of, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -99,16 +99,14 @@ MOST, FEW = Above(50, 10), Below(50, ours=True)
 
 CLAIMS = claims_of(
     APPENDIX_F,
-    Claim(
+    claim(
         "CA.appF.structures",
         "Embeddings of three and four dimensions form similar grids or circles, visible in projections on two axes.",
         "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections in percent of "
         "those with permuted tokens; percentage with a projection nearer to a circle or grid than 99% of them",
-        (
-            *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
-            *parts_over("dim", HIGHER, relative_imperfections, FEW, RELATIVE, "%"),
-            *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
-        ),
+        *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
+        *parts_over("dim", HIGHER, relative_imperfections, FEW, RELATIVE, "%"),
+        *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
         places="appendix F",
     ),
 )

@@ -12,7 +12,7 @@ from analysis.forces import alignment, pair_sum_classifier
 from analysis.forces.pair_sum_classifier import Classifier
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -180,7 +180,7 @@ CLAIMS = claims_of(
         "Clusters of pair sums with the same modular sum enable the network to classify them.",
         "training accuracy of pair sums whose nearest other is of the same class, minus that of the network's other "
         "pair sums; networks with weight decay 0.6 that are not circles",
-        (part(clustered_accuracy_gain, Above(0, 5), "clustered minus other pair sums", "points", decay=0.6),),
+        part(clustered_accuracy_gain, Above(0, 5), "clustered minus other pair sums", "points", decay=0.6),
         departure="a correlation, which does not show the cause",
         figure="ca3",
     ),
@@ -189,48 +189,40 @@ CLAIMS = claims_of(
         "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
         "inverse of a boundary's relative width: slope of the logit margin (right class's logit minus the strongest "
         "other's) at a pair sum, times the size of the pair sums; median without weight decay divided by that at 1",
-        (part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),),
+        part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),
         meaning="narrow boundaries would not be what stops the embeddings without weight decay",
     ),
-    Claim(
+    claim(
         "CA.s5.1.nowhere",
         "Without weight decay the clustering force is strong in a narrow region and nearly zero elsewhere.",
         "participation ratio of the gradient over training pair sums, as a fraction, at the end of training",
-        (
-            part(networks.difference, Below(0, 0.05), "weight decay 0 minus 1", digits=2, name="evenness", at=(0, 1)),
-            part(networks.mean_at_decay, Below(0.25, ours=True), "weight decay 0", digits=2, name="evenness", decay=0),
-        ),
+        part(networks.difference, Below(0, 0.05), "weight decay 0 minus 1", digits=2, name="evenness", at=(0, 1)),
+        part(networks.mean_at_decay, Below(0.25, ours=True), "weight decay 0", digits=2, name="evenness", decay=0),
     ),
     main_result(
         "CA.figure4.rays",
         "In circles the pair sums of a class lie on a line through the origin.",
         "fraction of the pair sums' squared length along their class's line, and minus that in other networks",
-        (
-            part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
-            part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=3, name="rays"),
-        ),
+        part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
+        part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=3, name="rays"),
     ),
     finding(
         "CA.figure4.pizza",
         "In circles the regions of the classes start at the origin, like slices of a pizza.",
         "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length, that are in the class further out "
         "in the same direction: in circles, and minus that in other networks of equal weight decay",
-        (
-            part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
-            part(networks.circles_minus_others, Above(0, 10), MINUS_OTHERS, "points", name="slices", unit=100),
-        ),
+        part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
+        part(networks.circles_minus_others, Above(0, 10), MINUS_OTHERS, "points", name="slices", unit=100),
     ),
-    Claim(
+    claim(
         "CA.s5.2.pizza",
         "Circles correspond exactly to the pizza algorithm that Zhong et al. found.",
         "Pearson's r of a pair sum's length and the right class's logit in circles, and minus that in other networks: "
         "unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits. Exact correspondence is "
         "taken as r above 0.99",
-        (
-            part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
-            part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=2, name="longer"),
-            part(networks.mean_in_circles, Above(0.99, ours=True), "circles, exactly", digits=2, name="longer"),
-        ),
+        part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
+        part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=2, name="longer"),
+        part(networks.mean_in_circles, Above(0.99, ours=True), "circles, exactly", digits=2, name="longer"),
         departure="one correlation that distinguishes pizza from clock, not the whole algorithm",
     ),
     finding(
@@ -240,7 +232,7 @@ CLAIMS = claims_of(
         ORIGIN,
         meaning="there would be no point around which alignment could take place",
     ),
-    Claim(
+    claim(
         "CA.s7.origin-absolute",
         "Without weight decay biases could get so large that the boundaries lie far from the origin.",
         DISTANCE_FROM_ORIGIN,
@@ -256,7 +248,8 @@ CLAIMS = claims_of(
         "random directions. The tokens of a circle lie on a regular polygon. If it has an even number of corners, the "
         "direction perpendicular to a pair sum is that of another pair sum, so weights and boundaries can both align. "
         "If the number is odd, only one of them can",
-        (*map(_angle_part, (100, 500, 2000)), *_polygon_parts("weight")),
+        *map(_angle_part, (100, 500, 2000)),
+        *_polygon_parts("weight"),
         figure="ca4",
         meaning="the step from weight decay to the alignment force would not be what happens in the network",
     ),

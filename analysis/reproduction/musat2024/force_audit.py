@@ -18,7 +18,7 @@ from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -254,18 +254,18 @@ CLAIMS = claims_of(
         parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "epoch {}", digits=2),
         meaning="particles would not end as networks do because the forces on both are the same",
     ),
-    Claim(
+    claim(
         "OWN.audit-names",
         "The formulae explain more of the true gradient than with randomly renamed tokens, at every weight decay while "
         "structures form, and at weight decay 1 also at the end.",
         f"R² of the four fields ({FIT} or another) minus the mean R² with renamed tokens",
         tuple(_excess_part(*case) for case in (*product(networks.DECAYS, FORMING), (1.0, 2000))),
     ),
-    Claim(
+    claim(
         "OWN.audit-decay",
         "At the end of training the formulae explain more of the true gradient with weight decay than without.",
         "R² of the four fields minus that with renamed tokens, at weight decay 1 minus that without",
-        (part(excess_change, Above(0, 0.05), "weight decay 1 minus 0", digits=2, epoch=2000),),
+        part(excess_change, Above(0, 0.05), "weight decay 1 minus 0", digits=2, epoch=2000),
     ),
 ) + claims_of(
     DISTANCE,
@@ -275,7 +275,7 @@ CLAIMS = claims_of(
         f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
     ),
-    Claim(
+    claim(
         "CA.s5.1.closer",
         "The closer two neighbouring pair sums of different classes are, the stronger the push.",
         f"Spearman's correlation of push and distance, for {NEIGHBOUR} of different classes and {GRADIENT}",
@@ -300,26 +300,22 @@ CLAIMS = claims_of(
         "The pull between pair sums of the same class does not depend on their distance.",
         f"the power q of an attraction r^q that, with the other three fields, explains most of {GRADIENT}; and "
         "Spearman's correlation of pull and distance of neighbours at epoch 100, before which there are too few",
-        (
-            *_while_forming(best_power, Within(-0.25, 0.25), "power, ", kind="attraction"),
-            _while_forming(distance_correlation, Within(-0.1, 0.1, ours=True), "correlation, ", kind="like_rank")[-1],
-        ),
+        *_while_forming(best_power, Within(-0.25, 0.25), "power, ", kind="attraction"),
+        _while_forming(distance_correlation, Within(-0.1, 0.1, ours=True), "correlation, ", kind="like_rank")[-1],
     ),
-    Claim(
+    claim(
         "CA.s5.1.region",
         "Two neighbouring pair sums of the same class are likely to lie in one region of the classifier.",
         f"percentage of {NEIGHBOUR} of the same class that the network predicts to be of one class; weight decay 1",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="region"),
     ),
-    Claim(
+    claim(
         "CA.s5.1.sigmoid",
         "The gradient is largest at a boundary between classes and falls with the distance from it.",
         "Spearman's correlation of the gradient's size and the distance from the boundary in logits (right class's "
         "minus the strongest other's), on both sides of it; weight decay 1",
-        (
-            *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
-            *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),
-        ),
+        *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
+        *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),
         departure="the paper speaks of the slope of the softmax, the test of the gradient of the cross-entropy",
     ),
 )

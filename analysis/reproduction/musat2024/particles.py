@@ -18,7 +18,7 @@ from scipy.stats import t as student_t
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Agrees, Every, Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -257,17 +257,15 @@ CLAIMS = claims_of(TABLE_2, *(_row_claim(fa, printed) for fa, printed in PRINTED
         '2 is "not reproduced" by its criteria; the list gives the contradicted numbers. (2) Percentage of choices '
         "with which the printed mean and spread of imperfections at f_a = 2 may be due to chance (p of at least 0.05). "
         "Choices that the text excludes are not counted",
-        (
-            part(percentage_of_choices, Every(), "six numbers compatible", "%", failure=contradicted_numbers),
-            part(percentage_of_choices, Every(), "spread compatible", "%", failure=incompatible_spread, listed=False),
-        ),
+        part(percentage_of_choices, Every(), "six numbers compatible", "%", failure=contradicted_numbers),
+        part(percentage_of_choices, Every(), "spread compatible", "%", failure=incompatible_spread, listed=False),
         meaning="table 2 would be evidence for one reading of section 6, chosen to reproduce it, not for the forces",
     ),
-    Claim(
+    claim(
         "OWN.sensitivity-rise",
         "The number of circles among particles increases with f_a, whichever open choice of the method is made.",
         "percentage of nine choices, each changed alone, with which circles nowhere become significantly fewer from "
         "f_a = 0.5 to 1 and 2; percentages of circles in the list",
-        (part(percentage_of_choices, Every(), "", "%", failure=falling_circles),),
+        part(percentage_of_choices, Every(), "", "%", failure=falling_circles),
     ),
 )

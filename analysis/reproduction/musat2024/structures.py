@@ -16,8 +16,17 @@ import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks, particles
-from analysis.reproduction.verification import claim, samples
-from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import (
+    Kind,
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -169,21 +178,19 @@ STRUCTURED = ("circle", "grid", "imperfect grid")
 GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
 
 
-def _kind_parts(
-    system: str, settings: Sequence[float], criterion: Criterion, *kinds: str
-) -> tuple[claim.Measurement, ...]:
+def _kind_parts(system: str, settings: Sequence[float], criterion: Criterion, *kinds: str) -> tuple[Measurement, ...]:
     """The percentage of end states of some kinds at each weight decay or alignment constant."""
     label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
     return parts_over("at", settings, percentage_of_kinds, criterion, label, "%", system=system, kinds=kinds)
 
 
-def _examples(system: str, *kinds: str) -> tuple[claim.Measurement, ...]:
+def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
     """Whether there are end states of each of some kinds, at weight decay 1 or f_a = 1."""
     each = [(kind,) for kind in kinds]
     return parts_over("kinds", each, percentage_of_kinds, Exists(), "{0[0]}s", "%", system=system, at=1.0)
 
 
-def _accuracy_part(minimum: float, first: str, second: str) -> claim.Measurement:
+def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
     """Whether one group of kinds, such as "circles and grids", has a higher validation accuracy than another."""
     one, other = ([kind.removesuffix("s") for kind in group.split(" and ")] for group in (first, second))
     return part(accuracy_by_kind, Above(0, minimum), f"{first} minus {second}", "points", first=one, second=other)
@@ -205,42 +212,39 @@ CLAIMS = claims_of(
         "Some networks end with embeddings in a regular grid, others in a circle.",
         "percentage of circles, and of grids without holes, among networks with weight decay 1",
         _examples("network", "circle", "grid"),
-        kind=claim.Kind.EXAMPLE,
+        kind=Kind.EXAMPLE,
     ),
-    Claim(
+    claim(
         "CA.figure2.imperfect",
         "Sometimes the embeddings end as an imperfect grid.",
         "percentage of networks that end near a grid with holes and not near one without",
         _kind_parts("network", (0.6, 1.0), Exists(), "imperfect grid"),
-        kind=claim.Kind.EXAMPLE,
+        kind=Kind.EXAMPLE,
     ),
     finding(
         "CA.s4.order",
         "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for the others.",
         "difference of the mean validation accuracies of two kinds of networks within weight decays, averaged",
-        (
-            _accuracy_part(5, "circles and grids", "imperfect grids"),
-            _accuracy_part(5, "grids", "imperfect grids"),
-            _accuracy_part(5, "imperfect grids", "neither"),
-        ),
+        _accuracy_part(5, "circles and grids", "imperfect grids"),
+        _accuracy_part(5, "grids", "imperfect grids"),
+        _accuracy_part(5, "imperfect grids", "neither"),
         figure="ca2",
     ),
     finding(
         "CA.s2.generalisation",
         "Grids and circles are key to the generalisation performance of the network.",
         "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
-        (_accuracy_part(10, "circles", "neither"), _accuracy_part(10, "grids and imperfect grids", "neither")),
+        _accuracy_part(10, "circles", "neither"),
+        _accuracy_part(10, "grids and imperfect grids", "neither"),
         departure="a correlation, which does not show the cause",
     ),
-    Claim(
+    claim(
         "CA.appA.circles",
         "A largest norm below 1.2 times the smallest norm detects circles with great accuracy.",
         "percentage of the circles by algorithm 1 that are regular polygons with tokens in the order of one frequency, "
         "and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
-        (
-            *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
-            *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
-        ),
+        *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
+        *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
         places="appendix A.1",
     ),
     main_result(
@@ -257,17 +261,15 @@ CLAIMS = claims_of(
         "Particles form circles, grids and imperfect grids.",
         "percentage of each among simulations with f_a = 1",
         _examples("particle", *STRUCTURED),
-        kind=claim.Kind.EXAMPLE,
+        kind=Kind.EXAMPLE,
         departure=particles.FITTED,
     ),
     main_result(
         "CA.s6.as-networks",
         "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
         "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean imperfections of the others",
-        (
-            part(circle_difference, SIMILAR, "circles", "points"),
-            part(imperfection_difference, SIMILAR, "imperfections"),
-        ),
+        part(circle_difference, SIMILAR, "circles", "points"),
+        part(imperfection_difference, SIMILAR, "imperfections"),
         departure=particles.FITTED,
         readings=("f_a = 1 compared with weight decay 1", "f_a = 1 compared with weight decay 0.6"),
         figure="ca5",

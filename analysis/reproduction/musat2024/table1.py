@@ -14,7 +14,7 @@ from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, finding, main_result, part, parts_over
+from analysis.reproduction.verification.claim import Claim, claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below
 from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -182,17 +182,16 @@ CLAIMS = claims_of(
         "CA.s4.decay-circles",
         "Weight decay is crucial for circles to form.",
         "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
-        (part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"), networks.trend_part(Above(0, 0.1), "circle")),
+        part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"),
+        networks.trend_part(Above(0, 0.1), "circle"),
         departure="shows more circles with weight decay, which is less than crucial",
     ),
     main_result(
         "CA.s4.decay-imperfections",
         "Weight decay is crucial for grids to have fewer imperfections.",
         "mean imperfections of networks that are not circles, at weight decay 1 minus those without, and their trend",
-        (
-            part(imperfection_change, Below(0, 15), ONE_MINUS_NONE),
-            networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
-        ),
+        part(imperfection_change, Below(0, 15), ONE_MINUS_NONE),
+        networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
         meaning="weight decay would improve generalisation by something other than grids",
     ),
     main_result(
@@ -200,39 +199,29 @@ CLAIMS = claims_of(
         "In networks that form grids the pair sums cluster by their modular sum.",
         "percentage of pair sums whose nearest other has the same modular sum, at the end of training, its start, and "
         "with tokens renamed at random; networks with weight decay 0.6 that are not circles",
-        (
-            part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
-            part(
-                clustered_sums, Above(0, 10), "minus start of training", "points", decay=0.6, less="start_imperfections"
-            ),
-            part(
-                clustered_sums, Above(0, 10), "minus renamed tokens", "points", decay=0.6, less="chance_imperfections"
-            ),
-        ),
+        part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
+        part(clustered_sums, Above(0, 10), "minus start of training", "points", decay=0.6, less="start_imperfections"),
+        part(clustered_sums, Above(0, 10), "minus renamed tokens", "points", decay=0.6, less="chance_imperfections"),
         places="section 2, section 5, section 5.1, figure 3, appendix E",
     ),
-    Claim(
+    claim(
         "CA.figure4.no-clusters",
         "In circles the pair sums are no longer clustered by their modular sum.",
         "percentage of pair sums whose nearest other pair sum has the same modular sum",
-        (part(clustered_by_kind, Below(0, 20), "circles minus other networks", "points"),),
+        part(clustered_by_kind, Below(0, 20), "circles minus other networks", "points"),
     ),
     finding(
         "CA.s7.overfit",
         "Without weight decay the classifier overfits to the pair sums.",
         "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
-        (
-            part(overfitting_gap, Above(0, 10), "gap without weight decay", "points"),
-            part(overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"),
-        ),
+        part(overfitting_gap, Above(0, 10), "gap without weight decay", "points"),
+        part(overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"),
     ),
     finding(
         "CA.s7.generalises",
         "Weight decay is important for the trained network to generalise.",
         "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
-        (
-            part(networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"),
-            networks.trend_part(Above(0, 0.1), "accuracy"),
-        ),
+        part(networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"),
+        networks.trend_part(Above(0, 0.1), "accuracy"),
     ),
 )

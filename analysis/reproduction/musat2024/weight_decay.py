@@ -7,7 +7,7 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -97,38 +97,32 @@ CLAIMS = claims_of(
         "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
         "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
         "and divided by that at weight decay 1",
-        (
-            part(
-                networks.mean_at_decay,
-                Below(0.05, ours=True),
-                "without weight decay",
-                digits=3,
-                name="second_half",
-                decay=0,
-            ),
-            part(
-                networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="second_half"
-            ),
+        part(
+            networks.mean_at_decay,
+            Below(0.05, ours=True),
+            "without weight decay",
+            digits=3,
+            name="second_half",
+            decay=0,
         ),
+        part(networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="second_half"),
         departure="whether the halt is in a local minimum is not tested",
         meaning="a halt would not explain why there are no circles without weight decay",
     ),
-    Claim(
+    claim(
         "CA.s5.1.slowing",
         "Without weight decay the updates of the embeddings die away.",
         "mean size of an embedding update in the last tenth of training divided by that in the first, without "
         "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
-        (
-            part(
-                networks.mean_at_decay,
-                Below(0.1, ours=True),
-                "last tenth / first tenth",
-                digits=3,
-                name="slowing",
-                decay=0,
-            ),
-            part(networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="rate"),
+        part(
+            networks.mean_at_decay,
+            Below(0.1, ours=True),
+            "last tenth / first tenth",
+            digits=3,
+            name="slowing",
+            decay=0,
         ),
+        part(networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="rate"),
     ),
 ) + claims_of(
     FIGURE_6,
@@ -140,22 +134,22 @@ CLAIMS = claims_of(
         places="figure 6, appendix B",
         meaning="weight decay would act on the embeddings in another way than by the linear layer",
     ),
-    Claim(
+    claim(
         "CA.s7.output",
         "Weight decay limits the weights of the output layer.",
         LIMITED,
-        (part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),),
+        part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),
     ),
-    Claim(
+    claim(
         "CA.figure6.falls",
         "The mean size of weights and of biases falls with increasing weight decay.",
         "Spearman's correlation of the mean absolute value with weight decay, over eleven values",
         parts_over("name", LINEAR, networks.weight_decay_trend, Below(0, 0.3), "mean {}", digits=2),
     ),
-    Claim(
+    claim(
         "CA.figure6.biases",
         "Weight decay limits the biases of the linear layer more than its weights.",
         "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
-        (part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),),
+        part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),
     ),
 )

@@ -177,7 +177,7 @@ CLAIMS = claims_of(
         "VC.figure6.same-start",
         "Along an ablation the initial weights and the batches are the same.",
         "percentage of runs with the same loss before training at all batch sizes and learning rates",
-        (part(same_initial_loss, Every(), "", "%"),),
+        part(same_initial_loss, Every(), "", "%"),
         departure="only the initial loss is compared",
     ),
     finding(

@@ -16,7 +16,7 @@ from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, example, finding, part, parts_over
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, example, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -236,11 +236,11 @@ ALL_INVARIANCES = f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance
 CLAIMS = claims_of(
     CIRCUITS,
     *(
-        Claim(
+        claim(
             name,
             statement,
             "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens",
-            (part(different_sums, MOST, "", "%"),),
+            part(different_sums, MOST, "", "%"),
             departure="tests the sums that circuits encode at the end of training",
         )
         for name, statement in {
@@ -253,14 +253,14 @@ CLAIMS = claims_of(
         "VC.s3.2.deviate",
         "Circuits learned by gradient descent deviate from the ideal circuit.",
         f"{OF_CIRCUITS} that attend to spurious positions, attend to some tokens only, or lack an invariance",
-        (percentage_part(Nearly(), "circuits that are not ideal"),),
+        percentage_part(Nearly(), "circuits that are not ideal"),
         figure="vc2",
     ),
     finding(
         "VC.s3.2.corrected",
         "In many runs spurious positions get attention, but their tokens do not change the sequence embedding.",
         f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack no invariance",
-        (percentage_part(Above(10, 5, ours=True), "corrected circuits"),),
+        percentage_part(Above(10, 5, ours=True), "corrected circuits"),
         figure="vc2",
     ),
     finding(
@@ -268,7 +268,7 @@ CLAIMS = claims_of(
         "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
         "spread of spurious tokens, relative to that of non-spurious tokens and weighted by attention: ratio after / "
         "before the value matrix, geometric mean over corrected circuits; 0.50 or less counts as a collapse",
-        (part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2),),
+        part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2),
         figure="vc2",
         meaning="spurious tokens coincide already as normalised embeddings; an invertible matrix removes no direction",
     ),
@@ -276,23 +276,23 @@ CLAIMS = claims_of(
         "VC.figure2.exists",
         "There is a run with faulty attention that is corrected.",
         f"{OF_CIRCUITS} in which spurious positions get attention without effect",
-        (percentage_part(Exists(), "corrected circuits"),),
+        percentage_part(Exists(), "corrected circuits"),
     ),
     example(
         "VC.s3.2.part-of-values",
         "There are runs that attend only to some tokens, such as those that are not 0, and still encode the sum.",
         f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter of another's attention",
-        (percentage_part(Exists(), "part of the values circuits"),),
+        percentage_part(Exists(), "part of the values circuits"),
         figure="vc2",
     ),
     finding(
         "VC.s3.2.partial",
         "Frequently some invariances to suffix or order are not learned.",
         f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than half of them",
-        (percentage_part(OFTEN, "partial circuits"),),
+        percentage_part(OFTEN, "partial circuits"),
         figure="vc3",
     ),
-    Claim(
+    claim(
         "VC.s3.2.partial-clusters",
         "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
         "percentage of such circuits with more than six clusters by single linkage, at link lengths relative to spread",
@@ -304,23 +304,21 @@ CLAIMS = claims_of(
         "VC.figure3.several",
         "There is a run that lacks invariance both to a spurious token and to the order of non-spurious tokens.",
         f"{OF_CIRCUITS} that lack both",
-        (percentage_part(Exists(), "circuits without either"),),
+        percentage_part(Exists(), "circuits without either"),
     ),
-    Claim(
+    claim(
         "VC.s3.2.fuzzy",
         "Occasionally sequence embeddings form unconventional clusters that still generalise.",
         f"{OF_CIRCUITS} that lack the invariance at more than half of the positions",
-        (
-            percentage_part(Exists(), "fuzzy circuits", "at least one"),
-            percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
-        ),
+        percentage_part(Exists(), "fuzzy circuits", "at least one"),
+        percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
         departure="generalisation is tested in VC.figure4.generalises",
     ),
     example(
         "VC.figure4.generalises",
         "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
         f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
-        (percentage_part(Exists(), "fuzzy circuits that generalise"),),
+        percentage_part(Exists(), "fuzzy circuits that generalise"),
     ),
     finding(
         "VC.s3.2.often-invariant",
@@ -345,7 +343,7 @@ CLAIMS = claims_of(
         figure="vc8",
         meaning="attention at the end depends on that at the start, but most of it is learned",
     ),
-    Claim(
+    claim(
         "CH.abstract.invariants",
         "Transformers learn the task by clustering heads, circuits that have its invariances.",
         ALL_INVARIANCES,
@@ -360,17 +358,15 @@ CLAIMS = claims_of(
         "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
         f"{OF_SUCCESSFUL} with six clusters by single linkage, over link lengths that span a factor of 2 or more, and "
         "at single link lengths (fractions of the spread)",
-        (
-            part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-            *parts_over("link", LINKS, cluster_percentage, MOST, "at link length {:g}", "%", among="successful runs"),
-        ),
+        part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
+        *parts_over("link", LINKS, cluster_percentage, MOST, "at link length {:g}", "%", among="successful runs"),
         figure="vc2",
     ),
     finding(
         "CH.abstract.initialisation",
         "The initial weights influence which circuits a run learns.",
         "correlation of a run's attention at start and end, minus that between different runs",
-        (part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),),
+        part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),
         departure="tests the attention, not the invariances",
         figure="vc8",
     ),

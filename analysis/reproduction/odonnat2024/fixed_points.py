@@ -90,12 +90,10 @@ CLAIMS = claims_of(
         "Clustering heads can be fixed points of gradient descent.",
         "ideal circuit for p = 2 after gradient descent with weight decay: gradient norm, lowest Hessian eigenvalue "
         "in directions that break an invariance, accuracy, percentage of perturbations that shrink",
-        (
-            part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
-            part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
-            part(settled_accuracy, Above(98), "accuracy", "%"),
-            part(returned_pushes, Above(50), "perturbations that shrink", "%"),
-        ),
+        part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
+        part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
+        part(settled_accuracy, Above(98), "accuracy", "%"),
+        part(returned_pushes, Above(50), "perturbations that shrink", "%"),
         departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without it, see "
         "CH.summary.fixed-points-without-decay",
         places="summary, theorems",
@@ -105,7 +103,7 @@ CLAIMS = claims_of(
         "CH.summary.fixed-points-without-decay",
         "Clustering heads can be fixed points of gradient descent on the cross-entropy alone.",
         "norm of the gradient over all sequences at the ideal circuit built by hand with a moderate size of its logits",
-        (part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),),
+        part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),
         readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
         places="summary",
     ),

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claims_of, example, finding, part
+from analysis.reproduction.verification.claim import Claim, Kind, claim, claims_of, example, finding, part
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -256,16 +256,14 @@ def _event_claim(setup: str, kind: str) -> Claim:
         f"VC.figure{FIGURES[setup]}.{kind}s",
         f"In {training_words(setup)}, {kind}s of the loss occur together with high gradient norms.",
         f"percentage of {kind}s with a peak of the norm of the whole gradient, and this minus that by chance; {RULE}",
-        (
-            part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", setup=setup, kind=kind),
-            part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", setup=setup, kind=kind),
-        ),
+        part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", setup=setup, kind=kind),
+        part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", setup=setup, kind=kind),
     )
 
 
 def _layer_claim(setup: str, kind: str) -> Claim:
     """Events of a setup coincide with peaks of the gradient norm of each layer."""
-    return Claim(
+    return claim(
         f"VC.figure{FIGURES[setup]}.{kind}s-by-layer",
         f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
         f"percentage of {kind}s with a peak of a layer's gradient norm, minus that by chance",
@@ -279,11 +277,11 @@ def _layer_claim(setup: str, kind: str) -> Claim:
 
 def _salience_claim(name: str, mini: str, full: str, word: str, criterion: Above | Below, departure: str = "") -> Claim:
     """Drops coincide with peaks more, or less, clearly in mini-batch training."""
-    return Claim(
+    return claim(
         f"VC.{name}",
         f"In {training_words(mini)}, drops coincide {word} clearly with high gradient norms than with full batches.",
         "percentage of drops with a peak minus that by chance, with mini-batches minus with full batches",
-        (part(excess_peak_difference, criterion, "", "points", first=mini, second=full),),
+        part(excess_peak_difference, criterion, "", "points", first=mini, second=full),
         departure=departure,
         figure=f"vc{FIGURES[mini]}",
     )
@@ -298,26 +296,26 @@ CLAIMS = (
         _salience_claim("appA.1.less-salient", MINI, FULL, "less", Below(0, 10), CONTRADICTION),
         _salience_claim("figure16.more-salient", MINI, FULL, "more", BEYOND_CHANCE, CONTRADICTION),
         _salience_claim("figure19.more-salient", MINI_3, FULL_3, "more", BEYOND_CHANCE),
-        Claim(
+        claim(
             "VC.appA.1.exit",
             "The exit from a saddle shows in the gradient norm, which rises when the first drop begins.",
             f"{RISING}, with full batches",
-            (part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),),
+            part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),
         ),
-        Claim(
+        claim(
             "VC.figure15.precisely",
             "In full-batch training, peaks of the gradient norm precisely match the drops.",
             "distance from the middle of a drop to the nearest peak of the norm, in percent of the run: median of runs",
-            (part(nearest_peak, Below(0.5, ours=True), "distance", "%", digits=2, setup=FULL),),
+            part(nearest_peak, Below(0.5, ours=True), "distance", "%", digits=2, setup=FULL),
             departure="the length of the paper's run is not stated",
         ),
         example(
             "VC.figure15.three",
             "A full-batch run has three drops.",
             "percentage of runs with three drops or more",
-            (part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),),
+            part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),
         ),
-        Claim(
+        claim(
             "VC.figure16.first-rise",
             "In mini-batch training the first drop coincides with the first increase of the gradient norm.",
             RISING,
@@ -329,27 +327,27 @@ CLAIMS = (
             "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
             "around epoch 700, where the norm has an inflection point.",
             "percentage of runs with drops at epochs 125 to 500 and 350 to 1000, both with a rise of the gradient norm",
-            (part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),),
+            part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),
             departure="epochs within a factor of 2; a rise is tested, not an inflection",
         ),
-        Claim(
+        claim(
             "VC.appA.1.taken-back",
             "After a spike, large updates take the model back.",
             "norm of updates in the three epochs after a spike divided by that before it, median over runs with spikes",
-            (part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),),
+            part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),
         ),
         finding(
             "CH.figure3.norms",
             "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
             "percentage of drops of the loss with a peak of the gradient norm, minus that by chance",
-            (part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop"),),
+            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop"),
             figure="vc15",
         ),
-        Claim(
+        claim(
             "CH.summary.stability",
             "High gradient norms indicate that training is unstable.",
             "percentage of loss spikes with a peak of the gradient norm, minus that by chance, with mini-batches",
-            (part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike"),),
+            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike"),
             departure="loss spikes stand for instability",
         ),
     ),

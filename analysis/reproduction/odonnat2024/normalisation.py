@@ -90,16 +90,14 @@ CLAIMS = claims_of(
         "Near the origin, a small modification of a vector can change its normalised version disproportionately.",
         "percentage of random points nearer than 0.05 to the origin at which a random modification of at most 0.01 "
         "changes x / |x| by more than 10 times its length",
-        (part(disproportionate_changes, Exists(), "", "%"),),
+        part(disproportionate_changes, Exists(), "", "%"),
     ),
     constructed(
         "VC.s4.3.step-below-length",
         "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged only if eta < |x|.",
         "percentage of random points and steps with f unchanged if and only if eta < |x|; if longer, with f reversed",
-        (
-            part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
-            part(flips_beyond_length, Every(), "reversed if longer", "%"),
-        ),
+        part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
+        part(flips_beyond_length, Every(), "reversed if longer", "%"),
         figure="vc12",
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -89,18 +89,19 @@ CLAIMS = claims_of(
         "VC.s4.3.smoothing",
         "Smoothing the normalisation at the origin removes some loss spikes.",
         f"{MEASURED.format('with the smooth norm')}; of all runs, and of those that escape with both norms",
-        (_fewer_spikes(SMOOTH), _fewer_spikes(SMOOTH, "escape with both norms", in_both=True)),
+        _fewer_spikes(SMOOTH),
+        _fewer_spikes(SMOOTH, "escape with both norms", in_both=True),
         departure="with the smooth norm fewer runs escape their first plateau",
         meaning="the proposed remedy does not help, or only by changing which runs learn",
     ),
-    Claim(
+    claim(
         "VC.s4.3.capacity",
         "One can imagine that an MLP with enough capacity has fewer spikes.",
         MEASURED.format("with four times the width"),
-        (_fewer_spikes("h = 128", "h = 128", ours=True),),
+        _fewer_spikes("h = 128", "h = 128", ours=True),
         departure="the paper suggests no width",
     ),
-    Claim(
+    claim(
         "VC.s4.3.regularisation",
         "One can imagine that regularisation of the MLP's weights reduces spikes.",
         MEASURED.format("with weight decay of the MLP's output weights (assemblers), 0.01 and 0.1"),
@@ -111,7 +112,8 @@ CLAIMS = claims_of(
         "OWN.smooth-norm",
         "The norm that is smooth at the origin removes spikes without a loss of accuracy.",
         f"{MEASURED.format('with the smooth norm')}, and of the final test accuracy",
-        (_fewer_spikes(SMOOTH), part(accuracy_change, Above(-5), "test accuracy", "points", remedy=SMOOTH)),
+        _fewer_spikes(SMOOTH),
+        part(accuracy_change, Above(-5), "test accuracy", "points", remedy=SMOOTH),
         meaning="runs may have fewer spikes because they learn less",
     ),
 )

@@ -18,7 +18,7 @@ from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, main_result, parts_over
+from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, main_result, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Nearly
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -168,7 +168,7 @@ CLAIMS = (
             departure="the comparison with the end of training is ours",
             figure="vc15",
         ),
-        Claim(
+        claim(
             "VC.appA.1.second-plateau",
             "On the plateau between two drops, too, the loss has a saddle point.",
             f"{MEASURED}in the middle of the first plateau between the first two drops",

@@ -14,7 +14,7 @@ from analysis.clustering_heads import compare_successes, measure_sparsity
 from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
 from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -188,14 +188,12 @@ def _negative(correlation: Callable[..., Estimate]) -> tuple[Measurement, ...]:
 
 CLAIMS = claims_of(
     SPARSITY,
-    Claim(
+    claim(
         "VC.figure17.range",
         "From eps = 1e-5 to 100 sparsity goes from 0 to 1.",
         "percentage of activations below 1e-5 and below 100, means over runs",
-        (
-            part(sparsity_at_threshold, Agrees(reported_number("0", PAPER_RUNS), 1), "below 1e-5", "%", place=0),
-            part(sparsity_at_threshold, Agrees(reported_number("100", PAPER_RUNS), 1), "below 100", "%", place=-1),
-        ),
+        part(sparsity_at_threshold, Agrees(reported_number("0", PAPER_RUNS), 1), "below 1e-5", "%", place=0),
+        part(sparsity_at_threshold, Agrees(reported_number("100", PAPER_RUNS), 1), "below 100", "%", place=-1),
     ),
     finding(
         "VC.figure17.less-sparse",
@@ -203,33 +201,33 @@ CLAIMS = claims_of(
         f"{AGAINST}; for as many runs as the paper has, and for all",
         _negative(success_sparsity),
     ),
-    Claim(
+    claim(
         "VC.figure17.whole-range",
         "Runs above .9 are less sparse than others at every threshold from .001 to 10.",
         "percentage of thresholds, evenly spaced on a log scale, at which they are (p < .05 for all together); the "
         "bracket is no confidence interval: its upper end also counts thresholds without a significant difference",
-        (part(less_sparse_thresholds, Nearly(), "", "%"),),
+        part(less_sparse_thresholds, Nearly(), "", "%"),
     ),
-    Claim(
+    claim(
         "VC.figure17.separation",
         "There is a striking separation between runs above .9 and others.",
         AGAINST,
-        (part(success_sparsity, Below(-0.8, ours=True), "", digits=2),),
+        part(success_sparsity, Below(-0.8, ours=True), "", digits=2),
     ),
-    Claim(
+    claim(
         "VC.figure17.accuracy",
         "Sparsity decreases as performance increases.",
         f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many runs as the paper has, and for all",
         _negative(accuracy_sparsity),
     ),
-    Claim(
+    claim(
         "VC.appA.2.many-neurons",
         "The task needs many neurons, and so activations that are not sparse.",
         "percentage of activations of runs above .9 that are above .1 in absolute value, mean over runs",
-        (part(active_units, Above(50, 10, ours=True), "", "%"),),
+        part(active_units, Above(50, 10, ours=True), "", "%"),
         figure="vc17",
     ),
-    Claim(
+    claim(
         "VC.figure20.less-sparse",
         "With more dimensions, too, models above .9 have less sparse activations.",
         f"{AGAINST}, by dimension up to 8, from which on nearly all runs are above .9",
@@ -239,7 +237,7 @@ CLAIMS = claims_of(
         "VC.appA.3.dimension",
         "The higher the dimension of the embeddings, the more models have a test accuracy above .9.",
         "Spearman's correlation of d with an accuracy above .9 at the end, with as many runs of each d",
-        (part(dimension_correlation, Above(0, 0.1), "", digits=2),),
+        part(dimension_correlation, Above(0, 0.1), "", digits=2),
         figure="vc20",
     ),
     finding(
@@ -250,14 +248,12 @@ CLAIMS = claims_of(
         meaning="some runs fail at any dimension: two dimensions are not the only cause of failure",
         figure="vc20",
     ),
-    Claim(
+    claim(
         "VC.appA.3.generalisation",
         "Embeddings of two dimensions limit how well the model generalises.",
         "accuracy on training minus unseen sequences; percentage of runs above .9 from d = 8 on minus that at d = 2",
-        (
-            part(generalisation_gap, Above(0, 2), "training minus unseen, d = 2", "points"),
-            part(success_gain, Above(0, 10), "above .9, d from 8 on minus d = 2", "points"),
-        ),
+        part(generalisation_gap, Above(0, 2), "training minus unseen, d = 2", "points"),
+        part(success_gain, Above(0, 10), "above .9, d from 8 on minus d = 2", "points"),
         figure="vc20",
     ),
 )

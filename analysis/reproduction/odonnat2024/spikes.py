@@ -12,7 +12,16 @@ import xarray as xr
 
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claims_of, example, finding, main_result, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Claim,
+    claim,
+    claims_of,
+    example,
+    finding,
+    main_result,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -276,7 +285,7 @@ CLAIMS = (
             "VC.s4.3.spikes",
             "Training the small model produces loss spikes that can be studied.",
             "percentage of runs with a spike of the training loss (`analysis.transitions.change_points`)",
-            (part(runs_with_spikes, Exists(), "runs with spikes", "%"),),
+            part(runs_with_spikes, Exists(), "runs with spikes", "%"),
         ),
         *(
             finding(
@@ -295,14 +304,14 @@ CLAIMS = (
             "If a vector is close to zero, it is hard to keep a step of predetermined size shorter than the vector.",
             "percentage of runs with an update longer than the vector: by the learning rate on every axis, than the "
             "shortest recorded E + P; or in a spike, than a sequence embedding xi",
-            (part(runs_with_long_updates, Exists(), "runs with such updates", "%"),),
+            part(runs_with_long_updates, Exists(), "runs with such updates", "%"),
         ),
-        Claim(
+        claim(
             "VC.s4.3.too-long",
             "The gradient points to a lower loss, but a step that is too long can raise it.",
             "each spike is replayed with half the step: percentage of spikes whose rise of the loss is then less than "
             "half as large. A loss that is linear along the step would give exactly half",
-            (part(spike_percentage, MOST, "removed by half the step", "%", condition="half step"),),
+            part(spike_percentage, MOST, "removed by half the step", "%", condition="half step"),
         ),
         main_result(
             "VC.s4.3.flips",
@@ -322,25 +331,24 @@ CLAIMS = (
             "sequences that become misclassified account for at least half of the rise. (2) Probability that such a "
             "sequence was closer to a decision boundary than another. (3) Percentage of sequences that the step "
             "misclassifies, minus that of ordinary steps",
-            (
-                CROSSING,
-                part(crossing_closeness, Above(50, 10), "closer than others", "%"),
-                part(misclassified_beyond_ordinary, Above(0, 1), "misclassified, minus ordinary steps", "points"),
-            ),
+            CROSSING,
+            part(crossing_closeness, Above(50, 10), "closer than others", "%"),
+            part(misclassified_beyond_ordinary, Above(0, 1), "misclassified, minus ordinary steps", "points"),
         ),
-        Claim(
+        claim(
             "VC.figure13.small-change",
             "In such a spike, the sequence embeddings change by a small amount from one step to the next.",
             "percentage of spikes with crossings in which embeddings move across a boundary, rather than a boundary "
             "across them; and the largest update of a sequence embedding relative to its length, median over runs",
-            (part(crossed_by_embedding, MOST, "embeddings move", "%"), UPDATE),
+            part(crossed_by_embedding, MOST, "embeddings move", "%"),
+            UPDATE,
         ),
         finding(
             "VC.figure14.assemblers",
             "These spikes are due to assemblers (the MLP's output weights) that are large, or small and correlated.",
             "before spikes with crossings, percentage of the other escaped runs whose assemblers have a smaller "
             "largest singular value, which grows with size and correlation; mean over runs, 50% by chance",
-            (part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),),
+            part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),
             meaning="large or correlated assemblers are as common without spikes",
         ),
         example(
@@ -348,14 +356,15 @@ CLAIMS = (
             "The smooth normalisation removes some loss spikes.",
             "percentage of spikes that the same step with the smooth norm reduces to less than half, where both norms "
             f"classify {SMOOTH_NORM_AGREEMENT:.0%} of the sequences alike before the step (comparable spikes)",
-            (part(spike_percentage, Exists(), "removed", "%", condition="smooth norm"),),
+            part(spike_percentage, Exists(), "removed", "%", condition="smooth norm"),
             departure="few spikes are comparable",
         ),
         finding(
             "CH.figure4.feed-forward",
             "Loss spikes come from small changes of sequence embeddings near decision boundaries of the MLP.",
             f"{REPLAYED} crossings account for at least half of the rise; and the largest update in these",
-            (CROSSING, UPDATE),
+            CROSSING,
+            UPDATE,
             figure="vc13",
         ),
         finding(
@@ -369,7 +378,7 @@ CLAIMS = (
     ),
     *claims_of(
         FLIP_GRID,
-        Claim(
+        claim(
             "OWN.flip",
             "Flips of normalised vectors cause no spike, at any learning rate, with any norm and embedding table.",
             "percentage of spikes in which sequences with a flip (VC.s4.3.flips) do not account for half of the rise, "

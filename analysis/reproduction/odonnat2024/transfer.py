@@ -9,7 +9,7 @@ from analysis.clustering_heads.transfer_design import TransferDesign, larger_voc
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, finding, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
@@ -172,7 +172,7 @@ def _figure_9_mean(vocab: int) -> Claim:
 CLAIMS = (
     *claims_of(
         TRANSFER,
-        Claim(
+        claim(
             "VC.s4.2.finetuning-p3",
             "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, on average, than p = 3 alone.",
             SPLIT,
@@ -198,18 +198,18 @@ CLAIMS = (
             "percentage of runs that are at most a tenth of the way from chance to a test accuracy of 1",
             parts_over("vocab", VOCABS[2:], learned_runs, Nearly(), "p = {}", "%", something=False),
         ),
-        Claim(
+        claim(
             "VC.s4.2.something-up-to-4",
             "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
             "percentage of runs that are more than a tenth of the way from chance to a test accuracy of 1",
             parts_over("vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"),
             departure="the paper only says that nothing is learned above 4; one run suffices",
         ),
-        Claim(
+        claim(
             "VC.s4.2.harder-with-p",
             "The number of sequences is p^T, and the problem gets harder as p grows.",
             "rank correlation of p = 2 to 10 with the fraction of the way from chance to a test accuracy of 1",
-            (part(vocabulary_correlation, Below(0, 0.1), "", digits=2),),
+            part(vocabulary_correlation, Below(0, 0.1), "", digits=2),
             departure="the length T is not varied",
         ),
         finding(

@@ -117,9 +117,7 @@ CLAIMS = claims_of(
         "which of two events comes first: half-way to a regular polygon or circle by algorithm 1 (not compared with "
         "each other), half-way to few imperfections, one dominant frequency. Percentage of equal orders in a network "
         "(weight decay 1) and a particle run (f_a = 2), and that minus the percentage within a system",
-        (
-            part(agreement_of_systems, Above(50, 10), "between systems", "%", statistic=mean_agreement),
-            part(agreement_of_systems, Within(-10, 10), "minus within systems", "points", statistic=excess_agreement),
-        ),
+        part(agreement_of_systems, Above(50, 10), "between systems", "%", statistic=mean_agreement),
+        part(agreement_of_systems, Within(-10, 10), "minus within systems", "points", statistic=excess_agreement),
     ),
 )

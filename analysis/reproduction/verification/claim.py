@@ -1,6 +1,7 @@
 """Claims: what a paper states, how it is tested here, and by which criterion."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -98,10 +99,18 @@ class Claim:
         return self.name.split(".")[0]
 
 
-finding = partial(Claim, importance=2)
-main_result = partial(Claim, importance=3)
-example = partial(Claim, kind=Kind.EXAMPLE)
-constructed = partial(Claim, kind=Kind.CONSTRUCTION)
+def claim(
+    name: str, statement: str, measured: str = "", *parts: Measurement | tuple[Measurement, ...], **more: Any
+) -> Claim:
+    """A claim from its parts, or groups of them such as those of `parts_over`, and other fields of `Claim` by name."""
+    groups = [(each,) if isinstance(each, Measurement) else each for each in parts]
+    return Claim(name, statement, measured, tuple(itertools.chain.from_iterable(groups)), **more)
+
+
+finding = partial(claim, importance=2)
+main_result = partial(claim, importance=3)
+example = partial(claim, kind=Kind.EXAMPLE)
+constructed = partial(claim, kind=Kind.CONSTRUCTION)
 
 
 def claims_of(experiment: Experiment, *claims: Claim, figure: str = "") -> tuple[Claim, ...]:
