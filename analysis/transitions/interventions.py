@@ -152,7 +152,7 @@ def compare_interventions(
 def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that of all runs together."""
     if name == "rate":
-        return _jackknife_rate(result, [remedy])
+        return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
     values = result[name].sel(remedy=remedy).values
     return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
 
@@ -160,7 +160,7 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
     """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
     if name == "rate":
-        return _jackknife_rate(result, [UNCHANGED, remedy])
+        return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
     return mean_interval(paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name]))
 
 
@@ -170,12 +170,11 @@ def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
     return change[np.isfinite(change)]
 
 
-def _jackknife_rate(result: xr.Dataset, remedies: list[str]) -> Interval:
-    """The rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
+def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
+    """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
 
-    remedies: one or two. The interval is a jackknife interval over runs.
+    counts, epochs: (one or two, run). The interval is a jackknife interval over runs.
     """
-    counts, epochs = (result[name].sel(remedy=remedies).values for name in ("late", "since"))
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
     totals, total_epochs = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
