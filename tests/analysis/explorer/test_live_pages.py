@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import time
-from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -51,9 +51,8 @@ def test_changed_force_constants_apply_immediately_and_other_changes_restart():
     for change in ({"n": 9}, {"dim": 3}, {"seed": 4}):
         assert run.change(**change)
         assert run.state.step == 0
-    assert np.array_equal(
-        run.embedding, last(simulate(ParticleSettings(**forces, n=9, dim=3), runs=1, seed=4, steps=0))
-    )
+    start = simulate(ParticleSettings(**forces, n=9, dim=3), runs=1, seed=4, steps=0)
+    assert np.array_equal(run.embedding, last(start))
 
 
 def moved(x, token, position):
@@ -89,8 +88,7 @@ def test_a_long_history_is_thinned_evenly():
         history.add(x, 2 * x)
     x, y = history.arrays().values()
     assert len(x) <= MAX_HISTORY_POINTS
-    assert x[0] == 0
-    assert len(set(np.diff(x))) == 1
+    assert (x[0], len(set(np.diff(x)))) == (0, 1)
     assert x[-1] > 3 * MAX_HISTORY_POINTS - 5
     assert np.array_equal(y, 2 * x)
 
@@ -130,32 +128,26 @@ def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch):
     monkeypatch.setattr(kernel_warmup, "kernels_ready", lambda dim: True)
     page.look_again()
     page.frame(False)
-    assert page.run.embedding.shape == (17, 3)
-    assert page.run.settings.fa == 2.5
+    assert (page.run.embedding.shape, page.run.settings.fa) == ((17, 3), 2.5)
     assert page.clock.layout.text == "step 0"
 
 
 def test_kernels_are_compiled_in_another_process(monkeypatch):
-    started, compiled = [], []
-
-    def start_process(command, **words):
-        started.append(SimpleNamespace(command=command, ended=None, poll=lambda: started[0].ended))
-        return started[-1]
-
-    monkeypatch.setattr(kernel_warmup.subprocess, "Popen", start_process)
+    started, compiled = mock.Mock(), mock.Mock()
+    started.return_value.poll.return_value = None
+    monkeypatch.setattr(kernel_warmup.subprocess, "Popen", started)
     monkeypatch.setattr(kernel_warmup, "_under_way", {})
     assert not kernel_warmup.kernels_ready(6)
     assert not kernel_warmup.kernels_ready(6)
-    (process,) = started
-    process.ended = 0
+    started.return_value.poll.return_value = 0
     assert kernel_warmup.kernels_ready(6)
     kernel_warmup.mark_kernels_ready(7)
     assert kernel_warmup.kernels_ready(7)
-    assert len(started) == 1
-    monkeypatch.setattr("sys.argv", ["-c", process.command[-1]])
-    monkeypatch.setattr(kernel_warmup, "compile_kernels", compiled.append)
+    started.assert_called_once()
+    monkeypatch.setattr("sys.argv", ["-c", started.call_args.args[0][-1]])
+    monkeypatch.setattr(kernel_warmup, "compile_kernels", compiled)
     exec(kernel_warmup.CODE, {})
-    assert compiled == [6]
+    compiled.assert_called_once_with(6)
 
 
 def test_a_frame_ends_after_its_time(monkeypatch):
@@ -222,10 +214,8 @@ def test_the_class_map_is_that_of_the_network():
 
 
 def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
-    def missing(document):
-        raise MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
-
-    monkeypatch.setattr(pages, "TrainingPage", missing)
+    error = MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
+    monkeypatch.setattr(pages, "TrainingPage", mock.Mock(side_effect=error))
     assert "pip install" in pages.training_tab(Document()).layout.text
 
 
@@ -273,9 +263,16 @@ def settled(page, expected, atol):
     return found
 
 
-def opened(page, address):
+@pytest.fixture
+def page(explorer, chromium_page):
+    """The empty page, and the server's address."""
+    chromium_page.address = explorer.address
+    return chromium_page
+
+
+def opened(page, words):
     """Open a page of particles, and wait until they stand at their first places."""
-    open_page(page, address)
+    open_page(page, f"{page.address}?tab=particles{words}")
     page.get_by_text("step 0").wait_for()
     page.wait_for_function("() => Number.isFinite(Bokeh.documents[0].get_model_by_name('embedding tokens').data.x[0])")
     page.wait_for_timeout(200)  # the first frame is drawn anew when the browser is there
@@ -290,9 +287,8 @@ def pixel(page, place):
     return box["x"] + box["width"] * (x / reach + 1) / 2, box["y"] + box["height"] * (1 - y / reach) / 2
 
 
-def test_particles_start_pause_and_reset(explorer, chromium_page):
-    page = chromium_page
-    first = opened(page, explorer.address + "?tab=particles")
+def test_particles_start_pause_and_reset(page):
+    first = opened(page, "")
     change_while_running(page, "step", 3, "alignment f_a", "ArrowRight", "fa=1.1")
     paused, step = tokens(page), shown_number(page, "step")
     assert np.abs(paused - first).max() > 0.05
@@ -306,9 +302,8 @@ def test_particles_start_pause_and_reset(explorer, chromium_page):
     assert np.array_equal(settled(page, first, 0), first)
 
 
-def test_a_particle_can_be_dragged(explorer, chromium_page):
-    page = chromium_page
-    before = opened(page, explorer.address + "?tab=particles&fa=2&n=9")
+def test_a_particle_can_be_dragged(page):
+    before = opened(page, "&fa=2&n=9")
     token = int(np.abs(before).max(axis=1).argmin())
     goal = np.array([2.0, -2.0])
     page.mouse.move(*pixel(page, before[token]))
@@ -325,9 +320,8 @@ def test_a_particle_can_be_dragged(explorer, chromium_page):
     assert np.linalg.norm(tokens(page)[token]) < np.linalg.norm(after[token])
 
 
-def test_a_particle_can_be_moved_by_keys(explorer, chromium_page):
-    page = chromium_page
-    before = opened(page, explorer.address + "?tab=particles&n=6")
+def test_a_particle_can_be_moved_by_keys(page):
+    before = opened(page, "&n=6")
     page.get_by_role("combobox", name="particle").select_option("4")
     page.get_by_role("button", name="move particle right").focus()
     page.keyboard.press("ArrowUp")
@@ -336,13 +330,11 @@ def test_a_particle_can_be_moved_by_keys(explorer, chromium_page):
     assert np.allclose(settled(page, expected, 0.02), expected, atol=0.02)  # normalised after each
 
 
-def test_a_network_learns_on_the_page(explorer, chromium_page):
-    page = chromium_page
-    open_page(page, explorer.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
+def test_a_network_learns_on_the_page(page):
+    open_page(page, page.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
     change_while_running(page, "epoch", 100, "learning rate", "ArrowLeft", "lr=0.0099")
-    loss = page.evaluate(
-        "() => [...Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train]"
-    )
+    shown = "Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train"
+    loss = page.evaluate(f"() => [...{shown}]")
     assert loss[-1] < 0.9 * loss[0]
     page.get_by_text(re.compile(r"correct: \d+% train, \d+% validation")).wait_for()
 
@@ -362,17 +354,15 @@ UNNAMED = re.compile(r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|ra
     ("particles", "Particles, Start, Step, Reset, seed, pace, alignment f_a"),
     ("training", "Training, Start, Step, Reset, seed, pace, weight decay"),
 ])  # fmt: skip
-def test_every_control_is_labelled_and_reached_by_keyboard(explorer, chromium_page, tab, controls):
-    page = chromium_page
-    open_page(page, f"{explorer.address}?tab={tab}")
+def test_every_control_is_labelled_and_reached_by_keyboard(page, tab, controls):
+    open_page(page, f"{page.address}?tab={tab}")
     page.get_by_label(controls.split(", ")[-1]).first.wait_for()
     page.wait_for_timeout(200)
     assert not UNNAMED.findall(page.locator("body").aria_snapshot())
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
-        name = page.evaluate(FOCUSED)
-        if name is None:
+        if (name := page.evaluate(FOCUSED)) is None:
             break
         reached.add(re.sub(r"\s*\(.*", "", name))
     assert tab != "runs" or not [name for name in reached if name.startswith("nameless")]

@@ -95,9 +95,8 @@ def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_e
     np.testing.assert_array_equal(artist.labels.labels.get_offsets(), places)
     assert len(artist.labels.labels.get_paths()) == 5
     filled, hollow = artist.groups[0][1], artist.groups[1][1]
-    np.testing.assert_allclose(filled.get_facecolor()[0, :3], RGB[0])
-    np.testing.assert_allclose(hollow.get_facecolor()[0, :3], 1)
-    np.testing.assert_allclose(hollow.get_edgecolor()[0, :3], RGB[1])
+    colours = [filled.get_facecolor(), hollow.get_facecolor(), hollow.get_edgecolor()]
+    np.testing.assert_allclose([colour[0, :3] for colour in colours], [RGB[0], np.ones(3), RGB[1]])
 
 
 def test_of_overlapping_labels_only_the_first_is_drawn():
@@ -176,8 +175,7 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
 def test_contours_of_isolated_pixels():
     numbers = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
     found = edges(numbers)
-    assert found[:, 3].all()
-    assert found.sum() == 4
+    assert (np.argwhere(found)[:, 1].tolist(), found.sum()) == ([3] * 4, 4)
     assert not edges(np.array([[0, 1, 2, 3]])).any()  # bands of one cell
     assert not edges(np.zeros((3, 3), int)).any()
     assert edges(numbers.T).T.tolist() == found.tolist()
@@ -243,10 +241,9 @@ def test_the_cursor_is_at_the_frame():
 def test_a_gap_in_a_curve_has_no_dot():
     gap = Curves(np.arange(3.0), np.array([[1, np.nan, 2]]), RGB[:1], ("loss",))
     panel = Panel("loss", "loss", (gap,), (0, 2), (0, 3), equal=False)
-    scene = make_scene(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())
-    grid = PanelGrid([scene], width=240)
-    differences = [np.abs(draw_at(grid, frame)[..., :3] - np.round(255 * RGB[0])).max(-1) for frame in range(3)]
-    coloured = [(difference < 40).sum() for difference in differences]
+    grid = PanelGrid([make_scene(panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=())], width=240)
+    pictures = np.stack([draw_at(grid, frame)[..., :3] for frame in range(3)])
+    coloured = (np.abs(pictures - np.round(255 * RGB[0])).max(-1) < 40).sum(axis=(1, 2))
     assert coloured[1] < min(coloured[0], coloured[2])
 
 
@@ -277,12 +274,11 @@ def test_a_blitted_frame_is_the_redrawn_one(titles, options, frames):
 
 def test_frames_differ_only_where_something_moves():
     grid = PanelGrid([make_scene()], ["points"], width=240)
-    first, second = draw_at(grid, 0), draw_at(grid, 10)
-    assert (first != second).any()
     x, y, width, height = grid.layout.boxes(0)[0]
-    first[y : y + height, x : x + width] = second[y : y + height, x : x + width]
-    first[:y], second[:y] = 0, 0  # the clock
-    np.testing.assert_array_equal(first, second)
+    differ = draw_at(grid, 0) != draw_at(grid, 10)
+    assert differ[y : y + height, x : x + width].any()
+    differ[:y], differ[y : y + height, x : x + width] = False, False  # the clock, and the panel
+    assert not differ.any()
 
 
 def test_two_scenes_have_common_limits():
@@ -302,9 +298,8 @@ def test_two_scenes_have_common_limits():
 def test_only_panels_of_both_scenes_are_drawn_and_others_are_refused():
     first, fewer = make_scene(panels=panels()[:1]), make_scene(panels=panels()[1:3])
     assert PanelGrid([make_scene(), fewer]).panels == ["arrows", "map"]
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(SettingsError, match="^panels: "):
         PanelGrid([first, fewer])
-    assert error.value.field == "panels"
     with pytest.raises(SettingsError, match="points, arrows, map, matrix, loss"):
         PanelGrid([make_scene()], ["points", "circles"])
 
@@ -321,8 +316,7 @@ def test_geometry_keeps_its_proportions():
 def test_sizes():
     assert PanelGrid([make_scene()], width=961).width == 961
     even = PanelGrid([make_scene()], width=961, even=True)
-    assert even.width == 962
-    assert even.height % 2 == 0
+    assert (even.width, even.height % 2) == (962, 0)
     assert draw_at(even, 0).shape == (even.height, 962, 4)
     sixteen = make_scene(panels=tuple(dataclasses.replace(panels()[0], name=f"p{k}") for k in range(16)))
     grid = PanelGrid([sixteen], width=960)
@@ -357,8 +351,8 @@ def test_no_texts_overlap_or_are_cut(width, long):
     several[4] = dataclasses.replace(several[4], layers=(curves,))
     grid = PanelGrid([make_scene(panels=tuple(several))], width=width)
     draw_at(grid, 20)
-    texts = [text for text in grid.figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    extents = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_figure()]
+    texts = [each for each in grid.figure.findobj(Text) if each.get_visible() and each.get_figure()]
+    extents = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text().strip()]
     boxes = [(text, box) for text, box in extents if box.width > 0 and box.height > 0]
     assert len(boxes) > 12
     for text, box in boxes:
