@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from analysis.reproduction.verification.claim import Claim, Kind
@@ -38,16 +38,18 @@ def _order(claim: Claim) -> tuple[int, int]:
     return PAPER_NAMES.index(claim.paper), places.index(place) if place in places else len(places)
 
 
-def mark_repeated(claims: Iterable[Claim]) -> Iterator[Claim]:
-    """The same claims; an empirical one is marked as repeated if empirical ones before it are judged by its numbers."""
+def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
+    """The same claims; an empirical one is marked as repeated if its numbers judge empirical ones that are more
+    important, or as important and before it."""
     known: set[tuple] = set()
-    for claim in claims:
+    repeated = set()
+    for claim in sorted(claims, key=lambda each: -each.importance):
         numbers = {(claim.experiment, *part.number) for part in claim.parts}
-        if claim.kind is Kind.EMPIRICAL and numbers and numbers <= known:
-            claim = dataclasses.replace(claim, kind=Kind.REPEATED)
-        if claim.kind is Kind.EMPIRICAL:
+        if claim.kind is Kind.EMPIRICAL and numbers:
+            repeated |= {claim.name} if numbers <= known else set()
             known |= numbers
-        yield claim
+    for claim in claims:
+        yield dataclasses.replace(claim, kind=Kind.REPEATED) if claim.name in repeated else claim
 
 
 _CLAIMS = sorted((claim for one in SECTIONS for claim in one.CLAIMS), key=_order)

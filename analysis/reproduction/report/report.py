@@ -81,10 +81,10 @@ def write_report(
         drawn = draw_available_figures(claim_results, provenance.size, experiments, drafts) if pictures else {}
         view = build_view(claim_results, provenance, experiments, drawn)
         if pictures:
-            for main in view["top"]:
-                strips = [part.strip for part in main.main_parts if part.strip]
+            for row in view["top"]:
+                strips = [part.strip for _, part in row.lines if part.strip]
                 drawing = template("strips.svg.j2", drafts).module.draw(strips)  # type: ignore[attr-defined]
-                (drafts / f"{STRIPS}{main.claim.name}.svg").write_text(drawing, encoding="utf-8")
+                (drafts / f"{STRIPS}{row.claims[0].claim.name}.svg").write_text(drawing, encoding="utf-8")
         view |= {"folder": folder.name if pictures else "", "strips_prefix": STRIPS}
         text.write_text(template("report.md.j2", drafts).render(view), encoding="utf-8")
         page.write_text(template("report.html.j2", drafts).render(view), encoding="utf-8")

@@ -21,6 +21,8 @@ class Strip(NamedTuple):
     low: float
     """Lower end of the range that agrees with the claim"""
     high: float
+    ends: tuple[str, str]
+    """The numbers at positions 0 and 100"""
 
 
 def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
@@ -28,8 +30,8 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
 
     >>> from analysis.reproduction.verification.claim import part
     >>> strip = number_strip(part(len, Within(0, 10)), Estimate(Interval(5, 2, 8), 100))
-    >>> [round(each) for each in (*strip.ours, strip.low, strip.high)]
-    [50, 25, 75, 8, 92]
+    >>> [round(each) for each in (*strip.ours, strip.low, strip.high)], strip.ends
+    ([50, 25, 75, 8, 92], ('-1', '11'))
     """
     if math.isnan(estimate.interval.value):
         return None
@@ -38,6 +40,8 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
     numbers = [each for each in (*estimate.interval, *paper, *accepted) if math.isfinite(each)]
     room = MARGIN * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
+    if part.unit == "%" and 0 <= min(numbers) <= max(numbers) <= 100:
+        start, end = max(start, 0.0), min(end, 100.0)
 
     def position(number: float) -> float:
         if math.isinf(number):
@@ -45,7 +49,8 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
         return round(100 * (number - start) / (end - start), 1)
 
     ours, theirs = (Interval(*map(position, each)) for each in (estimate.interval, paper))
-    return Strip(ours, theirs, *map(position, accepted))
+    low, high = map(position, accepted)
+    return Strip(ours, theirs, low, high, (f"{start:.3g}", f"{end:.3g}"))
 
 
 def _accepted_range(criterion: Criterion) -> tuple[float, float]:

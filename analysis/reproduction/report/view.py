@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -16,30 +18,25 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Size
 from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
 
-REPORT_TITLE = "Two papers on training dynamics, put to the test"
+REPORT_TITLE = "Reproduction of two papers on training dynamics"
 PAPERS = (*coverage.PAPERS, coverage.Paper(coverage.OWN, "Our own claims", "", "", ()))
-TOP, TOP_PARTS = 10, 3
-"""Number of claims on the first page, and of their parts that are shown there."""
+TOP_PARTS = 3
+"""Number of parts of a main claim that are shown on the first page."""
+_TEXTS = tomllib.loads(files(__package__).joinpath("first_page.toml").read_text())
+MAIN_CLAIMS: list[dict[str, str]] = _TEXTS["main_claims"]
+"""The rows of the first page's table: in each, what a paper states and the names of the claims that it stands for."""
 IMPORTANT = 2
 """Importance from which a claim is shown in full on the second page."""
+OPEN_REASONS = ("Not decided by these runs", "Too few cases", "Outside a threshold of ours")
+"""Groups of undecided claims."""
 DECIDABLE = 100
 """An undecided claim that needs more times its runs than this is too close to its bound."""
-SIZES = {
-    Size.QUICK: "small ensembles, and only the short experiments",
-    Size.DEFAULT: "the papers' sizes where they take less than two and a half hours in all on two cores, smaller ones "
-    "elsewhere",
-    Size.FULL: "the papers' sizes",
-}
-KINDS = {
-    Kind.CONSTRUCTION: "By construction (identities, definitions and circuits built by hand)",
-    Kind.EXAMPLE: "Examples (one case suffices)",
-    Kind.REPEATED: "Repeated (counted as part of an earlier claim)",
-}
 MARKS = dict(zip(Verdict, "●◐✕?–○", strict=True))
 """A symbol for each verdict, so that colour is not needed to tell them apart."""
 WORST_FIRST = (Verdict.NOT, Verdict.PARTLY, Verdict.UNDECIDED)
 TESTED = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED)
-UNTESTED = {Verdict.UNTESTABLE: "Not testable", Verdict.SKIPPED: "Not tested at this size"}
+OWN_WORDS = {Verdict.REPRODUCED: "confirmed", Verdict.NOT: "refuted"}
+"""Verdicts on our own claims, which we cannot reproduce ourselves."""
 SENTENCES = ("statement", "measured", "meaning", "untestable")
 """Texts of claims that are shown as sentences."""
 
@@ -61,16 +58,27 @@ class PartView(NamedTuple):
     """Empty if it is the only part"""
     number: str
     of: str
-    """Number of cases; empty if all parts have the same"""
+    """Number of cases"""
     criterion: str
-    """Empty if all parts have the same"""
     verdict: Verdict
     reason: str
-    """The reason of the verdict, unless it is "reproduced" """
+    """The reason of the verdict; empty if its definition says it"""
     note: str
     to_decide: str
     """What would decide it, if it is undecided"""
+    open_reason: str
+    """Why it is undecided: a heading of the second page"""
     strip: Strip | None
+
+
+class MainRow(NamedTuple):
+    """A row of the first page: one or more claims."""
+
+    text: str
+    claims: list["ClaimView"]
+    """Claims of the papers"""
+    lines: list[tuple["ClaimView", PartView]]
+    """The parts that are shown, each with its claim: of the claims with the worst verdicts, and of our own"""
 
 
 class ClaimView(NamedTuple):
@@ -81,15 +89,24 @@ class ClaimView(NamedTuple):
     place: str
     verdict: Verdict
     remarks: str
+    note: str
+    """The note that all parts have"""
     counts: bool
     """Whether it counts in the headline"""
     parts: tuple[PartView, ...]
-    common: str
-    """The criterion and the number of cases, if several parts have the same"""
+    common_criterion: str
+    """The criterion, if several parts have the same"""
+    common_of: str
+    """The number of cases, if several parts have the same"""
     same_measured: str
     """An earlier claim that is measured in the same way"""
     command: str
     picture: Picture | None
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word."""
+        return OWN_WORDS.get(self.verdict, self.verdict) if self.claim.paper == coverage.OWN else self.verdict
 
     @property
     def worst_parts(self) -> list[PartView]:
@@ -98,10 +115,15 @@ class ClaimView(NamedTuple):
         return sorted(failed, key=lambda part: WORST_FIRST.index(part.verdict))
 
     @property
-    def main_parts(self) -> Sequence[PartView]:
-        """A few parts for the first page."""
-        rest = [part for part in self.parts if part not in self.worst_parts]
-        return self.parts if len(self.parts) <= TOP_PARTS else [*self.worst_parts, *rest][:TOP_PARTS]
+    def open_part(self) -> PartView:
+        """The first undecided part."""
+        return next(part for part in self.parts if part.verdict is Verdict.UNDECIDED)
+
+    @property
+    def main_parts(self) -> list[PartView]:
+        """A few parts for the first page: the worst, one that was reproduced, others."""
+        worst, rest = self.worst_parts, [part for part in self.parts if part not in self.worst_parts]
+        return [*worst[:1], *rest[:1], *worst[1:], *rest[1:]][:TOP_PARTS]
 
 
 def build_view(
@@ -118,17 +140,19 @@ def build_view(
         "title": REPORT_TITLE,
         "papers": [paper for paper in PAPERS if any(view.claim.paper == paper.short for view in views)],
         "size": provenance.size,
-        "size_text": SIZES[provenance.size],
+        "size_text": _TEXTS["sizes"][provenance.size],
         "runs": provenance.runs,
-        "counts": _count_by_paper(tested),
-        "headline": _headline(claim_results),
-        "others": _count_others(claim_results),
-        "top": main_claims(tested),
+        "tested": tested,
+        "conclusions": _conclusions(views),
+        "top": main_rows(views),
         "not_reproduced": _by_importance(tested, Verdict.NOT),
         "partly": _by_importance(tested, Verdict.PARTLY),
         "undecided": _by_importance(tested, Verdict.UNDECIDED),
+        "on_page_one": {name for row in MAIN_CLAIMS for names in row.values() for name in names.split()},
         "important": IMPORTANT,
         "groups": _group_by_place(testable),
+        "words": _TEXTS["words"],
+        "conclusion_words": dict(zip(TESTED, ("Holds", "Holds in part", "Does not hold", "Open"), strict=True)),
         "untestable": [view.claim for view in views if view.claim.untestable],
         "experiments": _experiment_rows(views, experiments, provenance),
         "judging": (criteria.__doc__ or "").strip(),
@@ -137,8 +161,7 @@ def build_view(
         "date": formatting.format_date(provenance.created_at),
         "time": formatting.format_duration(sum(provenance.seconds.values())),
         "environment": ", ".join(f"{name} {value}" for name, value in provenance.environment.items()),
-        "verdicts": [verdict for verdict in Verdict if any(view.verdict is verdict for view in testable)],
-        "kinds": [kind for kind in Kind if any(view.claim.kind is kind for view in views)],
+        "testable": testable,
         "tested_verdicts": TESTED,
         "marks": MARKS,
     }
@@ -151,24 +174,23 @@ def _claim_views(
     measured: dict[str, str] = {}
     readings: dict[tuple[str, ...], str] = {}
     for result in claim_results:
-        claim, figure = result.claim, coverage.figure_of_claim(result.claim)
+        claim, figure, note = result.claim, coverage.figure_of_claim(result.claim), results.common_note(result)
         picture = pictures.get(figure)
         earlier = measured.setdefault(claim.measured, claim.name)
         texts: dict[str, Any] = {name: formatting.as_sentence(getattr(claim, name)) for name in SENTENCES}
         if readings.setdefault(claim.readings, claim.name) != claim.name:
             texts["readings"] = ()
         parts = [_part_view(result, *each) for each in result.judged_parts()]
-        criterion, of = (_common_text(parts, name) for name in ("criterion", "of"))
-        common = [criterion.replace(":", " for each:", 1), f"each of {of}" if of else ""]
-        emptied: dict[str, Any] = {name: "" for name, text in (("criterion", criterion), ("of", of)) if text}
         view = ClaimView(
             claim=dataclasses.replace(claim, figure=figure, **texts),
             place=coverage.place_in_paper(claim.name)[0],
             verdict=result.verdict,
             remarks=results.verdict_remarks(result),
+            note=formatting.as_sentence(note),
             counts=result.counts,
-            parts=tuple(part._replace(**emptied) for part in parts),
-            common="; ".join(filter(None, common)),
+            parts=tuple(parts),
+            common_criterion=_common_text(parts, "criterion"),
+            common_of=_common_text(parts, "of"),
             same_measured="" if earlier == claim.name else earlier,
             command=_command(result, experiments.get(claim.experiment)),
             picture=picture if picture and picture.claim == claim.name else None,
@@ -184,34 +206,45 @@ def _common_text(parts: Sequence[PartView], name: str) -> str:
 
 
 def _part_view(result: ClaimResult, part: Measurement, estimate: Estimate, judgement: Judgement) -> PartView:
-    same_note = len({each.note for each in result.estimates}) == 1  # then it is in the claim's remarks
+    built = result.claim.kind is Kind.CONSTRUCTION  # such numbers have no sampling error
+    interval = estimate.interval._replace(low=math.nan, high=math.nan) if built else estimate.interval
+    outside = judgement.reason == criteria.OUTSIDE
     return PartView(
         label=part.label if len(result.estimates) > 1 else "",
-        number=formatting.format_estimate(estimate.interval, part),
+        number=formatting.format_estimate(interval, part),
         of=f"{estimate.count:,} {estimate.of}" if estimate.count else "",
         criterion=formatting.format_criterion(part),
         verdict=judgement.verdict,
-        reason="" if judgement.verdict is Verdict.REPRODUCED else judgement.reason,
-        note="" if same_note or estimate.note == judgement.reason else estimate.note,
-        to_decide=runs_to_decide(part, estimate, judgement) or judgement.reason,
+        reason=judgement.reason,
+        note="" if results.common_note(result) or estimate.note == judgement.reason else estimate.note,
+        to_decide="" if judgement.reason else cases_to_decide(part, estimate, judgement),
+        open_reason=OPEN_REASONS[2 if outside else estimate.count < criteria.ENOUGH],
         strip=number_strip(part, estimate),
     )
 
 
-def runs_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement) -> str:
-    """How many cases would decide an undecided comparison with a bound if the estimate stays; otherwise empty. The
-    interval narrows with the square root of their number."""
-    far = abs(judgement.difference.value)
-    value, low, high = estimate.interval
-    half = value - low if judgement.difference.value > 0 else high - value  # on the side of the bound
-    open_bound = judgement.verdict is Verdict.UNDECIDED and isinstance(part.criterion, Above | Below)
-    if not (open_bound and half > far):
+def cases_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement) -> str:
+    """What would decide an undecided part: for a comparison with a bound, how many cases and with which verdict, if the
+    estimate stays. The interval narrows with the square root of their number."""
+    criterion = part.criterion
+    if estimate.count < criteria.ENOUGH:
+        return f"{estimate.count} {estimate.of} are too few"
+    if not isinstance(criterion, Above | Below) or math.isnan(judgement.difference.low):
         return ""
-    needed = estimate.count * (half / far) ** 2 if far > 0 else math.inf
-    if needed > DECIDABLE * estimate.count:
-        return "too close to the bound for more cases to decide"
-    digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
-    return f"about {math.ceil(needed / digits) * digits:,} would decide"
+    low, value, high = sorted(criterion.direction * each for each in judgement.difference)
+    factors: dict[float, str] = {}
+    if value > 0:
+        factors[((value - low) / value) ** 2] = Verdict.REPRODUCED if value >= criterion.minimum else Verdict.PARTLY
+    if value < criterion.minimum:
+        beyond = "outside our threshold" if criterion.ours else Verdict.NOT
+        factors[((high - value) / (criterion.minimum - value)) ** 2] = beyond
+    factor = min(factors, default=math.inf)
+    if factor > DECIDABLE:
+        return f"the estimate is too close to the bound for more {estimate.of} to decide"
+    digits = 10 ** max(0, math.floor(math.log10(factor * estimate.count)) - 1)
+    return (
+        f"about {math.ceil(factor * estimate.count / digits) * digits:,} {estimate.of} would decide: {factors[factor]}"
+    )
 
 
 def _command(result: ClaimResult, experiment: Experiment | None) -> str:
@@ -224,44 +257,42 @@ def _command(result: ClaimResult, experiment: Experiment | None) -> str:
 # ------------------------------------------------------------------------------------------ first and second page
 
 
-def main_claims(tested: Sequence[ClaimView]) -> list[ClaimView]:
-    """Of the papers' tested empirical claims the most important ones, one of each experiment, in their order."""
-    found: dict[str, ClaimView] = {}
-    for view in _by_importance(tested, *Verdict):
-        found.setdefault(view.claim.experiment, view)
-    chosen = list(found.values())[:TOP]
-    return [view for view in tested if view in chosen]
+def main_rows(views: Sequence[ClaimView]) -> list[MainRow]:
+    """The main claims of which some were tested."""
+    rows = []
+    for row in MAIN_CLAIMS:
+        found = _tested_claims(views, " ".join(row.values()))
+        papers = [view for view in found if view.claim.paper != coverage.OWN]
+        if not papers:
+            continue
+        own = [(view, view.main_parts[0]) for view in found if view not in papers]
+        order = (*WORST_FIRST, Verdict.REPRODUCED)
+        worst = sorted(papers, key=lambda view: (order.index(view.verdict), -view.claim.importance))
+        lines = [(view, view.main_parts[k]) for k in range(TOP_PARTS) for view in worst if k < len(view.main_parts)]
+        lines = [*lines[: TOP_PARTS - len(own)], *own]
+        rows.append(MainRow("; ".join(row), papers, lines))
+    return rows
+
+
+def _tested_claims(views: Sequence[ClaimView], names: str) -> list[ClaimView]:
+    return [view for view in views if view.claim.name in names.split() and view.verdict in TESTED]
+
+
+def _conclusions(views: Sequence[ClaimView]) -> dict[str, dict[Verdict, list[str]]]:
+    """For each paper, its main statements by verdict."""
+    found: dict[str, dict[Verdict, list[str]]] = {}
+    for text, names in (item for row in MAIN_CLAIMS for item in row.items()):
+        claims = [view for view in _tested_claims(views, names) if view.claim.paper != coverage.OWN]
+        if claims:
+            verdict = criteria.combine_verdicts([view.verdict for view in claims])
+            found.setdefault(claims[0].claim.paper, {}).setdefault(verdict, []).append(text)
+    return found
 
 
 def _by_importance(tested: Sequence[ClaimView], *verdicts: Verdict) -> list[ClaimView]:
     """The claims of the papers with some verdicts, the most important first."""
     found = [view for view in tested if view.verdict in verdicts and view.claim.paper != coverage.OWN]
     return sorted(found, key=lambda view: -view.claim.importance)
-
-
-def _headline(claim_results: Sequence[ClaimResult]) -> str:
-    tested = [result for result in claim_results if result.counts and result.claim.paper != coverage.OWN]
-    if not tested:
-        return "No empirical claim was tested."
-    subject = "claims of the papers were" if len(tested) > 1 else "claim of the papers was"
-    return f"{len(tested)} empirical {subject} tested: {results.count_verdicts(tested)}."
-
-
-def _count_by_paper(tested: Sequence[ClaimView]) -> dict[str, list[int]]:
-    """The number of tested empirical claims of each paper with each verdict."""
-    verdicts = {paper.short: [view.verdict for view in tested if view.claim.paper == paper.short] for paper in PAPERS}
-    return {paper: [found.count(verdict) for verdict in TESTED] for paper, found in verdicts.items() if found}
-
-
-def _count_others(claim_results: Sequence[ClaimResult]) -> list[str]:
-    """A line for each kind of claim that the headline does not count."""
-    lines = []
-    for kind, text in KINDS.items():
-        found = [each for each in claim_results if each.claim.kind is kind and each.verdict not in UNTESTED]
-        if found:
-            lines.append(f"{text}: {len(found)} ({results.count_verdicts(found)}).")
-    verdicts = [result.verdict for result in claim_results]
-    return lines + [f"{text}: {verdicts.count(each)}." for each, text in UNTESTED.items() if each in verdicts]
 
 
 # ------------------------------------------------------------------------------------------------ the appendix
@@ -306,12 +337,12 @@ def _chance_text(claim_results: Sequence[ClaimResult]) -> str:
     number = len(differences)
     significant = sum(not each.low <= 0 <= each.high for each in differences)
     most = int(stats.binom.ppf(0.95, number, 0.05))
+    unusual = "more than chance explains" if significant > most else "not unusual"
     return (
-        f"{number} numbers are compared with printed ones. If all agreed, {number / 20:.1f} of the intervals of the "
-        f"differences would exclude 0 by chance, and more than {most} in fewer than 1 of 20 reports, if the "
-        f"comparisons were independent (those of one experiment are not). In this report {significant} "
-        f"{'does' if significant == 1 else 'do'}. Where a paper prints no interval, its number is assumed to be as "
-        "uncertain as ours would be with the same number of runs."
+        f"We compare {number} number{'s' * (number > 1)} with printed ones. At the 95% level about {number / 20:.1f} "
+        f"differ by chance even if all agree. Here {significant} differ{'s' * (significant == 1)}, which is {unusual}. "
+        "The comparisons are not independent, so this is a rough check. Where a paper prints no interval, its number "
+        "is assumed to be as uncertain as ours would be with the same number of runs."
     )
 
 

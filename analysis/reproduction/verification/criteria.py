@@ -8,10 +8,11 @@ A claim that states a number agrees with ours if the difference is small and may
 The interval of the difference is that of Zou and Donner (Statistics in Medicine 27 (2008), 1693), which combines any
 two intervals, asymmetric ones too. A claim of more, less, or a range is judged by the interval of our number:
     reproduced       the whole interval is beyond the bound, and the number by the minimum effect at least
-    partly           the whole interval is beyond the bound, but the number by less than the minimum effect
-    undecided        the interval contains the bound
-    not reproduced   the whole interval is on the other side, or excludes the minimum effect
-Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided". A claim about all cases:
+    partly           the whole interval is beyond the bound and contains the minimum effect, but the number is smaller
+    undecided        the interval contains the bound and the minimum effect
+    not reproduced   the interval excludes the minimum effect, be it beyond the bound or not
+Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided (outside our threshold)". A
+claim about all cases:
     reproduced       there is no exception among at least 20 cases
     undecided        there is no exception among fewer
     not reproduced   there is an exception
@@ -34,6 +35,8 @@ from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_e
 
 ENOUGH = 20
 """Cases without exception that are enough for a claim about all cases."""
+OUTSIDE = "outside our threshold (the paper states no number)"
+"""The reason of "undecided" where the interval excludes a bound that we chose."""
 
 
 class Verdict(StrEnum):
@@ -51,7 +54,8 @@ class Judgement(NamedTuple):
     """A verdict and its reason."""
 
     verdict: Verdict
-    reason: str
+    reason: str = ""
+    """Empty if the definition of the verdict says it"""
     difference: Interval = NO_INTERVAL
     """Our number less the paper's, or less the bound, in the claim's unit"""
 
@@ -72,7 +76,7 @@ class Agrees:
             return _too_few(difference)
         chance = difference.low <= 0 <= difference.high
         verdict, reason = {
-            (True, True): (Verdict.REPRODUCED, "the difference is small and may be due to chance"),
+            (True, True): (Verdict.REPRODUCED, ""),
             (True, False): (Verdict.UNDECIDED, "the difference may be due to chance, but is larger than the margin"),
             (False, True): (Verdict.PARTLY, "the difference is not due to chance, but within the margin"),
             (False, False): (Verdict.NOT, "the difference is not due to chance, and larger than the margin"),
@@ -92,27 +96,17 @@ class _Bound:
     direction: ClassVar[float]
     """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
 
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"{type(self).__name__.lower()} {self.bound:g}"
-
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
         difference = Interval(*(each - self.bound for each in estimate.interval))
         if math.isnan(difference.low):
             return _too_few(difference)
         low, value, high = sorted(self.direction * each for each in difference)
-        if low > 0:
-            if value >= self.minimum:
-                return Judgement(Verdict.REPRODUCED, "the whole interval is beyond the bound", difference)
-            reason = f"beyond the bound, but by less than the minimum effect of {self.minimum:g}"
-            return Judgement(Verdict.PARTLY, reason, difference)
-        if high < 0:
-            return _contradicted("the whole interval is on the other side of the bound", self.ours, difference)
         if high < self.minimum:
-            return _contradicted(f"the minimum effect of {self.minimum:g} is excluded", self.ours, difference)
-        reason = "the interval contains the bound" + ("" if value > 0 else "; the estimate is on the other side")
-        return Judgement(Verdict.UNDECIDED, reason, difference)
+            return _contradicted(self.ours, difference)
+        if low <= 0:
+            return Judgement(Verdict.UNDECIDED, "", difference)
+        return Judgement(Verdict.REPRODUCED if value >= self.minimum else Verdict.PARTLY, "", difference)
 
 
 class Above(_Bound):
@@ -138,7 +132,7 @@ class Within:
 
     def words(self) -> str:
         """The criterion in words."""
-        return f"from {self.low:g} to {self.high:g}"
+        return f"interval from {self.low:g} to {self.high:g}"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare the interval of an estimate with the range."""
@@ -148,9 +142,9 @@ class Within:
         if math.isnan(low):
             return _too_few(difference)
         if self.low <= low and high <= self.high:
-            return Judgement(Verdict.REPRODUCED, "the interval is in the range", difference)
+            return Judgement(Verdict.REPRODUCED, "", difference)
         if high < self.low or low > self.high:
-            return _contradicted("the interval is outside the range", self.ours, difference)
+            return _contradicted(self.ours, difference)
         return Judgement(Verdict.UNDECIDED, "the interval is partly in the range", difference)
 
 
@@ -163,13 +157,13 @@ class Exists:
 
     def words(self) -> str:
         """The criterion in words."""
-        return "at least one"
+        return "at least one case expected"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Whether there is a case."""
         value, low, high = estimate.interval
         if value > 0:
-            return Judgement(Verdict.REPRODUCED, "there is at least one", estimate.interval)
+            return Judgement(Verdict.REPRODUCED, "", estimate.interval)
         if math.isnan(low):
             return _too_few(estimate.interval)
         if high < self.rare:
@@ -183,13 +177,13 @@ class Every:
 
     def words(self) -> str:
         """The criterion in words."""
-        return "all, without exception"
+        return "no exception expected"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Whether there is an exception."""
         if estimate.interval.value >= 100:
             return _no_exception(estimate)
-        return Judgement(Verdict.NOT, "there are exceptions", _difference_from_all(estimate))
+        return Judgement(Verdict.NOT, "", _difference_from_all(estimate))
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ class Nearly:
 
     def words(self) -> str:
         """The criterion in words."""
-        return f"all, with at most {self.rare:g}% exceptions"
+        return f"no exception expected (partly: at most {self.rare:g}%)"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Whether exceptions are rare."""
@@ -211,8 +205,8 @@ class Nearly:
         if math.isnan(estimate.interval.high):
             return _too_few(difference)
         if estimate.interval.high < 100 - self.rare:
-            return Judgement(Verdict.NOT, f"more than {self.rare:g}% are exceptions", difference)
-        return Judgement(Verdict.PARTLY, f"there are exceptions, possibly no more than {self.rare:g}%", difference)
+            return Judgement(Verdict.NOT, "", difference)
+        return Judgement(Verdict.PARTLY, "", difference)
 
 
 Criterion = Agrees | Above | Below | Within | Exists | Every | Nearly
@@ -239,9 +233,9 @@ def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
     return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.UNDECIDED
 
 
-def _contradicted(reason: str, ours: bool, difference: Interval) -> Judgement:
+def _contradicted(ours: bool, difference: Interval) -> Judgement:
     """The judgement on a number beyond a limit, which does not contradict the paper if the limit is ours."""
-    return Judgement(Verdict.UNDECIDED if ours else Verdict.NOT, reason + ", which we chose" * ours, difference)
+    return Judgement(Verdict.UNDECIDED, OUTSIDE, difference) if ours else Judgement(Verdict.NOT, "", difference)
 
 
 def _too_few(difference: Interval) -> Judgement:

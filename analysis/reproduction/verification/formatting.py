@@ -6,32 +6,48 @@ from datetime import datetime
 
 from analysis.output.tables import format_interval
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
 from analysis.statistics.intervals import Interval
 
 NO_VALUE = "no value"
+SYMBOLS = {"%": "%", "times": "×"}
+POSSIBLE = {"%": (0.0, 100.0), "points": (-100.0, 100.0)}
+"""The least and the largest possible number, by unit."""
 
 
 def format_estimate(interval: Interval, part: Measurement) -> str:
     """An estimate with its interval in brackets, with the digits and the unit of a part."""
     if math.isnan(interval.value):
         return NO_VALUE
+    low, high = POSSIBLE.get(part.unit, (-math.inf, math.inf))
+    if low <= interval.value <= high:  # a normal approximation may go beyond what is possible
+        interval = Interval(interval.value, max(interval.low, low), min(interval.high, high))
     return _insert_unit(format_interval(interval, part.digits), part.unit)
 
 
 def _insert_unit(number: str, unit: str) -> str:
     """A number with its unit, before the interval if one follows."""
     value, space, bounds = number.partition(" [")
-    return f"{value}{unit if unit == '%' else f' {unit}' if unit else ''}{space}{bounds}"
+    return f"{value}{SYMBOLS.get(unit, f' {unit}' if unit else '')}{space}{bounds}"
 
 
-def format_reported(part: Measurement) -> str:
-    """The paper's number as it prints it, or what the criterion asks for."""
+def format_criterion(part: Measurement) -> str:
+    """The paper's number with the margin, or what the claim asks for."""
     criterion = part.criterion
-    if isinstance(criterion, Every | Nearly | Exists):
-        return criterion.words()
-    if not isinstance(criterion, Agrees):
-        return _insert_unit(criterion.words(), part.unit)
+    if isinstance(criterion, Agrees):
+        return f"paper: {_format_reported(criterion, part)}, margin {_format_difference(criterion.margin, part.unit)}"
+    if isinstance(criterion, Above | Below):
+        above = isinstance(criterion, Above)
+        interval = f"interval {'above' if above else 'below'} {_format_bound(criterion.bound, part.unit)}"
+        if not criterion.minimum:
+            return interval
+        least = criterion.bound + criterion.direction * criterion.minimum
+        return f"{interval}, estimate at {'least' if above else 'most'} {_format_bound(least, part.unit)}"
+    return _insert_unit(criterion.words(), part.unit) if isinstance(criterion, Within) else criterion.words()
+
+
+def _format_reported(criterion: Agrees, part: Measurement) -> str:
+    """The paper's number as it prints it."""
     reported = criterion.reported
     number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
     if number and abs(float(number[1]) - reported.interval.value) < 0.5 * 10**-part.digits:
@@ -40,14 +56,9 @@ def format_reported(part: Measurement) -> str:
     return f"{format_estimate(value, part)} ({reported.printed})"
 
 
-def format_criterion(part: Measurement) -> str:
-    """The paper's number with the margin, or what the claim asks for."""
-    criterion = part.criterion
-    if isinstance(criterion, Agrees):
-        return f"paper: {format_reported(part)}, margin {_format_difference(criterion.margin, part.unit)}"
-    if isinstance(criterion, Above | Below) and criterion.minimum:
-        return f"claim: {criterion.words()} by at least {_format_difference(criterion.minimum, part.unit)}"
-    return f"claim: {format_reported(part)}"
+def _format_bound(number: float, unit: str) -> str:
+    """A bound, with its unit if that is a symbol."""
+    return _insert_unit(f"{number:.6g}", unit) if unit in SYMBOLS else f"{number:.6g}"
 
 
 def _format_difference(size: float, unit: str) -> str:

@@ -60,11 +60,16 @@ def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimR
 
 
 def verdict_remarks(result: ClaimResult) -> str:
-    """What a reader needs beside a verdict: the kind of the claim, the departure from the paper, and common notes."""
-    claim, notes = result.claim, {estimate.note for estimate in result.estimates}
+    """What a reader needs beside a verdict: the kind of the claim, and the departure from the paper."""
+    claim = result.claim
     kind = "" if claim.kind is Kind.EMPIRICAL else claim.kind.value
-    note = "" if len(notes) > 1 or notes & {judgement.reason for judgement in result.judgements} else "".join(notes)
-    return "; ".join(text.strip().rstrip(".") for text in (kind, claim.departure, note) if text)
+    return "; ".join(text.strip().rstrip(".") for text in (kind, claim.departure) if text)
+
+
+def common_note(result: ClaimResult) -> str:
+    """The note that all parts have; empty if they differ, or if it is the reason of a verdict."""
+    notes = {estimate.note for estimate in result.estimates}
+    return "" if len(notes) > 1 or notes & {judgement.reason for judgement in result.judgements} else "".join(notes)
 
 
 def count_verdicts(results: Iterable[ClaimResult]) -> str:

@@ -7,8 +7,8 @@ import pandas as pd
 
 from analysis.output.tables import interval_columns, make_table
 from analysis.reproduction.verification.criteria import Agrees
-from analysis.reproduction.verification.formatting import format_criterion, format_estimate
-from analysis.reproduction.verification.results import ClaimResult, count_verdicts, verdict_remarks
+from analysis.reproduction.verification.formatting import as_sentence, format_criterion, format_estimate
+from analysis.reproduction.verification.results import ClaimResult, common_note, count_verdicts, verdict_remarks
 from analysis.statistics.intervals import NO_INTERVAL
 
 COLUMNS = (
@@ -31,7 +31,7 @@ def format_claim_result(result: ClaimResult, whole: bool = False) -> str:
     if claim.untestable:
         lines += _wrap(f"Not testable: {claim.untestable}", INDENT)
     elif whole:
-        lines += _wrap(f"Measured: {claim.measured}.", INDENT)
+        lines += _wrap(f"Measured: {as_sentence(claim.measured)} {as_sentence(common_note(result))}", INDENT)
     for part, estimate, judgement in result.judged_parts():
         label = f"{part.label}: " if part.label else ""
         number = f"{format_estimate(estimate.interval, part)} of {estimate.count} {estimate.of}"

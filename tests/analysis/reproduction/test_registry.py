@@ -101,6 +101,8 @@ def test_a_claim_is_repeated_if_earlier_claims_have_its_parts():
     both = dataclasses.replace(first, name="CA.both", parts=(*first.parts, *second.parts))
     kinds = [claim.kind for claim in mark_repeated([first, again, both, second])]
     assert kinds == [Kind.EMPIRICAL, Kind.REPEATED, Kind.EMPIRICAL, Kind.REPEATED]
+    detail = dataclasses.replace(again, importance=1)  # before a claim of higher importance
+    assert [claim.kind for claim in mark_repeated([detail, first])] == [Kind.REPEATED, Kind.EMPIRICAL]
     example = dataclasses.replace(first, kind=Kind.EXAMPLE)
     assert [claim.kind for claim in mark_repeated([example, first])] == [Kind.EXAMPLE, Kind.EMPIRICAL]
 

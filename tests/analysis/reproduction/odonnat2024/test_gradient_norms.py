@@ -8,7 +8,7 @@ import xarray as xr
 
 from analysis.reproduction.odonnat2024 import gradient_norms as norms
 from analysis.transitions.change_points import SeriesEvent
-from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, YES, part_verdicts
+from tests.analysis.reproduction.judging import NO, OPEN, YES, part_verdicts
 
 
 def made_counts(matched, total, chance, **changed):
@@ -98,7 +98,7 @@ MARGINAL = {"nearest": 0.005, "rise": [95.0, 300.0] * 10, "returned": np.linspac
     ("matched", "chance", "rest", "events", "layers", "single"),
     [([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
      ([1, 0], [0.5, 1.0], FALSE, [OPEN, NO], NO, [OPEN, OPEN, NO]),
-     ([3, 3], [2.8, 2.81], MARGINAL, [YES, PARTLY], PARTLY, [OPEN, OPEN, PARTLY])],
+     ([3, 3], [2.8, 2.81], MARGINAL, [YES, NO], NO, [OPEN, OPEN, NO])],
 )  # fmt: skip
 def test_verdicts_on_true_false_and_marginal_evidence(matched, chance, rest, events, layers, single):
     evidence = made_counts(matched * 10, [4] * 20, chance * 10, **rest)

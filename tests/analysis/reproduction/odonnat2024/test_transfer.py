@@ -43,7 +43,7 @@ def test_correlation_with_the_vocabulary():
     assert "fewer than three" in transfer.vocabulary_correlation(accuracies([rows[:2]])).note
 
 
-@pytest.mark.parametrize(("gain", "expected"), [(0.2, YES), (0.04, PARTLY), (0.03, OPEN), (0, NO), (-0.2, NO)])
+@pytest.mark.parametrize(("gain", "expected"), [(0.2, YES), (0.04, NO), (0.03, OPEN), (0, NO), (-0.2, NO)])
 def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
     count = 8 if expected == OPEN else 250
     noise = 0.06 * generator.permutation(np.linspace(-1, 1, count))

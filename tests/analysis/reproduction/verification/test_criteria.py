@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.verification import criteria, estimate
+from analysis.reproduction.verification.claim import Measurement
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly, Verdict, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
+from analysis.reproduction.verification.formatting import format_criterion, format_estimate
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES
 
@@ -54,10 +56,11 @@ def test_verdicts_of_criteria(criterion, finding, expected):
 
 EFFECTS = [
     ((3, 1, 5), YES),
-    ((0.3, 0.1, 0.5), PARTLY),  # in the stated direction, but less than the minimum effect
+    ((0.3, 0.1, 0.5), PARTLY),  # in the stated direction, but the number is less than the minimum effect
+    ((0.3, 0.1, 0.49), NO),  # in the stated direction, but the minimum effect is excluded
     ((1, -1, 3), OPEN),
-    ((-1, -3, 1), OPEN),  # against it, but an effect of the size of the margin is not excluded
-    ((0, -0.2, 0.4), NO),  # an effect as large as the margin is excluded
+    ((-1, -3, 1), OPEN),  # against it, but the minimum effect is not excluded
+    ((0, -0.2, 0.4), NO),  # the minimum effect is excluded
     ((-3, -5, -1), NO),
 ]
 
@@ -68,6 +71,9 @@ def test_more_and_less_than_a_bound(interval, expected):
     assert criteria.judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict == expected
     assert criteria.judge_estimate(Below(0, minimum=0.5), found(-value, -high, -low)).verdict == expected
     assert criteria.judge_estimate(Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)).verdict == expected
+    ours = criteria.judge_estimate(Above(0, minimum=0.5, ours=True), found(*interval))
+    assert ours.verdict == (OPEN if expected is NO else expected)
+    assert ours.reason == (criteria.OUTSIDE if expected is NO else "")
 
 
 @pytest.mark.parametrize("criterion", [NUMBER, Above(3), Below(3), Within(2, 4), Nearly()])
@@ -139,5 +145,46 @@ def test_a_difference_of_means_that_matters_is_not_reproduced(generator):
     assert [each.verdict for each in judged].count(NO) >= 48
 
 
-def test_words_name_the_criterion():
-    assert [Above(0.5).words(), Below(3).words(), Within(0, 10).words()] == ["above 0.5", "below 3", "from 0 to 10"]
+WORDS = [
+    (Above(0.5), "", "interval above 0.5"),
+    (Above(50, 10), "%", "interval above 50%, estimate at least 60%"),
+    (Below(1, 0.2), "times", "interval below 1×, estimate at most 0.8×"),
+    (Within(0, 10), "epochs", "interval from 0 to 10 epochs"),
+    (Exists(), "%", "at least one case expected"),
+    (Every(), "%", "no exception expected"),
+    (NUMBER, "", "paper: 31.6 ± 4.0, margin 5"),
+]
+
+
+@pytest.mark.parametrize(("criterion", "unit", "expected"), WORDS)
+def test_criteria_in_words(criterion, unit, expected):
+    assert format_criterion(Measurement(len, criterion, unit=unit)) == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "interval", "expected"),
+    [
+        ("%", (17.4, -9.5, 44.4), "17.4% [0.0, 44.4]"),
+        ("points", (81, 54.6, 107.5), "81.0 points [54.6, 100.0]"),
+        ("%", (134, 130, 138), "134.0% [130.0, 138.0]"),  # a ratio
+        ("", (0.9, 0.7, 1.1), "0.9 [0.7, 1.1]"),
+    ],
+)
+def test_intervals_end_at_what_is_possible(unit, interval, expected):
+    assert format_estimate(Interval(*interval), Measurement(len, NUMBER, unit=unit)) == expected
+
+
+def test_chances_of_verdicts_on_a_true_a_marginal_and_a_false_percentage(generator):
+    """Of 100 cases each, with a bound of 50% and a minimum effect of 10 points."""
+    judged = {
+        truth: [
+            criteria.judge_estimate(Above(50, 10), percentage(hits, 100)).verdict
+            for hits in generator.binomial(100, truth, 400).tolist()
+        ]
+        for truth in (0.75, 0.53, 0.4)
+    }
+    assert judged[0.75].count(YES) >= 390
+    assert judged[0.53].count(YES) <= 60  # a chance of .10
+    assert judged[0.53].count(OPEN) >= 260
+    assert judged[0.4].count(YES) == 0
+    assert judged[0.4].count(NO) >= 350
