@@ -19,12 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
-from tyro.constructors import (
-    ConstructorRegistry,
-    StructConstructorSpec,
-    StructFieldSpec,
-    StructTypeInfo,
-)
+from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 PAPERS = {
     "CA": "Musat, Clustering and Alignment: Understanding the Training Dynamics in Modular Addition, arXiv 2408.09414",
@@ -50,10 +45,7 @@ def field_descriptions(options: type) -> dict[str, str]:
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             match field, text:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(words))),
-                ):
+                case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words)))):
                     found[name] = " ".join(words.split())
     return found
 
@@ -69,9 +61,8 @@ def command_description(options: type) -> str:
     paragraphs = [" ".join(text.split()) for text in docstring_summary(options).split("\n\n")]
     texts = " ".join([*paragraphs, *_help_texts(options)])
     papers = [f"{name}: {title}." for name, title in PAPERS.items() if re.search(rf"\b{name}\b", texts)]
-    wrap = textwrap.TextWrapper(
-        shutil.get_terminal_size().columns, subsequent_indent=" "
-    )  # tyro joins unindented lines
+    columns = shutil.get_terminal_size().columns
+    wrap = textwrap.TextWrapper(columns, subsequent_indent=" ")  # tyro joins unindented lines
     return "\n\n".join(map(wrap.fill, [*paragraphs, *papers]))
 
 

@@ -12,23 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bokeh import models
 from bokeh.core.properties import value
-from bokeh.models import Column as ColumnOf
-from bokeh.models import (
-    ColumnDataSource,
-    CustomJSHover,
-    FixedTicker,
-    HoverTool,
-    ImageRGBA,
-    MultiLine,
-    Range1d,
-    Scatter,
-    Segment,
-    Text,
-)
-from bokeh.models.renderers import GlyphRenderer
-from bokeh.models.widgets import Div
 from bokeh.plotting import figure
+from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
@@ -48,6 +35,9 @@ _LEGEND_LETTERS_PER_PIXEL = 0.15
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
 
+_ORIGIN_COLOUR = "#e4e7eb"
+"""Colour of the lines through the origin."""
+
 _HOVER_FORMAT = "{%.4g}"
 """Format of numbers in hover texts."""
 
@@ -56,8 +46,7 @@ _HOVER_FORMAT = "{%.4g}"
 class BokehPanel:
     """A panel, and its changing parts."""
 
-    layout: ColumnOf
-    plot: figure
+    layout: models.Column
     parts: list[dict[str, Any]]
 
 
@@ -68,8 +57,6 @@ def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float,
     """
     plot = _empty_figure(panel, width)
     parts: list[dict[str, Any]] = []
-    if panel.origin:
-        _draw_origin(plot, *_square_limits(panel))
     for layer in panel.layers:
         if isinstance(layer, Curves):
             parts.append(_add_curves(plot, panel, layer, scene, at))
@@ -79,16 +66,13 @@ def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float,
             parts.append(add_arrows(plot, layer, arrays[layer.array]))
         else:
             parts.append(add_pixels(plot, panel, layer, arrays[layer.array]))
+    said = models.Div(text="", styles=_NOTE_STYLE, render_as_text=True, margin=0)
     for part in parts:
-        part["plot"] = plot
-    said = Div(text="", styles=_NOTE_STYLE, render_as_text=True, margin=0)
-    for part in parts:
-        part["note"] = said
+        part.update(plot=plot, note=said)
     maps = [said] if any(isinstance(layer, Map) for layer in panel.layers) else []
-    layout = ColumnOf(
-        children=[panel_heading(panel, width), *maps, plot], width=width, margin=(0, 8, 10, 0), name=panel.name
-    )
-    return BokehPanel(layout, plot, parts)
+    children = [panel_heading(panel, width), *maps, plot]
+    layout = models.Column(children=children, width=width, margin=(0, 8, 10, 0), name=panel.name)
+    return BokehPanel(layout, parts)
 
 
 # ------------------------------------------------------------------------------------------ frame and title
@@ -101,7 +85,7 @@ def _empty_figure(panel: Panel, width: int) -> figure:
     plot = figure(
         frame_width=side, frame_height=side, min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP,
         min_border_bottom=BOTTOM, width=width, height=side + TOP + BOTTOM,
-        x_range=Range1d(start=x[0], end=x[1]), y_range=Range1d(start=y[0], end=y[1]),
+        x_range=models.Range1d(start=x[0], end=x[1]), y_range=models.Range1d(start=y[0], end=y[1]),
         y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
         outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
     )  # fmt: skip
@@ -109,7 +93,7 @@ def _empty_figure(panel: Panel, width: int) -> figure:
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
         places = tick_values(limits, log)
-        axis.ticker = FixedTicker(ticks=places)
+        axis.ticker = models.FixedTicker(ticks=places)
         axis.major_label_overrides = {place: format_tick(place) for place in places}
         axis.axis_line_color = axis.minor_tick_line_color = None
         axis.major_tick_line_color, axis.major_tick_out, axis.major_tick_in = RULE, 3, 0
@@ -117,6 +101,9 @@ def _empty_figure(panel: Panel, width: int) -> figure:
         axis.major_label_text_font, axis.major_label_standoff = FACE, 3
     if image is not None:
         _name_matrix_cells(plot, image)
+    if panel.origin:
+        plot.line([0.0, 0.0], y, line_color=_ORIGIN_COLOUR, line_width=1)
+        plot.line(x, [0.0, 0.0], line_color=_ORIGIN_COLOUR, line_width=1)
     return plot
 
 
@@ -147,26 +134,21 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
     """Label the columns below the matrix, as many as fit; labels of rows are in the hover text."""
     every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
     places = list(range(0, len(image.columns), every))
-    plot.xaxis.ticker = FixedTicker(ticks=places)
+    plot.xaxis.ticker = models.FixedTicker(ticks=places)
     plot.xaxis.major_label_overrides = {place: image.columns[place] for place in places}
     plot.yaxis.visible = False
 
 
-def _draw_origin(plot: figure, across: tuple[float, float], up: tuple[float, float]) -> None:
-    """Draw lines through the origin."""
-    for x, y in (((0.0, 0.0), up), (across, (0.0, 0.0))):
-        plot.line(list(x), list(y), line_color="#e4e7eb", line_width=1)
-
-
-def panel_heading(panel: Panel, width: int) -> Div:
+def panel_heading(panel: Panel, width: int) -> models.Div:
     """The title, and below it a note or the legend of the curves."""
     names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
     legend = [
-        f'<span style="white-space:nowrap"><i style="background:{_hex_colour(colour)}"></i>{html.escape(name)}</span>'
+        f'<span style="white-space:nowrap"><i style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
         for some, colours in names
         for name, colour in zip(some, colours, strict=True)
     ]
-    axes = ", ".join(filter(None, (panel.x_label, panel.y_label))) if panel.equal else _axis_text(panel)
+    x_first, y_first = (panel.x_label, panel.y_label), (panel.y_label, panel.x_label)
+    axes = ", ".join(filter(None, x_first)) if panel.equal else " / ".join(filter(None, y_first))
     note = html.escape("; ".join(filter(None, (axes, panel.note))))
     legend += [f"<span>by {html.escape(panel.x_label)}</span>"] if legend and panel.x_label else []
     below = " ".join(legend) if legend else note
@@ -174,7 +156,7 @@ def panel_heading(panel: Panel, width: int) -> Div:
     letters = sum(len(name) + 4 for some, _ in names for name in some)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
     text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p>'
-    return Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
+    return models.Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 
 _HEADING_STYLE = style_sheet("heading")
@@ -187,47 +169,36 @@ _NOTE_STYLE: dict[str, str | None] = {
 """Style of the note that a map belongs to a different frame than the other panels."""
 
 
-def _axis_text(panel: Panel) -> str:
-    """Labels of the axes as one text."""
-    return " / ".join(filter(None, (panel.y_label, panel.x_label)))
-
-
 # ------------------------------------------------------------------------------------------------- layers
 
 
-def _hex_colour(colour: np.ndarray) -> str:
-    """A colour (rgb) in 0..1 as #rrggbb."""
-    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in colour)
-
-
-def _hover_tool(renderer: GlyphRenderer, name: str, x: str, y: str, **more: Any) -> HoverTool:
+def _hover_tool(renderer: models.GlyphRenderer, name: str, x: str, y: str, **more: Any) -> models.HoverTool:
     """The hover text of a mark: its name and position. name, x, y: columns in Bokeh's notation."""
     said = f"{name} ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
-    return HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
+    return models.HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
     """Add markers, with labels beside them or on hover."""
-    colours = [_hex_colour(colour) for colour in layer.colours]
+    colours = list(map(to_hex, layer.colours))
     filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
     shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
     filled &= np.array([shape != "x" for shape in shapes])  # crosses cannot be filled
     outline = ["#ffffff" if full else colour for full, colour in zip(filled, colours, strict=True)]
     x, y = np.ascontiguousarray(values[0].T, np.float32)
-    source = ColumnDataSource(
+    source = models.ColumnDataSource(
         {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
          "label": list(layer.names), "named": np.ones(len(colours), np.float32)}
     )  # fmt: skip
     size = _MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
-    marks = plot.add_glyph(
-        source,
-        Scatter(x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
-                line_width=0.8 if filled.all() else 1.2),
-        level="overlay",
+    mark = models.Scatter(
+        x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
+        line_width=0.8 if filled.all() else 1.2,
     )  # fmt: skip
-    renderers: list[GlyphRenderer] = [marks]
+    marks = plot.add_glyph(source, mark, level="overlay")
+    renderers: list[models.GlyphRenderer] = [marks]
     if layer.labelled:
-        names = Text(
+        names = models.Text(
             x="x", y="y", text="label", x_offset=size / 2 + 1, y_offset=-size / 2 + 1, text_font_size="10px",
             text_color=INK, text_font=value(FACE), text_alpha="named",
         )  # fmt: skip
@@ -251,16 +222,15 @@ def _label_sizes(plot: figure, names: Sequence[str]) -> dict[str, Any]:
 
 def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:
     """Add arrows: shafts and heads."""
-    colours = [_hex_colour(colour) for colour in layer.colours]
+    colours = list(map(to_hex, layer.colours))
     x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
     angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
-    source = ColumnDataSource(
+    source = models.ColumnDataSource(
         {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle, "colour": colours, "label": list(layer.names)}
     )
-    shafts = plot.add_glyph(
-        source, Segment(x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8), level="overlay"
-    )
-    tip = Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
+    shaft = models.Segment(x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8)
+    shafts = plot.add_glyph(source, shaft, level="overlay")
+    tip = models.Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
     tips = plot.add_glyph(source, tip, level="overlay")
     plot.add_tools(_hover_tool(tips, "@label", "@x1", "@y1"))
     renderers = [shafts, tips]
@@ -272,22 +242,22 @@ def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarra
     level = encode_layer(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
     shown = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = pixel_palette(layer)
-    source = ColumnDataSource({"image": [palette_pixels(shown, palette, edges)], "number": [shown]})
+    source = models.ColumnDataSource({"image": [palette_pixels(shown, palette, edges)], "number": [shown]})
     x, y = panel.x, panel.y
-    tile = ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
+    tile = models.ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
     renderer = plot.add_glyph(source, tile, level="overlay")
     if isinstance(layer, Image) and layer.row_colours is not None:
-        strip = np.array([_rgba_word(colour) for colour in layer.row_colours[::-1]], np.uint32)[:, None]
-        edge = ImageRGBA(image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0])
-        plot.add_glyph(ColumnDataSource({"image": [strip]}), edge, level="overlay")
+        strip = _pixels(layer.row_colours[::-1])[:, None]
+        edge = models.ImageRGBA(image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0])
+        plot.add_glyph(models.ColumnDataSource({"image": [strip]}), edge, level="overlay")
     words: dict[str, Any] = {"box": [*x, *y], "source": source}
     if isinstance(layer, Map):
         words |= {"names": list(layer.names), "rows": None, "columns": None}
     else:
         words |= {"names": None, "rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
         words |= {"low": layer.low, "high": layer.high, "levels": IMAGE_LEVELS}
-    named = CustomJSHover(args=words, code=_HOVER_CODE)
-    plot.add_tools(HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
+    named = models.CustomJSHover(args=words, code=_HOVER_CODE)
+    plot.add_tools(models.HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
     part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
     return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
 
@@ -295,10 +265,9 @@ def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarra
 _HOVER_CODE = (Path(__file__).parent / "hover.js").read_text(encoding="utf-8")
 
 
-def _rgba_word(colour: np.ndarray) -> int:
-    """A colour (rgb) in 0..1 as an opaque 32-bit pixel whose first byte in memory is red."""
-    red, green, blue = (round(255 * float(part)) for part in colour)
-    return red | green << 8 | blue << 16 | 255 << 24
+def _pixels(colours: np.ndarray) -> np.ndarray:
+    """Colours (number, rgb) in 0..1 as opaque 32-bit pixels (number,) whose first byte in memory is red."""
+    return np.round(255 * to_rgba_array(colours)).astype(np.uint8).view("<u4")[:, 0]
 
 
 def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
@@ -307,10 +276,9 @@ def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
     With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number, row, column).
     """
     if isinstance(layer, Image):
-        level = [_rgba_word(colour) for colour in sequential_colours(IMAGE_LEVELS + 1)]
-        return np.array([*level, _rgba_word(np.full(3, 0.85))], np.uint32), False
+        return _pixels(np.vstack([sequential_colours(IMAGE_LEVELS + 1), np.full(3, 0.85)])), False
     colours = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
-    return np.array([_rgba_word(colour) for colour in colours.reshape(-1, 3)], np.uint32), layer.lines
+    return _pixels(colours.reshape(-1, 3)), layer.lines
 
 
 def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.ndarray:
@@ -323,14 +291,13 @@ def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.
 
 def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
     """Add curves, with the events of the run above them, and a cursor."""
-    x = np.asarray(layer.x, np.float64)
-    y = np.asarray(layer.y, np.float64)
-    source = ColumnDataSource(
-        {"x": [x] * len(y), "y": list(y), "colour": [_hex_colour(c) for c in layer.colours], "label": list(layer.names)}
+    x, y = np.asarray(layer.x, np.float64), np.asarray(layer.y, np.float64)
+    source = models.ColumnDataSource(
+        {"x": [x] * len(y), "y": list(y), "colour": list(map(to_hex, layer.colours)), "label": list(layer.names)}
     )
-    lines = plot.add_glyph(source, MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
+    lines = plot.add_glyph(source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
     draw_event_marks(plot, panel, scene)
-    cursor = ColumnDataSource({"x": np.array([at], np.float32)})
+    cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
     span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
     plot.add_tools(_hover_tool(lines, "@label", "$x", "$y", line_policy="nearest"))
     return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}

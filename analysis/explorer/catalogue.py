@@ -24,6 +24,9 @@ from dynamics.trajectory.schema import DIVERGED, RUNNING
 RESULT_ANALYSES = ("circuits", "events")
 """Analyses whose results are read if their files are beside the trajectory."""
 
+_UNFINISHED = {DIVERGED: "diverged", RUNNING: "running"}
+"""Names of the statuses of runs that are not done."""
+
 
 @dataclass(frozen=True)
 class RunEntry:
@@ -51,7 +54,7 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
     last = trajectory.isel(step=-1)
     found: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
-        "status": [_status(each) for each in trajectory["status"].values],
+        "status": [_UNFINISHED.get(int(each), "done") for each in trajectory["status"].values],
         "accuracy": _scored(last, "accuracy"),
         "loss": _scored(last, "loss"),
         "successful": success_mask(trajectory).tolist() if "accuracy" in trajectory else [],
@@ -65,10 +68,6 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
         RunEntry(place, **{name: values[place] for name, values in known.items()})
         for place in range(trajectory.sizes["run"])
     ]
-
-
-def _status(value: int) -> str:
-    return {DIVERGED: "diverged", RUNNING: "running"}.get(int(value), "done")
 
 
 def _scored(last: xr.Dataset, name: str) -> list[float | None]:
@@ -112,14 +111,10 @@ def _beside(trajectory: xr.Dataset, path: Path, analysis: str, read: _ResultRead
             if not same or not np.array_equal(result["seed"].values, trajectory["seed"].values):
                 return []
             result.load()
-        return read(trajectory, result) if _ended_so(trajectory, result) else []
+        same = np.array_equal(result["successful"].values.astype(bool), success_mask(trajectory))
+        return read(trajectory, result) if same else []
     except (OSError, ValueError, KeyError, RuntimeError, TrajectoryError):  # not a result of this package, or damaged
         return []
-
-
-def _ended_so(trajectory: xr.Dataset, result: xr.Dataset) -> bool:
-    """Whether the successful runs are the same as in the result."""
-    return bool(np.array_equal(result["successful"].values.astype(bool), success_mask(trajectory)))
 
 
 def _circuits(trajectory: xr.Dataset, result: xr.Dataset) -> list:

@@ -11,9 +11,8 @@ difference from the frame before, and the result is compressed.
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -69,17 +68,6 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.nan_to_num(level, nan=IMAGE_GAP)[:, ::-1], np.uint8).reshape(frames, -1)
 
 
-def is_map(layer: Layer) -> bool:
-    """Whether a layer is a map, whose large buffer is sent later or with fewer frames."""
-    return isinstance(layer, Map)
-
-
-def encode_layers(scene: Scene, frames: np.ndarray, layers: Mapping[str, Layer]) -> dict[str, np.ndarray]:
-    """The buffers of layers at frames: name of the array -> (frame, width)."""
-    shown = scene.compute_arrays(frames, list(layers))
-    return {name: encode_layer(layer, shown[name]) for name, layer in layers.items()}
-
-
 def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
     """All indices below `count`, in batches: first a few evenly spaced ones, then those between them."""
     stride = 1
@@ -107,11 +95,6 @@ class CompressedBuffer:
     width: int
     low: float | None = None  # for floats: the value that 0 stands for
     step: float | None = None  # for floats: the difference between consecutive integers
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """The fields as a dict for JSON."""
-        return {"text": self.text, "kind": self.kind, "width": self.width, "low": self.low, "step": self.step}
 
 
 def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> CompressedBuffer:

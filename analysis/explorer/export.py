@@ -1,5 +1,6 @@
 """Export of one or two runs as a single HTML file that needs no server and loads no other files."""
 
+import dataclasses
 import html
 import json
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from bokeh.resources import INLINE
 from jinja2 import Template
 
 from analysis.explorer.catalogue import first_run_to_show
-from analysis.explorer.codec import changing_layers, clip_arrows, compress_buffer, encode_layer, is_map, visible_range
+from analysis.explorer.codec import changing_layers, clip_arrows, compress_buffer, encode_layer, visible_range
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.screen import PANEL_SIZES, TAKE_CODE, Screen, facts_line, player_script
 from analysis.explorer.theme import FAINT, PAGE_STYLE
@@ -24,7 +25,7 @@ from analysis.explorer.view_settings import parse_axes, parse_panels
 from analysis.output.files import replace_file
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.common_panels import evenly_spaced_indices
-from analysis.plots.scenes.scene import Arrows
+from analysis.plots.scenes.scene import Arrows, Map, Scene
 from dynamics.settings import SettingsError, check_choice
 
 _MAP_FRAMES = 1001
@@ -52,31 +53,33 @@ def export_page(
     if not isinstance(files, OpenFiles):
         files = OpenFiles([Path(each) for each in ([files] if isinstance(files, Path | str) else files)], verify=True)
     runs = runs if isinstance(runs, Sequence) else (runs,)
-    text = _page_text(files, runs, panels, axes, step, by, size, map_frames)
+    scenes = _chosen_scenes(files, runs, axes)
+    known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
+    shown = parse_panels(panels, known) or known
+    first = int(scenes[0].steps[0]) if step is None else step
+    text = _page_text(Screen(scenes, shown, time_bar(), None, first, by, size), map_frames)
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return len(text.encode())
 
 
-def _page_text(
-    files: OpenFiles, runs: Sequence[int | None], panels: str, axes: str, step: int | None, by: str, size: str,
-    map_frames: int,
-) -> str:  # fmt: skip
-    """The HTML of the page."""
-    scenes = []
-    names = list(files.paths)
-    if not names or not 1 <= max(len(names), len(runs)) <= 2:
+def _chosen_scenes(files: OpenFiles, runs: Sequence[int | None], axes: str) -> list[Scene]:
+    """The scenes of one run, or of two. Raises SettingsError, TrajectoryError."""
+    names, count = list(files.paths), max(len(files.paths), len(runs))
+    if not names or not 1 <= count <= 2:
         raise SettingsError("run", f"{len(names)} files and {len(runs)} runs", "a run, or two to compare")
-    for lane in range(max(len(names), len(runs))):
+    scenes = []
+    for lane in range(count):
         trajectory, entries = files.opened(names[min(lane, len(names) - 1)])
         run = runs[lane] if lane < len(runs) else None
         scenes.append(build_scene(trajectory, first_run_to_show(entries) if run is None else run, parse_axes(axes)))
-    known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
-    shown = parse_panels(panels, known) or known
-    control = time_bar()
-    screen = Screen(scenes, shown, control, None, int(scenes[0].steps[0]) if step is None else step, by, size)
-    document = Document()
-    document.add_root(Column(children=[control, screen.layout], sizing_mode="stretch_width"))
+    return scenes
+
+
+def _page_text(screen: Screen, map_frames: int) -> str:
+    """The HTML of the page."""
+    document, scenes = Document(), screen.scenes
+    document.add_root(Column(children=[screen.arguments["bar"], screen.layout], sizing_mode="stretch_width"))
     code = player_script() + TAKE_CODE + (Path(__file__).parent / "unpacking.js").read_text(encoding="utf-8")
     document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
     screen.point()
@@ -95,12 +98,12 @@ def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
     for lane, (each, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
         layers, some = changing_layers(each, screen.panels), evenly_spaced_indices(len(frames), max(2, map_frames))
         for maps in (False, True):
-            part = {name: layer for name, layer in layers.items() if is_map(layer) == maps}
+            part = {name: layer for name, layer in layers.items() if isinstance(layer, Map) == maps}
             shown = each.compute_arrays(frames[some] if maps else frames, list(part))
             for name, layer in part.items():
                 within = visible_range(each, screen.panels, name)
                 values = clip_arrows(shown[name], within) if isinstance(layer, Arrows) else shown[name]
-                found[f"{lane}/{name}"] = compress_buffer(encode_layer(layer, values), within).words
+                found[f"{lane}/{name}"] = dataclasses.asdict(compress_buffer(encode_layer(layer, values), within))
                 if maps:
                     of[f"{lane}/{name}"] = some.tolist()
     return {"buffers": found, "frames": of}

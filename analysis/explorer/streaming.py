@@ -12,8 +12,10 @@ import numpy as np
 from bokeh.document import Document
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, encode_layers, is_map
+from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, encode_layer
+from analysis.explorer.controls import is_page_pending
 from analysis.explorer.screen import Screen
+from analysis.plots.scenes.scene import Map
 
 _MAP_FRAMES = 24
 """Largest number of frames of maps in a batch."""
@@ -61,8 +63,7 @@ class BufferStream:
         document, turn = self.document, self._turn
         if document is None or (not self._fresh and not self.waiting):
             return
-        context = document.session_context
-        if context is not None and getattr(context, "session", None) is None:  # the page has not been opened yet
+        if is_page_pending(document):
             document.on_event("document_ready", lambda event: self._next(turn))
         else:
             document.add_next_tick_callback(lambda: self._next(turn))
@@ -86,7 +87,7 @@ def _frame_batches(screen: Screen) -> list[_FrameBatch]:
     """All batches of a screen: maps last, coarse ones of both runs first."""
     found: list[_FrameBatch] = []
     for lane, (scene, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
-        kinds = {is_map(layer) for layer in changing_layers(scene, screen.panels).values()}
+        kinds = {isinstance(layer, Map) for layer in changing_layers(scene, screen.panels).values()}
         for maps in kinds:
             begun = time.perf_counter()
             _encode_batch(screen, _FrameBatch(lane, maps, np.arange(min(2, len(frames)))))
@@ -104,12 +105,10 @@ def _spacing(frames: np.ndarray) -> int:
 def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
     """The buffers of a batch by lane/array, and the indices of its frames."""
     scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
-    layers = {
-        name: layer for name, layer in changing_layers(scene, screen.panels).items() if is_map(layer) == piece.maps
-    }
-    found = {
-        f"{piece.lane}/{name}": buffer for name, buffer in encode_layers(scene, frames[piece.frames], layers).items()
-    }
+    layers = changing_layers(scene, screen.panels).items()
+    some = {name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps}
+    shown = scene.compute_arrays(frames[piece.frames], list(some))
+    found = {f"{piece.lane}/{name}": encode_layer(layer, shown[name]) for name, layer in some.items()}
     return found if len(piece.frames) == len(frames) else {**found, "frame": piece.frames.astype(np.int32)}
 
 

@@ -12,18 +12,13 @@ def _svg_icon(path: str) -> str:
     return f'<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">{shape}</svg>'
 
 
-_ICONS = {
-    "before": "M2 3h2v10H2zM14 3v10L5 8z",
-    "back": "M11 3v10L4 8z",
-    "on": "M5 3v10l7-5z",
-    "after": "M12 3h2v10h-2zM2 3v10l9-5z",
+_BUTTONS = {
+    "before": ("Previous event (page up)", "M2 3h2v10H2zM14 3v10L5 8z"),
+    "back": ("One frame back (left arrow)", "M11 3v10L4 8z"),
+    "on": ("One frame on (right arrow)", "M5 3v10l7-5z"),
+    "after": ("Next event (page down)", "M12 3h2v10h-2zM2 3v10l9-5z"),
 }
-_TITLES = {
-    "before": "Previous event (page up)",
-    "back": "One frame back (left arrow)",
-    "on": "One frame on (right arrow)",
-    "after": "Next event (page down)",
-}
+"""Titles and icons of buttons."""
 _PLAY = "M4 2.5v11l9.5-5.5z"
 _PAUSE = "M4 3h3v10H4zM9 3h3v10H9z"
 _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
@@ -32,8 +27,8 @@ _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
 
 def _bar_button(name: str) -> str:
     """A button of the time bar."""
-    title, icon = _TITLES[name], _svg_icon(_ICONS[name])
-    return f'<button data-do="{name}" title="{title}" aria-label="{title}">{icon}</button>'
+    title, path = _BUTTONS[name]
+    return f'<button data-do="{name}" title="{title}" aria-label="{title}">{_svg_icon(path)}</button>'
 
 
 def time_bar() -> Div:
@@ -48,11 +43,6 @@ def time_bar() -> Div:
     <output></output><span class="kinds">{kinds}</span></div>
     <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="0" value="0" step="1"
     aria-label="Frame"></div></div>"""
-    return Div(
-        text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[_bar_style()]
-    )
-
-
-def _bar_style() -> str:
     colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENT_MARK_COLOURS.items())
-    return style_sheet("bar", colours=colours)
+    style = style_sheet("bar", colours=colours)
+    return Div(text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[style])

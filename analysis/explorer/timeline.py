@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.plots.drawing.film_timeline import frame_times, run_fraction
+from analysis.plots.drawing.film_timeline import run_fraction
 from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indices
 from analysis.plots.scenes.scene import Scene
 
@@ -35,7 +35,11 @@ def make_timeline(scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str
     """
     if by == "clock" and len({scene.unit for scene in scenes}) > 1:
         by = "share"
-    along = {"clock": frame_times, "step": _steps, "share": _shares}[by](scenes)
+    if by == "step":
+        along = [scene.steps for scene in scenes]
+    else:
+        clocks = [np.asarray(scene.clock, float) for scene in scenes]
+        along = clocks if by == "clock" else [run_fraction(clock) for clock in clocks]
     values = tuple(np.asarray(each, np.float64)[some] for each, some in zip(along, frames, strict=True))
     times = np.unique(np.concatenate(values))
     times = times[evenly_spaced_indices(len(times), MAX_FRAMES)]
@@ -43,12 +47,3 @@ def make_timeline(scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str
         np.clip(np.searchsorted(each, times, side="right") - 1, 0, len(each) - 1).astype(np.int32) for each in values
     )
     return Timeline(times, places, scenes[0].unit if by == "clock" else by, values)
-
-
-def _steps(scenes: Sequence[Scene]) -> list[np.ndarray]:
-    return [scene.steps for scene in scenes]
-
-
-def _shares(scenes: Sequence[Scene]) -> list[np.ndarray]:
-    """Fraction of the run that has passed."""
-    return [run_fraction(np.asarray(scene.clock, float)) for scene in scenes]
