@@ -61,7 +61,7 @@ def test_estimates_are_those_of_the_networks(generator):
     assert table1.imperfection_correlation(evidence.assign(accuracy=0 * evidence["accuracy"]), 0.0).note
 
 
-@pytest.mark.parametrize(("effect", "expected"), [(1, [YES] * 3), (-1, [NO] * 3), (0.1, [NO, PARTLY, NO])])
+@pytest.mark.parametrize(("effect", "expected"), [(1, [YES] * 3), (-1, [NO] * 3), (0.1, [NO, PARTLY, PARTLY])])
 def test_verdicts_follow_the_size_of_effects(effect, expected, generator):
     runs = 400
     circle = np.arange(runs) < runs * (0.3 * effect * DECAY + (0.3 if effect < 0 else 0.01))

@@ -112,7 +112,7 @@ def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite,
 
 
 @pytest.mark.parametrize(
-    ("effect", "expected"), [(1, [YES] * 4), (-1, [OPEN, NO, NO, NO]), (0.1, [OPEN, NO, PARTLY, NO])]
+    ("effect", "expected"), [(1, [YES] * 4), (-1, [OPEN, NO, NO, NO]), (0.1, [OPEN, NO, PARTLY, PARTLY])]
 )
 def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(effect, expected, noise):
     evidence = outcomes(effect, noise)
