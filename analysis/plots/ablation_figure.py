@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_grid, draw_intervals, new_figure
 from analysis.transitions.ablations import ABLATION_PANELS, ablation_table, swept_settings
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.schema import read_settings
@@ -60,10 +60,9 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
     points: rows of `ablation_table`.
     """
     x, mean, deviation = (points[name].to_numpy(float) for name in ("value", "test", "test_deviation"))
-    bounds = points[["test_low", "test_high"]].to_numpy(float).T
-    bars = np.nan_to_num(abs(bounds - mean))
-    axes.errorbar(x, mean, bars, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
-                  elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
+    intervals = points[["test", "test_low", "test_high"]].to_numpy(float)
+    draw_intervals(axes, x, intervals, color=_ACCURACY_COLOUR, linewidth=1.2, marker="o", markersize=3, capsize=2,
+                   elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
     axes.fill_between(x, mean - deviation, mean + deviation, color=_ACCURACY_COLOUR, alpha=0.18, linewidth=0,
                       label="± standard deviation (VC's band)")  # fmt: skip
     known = np.pad(np.isfinite(deviation), 1)
@@ -91,9 +90,7 @@ def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.tick_params(labelsize=8)
-    axes.grid(color="0.92", linewidth=0.7)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
 
 
 def add_title_and_legend(figure: Figure, height: float, title: str) -> None:

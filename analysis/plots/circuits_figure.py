@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import counting_attention, largest_leak
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_grid, new_figure
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 
@@ -34,16 +34,14 @@ def plot_circuits(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     _draw_label_counts(drawn.add_subplot(outer[0]), found)
     _draw_attention_against_leak(drawn.add_subplot(outer[1]), found)
     maps = outer[2].subgridspec(1, 3, wspace=0.1, width_ratios=(1, 1, 0.07))
-    _draw_attention_maps([drawn.add_subplot(maps[place]) for place in range(3)], found, trajectory)
+    _draw_attention_maps(drawn, maps.subplots(squeeze=False)[0], found, trajectory)
     _draw_phases(drawn.add_subplot(outer[3]), found)
     return drawn
 
 
 def _style(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=9, loc="left")
-    axes.tick_params(labelsize=8)
-    axes.grid(color="0.92", linewidth=0.7)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
 
 
 def _draw_label_counts(axes: Axes, found: xr.Dataset) -> None:
@@ -97,7 +95,7 @@ def _median_run(found: xr.Dataset) -> int | None:
     return int(order[(len(order) - 1) // 2]) if len(order) else None
 
 
-def _draw_attention_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> None:
+def _draw_attention_maps(drawn: Figure, panels: np.ndarray, found: xr.Dataset, trajectory: xr.Dataset) -> None:
     """Attention maps of one run at the start and at the end, as in VC figure 8, and their colour bar."""
     for axes in panels:
         axes.tick_params(labelsize=7)
@@ -109,18 +107,14 @@ def _draw_attention_maps(panels: list[Axes], found: xr.Dataset, trajectory: xr.D
     network = clustering_head_of(trajectory)
     tokens = reference_sequences(network.settings)
     tokens = tokens[np.linspace(0, len(tokens) - 1, min(_MAP_SEQUENCES, len(tokens))).round().astype(int)]
-    maps = []
-    for step in (int(trajectory["step"][0]), int(trajectory["step"][-1])):
-        maps.append(network.attention(weights(trajectory, run, step), torch.from_numpy(tokens)).numpy())
-    largest = max(each.max() for each in maps)
+    both = [weights(trajectory, run, step) for step in trajectory["step"].values[[0, -1]].tolist()]
+    maps = np.stack([network.attention(each, torch.from_numpy(tokens)).numpy() for each in both])
     for axes, values, when in zip(panels[:2], maps, ("start", "end"), strict=True):
-        image = axes.imshow(values, aspect="auto", cmap="cividis", vmin=0, vmax=largest, interpolation="nearest")
+        image = axes.imshow(values, aspect="auto", cmap="cividis", vmin=0, vmax=maps.max(), interpolation="nearest")
         if not network.settings.positions:
             axes.axvline(network.settings.sparsity - 0.5, color="white", linewidth=0.8, linestyle=":")
         axes.set_xlabel(f"position, {when}", fontsize=9)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    drawn = panels[0].get_figure()
-    assert drawn is not None
     drawn.colorbar(image, cax=panels[2], ticks=MaxNLocator(4))
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence", fontsize=9)

@@ -115,9 +115,8 @@ def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
     sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]
     target = network.target(torch.from_numpy(pairs)).numpy()
     trained = training_pairs(settings.n, settings.train_pairs, trajectory["seed"].values[[run]])[0]
-    return FinalState(
-        network, last, sums, pair_sum_view(sums), target, predict_classes(network, last, sums), trained
-    )  # fmt: skip
+    predicted = predict_classes(network, last, sums)
+    return FinalState(network, last, sums, pair_sum_view(sums), target, predicted, trained)
 
 
 def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.plots.figure_files import new_figure, use_small_fonts
+from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
 from analysis.statistics.intervals import binomial_interval
 
 _SIDE_COLOURS = ("#1b6ca8", "#d1662f")
@@ -30,6 +30,7 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     _plot_curve(panels[1, 2], comparison, "displacement", "distance from the start / largest", relative=True)
     if audited:
         _plot_audit(panels[2], comparison)
+    use_small_fonts(*panels.flat, title=10)
     lines = [Line2D([], [], color=colour) for colour in _SIDE_COLOURS]
     figure.legend(lines, names, loc="upper center", ncols=2, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 0.96))
@@ -40,15 +41,12 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
     """Draw the percentages of circles, and histograms of the imperfections of the other runs."""
     others = []
     for at, side in enumerate(("first", "second")):
-        circle = comparison[f"{side}_circle"].values
-        circle = circle[np.isfinite(circle)]
+        circle = _finite(comparison[f"{side}_circle"].values)
         if len(circle):
-            value, low, high = 100 * np.array(binomial_interval(int(circle.sum()), len(circle)))
-            fractions.bar(at, value, color=_SIDE_COLOURS[at], width=0.6)
-            bars = [[value - low], [high - value]]
-            fractions.errorbar(at, value, bars, color="0.2", capsize=4, linewidth=1)
-        values = comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values
-        others.append(values[np.isfinite(values)])
+            percentage = 100 * np.array(binomial_interval(int(circle.sum()), len(circle)))
+            fractions.bar(at, percentage[0], color=_SIDE_COLOURS[at], width=0.6)
+            draw_intervals(fractions, at, percentage, color="0.2", capsize=4, linewidth=1)
+        others.append(_finite(comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values))
     both = np.concatenate(others)
     if both.size:
         bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21).tolist()
@@ -59,21 +57,22 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
         xticks=[0, 1], xticklabels=["first", "second"], xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval"
     )
     counts.set(title="imperfections of other runs", xlabel="imperfections", ylabel="density")
-    use_small_fonts(fractions, counts, title=10)
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """The finite ones of some values, (value,)."""
+    return values[np.isfinite(values)]
 
 
 def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
     kinds = {"within_first": _SIDE_COLOURS[0], "within_second": _SIDE_COLOURS[1], "between": "0.35"}
     for name, colour in kinds.items():
-        values = found[name].values
-        values = values[np.isfinite(values)]
+        values, label = _finite(found[name].values), name.replace("_", " ")
         if values.size:
-            label = name.replace("_", " ")
             panel.hist(values, bins=_DISTANCE_BINS, histtype="step", color=colour, density=True, label=label)
     if found.attrs.get("paired"):
-        own = np.diag(found["between"].values)
-        own = own[np.isfinite(own)]
+        own = _finite(np.diag(found["between"].values))
         if own.size:
             panel.hist(own, bins=_DISTANCE_BINS, density=True, color="0.35", alpha=0.25, label="same start")
     panel.set(
@@ -81,7 +80,6 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
     )
     if panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=7, frameon=False, loc="upper center")
-    use_small_fonts(panel, title=10)
 
 
 def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool) -> None:
@@ -96,7 +94,6 @@ def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative:
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
     panel.set(title=title, xlabel="normalised time", xlim=(0, 1))
-    use_small_fonts(panel, title=10)
 
 
 def _plot_audit(panels: Sequence[Axes], found: xr.Dataset) -> None:
@@ -125,7 +122,6 @@ def _plot_audit(panels: Sequence[Axes], found: xr.Dataset) -> None:
         if labels := panel.get_legend_handles_labels()[1]:
             ncols = 1 + (len(labels) > 3)
             panel.legend(fontsize=7, frameon=False, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    use_small_fonts(*panels, title=10)
 
 
 def _plot_band(panel: Axes, step: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:

@@ -7,6 +7,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.plots.drawing.colours import split_colours
+from analysis.plots.figure_files import draw_grid
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _MAX_SINGLE_RUNS = 200
@@ -45,9 +46,7 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: st
         axes.plot(epoch, mean[place], color=colour, linewidth=1.8, marker=mark, label=split)
     first, last = epoch[0], epoch[-1]
     axes.set(xlabel="epoch", xlim=(first, last) if last > first else (first - 0.5, first + 0.5))
-    axes.tick_params(labelsize=8)
-    axes.grid(color="0.92", linewidth=0.7)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
 
 
 def _set_log_loss_axis(axes: Axes, each: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_intervals, new_figure
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.transitions.event_analysis import reported_runs
@@ -91,25 +91,14 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
     """Draw the time of the second drop against that of the first."""
     first, second = (result["middle"].values / result.attrs["unit"]).T
     successful = result["successful"].values
-    groups = [
-        (~successful, "tab:orange", "other runs" if successful.any() else ""),
-        (successful, "tab:blue", "above .98"),
-    ]
-    for members, colour, label in groups:
+    others = "other runs" if successful.any() else ""
+    for members, colour, label in ((~successful, "tab:orange", others), (successful, "tab:blue", "above .98")):
         both = members & np.isfinite(second)
         if both.any():
             axes.plot(first[both], second[both], "o", color=colour, markersize=4, alpha=0.8, label=label)
     if not np.isfinite(second).any():
-        axes.text(
-            0.5,
-            0.5,
-            "no run has two drops",
-            ha="center",
-            va="center",
-            transform=axes.transAxes,
-            backgroundcolor="white",
-            zorder=4,
-        )
+        axes.annotate("no run has two drops", (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", zorder=4,
+                      backgroundcolor="white")  # fmt: skip
     top = 1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)]) or 1.0
     axes.plot([0, top], [0, top], color="0.7", linewidth=0.8)
     axes.set(xlabel=f"first drop, {unit}", ylabel=f"second drop, {unit}", xlim=(0, top), ylim=(0, top))
@@ -129,10 +118,8 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         known = [index for index, each in enumerate(medians) if each.value > 0]
         if known:
-            middle, low, high = np.array([medians[index] for index in known]).T
-            error = np.nan_to_num([middle - low, high - middle])
-            x = np.array(known) + 0.24 * (place - 0.5)
-            axes.errorbar(x, middle, error, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
+            x, shown = np.array(known) + 0.24 * (place - 0.5), [medians[index] for index in known]
+            draw_intervals(axes, x, shown, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
     axes.axhline(1, color="0.7", linewidth=0.8)
     axes.set(ylim=(0, None), title=f"speed of weights in a drop / before it, {result.sizes['run']} runs")
     axes.set_xticks(range(len(layers)), [layer.replace("_", " ") for layer in layers], rotation=35, ha="right")

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_grid, new_figure
 
 _COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
 
@@ -22,10 +22,7 @@ def plot_fixed_points(found: xr.Dataset) -> Figure:
     title = "perturbed parameters, length as a fraction of the norm of all parameters"
     drawn.legend(lines, labels, loc="lower right", ncols=max(1, len(labels) // 2), frameon=False, fontsize=8,
                  bbox_to_anchor=(0.99, 0.0), title=title, title_fontsize=8)  # fmt: skip
-    for axes in panels:
-        axes.tick_params(labelsize=8)
-        axes.grid(color="0.92", linewidth=0.7)
-        axes.set_axisbelow(True)
+    draw_grid(*panels)
     drawn.subplots_adjust(left=0.045, right=0.99, top=0.92, bottom=0.26, wspace=0.27)
     return drawn
 
@@ -33,7 +30,7 @@ def plot_fixed_points(found: xr.Dataset) -> Figure:
 def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     """Loss and norms of the gradient and of its symmetry-breaking part, for the population and a sample, over gain."""
     names = [name for name in found["circuit"].values if name.startswith("gain")]
-    some = found.sel(circuit=names)
+    some, gains = found.sel(circuit=names), [float(name.split()[1]) for name in names]
     lines = (
         ("loss", some["loss"], "0.55", "-"),
         ("gradient", some["gradient"], "black", "-"),
@@ -42,7 +39,6 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     )
     for label, values, colour, style in lines:
         y = np.maximum(values.values, 1e-30)
-        gains = [float(name.split()[1]) for name in names]
         axes.plot(gains, y, color=colour, linestyle=style, marker="o", markersize=4, label=label)
     axes.set(yscale="log", xlabel="gain (size of the MLP's contribution)", ylabel="norm, or loss")
     axes.set_title("Constructed circuits, no weight decay", fontsize=9, loc="left")

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.plots.drawing.colours import LAYER_COLOURS, split_colours
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
 from dynamics.networks.clustering_head import MLP_VARIABLES
@@ -53,8 +53,8 @@ def plot_gradient_norms(
     shown = [axes for axes in upper if axes.axison]
     if len(falling) > 1:
         _mark_events(shown, falling, not with_loss, time, config)
-    lines, labels = upper[3].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="center", bbox_to_anchor=(0.5, 0.485), ncols=8, frameon=False, fontsize=8)
+    entries = upper[3].get_legend_handles_labels()
+    figure.legend(*entries, loc="center", bbox_to_anchor=(0.5, 0.485), ncols=8, frameon=False, fontsize=8)
     for axes in shown:
         axes.set_xlabel(clock)
         if len(time):
@@ -64,11 +64,9 @@ def plot_gradient_norms(
     if found.sizes["kind"] == 1:
         lower[1].set_axis_off()
     _plot_correlations(lower[2], found)
-    for axes in (*upper, *lower):
-        _use_small_fonts(axes)
-    figure.suptitle(
-        f"{trajectory.attrs['system']}: run {run} (seed {int(one['seed'])}) above, all runs below", fontsize=11
-    )
+    use_small_fonts(*upper, *lower, ticks=7, which="major")
+    runs = f"run {run} (seed {int(one['seed'])}) above, all runs below"
+    figure.suptitle(f"{trajectory.attrs['system']}: {runs}", fontsize=11)
     return figure
 
 
@@ -139,15 +137,11 @@ def _mark_events(
 
 def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
     """Draw the percentage of events with a peak by layer, with its interval, and the percentage expected by chance."""
-    percentage = 100 * found["share"].values
+    percentage = 100 * np.stack([found[name].values for name in ("share", "share_low", "share_high")], axis=-1)
     places = np.arange(len(percentage))
-    low, high = (100 * np.abs(found[name].values - found["share"].values) for name in ("share_low", "share_high"))
     events = int(np.nanmax(found["total"].values, initial=0))
     if events:
-        axes.errorbar(
-            places, percentage, np.nan_to_num([low, high]), fmt="o", color=LAYER_COLOURS[0], capsize=3,
-            label="with a peak",
-        )  # fmt: skip
+        draw_intervals(axes, places, percentage, fmt="o", color=LAYER_COLOURS[0], capsize=3, label="with a peak")
         for baseline, (mark, label) in _BASELINE_MARKS.items():
             values = 100 * found["by_chance"].sel(baseline=baseline).values
             axes.plot(places + 0.2, values, linestyle="none", label=label, **mark)
@@ -157,7 +151,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
     axes.set_xticks(places, names, rotation=25, ha="right", rotation_mode="anchor")
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 118), ylabel="%")  # space for the legend above 100
     axes.set_yticks([0, 20, 40, 60, 80, 100])
-    axes.set_title(f"{kind}s with a peak of the norm ({events} {kind}s)", loc="left")
+    axes.set_title(f"{kind}s with a peak of the norm ({events} {kind}s)", loc="left", fontsize=9)
     if not events:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color="0.4")
 
@@ -182,12 +176,3 @@ def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
         )  # fmt: skip
     axes.axvline(0, ymax=0.77, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="lag of the norm, frames", title="mean rank correlation of norm and decrease")
-
-
-def _use_small_fonts(axes: Axes) -> None:
-    axes.set_title(axes.get_title("left"), loc="left", fontsize=9)
-    axes.title.set_fontsize(9)
-    axes.tick_params(labelsize=7)
-    axes.xaxis.label.set_fontsize(8)
-    axes.yaxis.label.set_fontsize(8)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_grid, draw_intervals, new_figure
 from analysis.transitions.interventions import MEASURES, UNCHANGED, intervention_effect, paired_effects
 
 
@@ -34,11 +34,8 @@ def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
             axes.plot(x, changes, ".", color="0.6", markersize=4, alpha=0.6)
         effect = intervention_effect(result, remedy, name)
         if np.isfinite(effect.value):
-            bars = np.nan_to_num([[effect.value - effect.low], [effect.high - effect.value]])
-            axes.errorbar(place, effect.value, bars, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
+            draw_intervals(axes, place, effect, fmt="o", color="tab:red", capsize=4, markersize=5, zorder=3)
     axes.axhline(0, color="0.4", linewidth=0.8)
     axes.set_xticks(range(len(remedies)), remedies)
     axes.set_xlim(-0.6, len(remedies) - 0.4)
-    axes.tick_params(labelsize=8)
-    axes.grid(color="0.92", axis="y")
-    axes.set_axisbelow(True)
+    draw_grid(axes, axis="y", linewidth=0.8)

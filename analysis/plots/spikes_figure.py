@@ -64,9 +64,8 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
     known = offset[np.isfinite(path)]
-    axes.set(
-        xlabel="steps from the recorded peak", ylabel="training loss", title=f"seed {int(one['of_seed'])}: {cause}"
-    )
+    axes.set(xlabel="steps from the recorded peak", ylabel="training loss")
+    axes.set_title(f"seed {int(one['of_seed'])}: {cause}")
     first = max(known[0], foot - 60)
     axes.set_xlim(first, known[-1])
     axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
@@ -78,15 +77,12 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
     causes, explained = result["cause"].values, result["explained"].values.astype(bool)
     for place, cause in enumerate(SPIKE_CAUSES):
         members = causes == cause
-        axes.bar(place, members.sum(), color=_CAUSE_COLOURS[cause], alpha=0.35)
+        count = members.sum()
+        axes.bar(place, count, color=_CAUSE_COLOURS[cause], alpha=0.35)
         axes.bar(place, (members & explained).sum(), color=_CAUSE_COLOURS[cause])
-        axes.annotate(
-            f"{members.sum()}", (place, members.sum()), (0, 2), textcoords="offset points", ha="center", fontsize=8
-        )
-    axes.set_xticks(
-        range(len(SPIKE_CAUSES)),
-        [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES],
-    )
+        axes.annotate(f"{count}", (place, count), (0, 2), textcoords="offset points", ha="center", fontsize=8)
+    names = [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES]
+    axes.set_xticks(range(len(SPIKE_CAUSES)), names)
     axes.set(ylabel="spikes", title="by cause; dark: explained, pale: unexplained")
     axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES)))
 
@@ -105,9 +101,8 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
                       label=cause if place == 0 else None)  # fmt: skip
     axes.axhline(RISE_THRESHOLD, color="0.4", linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(STEP_CHANGES)), [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES])
-    axes.set(
-        ylim=(-0.65, 1.65), title="fraction of the rise that remains when the step is changed (clipped to the axes)"
-    )
+    axes.set_ylim(-0.65, 1.65)
+    axes.set_title("fraction of the rise that remains when the step is changed (clipped to the axes)")
     if there:
         axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
 
@@ -117,9 +112,8 @@ def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     bins = np.logspace(-3, 1, 41)
     for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):
         values = result[name].values
-        axes.hist(
-            np.clip(values[np.isfinite(values)], 1e-3, 10), bins=bins.tolist(), color=colour, alpha=0.6, label=label
-        )
+        values = np.clip(values[np.isfinite(values)], 1e-3, 10)
+        axes.hist(values, bins=bins.tolist(), color=colour, alpha=0.6, label=label)
     axes.axvline(1, color="0.2", linewidth=0.9, linestyle="--")
     axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="relative update (may flip above 1)")
     axes.xaxis.set_major_formatter("{x:g}")

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, finite_accuracies
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_intervals, new_figure
 from analysis.statistics.intervals import mean_interval
 
 _COLOURS = dict(zip(TRANSFER_KINDS, ("0.6", "0.25", "tab:orange", "tab:red"), strict=True))
@@ -25,8 +25,8 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
     _draw_over_vocabs(left, result, largest=False)
     _draw_over_vocabs(middle, result, largest=True)
     _draw_by_clusters(right, result, int(result["vocab"][1]), ideal)
-    lines, labels = left.get_legend_handles_labels()
-    drawn.legend(lines, labels, loc="lower left", bbox_to_anchor=(0.04, 0.0), ncols=5, frameon=False, fontsize=9)
+    entries = left.get_legend_handles_labels()
+    drawn.legend(*entries, loc="lower left", bbox_to_anchor=(0.04, 0.0), ncols=5, frameon=False, fontsize=9)
     drawn.subplots_adjust(left=0.05, right=0.985, top=0.84, bottom=0.21, wspace=0.18)
     return drawn
 
@@ -41,9 +41,8 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
         if largest:
             axes.plot(x, [samples[place].max() for place in present], "o", color=colour, markersize=5, label=kind)
             continue
-        means = np.array([mean_interval(samples[place], limits=(0, 1)) for place in present]).reshape(-1, 3)
-        bars = np.nan_to_num(abs(means[:, 1:] - means[:, :1])).T  # below, above
-        axes.errorbar(x, means[:, 0], bars, fmt="o", color=colour, markersize=5, capsize=3, label=kind)
+        means = [mean_interval(samples[place], limits=(0, 1)) for place in present]
+        draw_intervals(axes, x, means, fmt="o", color=colour, markersize=5, capsize=3, label=kind)
     axes.plot(vocabs, 1 / vocabs, color="0.4", linestyle=":", label="chance")
     axes.set(xlabel="vocabulary p", ylim=(-0.02, 1.04), xticks=vocabs)
     title = "largest accuracy on unseen sequences" if largest else "mean accuracy on unseen sequences, 95%"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES, WeightGroup
-from analysis.plots.figure_files import new_figure
+from analysis.plots.figure_files import draw_intervals, new_figure
 
 _COLOURS = {"weight": "C0", "bias": "C1", "alignment": "C2", "boundaries": "C4", "rays": "C3"}
 _LABELS = {
@@ -50,12 +50,9 @@ def _plot_means(
     for at, name in enumerate(names):
         shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (at - (len(names) - 1) / 2)  # bars beside each other
         x = np.asarray(positions) + shift
-        means = np.array([group.mean[name] for group in groups]).reshape(-1, 3)
-        bars = np.nan_to_num(abs(means[:, 1:] - means[:, :1])).T  # below, above
-        axes.errorbar(
-            x, means[:, 0], bars, label=_LABELS[name], color=_COLOURS[name], marker="o", markersize=4, capsize=3,
-            linestyle="none" if apart else "-",
-        )  # fmt: skip
+        means, line = [group.mean[name] for group in groups], "none" if apart else "-"
+        draw_intervals(axes, x, means, label=_LABELS[name], color=_COLOURS[name], marker="o", markersize=4, capsize=3,
+                       linestyle=line)  # fmt: skip
         if name in ALIGNMENT_MEASURES:
             chance = [group.chance[name] for group in groups]
             if apart:
