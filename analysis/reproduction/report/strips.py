@@ -40,13 +40,11 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
     numbers = [each for each in (*estimate.interval, *paper, *accepted) if math.isfinite(each)]
     room = MARGIN * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
-    if part.unit == "%" and 0 <= min(numbers) <= max(numbers) <= 100:
+    if part.unit == "%" and 0 <= estimate.interval.value <= 100:
         start, end = max(start, 0.0), min(end, 100.0)
 
     def position(number: float) -> float:
-        if math.isinf(number):
-            return 100.0 if number > 0 else 0.0
-        return round(100 * (number - start) / (end - start), 1)
+        return round(min(max(100 * (number - start) / (end - start), 0.0), 100.0), 1)
 
     ours, theirs = (Interval(*map(position, each)) for each in (estimate.interval, paper))
     low, high = map(position, accepted)

@@ -75,13 +75,13 @@ class Agrees:
         if math.isnan(difference.low):
             return _too_few(difference)
         chance = difference.low <= 0 <= difference.high
-        verdict, reason = {
-            (True, True): (Verdict.REPRODUCED, ""),
-            (True, False): (Verdict.UNDECIDED, "the difference may be due to chance, but is larger than the margin"),
-            (False, True): (Verdict.PARTLY, "the difference is not due to chance, but within the margin"),
-            (False, False): (Verdict.NOT, "the difference is not due to chance, and larger than the margin"),
-        }[chance, close]
-        return Judgement(verdict, reason, difference)
+        if chance and close:
+            return Judgement(Verdict.REPRODUCED, "", difference)
+        if chance:
+            return Judgement(Verdict.UNDECIDED, "may be due to chance, but larger than the margin", difference)
+        if close:
+            return Judgement(Verdict.PARTLY, "not due to chance, but within the margin", difference)
+        return Judgement(Verdict.NOT, "not due to chance, and larger than the margin", difference)
 
 
 @dataclass(frozen=True)
