@@ -75,9 +75,8 @@ def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
     x, y = counting_attention(found), np.maximum(largest_leak(found), _SMALLEST_DRAWN)
     for label in reversed(CIRCUIT_LABELS):
         _draw_points(axes, x, y, found["label"].values, label)
-    thresholds = LabelThresholds()
-    axes.axhline(thresholds.tolerance, color="0.4", linewidth=0.8, linestyle=":")
-    axes.axvline(1 - thresholds.elsewhere, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axhline(LabelThresholds().tolerance, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axvline(1 - LabelThresholds().elsewhere, color="0.4", linewidth=0.8, linestyle=":")
     axes.set(yscale="log", xlim=(-0.02, 1.02), xlabel="attention on non-spurious positions",
              ylim=(_SMALLEST_DRAWN / 2, 2), ylabel="largest leak of a position (fraction of variance)")  # fmt: skip
     _style(axes, "Attention and leaks")

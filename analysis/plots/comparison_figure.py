@@ -53,9 +53,8 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> N
         for values, colour in zip(others, _SIDE_COLOURS, strict=True):
             if values.size:
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
-    fractions.set(
-        xticks=[0, 1], xticklabels=["first", "second"], xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval"
-    )
+    fractions.set_xticks([0, 1], ["first", "second"])
+    fractions.set(xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval")
     counts.set(title="imperfections of other runs", xlabel="imperfections", ylabel="density")
 
 
@@ -75,9 +74,8 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
         own = _finite(np.diag(found["between"].values))
         if own.size:
             panel.hist(own, bins=_DISTANCE_BINS, density=True, color="0.35", alpha=0.25, label="same start")
-    panel.set(
-        title="shape distance of end states", xlabel="Procrustes, relabelled by units", ylabel="density", xlim=(0, 1)
-    )
+    panel.set(title="shape distance of end states", xlim=(0, 1))
+    panel.set(xlabel="Procrustes, relabelled by units", ylabel="density")
     if panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=7, frameon=False, loc="upper center")
 

@@ -16,11 +16,9 @@ _MAX_SINGLE_RUNS = 200
 
 def metric_curves(trajectory: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A metric (run, split, step), NaN after a run has diverged, and its mean over the other runs (split, step)."""
-    each = mask_diverged(trajectory[name], trajectory).transpose("run", "split", "step").values.astype(np.float64)
-    each[~np.isfinite(each)] = np.nan
-    count = np.isfinite(each).sum(axis=0)
-    mean = np.divide(np.nansum(each, axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
-    return each, mean
+    each = mask_diverged(trajectory[name], trajectory).transpose("run", "split", "step").astype(np.float64)
+    finite = each.where(np.isfinite(each))
+    return finite.values, finite.mean("run").values
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str, single: str | None = None) -> None:

@@ -54,11 +54,8 @@ def draw_tokens(axes: Axes, points: np.ndarray, mark: float | None = None, lette
     if n > 100:
         return
     for token, (x, y) in enumerate(points):
-        dark = token < 0.6 * (n - 1)
-        axes.text(
-            x, y, str(token), ha="center", va="center", fontsize=written,
-            color="white" if dark else "black", zorder=3,
-        )  # fmt: skip
+        colour = "white" if token < 0.6 * (n - 1) else "black"
+        axes.text(x, y, str(token), ha="center", va="center", fontsize=written, color=colour, zorder=3)
 
 
 def save_embeddings_plot(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:

@@ -56,9 +56,7 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
     axes.plot(steps, values.values[run], color="0.15", linewidth=0.9, zorder=3)
     for event in np.flatnonzero(result["of_run"].values == run):
         kind, height = str(result["event_kind"].values[event]), float(result["event_after"].values[event])
-        begin, middle, end = (
-            float(result[f"event_{name}"].values[event]) / unit for name in ("begin", "middle", "end")
-        )
+        begin, middle, end = (float(result[f"event_{name}"][event]) / unit for name in ("begin", "middle", "end"))
         if kind == "plateau":
             axes.axvspan(begin, end, color="0.93", linewidth=0)
         elif kind == "spike":

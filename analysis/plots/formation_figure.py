@@ -45,8 +45,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     _plot_fractions(rest[0], results)
     for panel, each in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, each, run)
-    top, bottom = rest[-1].get_position().y1, rest[-1].get_position().y0
-    bar = drawn.colorbar(mesh, cax=drawn.add_axes((0.95, bottom, 0.01, top - bottom)))
+    box = rest[-1].get_position()
+    bar = drawn.colorbar(mesh, cax=drawn.add_axes((0.95, box.y0, 0.01, box.height)))
     bar.set_label("fraction of the power", fontsize=8)
     bar.ax.tick_params(labelsize=8)
     return drawn
