@@ -95,6 +95,7 @@ class _Bound:
     """Whether we chose the bound, so that a number on the other side does not contradict the paper"""
     direction: ClassVar[float]
     """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
+    WORDS: ClassVar[tuple[str, str]]
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
@@ -112,13 +113,13 @@ class _Bound:
 class Above(_Bound):
     """Our number is above a bound."""
 
-    direction = 1.0
+    direction, WORDS = 1.0, ("above", "least")
 
 
 class Below(_Bound):
     """Our number is below a bound."""
 
-    direction = -1.0
+    direction, WORDS = -1.0, ("below", "most")
 
 
 @dataclass(frozen=True)

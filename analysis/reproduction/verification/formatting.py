@@ -37,12 +37,10 @@ def format_criterion(part: Measurement) -> str:
     if isinstance(criterion, Agrees):
         return f"paper: {_format_reported(criterion, part)}, margin {_format_difference(criterion.margin, part.unit)}"
     if isinstance(criterion, Above | Below):
-        above = isinstance(criterion, Above)
-        interval = f"interval {'above' if above else 'below'} {_format_bound(criterion.bound, part.unit)}"
-        if not criterion.minimum:
-            return interval
-        least = criterion.bound + criterion.direction * criterion.minimum
-        return f"{interval}, estimate at {'least' if above else 'most'} {_format_bound(least, part.unit)}"
+        (beyond, least), unit = criterion.WORDS, part.unit if part.unit in SYMBOLS else ""
+        words = f"interval {beyond} {_insert_unit(f'{criterion.bound:g}', unit)}"
+        end = criterion.bound + criterion.direction * criterion.minimum
+        return f"{words}, estimate at {least} {_insert_unit(f'{end:.6g}', unit)}" if criterion.minimum else words
     return _insert_unit(criterion.words(), part.unit) if isinstance(criterion, Within) else criterion.words()
 
 
@@ -54,11 +52,6 @@ def _format_reported(criterion: Agrees, part: Measurement) -> str:
         return _insert_unit(reported.printed, part.unit)
     value = Interval(reported.interval.value, math.nan, math.nan)
     return f"{format_estimate(value, part)} ({reported.printed})"
-
-
-def _format_bound(number: float, unit: str) -> str:
-    """A bound, with its unit if that is a symbol."""
-    return _insert_unit(f"{number:.6g}", unit) if unit in SYMBOLS else f"{number:.6g}"
 
 
 def _format_difference(size: float, unit: str) -> str:

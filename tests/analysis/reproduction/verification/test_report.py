@@ -309,7 +309,7 @@ def test_texts_common_to_all_parts_are_given_once(tmp_path):
     parts = [part(Above(1), value, label=label) for value, label in ((5, "first"), (6, "second"))]
     text = write([judged("CA.s4.x", *parts)], tmp_path / "a.md")
     assert "- ● first: **5.0 [4.0, 6.0]**\n" in text
-    assert "- for each: interval above 1; 100 runs for each number\n" in text
+    assert "- for each: interval above 1; 100 runs\n" in text
 
 
 def test_experiments_have_size_reduction_and_time(tmp_path):
