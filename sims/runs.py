@@ -12,15 +12,8 @@ from analysis.output.tables import Column, make_table, output_table
 from dynamics.errors import SettingsError, TrajectoryError
 from sims import command_line
 
-COLUMNS = [
-    Column("run", "run"),
-    Column("status", "status"),
-    Column("steps", "steps"),
-    Column("runs", "runs"),
-    Column("seed", "seed"),
-    Column("MB", "MB", digits=1),
-    Column("settings", "settings"),
-]
+NAMES = ("run", "status", "steps", "runs", "seed", "MB", "settings")
+COLUMNS = [Column(name, name, digits=1 if name == "MB" else None) for name in NAMES]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,13 +73,8 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
     rows = table.to_dict("records")
     cells = [[_format_cell(column, row) for row in rows] for column in columns]
     words = [any(isinstance(row.get(column.name), str) for row in rows) for column in columns]
-    return "\n".join(
-        "  ".join(line).rstrip()
-        for line in zip(
-            *(_align(column.heading, each, left) for column, each, left in zip(columns, cells, words, strict=True)),
-            strict=True,
-        )
-    )
+    aligned = [_align(column.heading, each, left) for column, each, left in zip(columns, cells, words, strict=True)]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
 
 
 def _align(heading: str, cells: Sequence[str], left: bool) -> list[str]:

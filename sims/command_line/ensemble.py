@@ -23,13 +23,9 @@ _Simulation = Callable[[], xr.Dataset]
 
 
 def run_ensemble(
-    settings: Settings,
-    duration: int | None,
-    ensemble: EnsembleOptions,
-    origin: OriginOptions,
-    log: TextIO,
+    settings: Settings, duration: int | None, ensemble: EnsembleOptions, origin: OriginOptions, log: TextIO,
     unit: str = "steps",
-) -> tuple[Path, xr.Dataset]:
+) -> tuple[Path, xr.Dataset]:  # fmt: skip
     """Compute the ensemble or read it from disk, print which to `log`, and return its file and its trajectory.
 
     duration: number of steps, or of epochs if `unit` is "epochs"; None is the system's default. Raises the errors of

@@ -78,15 +78,9 @@ def _describe(path: Path, trajectory: xr.Dataset, check: bool, running: bool) ->
     status = "running" if running else "interrupted" if parts else "done"
     status += f", {diverged} diverged" if diverged else ""
     steps = int(attrs["steps"])
-    return RunFile(
-        path.name,
-        status,
-        str(steps) if reached == steps else f"{reached} of {steps}",
-        int(attrs["runs"]),
-        int(attrs["seed"]),
-        _megabytes(path),
-        _changed_options(attrs, read_settings(trajectory)),
-    )
+    progress, runs, seed = str(steps) if reached == steps else f"{reached} of {steps}", attrs["runs"], attrs["seed"]
+    options = _changed_options(attrs, read_settings(trajectory))
+    return RunFile(path.name, status, progress, int(runs), int(seed), _megabytes(path), options)
 
 
 def _megabytes(path: Path) -> float:

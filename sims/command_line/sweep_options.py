@@ -102,15 +102,8 @@ def design_from_options(chosen: Any) -> sweeps.SweepDesign:
         first[name] = given[0]
         if len(given) > 1:
             axes[name] = given
-    ensembles, unit = chosen.ensembles, duration_option(chosen.of)[0]
+    e, unit = chosen.ensembles, duration_option(chosen.of)[0]
     return sweeps.sweep_design(
-        chosen.of(**first),
-        axes,
-        runs=ensembles.runs,
-        seed=ensembles.seed,
-        **{unit: getattr(chosen, unit)},
-        every=ensembles.every,
-        record=ensembles.record,
-        device=ensembles.device,
-        folder=ensembles.folder,
-    )
+        chosen.of(**first), axes, runs=e.runs, seed=e.seed, every=e.every, record=e.record, device=e.device,
+        folder=e.folder, **{unit: getattr(chosen, unit)},
+    )  # fmt: skip

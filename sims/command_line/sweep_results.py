@@ -50,16 +50,10 @@ def sweep_table_columns(result: xr.Dataset) -> list[Column]:
     """The columns of the table on the terminal."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
-    return [
-        *(Column(axis.replace("_", " "), axis, text=str) for axis in axes),
-        Column("runs", "runs"),
-        *(
-            Column(f"{part} {_HEADINGS[metric]}", f"{part}_{metric}", digits, "half-width", scale)
-            for part in parts
-        ),
-        Column("diverged", "diverged"),
-        Column("file", "file"),
-    ]  # fmt: skip
+    swept = [Column(axis.replace("_", " "), axis, text=str) for axis in axes]
+    heading = _HEADINGS[metric]
+    shown = [Column(f"{part} {heading}", f"{part}_{metric}", digits, "half-width", scale) for part in parts]
+    return [*swept, Column("runs", "runs"), *shown, Column("diverged", "diverged"), Column("file", "file")]
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:
