@@ -83,12 +83,11 @@ def titled_plot(title: str, plot: UIElement, *details: UIElement) -> UIElement:
 
 def curve_legend(names: Sequence[str]) -> list[UIElement]:
     """Names of curves in the colours of `CURVE_COLOURS`."""
-    found = [
-        text_div(name, colour=colour, margin_right="12px") for name, colour in zip(names, CURVE_COLOURS, strict=False)
-    ]
-    for each in found:
-        each.sizing_mode, each.width_policy = None, "min"
-    return list(found)
+    found: list[UIElement] = []
+    for name, colour in zip(names, CURVE_COLOURS, strict=False):
+        found.append(text_div(name, colour=colour, margin_right="12px"))
+        found[-1].update(sizing_mode=None, width_policy="min")
+    return found
 
 
 def control_column(*parts: UIElement) -> Column:

@@ -23,7 +23,7 @@ def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
     marks = [mark for mark in scene.marks if mark.kind in EVENT_MARK_COLOURS]
     if not marks:
         return
-    high, low = panel.y[1], panel.y[0]
+    low, high = panel.y
     edge = float(low * (high / low) ** 0.93) if panel.log else float(low + 0.93 * (high - low))
     for flat in (True, False):
         some = [mark for mark in marks if (mark.kind == "plateau") == flat]
@@ -47,8 +47,7 @@ def _clock_at(scene: Scene, steps: Sequence[int]) -> np.ndarray:
 
 def event_text(mark: EventMark, scene: Scene) -> str:
     """An event as text."""
-    at = f"{_clock_at(scene, [mark.middle])[0]:.6g}"
+    begin, middle, end = _clock_at(scene, [mark.begin, mark.middle, mark.end])
     if mark.kind == "plateau":
-        begin, end = _clock_at(scene, [mark.begin, mark.end])
         return f"plateau, {scene.unit} {begin:.6g} to {end:.6g}"
-    return f"{mark.kind} at {scene.unit} {at}"
+    return f"{mark.kind} at {scene.unit} {middle:.6g}"

@@ -68,10 +68,6 @@ class LivePlane:
         panel = Panel("map", "map", (layer,), limits, limits)
         return _LiveMap(add_pixels(self.figure, panel, layer, np.zeros((1, side, side), np.uint16)))
 
-    def tokens(self, n: int) -> "_LiveTokens":
-        """Numbered tokens, joined along the number line."""
-        return _LiveTokens(self, n)
-
 
 class _LiveLayer:
     """A drawn layer whose positions change."""
@@ -98,7 +94,7 @@ class _LiveMap:
         self.source.data = {"image": [palette_pixels(numbers, self.palette, self.edges)], "number": [numbers]}
 
 
-class _LiveTokens:
+class LiveTokens:
     """Numbered tokens, joined along the number line; one may be selected. The data source is named after the plane."""
 
     def __init__(self, stage: LivePlane, n: int) -> None:
@@ -127,7 +123,7 @@ class LiveChart:
         limits: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
         """level: a value marked by a dashed line; limits: fixed vertical limits."""
-        self.names, self.log, self.fixed = names, log, limits
+        self.names, self.log, self.fixed, self.level = names, log, limits, level
         self.source = ColumnDataSource({"x": [], **{name: [] for name in names}})
         self.figure = figure(
             x_range=Range1d(0, _FIRST_SPAN), y_range=Range1d(*(limits or (0.1, 1))),
@@ -141,14 +137,13 @@ class LiveChart:
             self.figure.line("x", name, source=self.source, line_width=1.6, line_color=colour)
         if level is not None:
             self.figure.add_layout(Span(location=level, dimension="width", line_color=FAINT, line_dash="dashed"))
-        self.level = level
         if log:
             self.figure.yaxis.formatter = PrintfTickFormatter(format="%g")
         _style_figure(self.figure)
 
     def show(self, columns: dict[str, np.ndarray]) -> None:
-        """columns: x and each curve, each of shape (point,)."""
-        self.source.data = {name: np.asarray(values, np.float32) for name, values in columns.items()}
+        """columns: x and each curve, each of shape (point,); others are ignored."""
+        self.source.data = {name: np.asarray(columns[name], np.float32) for name in ("x", *self.names)}
         x, y = columns["x"], np.concatenate([columns[name] for name in self.names])
         known = y[np.isfinite(y) & ((y > 0) | (not self.log))]
         across, up = self.figure.x_range, self.figure.y_range

@@ -10,9 +10,9 @@ from bokeh.models import Column, Row, UIElement
 
 from analysis.explorer import kernel_warmup
 from analysis.explorer.controls import LabelledSlider, StatusLine, control_column, titled_plot
-from analysis.explorer.live_figures import LiveChart, LivePlane, pair_sum_points
+from analysis.explorer.live_figures import LiveChart, LivePlane, LiveTokens, pair_sum_points
 from analysis.explorer.live_run import History, ParticleRun
-from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, Player, advance_within_time
+from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
 from analysis.explorer.theme import FAINT, make_button, parameter_select, select_widget, text_div
 from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
@@ -30,7 +30,7 @@ _GRAB_DISTANCE = 0.12
 """Largest distance from the pointer at which a particle is grabbed, as a fraction of the square."""
 
 
-class ParticlesPage:
+class ParticlesPage(LivePage):
     """Sliders, buttons and figures of one run of particles."""
 
     def __init__(self, document: Document) -> None:
@@ -45,11 +45,15 @@ class ParticlesPage:
         self.words, self.clock = StatusLine(), StatusLine(margin_bottom="12px")
         self.token = select_widget("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
-        self.charts = _HistoryCharts()
+        self.charts = [
+            LiveChart("force norm over steps", ["force"], "step", log=True),
+            LiveChart("grid imperfections over steps", ["imperfections"], "step"),
+            LiveChart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
+        ]
         self.stages = Row(sizing_mode="stretch_width")
         self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
         self.begin()
-        plots = Column(self.stages, self.charts.layout, sizing_mode="stretch_width")
+        plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
         self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
 
     def controls(self) -> UIElement:
@@ -59,21 +63,23 @@ class ParticlesPage:
 
     def nudges(self) -> UIElement:
         """Buttons that move the chosen particle; the arrow keys do the same while one of them has the focus."""
-        signs = {
-            "ArrowLeft": ("←", (-1, 0)),
-            "ArrowUp": ("↑", (0, 1)),
-            "ArrowDown": ("↓", (0, -1)),
-            "ArrowRight": ("→", (1, 0)),
-        }
+        signs = (("←", "Left", (-1, 0)), ("↑", "Up", (0, 1)), ("↓", "Down", (0, -1)), ("→", "Right", (1, 0)))
         buttons = [
-            make_button(sign, partial(self.nudge, np.array(way)), f"move particle {key[5:].lower()}", [key], width=34)
-            for key, (sign, way) in signs.items()
+            make_button(sign, partial(self.nudge, way), f"move particle {to.lower()}", [f"Arrow{to}"], width=34)
+            for sign, to, way in signs
         ]
         keys = Row(self.token, *buttons, css_classes=["arrow-keys"], sizing_mode="stretch_width", margin=(4, 0, 4, 0))
-        return Column(
-            keys,
-            text_div("Drag a particle, or choose one here and move it with the buttons or the arrow keys.", 12, FAINT),
-        )
+        how = "Drag a particle, or choose one here and move it with the buttons or the arrow keys."
+        return Column(keys, text_div(how, 12, FAINT))
+
+    def lower(self) -> UIElement:
+        """Curves of the run so far."""
+        force, imperfections, ratio = (chart.figure for chart in self.charts)
+        note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
+        return Row(
+            titled_plot("Force norm", force), titled_plot("Grid imperfections", imperfections),
+            titled_plot("Largest / smallest norm", ratio, note), sizing_mode="stretch_width",
+        )  # fmt: skip
 
     def begin(self) -> None:
         """Restart with the current settings; the figures are recreated if the number of particles has changed."""
@@ -95,7 +101,7 @@ class ParticlesPage:
         self.embedding, self.plane_of_sums = LivePlane(REACH, "embedding"), LivePlane(SUMS_REACH, "pair sums")
         forces = tuple(f"force on {token}" for token in range(n))
         self.arrows = self.embedding.arrows(Arrows("force", np.full((n, 3), 0.15), forces))
-        self.tokens = self.embedding.tokens(n)
+        self.tokens = LiveTokens(self.embedding, n)
         self.sums = self.plane_of_sums.points(pair_sum_points(n))
         plot = self.embedding.figure
         plot.on_event(PanStart, self.grab)
@@ -182,7 +188,9 @@ class ParticlesPage:
         if self.frames % (TEXT_EVERY if self.few else CHARTS_EVERY) == 0 or not self.player.running:
             self.say()
         if self.frames % CHARTS_EVERY == 0 or not self.player.running:
-            self.charts.show(self.history)
+            columns = self.history.arrays()
+            for chart in self.charts:
+                chart.show(columns)
         self.frames += 1
 
     def plane(self) -> Projection:
@@ -201,16 +209,15 @@ class ParticlesPage:
 
     # ------------------------------------------------------------------------------------- user interaction
 
-    def choose(self, event: PointEvent) -> None:
-        """Choose the particle nearest to the pointer, if it is within reach."""
+    def choose(self, event: PointEvent) -> bool:
+        """Choose the particle nearest to the pointer, if it is within reach; return whether it is."""
         found = self.near(event)
         if found is not None:
             self.token.value = str(found)
+        return found is not None
 
     def grab(self, event: PointEvent) -> None:
-        found = self.near(event)
-        if found is not None:
-            self.token.value = str(found)
+        if self.choose(event):
             self.among = self.run.embedding
             self.drag_to(event)
 
@@ -237,9 +244,9 @@ class ParticlesPage:
         distances = np.linalg.norm(self.plane().places(self.run.embedding) - [event.x, event.y], axis=1)
         return int(distances.argmin()) if distances.min() < _GRAB_DISTANCE * self.embedding.reach else None
 
-    def nudge(self, way: np.ndarray) -> None:
+    def nudge(self, way: tuple[int, int] | np.ndarray) -> None:
         """Move the chosen particle a little."""
-        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE_LENGTH * way)
+        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE_LENGTH * np.asarray(way))
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
@@ -251,37 +258,6 @@ class ParticlesPage:
         token, plane = int(self.token.value), self.plane()
         position = self.run.embedding[token]
         self.run.place(token, position + (place - position @ plane.basis.T) @ plane.basis, among)
-
-    def show(self) -> None:
-        self.player.show()
-
-    def hide(self) -> None:
-        self.player.hide()
-
-
-class _HistoryCharts:
-    """Curves of the run so far."""
-
-    def __init__(self) -> None:
-        titles = {"force": "Force norm", "imperfections": "Grid imperfections", "ratio": "Largest / smallest norm"}
-        self.charts = {
-            "force": LiveChart("force norm over steps", ["force"], "step", log=True),
-            "imperfections": LiveChart("grid imperfections over steps", ["imperfections"], "step"),
-            "ratio": LiveChart(
-                "largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO
-            ),
-        }
-        note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
-        columns = [
-            titled_plot(title, self.charts[name].figure, *([note] if name == "ratio" else []))
-            for name, title in titles.items()
-        ]
-        self.layout = Row(*columns, sizing_mode="stretch_width")
-
-    def show(self, history: History) -> None:
-        columns = history.arrays()
-        for name, chart in self.charts.items():
-            chart.show({"x": columns["x"], name: columns[name]})
 
 
 def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:

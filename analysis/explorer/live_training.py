@@ -8,9 +8,9 @@ from bokeh.document import Document
 from bokeh.models import Column, Row, UIElement
 
 from analysis.explorer.controls import LabelledSlider, StatusLine, control_column, curve_legend, titled_plot
-from analysis.explorer.live_figures import LiveChart, LivePlane, pair_sum_points
+from analysis.explorer.live_figures import LiveChart, LivePlane, LiveTokens, pair_sum_points
 from analysis.explorer.live_run import EPOCHS_PER_STEP, History, TrainingRun, embedding_structure
-from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, Player, advance_within_time
+from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import TRAINING_SLIDER_STEPS, TrainingSliders
 from analysis.explorer.theme import FAINT, parameter_select, text_div
 from analysis.plots.drawing.colours import class_colours, pale_colours
@@ -27,23 +27,24 @@ _SPLITS = ("train", "validation")
 _KINDS = ("network", "particles")
 
 
-class TrainingPage:
+class TrainingPage(LivePage):
     """Sliders, buttons and figures of a network in training and of particles beside it."""
 
     def __init__(self, document: Document) -> None:
         """Raises MissingPackage without torch."""
         self.settings = TrainingSliders()
         self.run = TrainingRun(ModularSettings())
-        self.history = History("x", "train", "validation", "train_right", "validation_right", *_KINDS)
+        right = [f"{split}_right" for split in _SPLITS]
+        self.history = History("x", *_SPLITS, *right, *_KINDS)
         self.player = Player(document, self.frame, self.step)
         self.frames, self.drawn = 0, (0, b"")
         self.words = {name: StatusLine() for name in (*_KINDS, "map")}
         self.words["clock"] = StatusLine(margin_bottom="12px")
-        self.charts = {
-            "loss": LiveChart("loss over epochs", _SPLITS, "epoch", log=True),
-            "accuracy": LiveChart("accuracy over epochs", _SPLITS, "epoch", limits=(0, 1.05)),
-            "imperfections": LiveChart("grid imperfections over epochs", _KINDS, "epoch"),
-        }
+        self.charts = [
+            LiveChart("loss over epochs", _SPLITS, "epoch", log=True),
+            LiveChart("accuracy over epochs", right, "epoch", limits=(0, 1.05)),
+            LiveChart("grid imperfections over epochs", _KINDS, "epoch"),
+        ]
         self.stages = Row(sizing_mode="stretch_width")
         self.settings.param.watch(self.turned, list(TRAINING_SLIDER_STEPS))
         self.begin()
@@ -54,33 +55,25 @@ class TrainingPage:
         dials = [LabelledSlider(self.settings, name, step).layout for name, step in TRAINING_SLIDER_STEPS.items()]
         note = text_div("The learning rate and the weight decay apply at once; other settings restart the run. "
                     f"Particles take one step per {EPOCHS_PER_STEP} epochs.", 12, FAINT)  # fmt: skip
-        buttons = self.player.buttons(self.begin)
-        return control_column(
-            buttons, self.words["clock"].layout, *dials, parameter_select(self.settings, "pace"), note
-        )
+        buttons, pace = self.player.buttons(self.begin), parameter_select(self.settings, "pace")
+        return control_column(buttons, self.words["clock"].layout, *dials, pace, note)
 
     def lower(self) -> UIElement:
         """Curves and their legend."""
-        titles = {
-            "loss": ("Loss", _SPLITS),
-            "accuracy": ("Accuracy", _SPLITS),
-            "imperfections": ("Grid imperfections", _KINDS),
-        }
-        plots = [
-            titled_plot(title, self.charts[name].figure, *curve_legend(names))
-            for name, (title, names) in titles.items()
-        ]
-        return Row(*plots, sizing_mode="stretch_width")
+        loss, accuracy, imperfections = (chart.figure for chart in self.charts)
+        return Row(
+            titled_plot("Loss", loss, *curve_legend(_SPLITS)),
+            titled_plot("Accuracy", accuracy, *curve_legend(_SPLITS)),
+            titled_plot("Grid imperfections", imperfections, *curve_legend(_KINDS)), sizing_mode="stretch_width",
+        )  # fmt: skip
 
     def begin(self) -> None:
         """Restart with the current settings."""
         self.run.restart()
         self.history.clear()
         self.frames = 0
-        n, trained = (
-            self.run.settings.n,
-            training_pairs(self.run.settings.n, self.run.settings.train_pairs, np.array([self.run.seed]))[0],
-        )
+        n = self.run.settings.n
+        trained = training_pairs(n, self.run.settings.train_pairs, np.array([self.run.seed]))[0]
         if self.drawn != (key := (n, trained.tobytes())):
             self.draw_stages(n, trained)
             self.drawn = key
@@ -91,17 +84,15 @@ class TrainingPage:
 
     def draw_stages(self, n: int, trained: np.ndarray) -> None:
         """Make the figures for N tokens; pair sums of the training split are filled."""
-        self.network, self.map, self.particles = (
-            LivePlane(_REACH, "embedding of the network"), LivePlane(1.0, "class map and pair sums"),
-                LivePlane(_REACH, "particles")
-        )  # fmt: skip
-        self.tokens = {"network": self.network.tokens(n), "particles": self.particles.tokens(n)}
+        self.network, self.particles = LivePlane(_REACH, "embedding of the network"), LivePlane(_REACH, "particles")
+        self.map = LivePlane(1.0, "class map and pair sums")
+        self.tokens = {"network": LiveTokens(self.network, n), "particles": LiveTokens(self.particles, n)}
         pixels = Map("classes", pale_colours(class_colours(n)), tuple(f"class {c}" for c in range(n)), lines=False)
         self.classes = self.map.map(pixels, _MAP_SIDE)
         layer = pair_sum_points(n, filled=trained)
         self.sums = self.map.points(layer)
-        crosses = dataclasses.replace(layer, shapes=("cross",) * len(trained), colours=np.full((len(trained), 3), 0.1))
-        self.crosses = self.map.points(dataclasses.replace(crosses, filled=None))
+        shapes, colours = ("cross",) * len(trained), np.full((len(trained), 3), 0.1)
+        self.crosses = self.map.points(dataclasses.replace(layer, shapes=shapes, colours=colours, filled=None))
         self.stages.children = [
             titled_plot("Network", self.network.figure, self.words["network"].layout),
             titled_plot("Class map", self.map.figure, self.words["map"].layout),
@@ -165,23 +156,14 @@ class TrainingPage:
 
     def draw_charts(self) -> None:
         columns = self.history.arrays()
-        x = columns["x"]
-        self.charts["loss"].show({"x": x, **{split: columns[split] for split in _SPLITS}})
-        self.charts["accuracy"].show({"x": x, **{split: columns[f"{split}_right"] for split in _SPLITS}})
-        self.charts["imperfections"].show({"x": x, **{kind: columns[kind] for kind in _KINDS}})
+        for chart in self.charts:
+            chart.show(columns)
 
     def say(self) -> None:
         run = self.run
         self.words["network"].say(embedding_structure(run.embedding).words)
-        self.words["particles"].say(
-            f"step {run.particles.state.step}: {embedding_structure(run.particles.embedding).words}"
-        )
+        structure = embedding_structure(run.particles.embedding)
+        self.words["particles"].say(f"step {run.particles.state.step}: {structure.words}")
         self.words["map"].say("correct: " + ", ".join(f"{share:.0%} {split}" for split, share in run.accuracy.items()))
         stopped = "; the next epoch is not finite: the run has diverged" if run.diverged else ""
         self.words["clock"].say(f"epoch {run.epoch}{stopped}")
-
-    def show(self) -> None:
-        self.player.show()
-
-    def hide(self) -> None:
-        self.player.hide()

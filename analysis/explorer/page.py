@@ -119,15 +119,11 @@ class Page:
             self.address.text = url_state.url_query(self.made[self.shown].settings, {"tab": self.shown})
 
 
-class _NoSettings(param.Parameterized):
-    """No settings."""
-
-
 class _MessageTab:
     """A tab that holds only a message."""
 
     def __init__(self, words: str) -> None:
-        self.settings = _NoSettings()
+        self.settings = param.Parameterized()
         self.layout = text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
 
     def show(self) -> None:

@@ -64,6 +64,18 @@ class _PaintMonitor:
         self.after()
 
 
+class LivePage:
+    """A tab whose player runs while the tab is visible."""
+
+    player: "Player"
+
+    def show(self) -> None:
+        self.player.show()
+
+    def hide(self) -> None:
+        self.player.hide()
+
+
 class Player:
     """Starts, pauses and paces the animation."""
 

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bokeh.models import Column as ColumnOf
-from bokeh.models import Row
-from bokeh.models.ui import UIElement
-from bokeh.models.widgets import Div
+from bokeh.models import Column, Div, Row
 
 from analysis.explorer.catalogue import RunEntry, first_run_to_show
 from analysis.explorer.open_files import OpenFiles
@@ -45,10 +42,9 @@ class RunsPage:
         self.message, self.bar = notice_div(), time_bar()
         self.told = Div(visible=False, tags=[])
         self.told.on_change("tags", self._looked_at)
-        self.wall = ColumnOf(sizing_mode="stretch_width", margin=0)
-        parts: list[UIElement] = [self.title, self.facts, self.message, self.bar, self.wall, self.told]
-        main = ColumnOf(children=parts, sizing_mode="stretch_width")
-        self.layout = Row(children=[self.side.layout, main], sizing_mode="stretch_width")
+        self.wall = Column(sizing_mode="stretch_width", margin=0)
+        parts = (self.title, self.facts, self.message, self.bar, self.wall, self.told)
+        self.layout = Row(self.side.layout, Column(*parts, sizing_mode="stretch_width"), sizing_mode="stretch_width")
         self.parcels = BufferStream(self.layout)
         self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
 
@@ -58,9 +54,9 @@ class RunsPage:
         """The page becomes visible: build it, or continue to send buffers."""
         if self._shown:
             self.parcels.go_on()
-            return
-        self._shown = True
-        self._renew(())
+        else:
+            self._shown = True
+            self._renew(())
 
     def hide(self) -> None:
         """The page becomes hidden; the browser pauses by itself."""

@@ -1,13 +1,11 @@
 """The controls beside the panels of recorded runs: choice of a run, of a second run to compare, and of panels."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from bokeh.models import Column as ColumnOf
-from bokeh.models import Row
-from bokeh.models.ui import UIElement
-from bokeh.models.widgets import CheckboxGroup, MultiSelect
+from bokeh.models import CheckboxGroup, Column, MultiSelect, Row, UIElement
 
 from analysis.explorer.catalogue import RUN_ORDERS, RunEntry, filter_runs, run_endings, run_table_lines
 from analysis.explorer.screen import PANEL_SIZES
@@ -15,15 +13,12 @@ from analysis.explorer.theme import FAINT, INK, WIDGET_STYLES, make_button, sele
 from analysis.explorer.timeline import COMPARE_BY
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings
 
-_TABLE_STYLE = """
-    select.bk-input { font: 11px/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; padding: 3px; }
-    label { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }
+_MONOSPACED = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
+_TABLE_STYLE = f"""
+    select.bk-input {{ font: 11px/1.45 {_MONOSPACED}; padding: 3px; }}
+    label {{ position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }}
     """
 """Style of the list of runs and its header."""
-_MONOSPACED: dict[str, Any] = {
-    "font_family": 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', "line_height": "1.3",
-    "white_space": "pre",
-}  # fmt: skip
 _SPACE = "\N{NO-BREAK SPACE}"
 _LINES = 9
 """Visible lines of the list of runs."""
@@ -42,37 +37,35 @@ class RunSelector:
         self._make_compared(files)
         self._make_panels()
         self._bind()
-        parts: list[UIElement] = [
+        parts = [
             *([self.file] if len(files) > 1 else []), _heading("Runs"), _row(self.wanted, self.kind), self.order,
             self.columns, self.runs, _heading("Compare"), self.other_file, _row(self.other_run, self.by),
             _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
         ]  # fmt: skip
-        self.layout = ColumnOf(children=parts, width=264, margin=(0, 24, 0, 0))
+        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0))
 
     def _make_runs(self, files: Sequence[str]) -> None:
         self.file = select_widget("file", list(files), self.settings.file)
         self.wanted = select_widget("final accuracy", [("all", "all runs")], "all")
         self.kind = select_widget("kind of run", [("", "any")], "")
         self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
+        styles = [WIDGET_STYLES, _TABLE_STYLE]
         self.runs = MultiSelect(
-            title="runs",
-            size=_LINES,
-            stylesheets=[WIDGET_STYLES, _TABLE_STYLE],
-            sizing_mode="stretch_width",
-            margin=(0, 0, 8, 0),
+            title="runs", size=_LINES, stylesheets=styles, sizing_mode="stretch_width", margin=(0, 0, 8, 0)
         )
-        self.columns = text_div("", 11, FAINT, (0, 0, 2, 8), **_MONOSPACED)
+        self.columns = text_div(
+            "", 11, FAINT, (0, 0, 2, 8), font_family=_MONOSPACED, line_height="1.3", white_space="pre"
+        )
 
     def _make_compared(self, files: Sequence[str]) -> None:
-        self.other_file = select_widget(
-            "file of the second run", [(NO_CHOICE, "none"), *((name, name) for name in files)], NO_CHOICE
-        )
+        options = [(NO_CHOICE, "none"), *((name, name) for name in files)]
+        self.other_file = select_widget("file of the second run", options, NO_CHOICE)
         self.other_run = select_widget("second run", [], "")
         self.by = select_widget("aligned by", list(COMPARE_BY.items()), "clock")
 
     def _make_panels(self) -> None:
         self.boxes: dict[str, CheckboxGroup] = {}  # one group each, so that each has its own label for screen readers
-        self.boxes_of_panels = ColumnOf(margin=0, sizing_mode="stretch_width")
+        self.boxes_of_panels = Column(margin=0, sizing_mode="stretch_width")
         self.size = select_widget("size", list(PANEL_SIZES), "medium")
         looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
         self.few = make_button("a few", lambda: self._set(panels=""), "Show a few panels", **looks)
@@ -129,9 +122,8 @@ class RunSelector:
 
     def _show_kinds(self) -> None:
         """Filters that distinguish between the runs."""
-        kinds = sorted({kind for entry in self.entries for kind in entry.kinds})
-        counts = {kind: sum(kind in entry.kinds for entry in self.entries) for kind in kinds}
-        options = [("", "any"), *((kind, f"{kind} ({counts[kind]})") for kind in kinds)]
+        counts = Counter(kind for entry in self.entries for kind in entry.kinds)
+        options = [("", "any"), *((kind, f"{kind} ({counts[kind]})") for kind in sorted(counts))]
         wanted = run_endings(self.entries)
         for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
             value = widget.value if any(widget.value == each for each, _ in some) else some[0][0]

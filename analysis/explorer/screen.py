@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bokeh.models import Column as ColumnOf
-from bokeh.models import ColumnDataSource, CustomJS, Row
-from bokeh.models.ui import UIElement
-from bokeh.models.widgets import Div
+from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import make_bokeh_panel
 from analysis.explorer.codec import frames_to_send
@@ -47,9 +44,8 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
     names = [name for name in both[0] if all(name in each for each in both)]
     found = []
-    for scene, own in zip(
-        scenes, common_limits(scenes, [[each[name] for name in names] for each in both]), strict=True
-    ):
+    common = common_limits(scenes, [[each[name] for name in names] for each in both])
+    for scene, own in zip(scenes, common, strict=True):
         panels = [_within(panel, own[panel.name], [each[panel.name] for each in both]) if panel.name in own else panel
                   for panel in scene.panels]  # fmt: skip
         found.append(replace(scene, panels=tuple(panels)))
@@ -110,7 +106,7 @@ class Screen:
             "start": -1 if step is None else place, "bar": bar, "told": told,
         }  # fmt: skip
 
-    def _grid(self, lane: int, place: int, width: int) -> ColumnOf:
+    def _grid(self, lane: int, place: int, width: int) -> Column:
         scene = self.scenes[lane]
         frame = self.frames[lane][self.line.frames[lane][place]]
         panels = [panel for panel in scene.panels if panel.name in self.panels]
@@ -125,10 +121,10 @@ class Screen:
         look: dict[str, str | None] = {"display": "flex", "flex-wrap": "wrap", "align-content": "flex-start"}
         wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
         if len(self.scenes) == 1:  # the page shows the title above
-            return ColumnOf(children=[wall], sizing_mode="stretch_width", margin=0)
+            return Column(children=[wall], sizing_mode="stretch_width", margin=0)
         title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 14, INK, (0, 8, 3, 2), font_weight="600")
         said = text_div(facts_line(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
-        return ColumnOf(children=[title, said, wall], sizing_mode="stretch_width", margin=0)
+        return Column(children=[title, said, wall], sizing_mode="stretch_width", margin=0)
 
     def _lane(self, lane: int) -> dict[str, Any]:
         scene, frames = self.scenes[lane], self.frames[lane]
@@ -153,8 +149,7 @@ class Screen:
     def listen(self) -> None:
         """Let the script of a served page receive the batches of buffers."""
         code = player_script() + TAKE_CODE + "scrubber.receive(parcel.data)"
-        found = CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code)
-        self.parcel.js_on_change("data", found)
+        self.parcel.js_on_change("data", CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code))
         self.point()
 
     def point(self) -> None:

@@ -92,49 +92,33 @@ class _RefusalHandler(RequestHandler):
         self.finish(self.sentence + "\n")
 
 
-class _RequestMatcher(Matcher):
-    """A request handler that refuses every request for one reason."""
+class _RefusalMatcher(Matcher):
+    """Matches the requests to be refused, with the status and the sentence of the response."""
 
-    def __init__(self, unwanted: Callable[[HTTPServerRequest], bool]) -> None:
-        self.unwanted = unwanted
+    def __init__(self, port: int) -> None:
+        self.hosts = [f"{host}:{port}" for host in HOSTS]
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        return {} if self.unwanted(request) else None
-
-
-def _refusal_rules(port: int) -> list[Rule]:
-    """Rules by which requests are refused before any other handler is called."""
-    hosts = [f"{host}:{port}" for host in HOSTS]
-    origins = [f"http://{host}" for host in hosts]
-
-    def foreign(request: HTTPServerRequest) -> bool:
-        return request.path == "/ws" and request.headers.get("Origin", origins[0]) not in origins
-
-    def wordless(request: HTTPServerRequest) -> bool:
+        origins, websocket = [f"http://{host}" for host in self.hosts], request.path == "/ws"
         words = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-        return request.path == "/ws" and (len(words) != 2 or words[0].strip() != "bokeh")
-
-    reasons: list[tuple[Callable[[HTTPServerRequest], bool], int, str]] = [
-        (lambda request: request.host not in hosts, 403, f"This page is served only at {' and '.join(hosts)}."),
-        (lambda request: len(request.uri or "") > _MAX_ADDRESS, 414,
-         f"An address has at most {_MAX_ADDRESS} characters."),
-        (lambda request: PATH.fullmatch(request.path) is None, 404,
-         "Not found. The page is at /; its files are given on the command line."),
-        (lambda request: SESSION in request.query_arguments, 403, "A visitor cannot choose the session."),
-        (foreign, 403, "Requests from other origins are refused."),
-        (wordless, 400, "Only the page may open this websocket."),
-    ]  # fmt: skip
-    return [
-        Rule(_RequestMatcher(unwanted), _RefusalHandler, {"status": status, "sentence": sentence})
-        for unwanted, status, sentence in reasons
-    ]
+        reasons = [
+            (request.host not in self.hosts, 403, f"This page is served only at {' and '.join(self.hosts)}."),
+            (len(request.uri or "") > _MAX_ADDRESS, 414, f"An address has at most {_MAX_ADDRESS} characters."),
+            (not PATH.fullmatch(request.path), 404,
+             "Not found. The page is at /; its files are given on the command line."),
+            (SESSION in request.query_arguments, 403, "A visitor cannot choose the session."),
+            (websocket and request.headers.get("Origin", origins[0]) not in origins, 403,
+             "Requests from other origins are refused."),
+            (websocket and (len(words) != 2 or words[0].strip() != "bokeh"), 400,
+             "Only the page may open this websocket."),
+        ]  # fmt: skip
+        found = next(((status, sentence) for unwanted, status, sentence in reasons if unwanted), None)
+        return found and {"target_kwargs": {"status": found[0], "sentence": found[1]}}
 
 
-class _ClosedPageFilter(logging.Filter):
-    """Drops the log message about a page that was closed while its websocket was being opened, as it is no error."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("Uncaught exception GET /ws")
+def _is_error(record: logging.LogRecord) -> bool:
+    """Whether a log message is about an error, not about a page closed while its websocket was being opened."""
+    return not record.getMessage().startswith("Uncaught exception GET /ws")
 
 
 class _Application(BokehTornado):
@@ -156,7 +140,7 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
         raise SettingsError("port", f"{port} ({why})", "a free port, or 0 for any free port") from None
     logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # refusals are answered, not logged
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed during a frame
-    logging.getLogger("tornado.application").addFilter(_ClosedPageFilter())
+    logging.getLogger("tornado.application").addFilter(_is_error)
     silence(EMPTY_LAYOUT, True)  # empty placeholders are intended
     application = _Application(
         {"/": Application(FunctionHandler(make))},
@@ -167,7 +151,7 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
         unused_session_lifetime_milliseconds=1000 * UNUSED_SECONDS,
     )
     application.add_transform(SecurityHeaders)
-    application.add_handlers(r".*", _refusal_rules(port))
+    application.add_handlers(r".*", [Rule(_RefusalMatcher(port), _RefusalHandler)])
     http = HTTPServer(application, max_header_size=1 << 20)  # longer requests get no response
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http), f"http://{ADDRESS}:{port}/"

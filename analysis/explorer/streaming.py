@@ -9,7 +9,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from bokeh.document import Document
 from bokeh.models.ui import UIElement
 
 from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, encode_layer
@@ -44,10 +43,6 @@ class BufferStream:
         self._fresh = False
         self._turn = 0
 
-    @property
-    def document(self) -> Document | None:
-        return self.layout.document
-
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
         self.screen, self._fresh, self.waiting = screen, screen is not None, []
@@ -60,7 +55,7 @@ class BufferStream:
     def go_on(self) -> None:
         """Send the remaining batches, after the browser has painted."""
         self._turn += 1  # cancels callbacks under way
-        document, turn = self.document, self._turn
+        document, turn = self.layout.document, self._turn
         if document is None or (not self._fresh and not self.waiting):
             return
         if is_page_pending(document):
@@ -70,7 +65,7 @@ class BufferStream:
 
     def _next(self, turn: int) -> None:
         """Send the next batch, unless the page was hidden or shows another screen since."""
-        document, screen = self.document, self.screen
+        document, screen = self.layout.document, self.screen
         if turn != self._turn or document is None or screen is None:
             return
         if self._fresh:
