@@ -201,14 +201,11 @@ def compare_successes(found: xr.Dataset) -> xr.Dataset:
     """
     success = found["success"].values
     known = np.isfinite(success)
-    profiles = [
-        rank_biserial_profile(
-            found["sparsity"].sel(split=split).values[known], success[known] == 1, random_stream(0, f"sparsity/{split}")
-        )
-        for split in SPARSITY_SPLITS
-    ]
-    effect, p_value = (np.stack(values) for values in zip(*profiles, strict=True))
-    dims = ("split", "eps")
+    profiles = []
+    for split in SPARSITY_SPLITS:
+        sparsity, generator = found["sparsity"].sel(split=split).values[known], random_stream(0, f"sparsity/{split}")
+        profiles.append(rank_biserial_profile(sparsity, success[known] == 1, generator))
+    dims, (effect, p_value) = ("split", "eps"), map(np.stack, zip(*profiles, strict=True))
     return found.assign(
         effect=(dims, effect, dimensionless("rank-biserial correlation of success")),
         p_value=(dims, p_value, dimensionless("p-value, all thresholds at once")),
@@ -251,10 +248,7 @@ def _range_text(name: str) -> Callable[[dict], str]:
 
 
 SPARSITY_COLUMNS = (
-    Column("run", "run"),
-    Column("split", "split"),
-    Column("successes", "successes"),
-    Column("failures", "failures"),
+    *(Column(name, name) for name in ("run", "split", "successes", "failures")),
     Column("median sparsity", "median_success", digits=3),
     Column("of failures", "median_failure", digits=3),
     Column("effect", "effect", digits=2, interval="bounds"),

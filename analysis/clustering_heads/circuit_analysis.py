@@ -13,20 +13,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from analysis.clustering_heads import init_dependence, invariances
 from analysis.clustering_heads.encoded_sums import measure_encoded_sums
-from analysis.clustering_heads.init_dependence import (
-    ENDPOINT_MEASURES,
-    SameSeedComparison,
-    attention_start_end_correlation,
-    compare_same_seed,
-    endpoint_similarity,
-)
-from analysis.clustering_heads.invariances import (
-    counting_attention,
-    largest_leak,
-    largest_order_fraction,
-    measure_invariances,
-)
 from analysis.clustering_heads.labels import CIRCUIT_LABEL_MEANINGS, CIRCUIT_LABELS, circuit_labels, label_sensitivity
 from analysis.clustering_heads.learning_phases import measure_learning_phases
 from analysis.output.tables import Column, format_percent, format_plus_minus, format_table, interval_columns, make_table
@@ -61,15 +49,15 @@ def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, fr
     TrajectoryError, SettingsError
     """
     check_integer("frames", frames, 2, 10**9)
-    found = measure_invariances(trajectory)
+    found = invariances.measure_invariances(trajectory)
     parts = [
         found,
         measure_encoded_sums(trajectory),
         measure_learning_phases(trajectory, frames),
-        attention_start_end_correlation(trajectory).rename("inherited").to_dataset(),
+        init_dependence.attention_start_end_correlation(trajectory).rename("inherited").to_dataset(),
     ]
     if other is not None:
-        parts.append(endpoint_similarity(trajectory, other))
+        parts.append(init_dependence.endpoint_similarity(trajectory, other))
     whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
     labels, successful = circuit_labels(found), successful_runs(trajectory)
     whole["label"] = ("run", [each.label for each in labels], {"long_name": "kind of circuit"})
@@ -89,9 +77,9 @@ def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
     """
     measures = {
         "accuracy": found["accuracy"].values,
-        "mass": counting_attention(found),
-        "leak": largest_leak(found),
-        "unswapped": largest_order_fraction(found),
+        "mass": invariances.counting_attention(found),
+        "leak": invariances.largest_leak(found),
+        "unswapped": invariances.largest_order_fraction(found),
     }
     conditions = {
         "successful": found["successful"].values,
@@ -200,18 +188,18 @@ def _describe_phases(found: xr.Dataset) -> list[str]:
 
 def _describe_inheritance(found: xr.Dataset) -> Iterator[str]:
     values, success = found["inherited"].values, found["successful"].values.astype(bool)
-    yield f"correlation of attention at the start and the end: {_describe(compare_same_seed(values, higher=True))}"
+    yield f"correlation of attention at the start and the end: {_describe(values, higher=True)}"
     if success.sum() > 1:
-        some = compare_same_seed(values[np.ix_(success, success)], higher=True)
-        yield f"the same for successful runs: {_describe(some)}"
+        yield f"the same for successful runs: {_describe(values[np.ix_(success, success)], higher=True)}"
 
 
 def _describe_other_setting(found: xr.Dataset) -> Iterator[str]:
-    for name, (meaning, higher) in ENDPOINT_MEASURES.items():
-        yield f"{meaning}, with the other setting: {_describe(compare_same_seed(found[name].values, higher))}"
+    for name, (meaning, higher) in init_dependence.ENDPOINT_MEASURES.items():
+        yield f"{meaning}, with the other setting: {_describe(found[name].values, higher)}"
 
 
-def _describe(comparison: SameSeedComparison) -> str:
+def _describe(measure: np.ndarray, higher: bool) -> str:
+    comparison = init_dependence.compare_same_seed(measure, higher)
     p = f", p = {comparison.p:.2g}" if comparison.p == comparison.p else ""
     own, others = (format_plus_minus(interval, 2) for interval in (comparison.own, comparison.others))
     return f"same seed {own}, different seeds {others}{p} ({comparison.runs} runs)"

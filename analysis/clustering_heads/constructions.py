@@ -75,18 +75,12 @@ def ideal_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, pull: float = 8
     >>> network.logits(ideal_circuit(s), torch.tensor([[0, 1, 0, 0], [1, 1, 0, 1]])).argmax(-1)
     tensor([1, 0])
     """
-    network, front = _front(s)
-    _place_on_arc(network, front, _arc_angles(s, pull=pull), list(s.counting), pull)
-    front["position_embedding"][_spurious(s), 0] = -2 * EMBEDDING_RADIUS
-    return _with_mlp(network, front, gain)
+    return _with_mlp(*_front_on_arc(s, _arc_angles(s, pull=pull), -2 * EMBEDDING_RADIUS, pull), gain)
 
 
 def inattentive_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN) -> Circuit:
     """A circuit like the ideal one, but with equal attention everywhere; the z of spurious tokens coincide."""
-    network, front = _front(s)
-    _place_on_arc(network, front, _arc_angles(s, still=len(_spurious(s))), list(s.counting), 0.0)
-    front["position_embedding"][_spurious(s), 0] = _FAR
-    return _with_mlp(network, front, gain)
+    return _with_mlp(*_front_on_arc(s, _arc_angles(s, still=len(_spurious(s))), _FAR), gain)
 
 
 def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: float = 0.1) -> Circuit:
@@ -94,9 +88,7 @@ def one_sided_circuit(s: SparseSettings, gain: float = CIRCUIT_GAIN, ratio: floa
 
     The z of spurious tokens coincide, and their attention is between that of these two.
     """
-    network, front = _front(s)
-    _place_on_arc(network, front, _arc_angles(s), list(s.counting), 0.0)
-    front["position_embedding"][_spurious(s), 0] = _FAR
+    network, front = _front_on_arc(s, _arc_angles(s), _FAR)
     z = network.table(front)[s.counting[0]]
     front["query"][1] = -np.log(ratio) * s.dim**0.5 / float(z[1, 1] - z[0, 1])
     return _with_mlp(network, front, gain)
@@ -155,20 +147,23 @@ def _arc_angles(s: SparseSettings, pull: float = 0.0, still: int = 0, half: floa
     return np.array([-half, max(np.linspace(0, half / 2, 400), key=gap), half])
 
 
-def _place_on_arc(
-    network: ClusteringHead, front: Circuit, angles: np.ndarray, positions: list[int], pull: float
-) -> None:
-    """Put the tokens at some positions on an arc about the query, which is along the first axis.
+def _front_on_arc(
+    s: SparseSettings, angles: np.ndarray, spurious: float, pull: float = 0.0
+) -> tuple[ClusteringHead, Circuit]:
+    """Weights with the tokens at counting positions on an arc about the query, which is along the first axis.
 
     P contains the mean of the arc, so that E surrounds the origin and each class has its own outward direction.
+    spurious: the first component of P at spurious positions.
     """
-    s = network.settings
+    network, front = _front(s)
     points = torch.from_numpy(EMBEDDING_RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
     centre = points.mean(dim=0)
     front["embedding"][: s.vocab, :2] = points - centre
-    front["position_embedding"][positions, :2] = centre
+    front["position_embedding"][list(s.counting), :2] = centre
+    front["position_embedding"][_spurious(s), 0] = spurious
     radius = float(network.normalise(torch.full((s.dim,), EMBEDDING_RADIUS, dtype=torch.float64)).norm())
     front["query"][0] = pull * s.dim**0.5 / radius
+    return network, front
 
 
 def _front(s: SparseSettings) -> tuple[ClusteringHead, Circuit]:

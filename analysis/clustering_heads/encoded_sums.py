@@ -19,14 +19,9 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads.invariances import (
-    InvarianceProbe,
-    batched_sequence_embeddings,
-    between_group_fraction,
-    invariance_probe,
-    run_error_context,
-    total_variance,
-)
+from analysis.clustering_heads import invariances
+from analysis.clustering_heads.invariances import InvarianceProbe
+from analysis.output.results import dimensionless
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.diverged import not_diverged
@@ -63,7 +58,7 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
     effect = _main_effects(xi, at)
     gaps = np.abs(effect[:, :, None] - effect[:, None, :])[:, *np.triu_indices(s.vocab, k=1)].min(axis=1)
     unit = np.median(gaps[list(s.counting)])
-    if np.isnan(total_variance(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
+    if np.isnan(invariances.total_variance(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
         return EncodedSum(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
     residue = np.zeros(effect.shape, dtype=np.int64)
     residue[list(s.counting)] = np.arange(s.vocab)
@@ -75,7 +70,7 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
     rounded = steps.round().astype(np.int64)
     sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
     different, labels = np.unique(sums, return_inverse=True)
-    share = float(between_group_fraction(xi[at.base], labels.ravel(), sample=not at.exhaustive))
+    share = float(invariances.between_group_fraction(xi[at.base], labels.ravel(), sample=not at.exhaustive))
     return EncodedSum(steps, True, _count_congruent(steps, residue, s.vocab) == steps.size, len(different), share)
 
 
@@ -92,7 +87,7 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     SettingsError.
     """
     network = clustering_head_of(trajectory)
-    s, at = network.settings, invariance_probe(network.settings)
+    s, at = network.settings, invariances.invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
     every, alive = weights(trajectory, step=step), not_diverged(trajectory, step)
     nothing = EncodedSum(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
@@ -101,21 +96,20 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
         found = {name: each[run].double() for name, each in every.items()}
         rows.append(nothing)
         if alive[run]:
-            with run_error_context(trajectory, run):
-                rows[run] = encoded_sum(batched_sequence_embeddings(network, found, at.tokens)[0].numpy(), at, s)
-    meanings = {
-        "steps": "step of the encoded sum, in units of the median smallest step at non-spurious positions",
-        "whole": "whether all steps are near whole numbers",
-        "congruent": "whether the rounded steps have the residues of the task",
-        "levels": "number of different sums of the rounded steps",
-        "share": "fraction of the variance of xi between different sums",
-    }
-    data = {
-        f"sum_{name}": (
-            ("run", "position", "token") if name == "steps" else ("run",),
-            np.stack([np.asarray(getattr(row, name)) for row in rows]),
-            {"long_name": meaning, "units": "1"},
-        )
-        for name, meaning in meanings.items()
-    }
+            with invariances.run_error_context(trajectory, run):
+                xi = invariances.batched_sequence_embeddings(network, found, at.tokens)[0].numpy()
+                rows[run] = encoded_sum(xi, at, s)
+    data = {}
+    for name, meaning in _MEANINGS.items():
+        values = np.stack([np.asarray(getattr(row, name)) for row in rows])
+        data[f"sum_{name}"] = (("run", "position", "token")[: values.ndim], values, dimensionless(meaning))
     return xr.Dataset(data, {"seed": ("run", trajectory["seed"].values)})
+
+
+_MEANINGS = {
+    "steps": "step of the encoded sum, in units of the median smallest step at non-spurious positions",
+    "whole": "whether all steps are near whole numbers",
+    "congruent": "whether the rounded steps have the residues of the task",
+    "levels": "number of different sums of the rounded steps",
+    "share": "fraction of the variance of xi between different sums",
+}

@@ -23,13 +23,14 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads.clusters import reference_sequences
+from analysis.clustering_heads.invariances import weights_at_step
 from analysis.output.results import dimensionless
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.statistics.resampling import mean_distance_between
 from analysis.structures.procrustes import procrustes_distance
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import not_diverged
 
@@ -77,16 +78,15 @@ def compare_same_seed(measure: np.ndarray, higher: bool, permutations: int = _PE
     """
     kept = np.isfinite(np.diagonal(measure))
     x = measure[np.ix_(kept, kept)]
+    own, others = mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True)
     if len(x) < 2:
-        return SameSeedComparison(
-            mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True), float("nan"), len(x)
-        )
+        return SameSeedComparison(own, others, float("nan"), len(x))
     generator, found = random_stream(0, "inheritance/permutations"), float(np.trace(x))
     drawn = np.array([x[np.arange(len(x)), generator.permutation(len(x))].sum() for _ in range(permutations)])
     slack = 1e-12 * np.abs(x).sum()
     extreme = (drawn >= found - slack) if higher else (drawn <= found + slack)
     p = (1 + int(extreme.sum())) / (1 + permutations)
-    return SameSeedComparison(mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True), p, len(x))
+    return SameSeedComparison(own, others, p, len(x))
 
 
 # ---------------------------------------------------------------------------------------- start against end
@@ -108,13 +108,6 @@ def _single_runs(found: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Ten
         yield {name: weight[run].double() for name, weight in found.items()}
 
 
-def _frame(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
-    for name in network.variables:
-        check_variable_recorded(trajectory, name)
-    one = trajectory[list(network.variables)].sel(step=[step])
-    return weights(one.assign_attrs(trajectory.attrs), step=step)
-
-
 def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     """Correlation of attention of each run at the first frame with that of each other run at the last.
 
@@ -122,7 +115,7 @@ def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
     """
     network = clustering_head_of(trajectory)
     first, last = int(trajectory["step"][0]), int(trajectory["step"][-1])
-    maps = [_attention_maps(network, _frame(trajectory, network, step)) for step in (first, last)]
+    maps = [_attention_maps(network, weights_at_step(trajectory, network, step)) for step in (first, last)]
     found = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
     attrs = dimensionless("correlation of attention at the start with attention at the end of a run")
     return xr.DataArray(found, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs)
@@ -154,7 +147,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     networks = [clustering_head_of(each) for each in both]
     _check_alike(first, second, networks)
     starts, ends = (
-        [_frame(each, network, int(each["step"][index])) for each, network in zip(both, networks, strict=True)]
+        [weights_at_step(each, network, int(each["step"][index])) for each, network in zip(both, networks, strict=True)]
         for index in (0, -1)
     )
     flat_starts, flat_ends = (list(map(_flat_weights, networks, frames)) for frames in (starts, ends))

@@ -33,6 +33,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads.clusters import count_clusters, reference_sequences
+from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
@@ -121,9 +122,8 @@ def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
     scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
     if not bool((scores - least < MAX_SCORE_GAP).all()):
-        raise AttentionOverflowError(
-            f"query: found attention scores more than {MAX_SCORE_GAP} apart, expected smaller differences"
-        )
+        found_gap = f"found attention scores more than {MAX_SCORE_GAP} apart"
+        raise AttentionOverflowError(f"query: {found_gap}, expected smaller differences")
     return torch.exp(scores - least)
 
 
@@ -154,12 +154,8 @@ def batched_sequence_embeddings(
     values = network.table(found) @ found["value"].mT[..., None, :, :]
     terms = torch.cat([attended * values, attended], dim=-1).flatten(-3, -2)  # (..., position x token, axis + 1)
     lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
-    sums = torch.cat(
-        [
-            one_hot_sequences(tokens[start : start + _BATCH], network.settings.rows) @ columns
-            for start in range(0, len(tokens), _BATCH)
-        ]
-    )
+    batches = (tokens[start : start + _BATCH] for start in range(0, len(tokens), _BATCH))
+    sums = torch.cat([one_hot_sequences(batch, network.settings.rows) @ columns for batch in batches])
     sums = sums.unflatten(1, (*lead, -1)).movedim(0, -2)
     return sums[..., :-1] / sums[..., -1:], sums[..., -1]
 
@@ -260,6 +256,7 @@ def network_invariances(
     table = network.table(found)[:, : s.vocab]
     values = (table @ found["value"].mT).numpy()
     shares = token_variance_fractions(x, at)
+    others = s.vocab / (s.vocab - 1)  # from the mean over all tokens to that over those that differ from the original
     return {
         "accuracy": hit.mean().numpy(),
         "value_share": shares.mean(axis=(-2, -1)),
@@ -272,14 +269,9 @@ def network_invariances(
         "embedding_spread": relative_spread(table.numpy(), s),
         "value_spread": relative_spread(values, s),
         "contribution_spread": relative_spread(given[..., None] * values, s),
-        "value_flips": (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2)) * _others(s),
+        "value_flips": (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2)) * others,
         "order_flips": np.array([(told[at.swapped[:, pair]] != told[at.base]).mean() for pair in range(len(at.pairs))]),
     }
-
-
-def _others(s: SparseSettings) -> float:
-    """Factor from the mean over all tokens to the mean over those that differ from the original one."""
-    return s.vocab / (s.vocab - 1)
 
 
 def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
@@ -335,10 +327,7 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     """
     network = clustering_head_of(trajectory)
     step = int(trajectory["step"][-1]) if step is None else step
-    for name in network.variables:
-        check_variable_recorded(trajectory, name)
-    one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
-    every = weights(one.assign_attrs(trajectory.attrs), step=step)
+    every = weights_at_step(trajectory, network, step)
     at, alive = invariance_probe(network.settings), not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
     for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
@@ -349,8 +338,19 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
                 rows[run] = network_invariances(network, found, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows], bool) & alive
-    meaning = {"long_name": "whether attention scores are too far apart", "units": "1"}
+    meaning = dimensionless("whether attention scores are too far apart")
     return result.assign(far_scores=("run", far.astype(np.int8), meaning))
+
+
+def weights_at_step(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
+    """The weights of all runs at a recorded step, (run, ...), from which only this frame is read.
+
+    Raises TrajectoryError, SettingsError.
+    """
+    for name in network.variables:
+        check_variable_recorded(trajectory, name)
+    one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
+    return weights(one.assign_attrs(trajectory.attrs), step=step)
 
 
 @contextmanager
@@ -367,23 +367,19 @@ def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
 def _labelled(
     rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: InvarianceProbe, seeds: np.ndarray, step: int
 ) -> xr.Dataset:
-    counting = np.array(s.counting)
-    sizes = {
-        "position": s.length, "token": s.vocab, "other_token": s.vocab, "counting": len(counting),
-        "other_counting": len(counting), "pair": len(at.pairs),
+    counting, positions, tokens = np.array(s.counting), np.arange(s.length), np.arange(s.vocab)
+    first, second = counting[at.pairs].reshape(-1, 2).T
+    coords = {
+        "seed": ("run", seeds), "position": positions, "counting": counting, "other_counting": counting,
+        "token": tokens, "other_token": tokens, "first": ("pair", first), "second": ("pair", second),
     }  # fmt: skip
+    sizes = {name: len(each) for name, each in (coords | {"pair": at.pairs}).items()}
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
         values = [missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows]
         by_run = np.reshape(values, (len(rows), *missing.shape))
-        data[name] = (("run", *dims), by_run, {"long_name": meaning, "units": "1"})
-    pairs = counting[at.pairs].reshape(-1, 2)
-    coords = {
-        "seed": ("run", seeds), "position": np.arange(s.length), "counting": counting, "other_counting": counting,
-        "token": np.arange(s.vocab), "other_token": np.arange(s.vocab), "first": ("pair", pairs[:, 0]),
-        "second": ("pair", pairs[:, 1]),
-    }  # fmt: skip
+        data[name] = (("run", *dims), by_run, dimensionless(meaning))
     attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
     return xr.Dataset(data, coords, attrs)
 

@@ -29,6 +29,7 @@ import xarray as xr
 from scipy.sparse.csgraph import connected_components
 
 from analysis.clustering_heads.invariances import MAX_SCORE_GAP
+from analysis.output.results import dimensionless
 
 CIRCUIT_LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
 
@@ -165,6 +166,6 @@ def label_sensitivity(found: xr.Dataset) -> xr.DataArray:
         [label_counts(found, usual._replace(**{name: factor * getattr(usual, name)})) for factor in factors]
         for name in LabelThresholds._fields
     ]
-    attrs = {"long_name": "runs with each label, one threshold changed", "units": "1"}
+    attrs = dimensionless("runs with each label, one threshold changed")
     coords = {"threshold": list(LabelThresholds._fields), "factor": factors, "label": list(CIRCUIT_LABELS)}
     return xr.DataArray(np.array(values), coords, ("threshold", "factor", "label"), attrs=attrs)

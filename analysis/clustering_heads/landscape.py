@@ -16,14 +16,8 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import stability
+from analysis.clustering_heads import invariances, stability
 from analysis.clustering_heads.constructions import ideal_circuit
-from analysis.clustering_heads.invariances import (
-    batched_sequence_embeddings,
-    invariance_probe,
-    order_variance_fractions,
-    token_variance_fractions,
-)
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_table, make_table
 from dynamics.networks.clustering_head import ClusteringHead
@@ -61,10 +55,9 @@ def check_landscape_settings(s: SparseSettings, decay: float, push: Sequence[flo
         raise SettingsError("push", push, "one length or several different ones")
     check_integer("draws", draws, 1, 100)
     check_integer("steps", steps, 1, 100_000)
-    if s.vocab > 3:
-        raise SettingsError("vocab", s.vocab, "2 or 3, for which there is a circuit built by hand")
-    if s.dim < 2:
-        raise SettingsError("dim", s.dim, "2 or more, for which there is a circuit built by hand")
+    for name, possible, allowed in (("vocab", s.vocab <= 3, "2 or 3"), ("dim", s.dim >= 2, "2 or more")):
+        if not possible:
+            raise SettingsError(name, getattr(s, name), f"{allowed}, for which there is a circuit built by hand")
 
 
 @single_torch_thread()
@@ -106,9 +99,8 @@ def fixed_point_landscape(
     except ValueError as error:
         raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
     built = f"gain {PUSHED_GAIN:g}"
-    rows["settled"] = stability.find_stationary_point(
-        stability.RegularizedLoss(network, tokens, decay), rows[built]
-    ).row
+    regularized = stability.RegularizedLoss(network, tokens, decay)
+    rows["settled"] = stability.find_stationary_point(regularized, rows[built]).row
     decays = {name: decay if name == "settled" else 0.0 for name in rows}
     points = {name: stability.local_landscape(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
     responses = []
@@ -138,17 +130,13 @@ def perturbation_responses(
                 names += [(kind, size)] * len(moves)
     path = stability.gradient_descent(loss, torch.cat(starts), lr, steps, DESCENT_FRAMES)
     frames = [broken_invariances(network, rows) for rows in path.rows]
-    distances = {
-        f"{symmetry}_apart": (path.rows @ stability.symmetry_breaking_directions(network, symmetry)).norm(dim=-1)
-        for symmetry in stability.SYMMETRIES
-    }
-    values = {
-        **{name: np.stack([frame[name] for frame in frames]) for name in frames[0]},
-        "pushed_loss": torch.stack([torch.stack([loss(row) for row in rows]) for rows in path.rows]).numpy(),
-        "distance": (path.rows - path.rows[:, :1]).norm(dim=-1).numpy(),
-        **{name: each.numpy() for name, each in distances.items()},
-        "flow_time": path.time,
-    }
+    values = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
+    values["pushed_loss"] = torch.stack([torch.stack([loss(row) for row in rows]) for rows in path.rows]).numpy()
+    values["distance"] = (path.rows - path.rows[:, :1]).norm(dim=-1).numpy()
+    for symmetry in stability.SYMMETRIES:
+        directions = stability.symmetry_breaking_directions(network, symmetry)
+        values[f"{symmetry}_apart"] = (path.rows @ directions).norm(dim=-1).numpy()
+    values["flow_time"] = path.time
     kinds, sizes = zip(*names, strict=True)
     return xr.Dataset(
         {name: (("step", "pushed"), each, dimensionless(_MEANINGS[name])) for name, each in values.items()},
@@ -171,14 +159,14 @@ _MEANINGS = {
 def broken_invariances(network: ClusteringHead, rows: torch.Tensor) -> dict[str, np.ndarray]:
     """Largest order and value fraction, and accuracy, at several flat parameters (start, parameter): (start,) each."""
     s, weights = network.settings, network.unflatten(rows)
-    probe = invariance_probe(s)
-    xi = batched_sequence_embeddings(network, weights, probe.tokens)[0]
+    probe = invariances.invariance_probe(s)
+    xi = invariances.batched_sequence_embeddings(network, weights, probe.tokens)[0]
     predicted = (network.transform(weights, xi[:, probe.base]) @ weights["embedding"].mT).argmax(-1)
     correct = predicted == torch.from_numpy(sparse_sum(probe.tokens[probe.base], s))
     spurious = [t for t in range(s.length) if t not in s.counting]
-    value_fractions = token_variance_fractions(xi.numpy(), probe).mean(axis=(-2, -1))[:, spurious]
+    value_fractions = invariances.token_variance_fractions(xi.numpy(), probe).mean(axis=(-2, -1))[:, spurious]
     return {
-        "order_share": order_variance_fractions(xi.numpy(), probe).max(axis=(-2, -1)),
+        "order_share": invariances.order_variance_fractions(xi.numpy(), probe).max(axis=(-2, -1)),
         "value_share": value_fractions.max(axis=-1, initial=0),
         "accuracy": correct.double().mean(-1).numpy(),
     }
@@ -193,16 +181,10 @@ def landscape_table(found: xr.Dataset) -> pd.DataFrame:
     for name in found["circuit"].values:
         one = found.sel(circuit=name)
         spectrum = one["eigenvalue"].values
-        row = {
-            "circuit": str(name),
-            "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1]),
-            "accuracy": float(one["circuit_accuracy"]),
-            "loss": float(one["loss"]),
-            "gradient": float(one["gradient"]),
-        }
+        row = {"circuit": str(name), "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1])}
+        row |= {"accuracy": float(one["circuit_accuracy"])} | {each: float(one[each]) for each in ("loss", "gradient")}
         for prefix in ("", "sample_"):
-            broken = one[f"{prefix}broken"].to_series()
-            row |= {f"{prefix}{part}_broken": norm for part, norm in broken.items()}
+            row |= {f"{prefix}{part}_broken": norm for part, norm in one[f"{prefix}broken"].to_series().items()}
         negative = spectrum < -stability.NULL_TOLERANCE * np.abs(spectrum).max()
         row |= {"least_eigenvalue": spectrum[0], "largest_eigenvalue": spectrum[-1]}
         row["negative_eigenvalues"] = float(negative.sum())

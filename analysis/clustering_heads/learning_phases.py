@@ -19,13 +19,8 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.clustering_heads import invariances
 from analysis.clustering_heads.clusters import cluster_labels
-from analysis.clustering_heads.invariances import (
-    batched_sequence_embeddings,
-    between_group_fraction,
-    invariance_probe,
-    run_error_context,
-)
 from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
@@ -97,7 +92,7 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
     some, valid = trajectory.isel(step=indices), not_diverged(trajectory)
     fractions = np.full((some.sizes["run"], 2, len(indices)), np.nan)
     for run in tqdm(np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False):
-        with run_error_context(trajectory, int(run)):
+        with invariances.run_error_context(trajectory, int(run)):
             run_weights = sequence_embedding_weights(trajectory.isel(run=run), network, indices)
             fractions[run] = between_cluster_fractions(network, run_weights)
     train = some[["accuracy", "loss"]].sel(split="train").transpose("run", "step").astype(np.float64)
@@ -143,8 +138,8 @@ def between_cluster_fractions(network: ClusteringHead, run_weights: dict[str, to
 
     run_weights: of `sequence_embedding_weights`, (step, ...).
     """
-    probe = invariance_probe(network.settings)
-    xi = batched_sequence_embeddings(network, run_weights, probe.tokens[probe.base])[0].numpy()
+    probe = invariances.invariance_probe(network.settings)
+    xi = invariances.batched_sequence_embeddings(network, run_weights, probe.tokens[probe.base])[0].numpy()
     labels = cluster_labels(xi[-1])
-    final = between_group_fraction(xi, labels) if labels.any() else np.full(len(xi), np.nan)
-    return np.stack([final, between_group_fraction(xi, probe.classes, sample=not probe.exhaustive)])
+    final = invariances.between_group_fraction(xi, labels) if labels.any() else np.full(len(xi), np.nan)
+    return np.stack([final, invariances.between_group_fraction(xi, probe.classes, sample=not probe.exhaustive)])

@@ -134,9 +134,7 @@ def find_stationary_point(
     found = minimize(value_and_slope, row.numpy(), jac=True, method="L-BFGS-B", options=limits)
     row = torch.from_numpy(found.x)
     for _ in range(newton):
-        if float(grad(loss)(row).norm()) <= tolerance:
-            break
-        lower = _newton_step(loss, row)
+        lower = None if float(grad(loss)(row).norm()) <= tolerance else _newton_step(loss, row)
         if lower is None:
             break
         row = lower
@@ -184,10 +182,8 @@ def local_landscape(
         `order_eigenvalue` (order_mode) and `suffix_eigenvalue` (suffix_mode) of the Hessian, ascending, in all
         directions and in the symmetry-breaking ones.
     """
-    loss, bases = (
-        RegularizedLoss(network, tokens, decay),
-        [symmetry_breaking_directions(network, s) for s in SYMMETRIES],
-    )
+    loss = RegularizedLoss(network, tokens, decay)
+    bases = [symmetry_breaking_directions(network, symmetry) for symmetry in SYMMETRIES]
     slope, sample_slope = grad(loss)(row), grad(RegularizedLoss(network, sample, decay))(row)
     hessian = loss.hessian(row)
     broken, sample_broken = ([float((basis.T @ each).norm()) for basis in bases] for each in (slope, sample_slope))

@@ -18,6 +18,7 @@ import xarray as xr
 
 from analysis.clustering_heads.clusters import embedding_cluster_counts
 from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
+from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_interval, format_table, interval_columns, make_table
 from analysis.statistics.intervals import difference_interval, mean_interval
 from dynamics.run_checks import run_path
@@ -106,24 +107,16 @@ def _empty_result(design: TransferDesign, vocabs: list[int], source: xr.Dataset)
     """The result with the variables of the source; all accuracies are NaN."""
     values = np.full((len(TRANSFER_KINDS), 1 + len(vocabs), design.runs), np.nan)
     clusters = embedding_cluster_counts(source, int(source["step"][-1])).values
-    return xr.Dataset(
-        {
-            "accuracy": (
-                ("kind", "vocab", "run"), values, {"long_name": "accuracy on unseen sequences", "units": "1"},
-            ),
-            "successful": (
-                "run", successful_runs(source),
-                {"long_name": "whether the source's test accuracy was above .98 when finetuning began"},
-            ),
-            "clusters": ("run", clusters, {"long_name": "clusters of the source's sequence embeddings", "units": "1"}),
-        },
-        {"kind": list(TRANSFER_KINDS), "vocab": [design.source.vocab, *vocabs], "seed": ("run", source["seed"].values)},
-        {
-            "title": TRANSFER_TITLE,
-            "epochs": design.epochs,
-            "config_json": json.dumps(dataclasses.asdict(design.source)),
-        },
-    )  # fmt: skip
+    when = {"long_name": "whether the source's test accuracy was above .98 when finetuning began"}
+    data = {
+        "accuracy": (("kind", "vocab", "run"), values, dimensionless("accuracy on unseen sequences")),
+        "successful": ("run", successful_runs(source), when),
+        "clusters": ("run", clusters, dimensionless("clusters of the source's sequence embeddings")),
+    }
+    vocab, seed = [design.source.vocab, *vocabs], ("run", source["seed"].values)
+    attrs = {"title": TRANSFER_TITLE, "epochs": design.epochs}
+    attrs["config_json"] = json.dumps(dataclasses.asdict(design.source))
+    return xr.Dataset(data, {"kind": list(TRANSFER_KINDS), "vocab": vocab, "seed": seed}, attrs)
 
 
 def finite_accuracies(result: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
@@ -147,6 +140,7 @@ def transfer_table(result: xr.Dataset) -> pd.DataFrame:
     return make_table(rows)
 
 
+_KIND_HEADINGS = ("scratch E", "scratch 2E", "finetuned E+E", "from successful")
 _KIND_COLUMNS = tuple(kind.replace(",", "").replace(" ", "_") for kind in TRANSFER_KINDS)
 
 
@@ -160,9 +154,7 @@ TRANSFER_COLUMNS = (
     Column("chance", "p", text=lambda vocab: f"{100 / vocab:.1f}"),
     *(
         Column(heading, name, digits=1, interval="half-width", scale=100)
-        for heading, name in zip(
-            ("scratch E", "scratch 2E", "finetuned E+E", "from successful"), _KIND_COLUMNS, strict=True
-        )
+        for heading, name in zip(_KIND_HEADINGS, _KIND_COLUMNS, strict=True)
     ),
     Column("gain over scratch 2E", text=_format_gain),
     Column("max scratch 2E", f"{_KIND_COLUMNS[1]}_max", digits=1, scale=100),
