@@ -153,18 +153,19 @@ def _group_label(row: Mapping[str, Any]) -> str:
     return f"{row['weight_decay']:g}" if row["structure"] == "all" else row["structure"]
 
 
+def _mean_column(heading: str, name: str) -> Column:
+    return Column(heading, name, digits=3, interval="half-width")
+
+
 WEIGHT_COLUMNS = (
     Column("weight decay", text=_group_label),
     Column("runs", "runs"),
-    Column("|W_h|", "weight", digits=3, interval="half-width"),
-    Column("|b_h|", "bias", digits=3, interval="half-width"),
+    _mean_column("|W_h|", "weight"),
+    _mean_column("|b_h|", "bias"),
     *(
         column
         for name in ALIGNMENT_MEASURES
-        for column in (
-            Column(name, name, digits=3, interval="half-width"),
-            Column("chance", f"{name}_chance", digits=3),
-        )
+        for column in (_mean_column(name, name), Column("chance", f"{name}_chance", digits=3))
     ),
     Column("circles", "circles"),
 )

@@ -46,9 +46,8 @@ def normalisation_derivatives(norm: NormName, x: torch.Tensor) -> NormalisationD
     along = unit[:, None] * unit
     across = torch.eye(len(x), dtype=x.dtype)[..., None] - along
     second = across[:, :, None] * unit + across[:, None] * unit[:, None] + across * unit[:, None, None]
-    return NormalisationDerivatives(
-        f * length * unit, f * across + dg * along, df * second + d2g * (along[:, :, None] * unit)
-    )
+    bend = df * second + d2g * (along[:, :, None] * unit)
+    return NormalisationDerivatives(f * length * unit, f * across + dg * along, bend)
 
 
 def batched_matmul(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -22,12 +22,8 @@ Tensors are float64; the last axis is always that of sequences, so that all sums
 import numpy as np
 import torch
 
-from analysis.linearization.attention_derivatives import (
-    AttentionMixture,
-    PositionTokenTable,
-    batched_matmul,
-    normalisation_derivatives,
-)
+from analysis.linearization import attention_derivatives
+from analysis.linearization.attention_derivatives import AttentionMixture, PositionTokenTable, batched_matmul
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
 from analysis.linearization.hidden_unit_derivatives import HiddenUnits
 from dynamics.networks.clustering_head import ClusteringHead
@@ -64,9 +60,8 @@ class ClusteringHeadHessian:
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
         """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
         weights = self.network.unflatten(row.double())
-        table = PositionTokenTable(
-            self.settings.norm, weights["embedding"], weights["position_embedding"], weights["query"]
-        )
+        inputs = (weights["embedding"], weights["position_embedding"], weights["query"])
+        table = PositionTokenTable(self.settings.norm, *inputs)
         total = torch.zeros(self.parameters, self.parameters, dtype=torch.float64)
         widest = max(self.parameters * (self.rows - 1), self.front * self.dim**2)
         parts = min(len(self.share), max(1, round(len(self.share) * widest / _MAX_ARRAY_SIZE)))
@@ -80,7 +75,7 @@ class ClusteringHeadHessian:
         mixed = AttentionMixture(table, self.tokens[some].T)
         by_front = mixed.embedding_slope(weights["value"])  # d xi (axis, front, sequence)
         xi = weights["value"] @ mixed.mean
-        point = normalisation_derivatives(self.settings.norm, xi)
+        point = attention_derivatives.normalisation_derivatives(self.settings.norm, xi)
         units = HiddenUnits(self.settings.activation, weights, point.value)
         through = units.through(point.first)  # d zeta / d xi
         zeta_front = batched_matmul(through, by_front)

@@ -77,11 +77,7 @@ class ConstantAttentionHessian:
         """slope . dh by embeddings and hidden layer, for slope (hidden, number, pair): (parameter, number, pair)."""
         count = slope.shape[1]
         by_sum = torch.einsum("ia,irs->ars", weights["hidden_weight"], slope)
-        parts = (
-            self.holds[:, None, None] * by_sum,
-            slope[:, None] * hidden.sums[:, None],
-            slope,
-        )
+        parts = (self.holds[:, None, None] * by_sum, slope[:, None] * hidden.sums[:, None], slope)
         return torch.cat([part.reshape(-1, count, slope.shape[-1]) for part in parts])
 
     def _cross(self, weights: Weights, hidden: _Hidden, error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:

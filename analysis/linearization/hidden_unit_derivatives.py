@@ -33,6 +33,10 @@ class HiddenUnits:
         self.begins = (0, wide, 2 * wide, 2 * wide + self.dim * self.shift)
         """Index of the first parameter of w, u, c and b."""
 
+    def _axis(self, axis: int, begin: int = 0) -> slice:
+        """Indices of all units' parameters along an axis, of w, or of u if `begin` is its first index."""
+        return slice(begin + axis * self.hidden, begin + (axis + 1) * self.hidden)
+
     def output(self, weights: Weights) -> torch.Tensor:
         """zeta - xi: (axis, sequence)."""
         found = self.assembler.T @ self.active
@@ -50,9 +54,8 @@ class HiddenUnits:
         rank = spread.shape[1]
         error = (self.assembler @ spread.flatten(1)).unflatten(1, (rank, -1)) * self.slope[:, None]
         for axis in range(self.dim):
-            torch.mul(error, self.point[axis], out=out[axis * self.hidden : (axis + 1) * self.hidden])
-            begin = u + axis * self.hidden
-            torch.mul(self.active[:, None], spread[axis], out=out[begin : begin + self.hidden])
+            torch.mul(error, self.point[axis], out=out[self._axis(axis)])
+            torch.mul(self.active[:, None], spread[axis], out=out[self._axis(axis, u)])
         if self.shift:
             out[c : c + self.dim] = spread
         if self.biases:
@@ -78,11 +81,9 @@ class HiddenUnits:
         direct = (flat @ sloped).unflatten(0, (self.dim, front))
         for axis in range(self.dim):
             outer = ((flat * self.point[axis]) @ bent).unflatten(0, (self.dim, front))
-            at = slice(axis * self.hidden, (axis + 1) * self.hidden)
-            result[:, at] = torch.einsum("afi,ia->fi", outer, self.receptor) + direct[axis]
+            result[:, self._axis(axis)] = torch.einsum("afi,ia->fi", outer, self.receptor) + direct[axis]
             outer = ((flat * rho[axis]) @ self.slope.T).unflatten(0, (self.dim, front))
-            at = slice(u + axis * self.hidden, u + (axis + 1) * self.hidden)
-            result[:, at] = torch.einsum("afi,ia->fi", outer, self.receptor)
+            result[:, self._axis(axis, u)] = torch.einsum("afi,ia->fi", outer, self.receptor)
         if self.shift:
             result[:, c : c + self.dim] = 0
         if self.biases:
@@ -116,10 +117,8 @@ class HiddenUnits:
         summed, active = error @ self.slope.T, error @ self.active.T
         for axis in range(self.dim):
             by_receptor = (error * point[axis]) @ self.slope.T
-            at = slice(axis * self.hidden, (axis + 1) * self.hidden)
-            result[:, :, at] = by_receptor[:, None] * self.assembler.T
-            begin = u + axis * self.hidden
-            result[:, axis, begin : begin + self.hidden] = active
+            result[:, :, self._axis(axis)] = by_receptor[:, None] * self.assembler.T
+            result[:, axis, self._axis(axis, u)] = active
             if self.shift:
                 result[:, axis, c + axis] = error.sum(1)
         if self.biases:

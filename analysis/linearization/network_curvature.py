@@ -169,11 +169,8 @@ def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = 
     found = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
     sizes = {"run": len(valid), "step": len(frames), "layer": len(network.variables)}
     sizes["mode"] = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
-    coords = {
-        "step": trajectory["step"].values[list(frames)],
-        "seed": ("run", trajectory["seed"].values),
-        "layer": list(network.variables),
-    }
+    coords = {"step": trajectory["step"].values[list(frames)], "seed": ("run", trajectory["seed"].values)}
+    coords["layer"] = list(network.variables)
     attributes = {"parameters": parameters, "lr": float(network.settings.lr)}
     return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs, found), coords, attributes)
 

@@ -62,9 +62,8 @@ def radial_derivatives(norm: NormName, dim: int, length: np.ndarray) -> RadialDe
     if norm == "unit":
         return outside
     inside = (r * (3 - 2 * r), 3 - 4 * r, 6 * r * (1 - r), 6 - 12 * r)
-    return RadialDerivatives(
-        *(np.where(r < 1, radius * near, beyond) for near, beyond in zip(inside, outside, strict=True))
-    )
+    pairs = zip(inside, outside, strict=True)
+    return RadialDerivatives(*(np.where(r < 1, radius * near, beyond) for near, beyond in pairs))
 
 
 def normalisation_jacobian_norm(length: np.ndarray, norm: NormName, dim: int) -> np.ndarray:

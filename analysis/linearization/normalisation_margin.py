@@ -165,9 +165,8 @@ def _all_frames(trajectory: xr.Dataset, s: SparseSettings, valid: np.ndarray) ->
     embedding = trajectory["embedding"].transpose("run", "step", "token", "axis")
     position = trajectory["position_embedding"].transpose("run", "step", "position", "axis")
     for run, count in enumerate(valid.sum(axis=1)):
-        first, second = (
-            each.isel(run=run, step=slice(count)).values.astype(np.float64) for each in (embedding, position)
-        )
+        some = {"run": run, "step": slice(count)}
+        first, second = (each.isel(some).values.astype(np.float64) for each in (embedding, position))
         x = _sums(first, second, s)
         smallest[run, :count] = np.linalg.norm(x, axis=-1).min(axis=(-2, -1))
         largest[run, : max(0, count - 1)] = flip_ratios(x[:-1], x[1:]).max(axis=(-2, -1))

@@ -20,13 +20,8 @@ from analysis.output.tables import Column, format_p_value, interval_columns
 from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
 from analysis.statistics.ranks import mann_whitney_p_value
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
+from analysis.structures import embedding_motion
 from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
-from analysis.structures.embedding_motion import (
-    departure_times,
-    embedding_displacement,
-    embedding_speed,
-    on_normalised_time,
-)
 from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
@@ -100,14 +95,11 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     found, expected = trajectory.sizes["token"], other.sizes["token"]
     if found != expected:
-        raise TrajectoryError(
-            f"dimension token: found {expected} and {found}, expected equal numbers in both trajectories"
-        )
+        allowed = "equal numbers in both trajectories"
+        raise TrajectoryError(f"dimension token: found {expected} and {found}, expected {allowed}")
     if found < _FEWEST_TOKENS:
-        raise TrajectoryError(
-            f"dimension token: found {found}, expected at least {_FEWEST_TOKENS}, since embeddings of fewer "
-            "tokens all have the same shape"
-        )
+        allowed = f"at least {_FEWEST_TOKENS}, since embeddings of fewer tokens all have the same shape"
+        raise TrajectoryError(f"dimension token: found {found}, expected {allowed}")
 
 
 def simulate_particles_from(
@@ -129,21 +121,25 @@ def simulate_particles_from(
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
     kept = not_diverged(trajectory)
-    start, ends = (
-        trajectory["embedding"].isel(step=at).transpose("run", "token", "axis").values[kept] for at in (0, -1)
-    )
-    result = {}
-    for name, values in {
+    start, ends = (_frame_embedding(trajectory, at)[kept] for at in (0, -1))
+    measures = {
         "circle": is_circle(ends),
         "imperfections": count_imperfections(ends),
         "circularity": circularity(ends),
-        "departure": departure_times(trajectory).values[kept],
+        "departure": embedding_motion.departure_times(trajectory).values[kept],
         "from_start": match_shapes(start, ends).distance,
-    }.items():
+    }
+    result = {}
+    for name, values in measures.items():
         all_runs = np.full(len(kept), np.nan)
         all_runs[kept] = values
         result[f"{side}_{name}"] = (f"{side}_run", all_runs)
     return result
+
+
+def _frame_embedding(trajectory: xr.Dataset, step: int) -> np.ndarray:
+    """The embedding (run, token, axis) at an index along step."""
+    return trajectory["embedding"].isel(step=step).transpose("run", "token", "axis").values
 
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
@@ -152,13 +148,13 @@ def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
         norm = norm.sel(layer=["embedding"])
     curves = {
-        "speed": embedding_speed(trajectory),
-        "displacement": embedding_displacement(trajectory),
+        "speed": embedding_motion.embedding_speed(trajectory),
+        "displacement": embedding_motion.embedding_displacement(trajectory),
         "gradient_norm": mask_diverged((norm.astype(np.float64) ** 2).sum("layer") ** 0.5, trajectory),
     }
     result = {}
     for name, curve in curves.items():
-        even = on_normalised_time(curve).transpose("run", "normalised_time")
+        even = embedding_motion.on_normalised_time(curve).transpose("run", "normalised_time")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # if every run is NaN, so is the quartile
             quartiles = np.nanquantile(even.values, _QUARTILES, axis=0)
@@ -171,8 +167,7 @@ def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
     """Whether both have the same seeds in the same order and begin at the same shapes."""
     if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(first["seed"], second["seed"]):
         return False
-    starts = [each["embedding"].isel(step=0).transpose("run", "token", "axis").values for each in (first, second)]
-    return bool((procrustes_distance(*starts) < 1e-3).all())
+    return bool((procrustes_distance(_frame_embedding(first, 0), _frame_embedding(second, 0)) < 1e-3).all())
 
 
 # ------------------------------------------------------------------------------------------------ the table
@@ -206,11 +201,8 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
             a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
         means = [mean_interval(_finite(each), limits=limits) for each in (a, b)]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
-    within = [
-        _within_unit(mean_distance_within(_finite_block(comparison[f"within_{side}"].values)))
-        for side in COMPARED_SIDES
-    ]
-    rows.append(_row("shape distance within", within))
+    blocks = [_finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES]
+    rows.append(_row("shape distance within", [_within_unit(mean_distance_within(block)) for block in blocks]))
     between = _within_unit(mean_distance_between(_finite_block(comparison["between"].values), paired))
     rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
@@ -268,25 +260,15 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(_PERMUTATIONS)]
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
     nearer = [int((own < comparison[f"{side}_from_start"].values[both]).sum()) for side in COMPARED_SIDES]
+    alike = [binomial_interval(int((a == b).sum()), count), _without_bounds(same_by_chance)]
+    distances = [mean_interval(own, limits=(0, 1)), _without_bounds(float(np.mean(means)))]
+    partners = [binomial_interval(nearest, count), _without_bounds(1 / count)]
+    by_permutation = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS))
+    by_count = float(stats.binomtest(nearest, count, 1 / count).pvalue)
     return [
-        _row(
-            "pairs of one structure; unpaired",
-            [binomial_interval(int((a == b).sum()), count), _without_bounds(same_by_chance)],
-            float(stats.fisher_exact(table).pvalue),
-            "Fisher",
-        ),
-        _row(
-            "shape distance of pairs; unpaired",
-            [mean_interval(own, limits=(0, 1)), _without_bounds(float(np.mean(means)))],
-            float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS)),
-            "permutation, one-sided",
-        ),
-        _row(
-            "nearest is own partner; unpaired",
-            [binomial_interval(nearest, count), _without_bounds(1 / count)],
-            float(stats.binomtest(nearest, count, 1 / count).pvalue),
-            "binomial",
-        ),
+        _row("pairs of one structure; unpaired", alike, float(stats.fisher_exact(table).pvalue), "Fisher"),
+        _row("shape distance of pairs; unpaired", distances, by_permutation, "permutation, one-sided"),
+        _row("nearest is own partner; unpaired", partners, by_count, "binomial"),
         _row("nearer to partner than to own start", [binomial_interval(each, count) for each in nearer]),
     ]
 

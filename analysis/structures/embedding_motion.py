@@ -12,9 +12,12 @@ from a plateau of the loss (`analysis.transitions`), which is defined by the fir
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import xarray as xr
 
+from analysis.output.results import dimensionless
 from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, embedding_variable
 from dynamics.trajectory.schema import read_settings
 
@@ -179,15 +182,9 @@ def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArr
     True
     """
     displacement = embedding_displacement(trajectory)
-    times = xr.apply_ufunc(
-        rise_times,
-        displacement,
-        input_core_dims=[["step"]],
-        kwargs={"time": trajectory["time"].values, "fraction": fraction},
-    )
-    return times.rename("departure").assign_attrs(
-        long_name="normalised time of the departure from the start", units="1"
-    )
+    options = {"time": trajectory["time"].values, "fraction": fraction}
+    times = xr.apply_ufunc(rise_times, displacement, input_core_dims=[["step"]], kwargs=options)
+    return times.rename("departure").assign_attrs(dimensionless("normalised time of the departure from the start"))
 
 
 def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
@@ -269,13 +266,9 @@ def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
     """
     if "step" not in data.dims or "time" not in data.coords:
         raise ValueError(f"data: found dims {data.dims} and coords {tuple(data.coords)}, expected step and time")
+    resample = functools.partial(resample_evenly, time=data["time"].values, points=points)
     result = xr.apply_ufunc(
-        resample_evenly,
-        data,
-        input_core_dims=[["step"]],
-        output_core_dims=[["normalised_time"]],
-        kwargs={"time": data["time"].values, "points": points},
-        keep_attrs=True,
+        resample, data, input_core_dims=[["step"]], output_core_dims=[["normalised_time"]], keep_attrs=True
     )
     result = result.assign_coords(normalised_time=np.linspace(0, 1, points))
     result["normalised_time"].attrs.update(long_name="time from first to last frame", units="1")

@@ -27,6 +27,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from analysis.output.results import dimensionless
 from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
 from analysis.structures.embedding_arrays import embedding_variable
 from analysis.structures.fourier import embedding_spectrum, power_fractions
@@ -137,28 +138,28 @@ def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     steps = np.unique(np.append(np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1))
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
     valid = valid_frames(trajectory.isel(step=steps))
-    blocks = []
     starts = range(0, embedding.sizes["run"], _RUNS_PER_BLOCK)
-    for start in tqdm(starts, desc="measures", unit="ten runs", disable=None, leave=False):
-        blocks.append(_measure_frames(embedding.isel(run=slice(start, start + _RUNS_PER_BLOCK)).values))
+    blocks = [
+        _measure_frames(embedding.isel(run=slice(start, start + _RUNS_PER_BLOCK)).values)
+        for start in tqdm(starts, desc="measures", unit="ten runs", disable=None, leave=False)
+    ]
     result = embedding_spectrum(xr.Dataset({"embedding": embedding, "last_step": trajectory["last_step"]}))
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
         about = STRUCTURE_MEASURES.get(name, "lines of the nearest perfect grid")
-        result[name] = (("run", "step"), np.where(valid, values, np.nan), {"long_name": about, "units": "1"})
+        result[name] = (("run", "step"), np.where(valid, values, np.nan), dimensionless(about))
     names = [name for name in STRUCTURE_MEASURES if name in result]
     chance, expected = _random_levels(embedding.sizes["token"], embedding.sizes["axis"], names)
     time = trajectory["time"].values[steps]
     coords = {
         "step": embedding["step"],
         "seed": ("run", trajectory["seed"].values),
-        "moment": ("step", (time - time[0]) / (time[-1] - time[0]), {"long_name": "normalised time", "units": "1"}),
+        "moment": ("step", (time - time[0]) / (time[-1] - time[0]), dimensionless("normalised time")),
         "measure": names,
     }
-    about = "level that one random embedding in a hundred is beyond"
     return result.assign_coords(coords).assign(
-        chance=("measure", chance, {"long_name": about, "units": "1"}),
-        expected=("measure", expected, {"long_name": "mean of random embeddings", "units": "1"}),
+        chance=("measure", chance, dimensionless("level that one random embedding in a hundred is beyond")),
+        expected=("measure", expected, dimensionless("mean of random embeddings")),
     )
 
 
@@ -196,14 +197,12 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
             formed[at, whole] = has
             times[at, whole] = np.where(has, when, observed[whole])
     dims = ("event", "run")
-    about = "normalised time of formation, or until which the run was observed"
-    return xr.Dataset(
-        {
-            "onset": (dims, times, {"long_name": about, "units": "1"}),
-            "formed": (dims, formed.astype(np.int8), {"long_name": "whether it has formed", "units": "1"}),
-        },
-        {"event": events, "seed": ("run", measures["seed"].values)},
-    )
+    about = dimensionless("normalised time of formation, or until which the run was observed")
+    data = {
+        "onset": (dims, times, about),
+        "formed": (dims, formed.astype(np.int8), dimensionless("whether it has formed")),
+    }
+    return xr.Dataset(data, {"event": events, "seed": ("run", measures["seed"].values)})
 
 
 def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
@@ -215,9 +214,8 @@ def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     n = trajectory.attrs["modulus"]
     if n < _FEWEST_TOKENS:
-        raise TrajectoryError(
-            f"attribute modulus: found {n}, expected at least {_FEWEST_TOKENS}, as fewer have structure by chance"
-        )
+        allowed = f"at least {_FEWEST_TOKENS}, as fewer have structure by chance"
+        raise TrajectoryError(f"attribute modulus: found {n}, expected {allowed}")
     if trajectory.sizes["token"] < n:
         raise TrajectoryError(f"dimension token: found {trajectory.sizes['token']}, expected the numbers modulo {n}")
     embedding = embedding.isel(token=slice(n))  # a table may have more rows than there are numbers

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from analysis.output.results import dimensionless
 from analysis.structures.embedding_arrays import centred_unit_norm, embedding_variable
 from dynamics.trajectory.diverged import valid_frames
 
@@ -96,20 +97,12 @@ def embedding_spectrum(trajectory: xr.Dataset) -> xr.Dataset:
     x = embedding_variable(trajectory, "power_fractions").transpose("run", "step", "token", "axis").values
     fractions = np.where(valid_frames(trajectory).values[..., None], power_fractions(x), np.nan)
     dims = ("run", "step")
-    return xr.Dataset(
-        {
-            "power_fraction": ((*dims, "frequency"), fractions, _attributes("fraction of the power at a frequency")),
-            "dominant_frequency": (dims, dominant_frequency(fractions), _attributes("dominant frequency, 0 for none")),
-            "dominant_fraction": (dims, fractions.max(axis=-1), _attributes("fraction of the dominant frequency")),
-            "effective_frequencies": (
-                dims,
-                effective_frequencies(fractions),
-                _attributes("effective number of frequencies"),
-            ),
-        },
-        {"frequency": ("frequency", fourier_frequencies(x.shape[-2]), _attributes("k of ±k, in Z_N"))},
-    )
-
-
-def _attributes(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
+    effective = effective_frequencies(fractions)
+    data = {
+        "power_fraction": ((*dims, "frequency"), fractions, dimensionless("fraction of the power at a frequency")),
+        "dominant_frequency": (dims, dominant_frequency(fractions), dimensionless("dominant frequency, 0 for none")),
+        "dominant_fraction": (dims, fractions.max(axis=-1), dimensionless("fraction of the dominant frequency")),
+        "effective_frequencies": (dims, effective, dimensionless("effective number of frequencies")),
+    }
+    frequencies = fourier_frequencies(x.shape[-2])
+    return xr.Dataset(data, {"frequency": ("frequency", frequencies, dimensionless("k of ±k, in Z_N"))})

@@ -80,9 +80,8 @@ def perfect_grids(n: int) -> PerfectGrids:
     seen: set[bytes] = set()
     found: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     kernels: list[np.ndarray] = []
-    for points, step, across, lines in tqdm(
-        lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False
-    ):
+    windows = tqdm(lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False)
+    for points, step, across, lines in windows:
         basis = orthonormal_basis(points)
         if _keys(basis[None])[0] in seen:
             continue

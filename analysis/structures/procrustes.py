@@ -162,12 +162,9 @@ def end_shape_distances(
         raise ValueError(f"run: found {one.sizes.get('run')} and {other.sizes.get('run')}, expected equal numbers")
     renamed = ("seed", "token", "axis") if paired else ("run", "seed", "token", "axis")
     other = other.rename({name: f"other_{name}" for name in renamed if name in other.variables or name in other.dims})
-    distance = xr.apply_ufunc(
-        lambda a, b: match_shapes(a, b, shifts).distance,
-        one["embedding"],
-        other["embedding"],
-        input_core_dims=[["token", "axis"], ["other_token", "other_axis"]],
-    )
+    core = [["token", "axis"], ["other_token", "other_axis"]]
+    ends = one["embedding"], other["embedding"]
+    distance = xr.apply_ufunc(lambda a, b: match_shapes(a, b, shifts).distance, *ends, input_core_dims=core)
     valid = one["valid"] & other["valid"]
     if not valid.all():
         distance = distance.where(valid)
