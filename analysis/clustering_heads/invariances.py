@@ -367,19 +367,18 @@ def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
 def _labelled(
     rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: InvarianceProbe, seeds: np.ndarray, step: int
 ) -> xr.Dataset:
-    counting, positions, tokens = np.array(s.counting), np.arange(s.length), np.arange(s.vocab)
-    first, second = counting[at.pairs].reshape(-1, 2).T
-    coords = {
-        "seed": ("run", seeds), "position": positions, "counting": counting, "other_counting": counting,
-        "token": tokens, "other_token": tokens, "first": ("pair", first), "second": ("pair", second),
-    }  # fmt: skip
-    sizes = {name: len(each) for name, each in (coords | {"pair": at.pairs}).items()}
+    counting, tokens = np.array(s.counting), np.arange(s.vocab)
+    axes = {"position": np.arange(s.length), "counting": counting, "other_counting": counting}
+    axes |= {"token": tokens, "other_token": tokens}
+    sizes = {name: len(each) for name, each in (axes | {"pair": at.pairs}).items()}
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
         values = [missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows]
         by_run = np.reshape(values, (len(rows), *missing.shape))
         data[name] = (("run", *dims), by_run, dimensionless(meaning))
+    first, second = counting[at.pairs].reshape(-1, 2).T
+    coords = {"seed": ("run", seeds), **axes, "first": ("pair", first), "second": ("pair", second)}
     attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
     return xr.Dataset(data, coords, attrs)
 
