@@ -1,7 +1,6 @@
 """The command that compares two trajectories."""
 
 import csv
-import io
 
 import pytest
 import xarray as xr
@@ -14,7 +13,7 @@ def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed, 
     words = ("analysis.compare", small_runs["modular"], "--steps", 20, "--fa", 2, "--out", "c.nc", "--csv", "-")
     code, out, err = typed(*words)
     assert code == 0
-    table = list(csv.DictReader(io.StringIO(out)))
+    table = list(csv.DictReader(out.splitlines()))
     assert table[0]["quantity"] == "circles, fraction"
     assert 0 <= float(table[0]["first"]) <= 1
     assert "pairs of one structure" in out + err

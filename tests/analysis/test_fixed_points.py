@@ -18,8 +18,7 @@ def test_the_command_prints_writes_and_draws(output_of, tmp_path):
         assert float(found["broken"].max()) < 1e-12 < float(found["sample_broken"].max())
         loss = found["loss"].values.tolist()
     assert (tmp_path / "f.png").stat().st_size > 10_000
-    with open(tmp_path / "f.csv") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader((tmp_path / "f.csv").open()))
     assert [float(row["loss"]) for row in rows] == loss
     assert [float(row["accuracy"]) for row in rows] == [1] * 5
     assert float(rows[-1]["negative_eigenvalues"]) == 0

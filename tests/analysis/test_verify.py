@@ -19,10 +19,8 @@ from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Runner, Size, sized
 from analysis.reproduction.verification.schedule import ensemble_seconds, schedule_experiments
+from dynamics import SparseSettings, open_trajectory, simulate
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import SparseSettings
-from dynamics.simulation import simulate
-from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
@@ -98,7 +96,7 @@ def test_plan_and_list_run_nothing(typed, verify, words, printed):
 
 def test_csv_on_the_terminal_has_only_numbers(verify):
     _, out, err = verify("CA.table2.fa1", "--csv", "-")
-    rows = list(csv.DictReader(io.StringIO(out)))
+    rows = list(csv.DictReader(out.splitlines()))
     assert [row["part"] for row in rows] == ["circles", "imperfections", "standard deviation of imperfections"]
     assert float(rows[0]["paper_value"]) == pytest.approx(17)
     assert "1 claim: " in err

@@ -1,7 +1,6 @@
 """The command of CA figure 6: what is measured, over which runs, and what is printed, written and drawn."""
 
 import csv
-import io
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +141,7 @@ def test_the_command(capsys):
     assert len(files) == 2
     assert all(str(path) in said for path in (*files, picture))
     assert imread(picture).shape[0] > 300
-    rows = list(csv.DictReader(io.StringIO(Path("out/figure6.csv").read_text())))
+    rows = list(csv.DictReader(Path("out/figure6.csv").read_text().splitlines()))
     assert [(each["weight_decay"], each["structure"]) for each in rows[:2]] == [("0.0", "all"), ("1.0", "all")]
     assert sum(int(each["runs"]) for each in rows[2:]) == 4
     for each in rows[:2]:
@@ -160,7 +159,7 @@ def test_the_command(capsys):
 def test_nothing_but_the_csv_is_printed_to_the_terminal(capsys):
     weights.main(tiny(weight_decays=(0.5,), csv=Path("-")))
     said = capsys.readouterr()
-    assert next(csv.DictReader(io.StringIO(said.out)))["weight_decay"] == "0.5"
+    assert next(csv.DictReader(said.out.splitlines()))["weight_decay"] == "0.5"
     assert "weights-" not in said.out
     assert "weights-" in said.err
 

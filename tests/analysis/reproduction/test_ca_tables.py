@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from analysis.reproduction.ca_tables import ca_table_row, network_columns, print_ca_table, printed_row
 from analysis.reproduction.printed_numbers import TABLE_1, TABLE_2
 from analysis.structures.circles_and_grids import count_imperfections
-from dynamics.settings import ModularSettings, ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import ModularSettings, ParticleSettings, simulate
 from tests.polygons import polygon
 
 
@@ -42,7 +40,7 @@ def test_printed_rows_are_of_the_papers_settings_only():
 def test_table_1_and_its_csv(typed):
     words = ("analysis.table1", "--runs", 4, "--epochs", 30, "--n", 5)
     assert "in the paper" not in typed(*words)[1]  # whose settings are others
-    rows = list(csv.DictReader(io.StringIO(typed(*words, "--csv", "-")[1])))
+    rows = list(csv.DictReader(typed(*words, "--csv", "-")[1].splitlines()))
     assert [float(row["weight_decay"]) for row in rows] == [0, 0.3, 0.6, 1]
     assert all(int(row["circles"]) + int(row["others"]) == 4 for row in rows)
     assert not any(row["paper_circles_of_100"] for row in rows)

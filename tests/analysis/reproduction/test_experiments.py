@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import math
 
 import numpy as np
 import pytest
@@ -115,8 +114,8 @@ def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
         value, low, high = estimate.interval
         if claim.experiment.startswith(("ca", "own")):
             assert verdict != Verdict.SKIPPED
-        if math.isnan(value):
+        if np.isnan(value):
             assert estimate.note or estimate.count == 0
             assert verdict in (Verdict.UNTESTABLE, Verdict.SKIPPED)
-        elif not math.isnan(low):
+        elif not np.isnan(low):
             assert low <= value <= high

@@ -11,11 +11,7 @@ from tests.polygons import polygon
 
 @pytest.mark.parametrize(
     ("near", "imperfections", "chance", "expected"),
-    [
-        (30, 40.0, 140.0, [YES] * 6),
-        (0, 140.0, 140.0, [NO, NO, OPEN, OPEN, NO, NO]),
-        (17, 70.0, 240.0, [OPEN] * 6),
-    ],
+    [(30, 40.0, 140.0, [YES] * 6), (0, 140.0, 140.0, [NO, NO, OPEN, OPEN, NO, NO]), (17, 70.0, 240.0, [OPEN] * 6)],
 )
 def test_verdicts_follow_the_number_of_structures(near, imperfections, chance, expected):
     runs, rare = np.arange(30), {"imperfections": 135.0, "circle_distance": 0.4, "grid_distance": 0.1}

@@ -1,7 +1,5 @@
 """Verdicts on claims about table 2, for made evidence."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -11,15 +9,12 @@ from tests.analysis.reproduction.musat2024.networks_evidence import PRINTED_CIRC
 
 
 @pytest.mark.parametrize("fa", particles.FAS)
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, [YES, YES, YES]),
-        ({"circles": PRINTED_CIRCLES + 30}, [NO, YES, YES]),
-        ({"imperfections": 15}, [YES, NO, YES]),
-        ({"spread": 0.5}, [YES, YES, NO]),
-    ],
-)
+@pytest.mark.parametrize(("changes", "expected"), [
+    ({}, [YES, YES, YES]),
+    ({"circles": PRINTED_CIRCLES + 30}, [NO, YES, YES]),
+    ({"imperfections": 15}, [YES, NO, YES]),
+    ({"spread": 0.5}, [YES, YES, NO]),
+])  # fmt: skip
 def test_rows_are_compared_with_the_printed_ones(fa, changes, expected):
     assert part_verdicts(f"CA.table2.fa{fa:g}", simulations(**changes)) == expected
 
@@ -30,8 +25,8 @@ def test_a_small_difference_from_a_printed_mean_is_partly_reproduced():
 
 def test_the_printed_half_width_gives_a_standard_deviation():
     printed = particles.printed_spread(2.0)
-    assert printed.interval.value == pytest.approx(10.1 * math.sqrt(44) / 2.0167, rel=1e-4)  # t of 43 degrees
-    assert math.isnan(printed.interval.low)
+    assert printed.interval.value == pytest.approx(10.1 * np.sqrt(44) / 2.0167, rel=1e-4)  # t of 43 degrees
+    assert np.isnan(printed.interval.low)
     assert printed.runs == 44
 
 
@@ -48,7 +43,7 @@ def test_samples_of_our_distribution_are_seldom_far_from_it(generator, monkeypat
     ours = generator.gamma(2.0, 18.0, 400)
     probabilities = []
     for drawn in generator.choice(ours, (40, 44)):
-        half = 2.0167 * drawn.std(ddof=1) / math.sqrt(44)
+        half = 2.0167 * drawn.std(ddof=1) / np.sqrt(44)
         printed = {"circles": 56, "imperfections": f"{drawn.mean():.1f} ± {half:.1f}"}
         monkeypatch.setitem(particles.PRINTED, 2.0, printed)
         probabilities.append(particles.probability_of_printed(ours, 2.0))

@@ -61,13 +61,10 @@ FALSE = dict.fromkeys(["CA.s4.structures", "CA.figure1.both", "CA.figure2.imperf
                        "CA.figure5.three", "CA.s6.more-circles"], NO)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("network_rows", "particle_rows", "usual", "others"),
-    [
-        (NETWORKS, [(0, 75, 0), MIXED, (62, 25, 0)], YES, {"CA.s4.structures": PARTLY}),  # not without weight decay
-        ([(0, 0, 0)] * 4, [(0, 0, 0)] * 3, UNTESTABLE, FALSE | {"CA.s6.as-networks": YES}),  # all are alike
-    ],
-)
+@pytest.mark.parametrize(("network_rows", "particle_rows", "usual", "others"), [
+    (NETWORKS, [(0, 75, 0), MIXED, (62, 25, 0)], YES, {"CA.s4.structures": PARTLY}),  # not without weight decay
+    ([(0, 0, 0)] * 4, [(0, 0, 0)] * 3, UNTESTABLE, FALSE | {"CA.s6.as-networks": YES}),  # all are alike
+])  # fmt: skip
 def test_claims_are_true_with_structures_and_false_without(network_rows, particle_rows, usual, others):
     found = verdicts(structures.CLAIMS, evidence(network_rows, particle_rows), "ca.structures")
     assert found == dict.fromkeys(found, usual) | others

@@ -1,7 +1,5 @@
 """Verdicts on claims about table 1, for made evidence."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -29,17 +27,14 @@ def printed_table(generator, circles=0.0, imperfections=0.0, accuracy=0.0, corre
     return table(circle, imperfections=column("imperfections") + imperfections + 20 * one, accuracy=found)
 
 
-@pytest.mark.parametrize(
-    ("changes", "part", "expected"),
-    [
-        ({"circles": 25}, 0, NO),
-        ({"circles": np.array([[8], [8], [-8], [-8]])}, 0, PARTLY),
-        ({"accuracy": 20}, -3, NO),
-        ({"accuracy": 6}, -3, PARTLY),
-        ({"imperfections": 15}, -2, NO),
-        ({"correlation": 0.5}, -1, NO),
-    ],
-)
+@pytest.mark.parametrize(("changes", "part", "expected"), [
+    ({"circles": 25}, 0, NO),
+    ({"circles": np.array([[8], [8], [-8], [-8]])}, 0, PARTLY),
+    ({"accuracy": 20}, -3, NO),
+    ({"accuracy": 6}, -3, PARTLY),
+    ({"imperfections": 15}, -2, NO),
+    ({"correlation": 0.5}, -1, NO),
+])  # fmt: skip
 def test_rows_are_compared_with_the_printed_ones(changes, part, expected, generator):
     as_printed, changed = printed_table(generator), printed_table(generator, **changes)
     for name in ROWS:
@@ -55,7 +50,7 @@ def test_estimates_are_those_of_the_networks(generator):
     assert table1.mean_of_kind(evidence, "accuracy", 1.0, circles=True).count == 180
     expected = row["imperfections"].values[others].mean()
     assert table1.mean_of_kind(evidence, "imperfections", 1.0).interval.value == pytest.approx(expected)
-    assert math.isnan(table1.mean_of_kind(evidence, "accuracy", 0.0, circles=True).interval.value)
+    assert np.isnan(table1.mean_of_kind(evidence, "accuracy", 0.0, circles=True).interval.value)
     expected = np.corrcoef(row["imperfections"].values[others], row["accuracy"].values[others])[0, 1]
     assert table1.imperfection_correlation(evidence, 1.0).interval.value == pytest.approx(expected)
     assert table1.imperfection_correlation(evidence.assign(accuracy=0 * evidence["accuracy"]), 0.0).note

@@ -1,7 +1,5 @@
 """Verdicts on CA's claims about classifier, forces, alignment and weight decay, for made evidence."""
 
-import math
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,8 +8,7 @@ from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import classifier, force_audit, table1, weight_decay
 from analysis.reproduction.musat2024.networks import DECAYS
 from analysis.reproduction.verification.criteria import combine_verdicts
-from dynamics.simulation import simulate
-from dynamics.tasks import all_pairs
+from dynamics import all_pairs, simulate
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 from tests.polygons import polygon
@@ -94,17 +91,14 @@ def angles(effect, noise):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("module", "experiment", "made", "opposite", "small"),
-    [
-        (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
-        (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
-        (weight_decay, "ca.figure6", sizes, {NO}, {NO, YES}),
-        (force_audit, "ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
-        (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
-        (classifier, "ca.weight-angles", angles, {NO}, {NO}),
-    ],
-)
+@pytest.mark.parametrize(("module", "experiment", "made", "opposite", "small"), [
+    (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
+    (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
+    (weight_decay, "ca.figure6", sizes, {NO}, {NO, YES}),
+    (force_audit, "ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
+    (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
+    (classifier, "ca.weight-angles", angles, {NO}, {NO}),
+])  # fmt: skip
 def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite, small, noise):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         found = verdicts(module.CLAIMS, made(effect, noise), experiment)
@@ -140,7 +134,7 @@ def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
         assert found.interval.value == pytest.approx(expected, abs=0.05)
         assert ("end of the powers" in found.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
-    assert math.isnan(force_audit.best_power(nothing, "repulsion", 20).interval.value)
+    assert np.isnan(force_audit.best_power(nothing, "repulsion", 20).interval.value)
     none = neighbours(1, noise).assign(like_count=lambda evidence: 0 * evidence["like_count"])
     assert force_audit.neighbour_percentage(none, "like", "hits", 20).note == "there are none"
 

@@ -15,11 +15,6 @@ def panel(values, largest=1.0):
     return xr.Dataset({"test_lr": (("lr", "run"), values)}, {"lr": largest * 0.5 ** np.arange(len(values))})
 
 
-def verdict(name, found):
-    """The verdict on the part about learning rates."""
-    return part_verdict(name, found, 2)
-
-
 def regularity(values):
     return ablations.panel_regularity(panel(values), "lr")
 
@@ -35,16 +30,16 @@ def test_percentage_of_accuracy_jumps():
 def test_verdicts_on_frequent_marginal_and_rare_jumps(every, expected):
     """One step in `every` is a jump; the bound of 10% is ours."""
     steps = (np.arange(40 * 20).reshape(40, 20) * 7 % every == 0).cumsum(axis=0) % 2
-    assert verdict("VC.figure6.variability", panel(steps)) == expected
+    assert part_verdict("VC.figure6.variability", panel(steps), part=2) == expected
 
 
 def test_verdicts_on_the_regularity_of_means(generator):
     noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values have an effect or not
-    assert verdict("VC.figure7.regular", panel(noise)) == OPEN
+    assert part_verdict("VC.figure7.regular", panel(noise), part=2) == OPEN
     offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
-    assert verdict("VC.figure7.regular", panel(offset)) == OPEN
+    assert part_verdict("VC.figure7.regular", panel(offset), part=2) == OPEN
     wave = np.sin(np.arange(13.0))[:, None] * 0.3 + noise
-    assert verdict("VC.figure7.regular", panel(wave)) == YES
+    assert part_verdict("VC.figure7.regular", panel(wave), part=2) == YES
     assert regularity(wave).interval.high <= 1
     value, low, _ = regularity(np.repeat(noise[:, :1], 8, axis=1)).interval
     assert value == pytest.approx(1)
@@ -75,7 +70,7 @@ def test_verdicts_on_the_best_value(at, expected, generator):
     values = 0.3 * generator.uniform(size=(9, 60))
     if at is not None:
         values[at] += 0.3
-    assert verdict("OWN.recipe-optimum", panel(values, 0.048)) == expected
+    assert part_verdict("OWN.recipe-optimum", panel(values, 0.048), part=2) == expected
 
 
 def test_the_best_value_is_that_of_runs_that_have_not_diverged(generator):

@@ -1,7 +1,5 @@
 """Claims on circuits: estimates and verdicts on evidence whose answer is known."""
 
-import math
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -39,18 +37,15 @@ def learned(**numbers):
     return made(labels + ["none"] * runs, [1.0] * runs + [0.5] * runs, np.append(counts, [6] * runs))
 
 
-@pytest.mark.parametrize(
-    ("kind", "among", "expected"),
-    [
-        ("partial circuits", "runs with a circuit", 40),
-        ("circuits that are not ideal", "runs with a circuit", 80),
-        ("circuits without either", "runs with a circuit", 40),
-        ("fuzzy circuits that generalise", "runs with a circuit", 20),
-        ("circuits with all invariances", "successful runs", 200 / 3),
-        ("congruent sums", "successful runs", 100),
-        ("congruent sums", "runs that are not successful", 100 / 3),
-    ],
-)
+@pytest.mark.parametrize(("kind", "among", "expected"), [
+    ("partial circuits", "runs with a circuit", 40),
+    ("circuits that are not ideal", "runs with a circuit", 80),
+    ("circuits without either", "runs with a circuit", 40),
+    ("fuzzy circuits that generalise", "runs with a circuit", 20),
+    ("circuits with all invariances", "successful runs", 200 / 3),
+    ("congruent sums", "successful runs", 100),
+    ("congruent sums", "runs that are not successful", 100 / 3),
+])  # fmt: skip
 def test_kinds_of_runs_are_counted(kind, among, expected):
     evidence = made(
         ["ideal", "corrected", "partial", "partial", "fuzzy", "none"], [1, 1, 1, 0.95, 0.95, 0.5],
@@ -72,9 +67,8 @@ def test_clusters_are_counted_at_each_link_length():
 
 
 def test_the_variance_that_sums_explain_is_that_of_successful_runs():
-    evidence = made(
-        ["partial"] * 5, [1.0, 1, 1, 0.9, 1], sum_share=[0.9, 0.95, 1, 0.2, 0.1], sum_congruent=[1, 1, 1, 1, 0]
-    )
+    sums = {"sum_share": [0.9, 0.95, 1, 0.2, 0.1], "sum_congruent": [1, 1, 1, 1, 0]}
+    evidence = made(["partial"] * 5, [1.0, 1, 1, 0.9, 1], **sums)
     assert circuits.explained_variance(evidence).interval.value == pytest.approx(95)
 
 
@@ -96,11 +90,11 @@ def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
     evidence = made(["corrected"] * 5, [1.0] * 5)
     found = circuits.spurious_collapse(evidence)
     assert found.interval.low < found.interval.value == pytest.approx(0.105, abs=0.005)
-    assert math.isnan(circuits.spurious_collapse(evidence.isel(run=slice(4))).interval.low)  # too few runs
+    assert np.isnan(circuits.spurious_collapse(evidence.isel(run=slice(4))).interval.low)  # too few runs
     assert found.note == "median spread relative to non-spurious tokens: 1.41 before, 0.15 after the value matrix"
     before = evidence.assign(embedding_spread=evidence["value_spread"])
     assert circuits.spurious_collapse(before).interval.value == pytest.approx(1)
-    assert math.isnan(circuits.spurious_collapse(made(["none"], [0.5])).interval.value)
+    assert np.isnan(circuits.spurious_collapse(made(["none"], [0.5])).interval.value)
 
 
 def test_similarity_to_the_own_start_exceeds_that_to_other_starts(generator):
@@ -130,30 +124,26 @@ STARTS = ["VC.figure8.attention", "VC.s4.1.initial-weights"]
 HEADS = ["CH.abstract.invariants", "CH.abstract.clusters"]
 
 
-@pytest.mark.parametrize(
-    ("evidence", "usual", "others"),
-    [
-        (learned(corrected=66, part_of_the_values=18, partial=33, fuzzy=3), YES, {}),
-        (  # too few runs, but for examples and where runs are alike
-            learned(corrected=2, part_of_the_values=1, partial=3, fuzzy=1), OPEN,
-            dict.fromkeys([*EXAMPLES, *STARTS, "CH.abstract.initialisation", "OWN.sum-failures"], YES)
-            | {"VC.s3.2.fuzzy": PARTLY, "OWN.sum": PARTLY},
-        ),
-        (  # false; bounds that we chose are never contradicted
-            without_differences(learned(ideal=80)), NO,
-            dict.fromkeys([*SUMS, "VC.s4.1.initial-weights", "VC.s3.2.corrected", "VC.s3.2.partial"], OPEN)
-            | dict.fromkeys(["VC.s3.2.by-value", "VC.s3.2.partial-clusters"], UNTESTABLE)
-            | dict.fromkeys([*HEADS, "VC.s3.2.often-invariant"], YES)
-            | {"VC.s3.2.fuzzy": PARTLY},
-        ),
-        (  # some ideal circuits, a weak collapse, and half of the runs with all invariances
-            MARGINAL, YES,
-            {"VC.s3.2.deviate": PARTLY, "VC.s3.2.by-value": NO, "VC.s3.2.part-of-values": NO}
-            | {"CH.abstract.clusters": OPEN},
-        ),
-    ],
-    ids=["true", "few", "false", "marginal"],
-)  # fmt: skip
+@pytest.mark.parametrize(("evidence", "usual", "others"), [
+    (learned(corrected=66, part_of_the_values=18, partial=33, fuzzy=3), YES, {}),
+    (  # too few runs, but for examples and where runs are alike
+        learned(corrected=2, part_of_the_values=1, partial=3, fuzzy=1), OPEN,
+        dict.fromkeys([*EXAMPLES, *STARTS, "CH.abstract.initialisation", "OWN.sum-failures"], YES)
+        | {"VC.s3.2.fuzzy": PARTLY, "OWN.sum": PARTLY},
+    ),
+    (  # false; bounds that we chose are never contradicted
+        without_differences(learned(ideal=80)), NO,
+        dict.fromkeys([*SUMS, "VC.s4.1.initial-weights", "VC.s3.2.corrected", "VC.s3.2.partial"], OPEN)
+        | dict.fromkeys(["VC.s3.2.by-value", "VC.s3.2.partial-clusters"], UNTESTABLE)
+        | dict.fromkeys([*HEADS, "VC.s3.2.often-invariant"], YES)
+        | {"VC.s3.2.fuzzy": PARTLY},
+    ),
+    (  # some ideal circuits, a weak collapse, and half of the runs with all invariances
+        MARGINAL, YES,
+        {"VC.s3.2.deviate": PARTLY, "VC.s3.2.by-value": NO, "VC.s3.2.part-of-values": NO}
+        | {"CH.abstract.clusters": OPEN},
+    ),
+], ids=["true", "few", "false", "marginal"])  # fmt: skip
 def test_verdicts_follow_the_evidence(evidence, usual, others):
     found = verdicts(CLAIMS, evidence, "vc.circuits")
     assert found == dict.fromkeys(found, usual) | others

@@ -24,23 +24,20 @@ def circuits(**changed):
     return evidence.assign(attention=(("run", "token"), attention), same_target=("vocabulary", [1000, 1000]))
 
 
-@pytest.mark.parametrize(
-    ("measure", "value", "note"),
-    [
-        (finetuning.both_invariances, 200 / 3, "of all runs of p = 2: 2 of 4"),
-        (partial(finetuning.finetuned_percentage, name="kept"), 50, ""),
-        (partial(finetuning.finetuned_percentage, name="carried"), 100, ""),
-        (finetuning.start_distance, 20, ""),
-        (finetuning.attention_correlation, 0.8, "0.10 with the starts of other runs"),
-        (finetuning.attention_on_old, 50,
-         "mean attention on old tokens: 80%; if it were uniform: 28%"),
-        (partial(finetuning.finetuned_percentage, name="corrected", of=finetuning.ACCURATE), 50, ""),
-        (finetuning.invariance_gain, 25, "2 of 4 finetuned, 1 of 4 from scratch"),
-        (finetuning.same_target, 100, ""),
-        (finetuning.perfect_from_ideal, 100, "1 of 1 started from 6 clusters; at twice the link length 1 from 6"),
-        (finetuning.perfect_from_invariant, 100, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("measure", "value", "note"), [
+    (finetuning.both_invariances, 200 / 3, "of all runs of p = 2: 2 of 4"),
+    (partial(finetuning.finetuned_percentage, name="kept"), 50, ""),
+    (partial(finetuning.finetuned_percentage, name="carried"), 100, ""),
+    (finetuning.start_distance, 20, ""),
+    (finetuning.attention_correlation, 0.8, "0.10 with the starts of other runs"),
+    (finetuning.attention_on_old, 50,
+     "mean attention on old tokens: 80%; if it were uniform: 28%"),
+    (partial(finetuning.finetuned_percentage, name="corrected", of=finetuning.ACCURATE), 50, ""),
+    (finetuning.invariance_gain, 25, "2 of 4 finetuned, 1 of 4 from scratch"),
+    (finetuning.same_target, 100, ""),
+    (finetuning.perfect_from_ideal, 100, "1 of 1 started from 6 clusters; at twice the link length 1 from 6"),
+    (finetuning.perfect_from_invariant, 100, ""),
+])  # fmt: skip
 def test_estimates_from_four_circuits(measure, value, note):
     found = measure(circuits())
     assert (found.interval.value, found.note) == (pytest.approx(value), note)
@@ -63,23 +60,20 @@ def test_without_accurate_runs_there_is_no_estimate():
         assert measure(failed).note == "there are no finetuned runs above .98"
 
 
-@pytest.mark.parametrize(
-    ("name", "changed", "expected"),
-    [
-        ("VC.s4.2.both-invariances", {}, [YES]),
-        ("VC.s4.2.both-invariances", {"source_whole": [0] * 4}, [OPEN]),  # the bound is ours
-        ("VC.figure11.embeddings", {"own_distance": [0.8, 0.9, 1, 1]}, [OPEN]),
-        ("VC.figure11.embeddings", {"own_distance": [0.43, 0.45, 1, 1]}, [OPEN]),
-        ("VC.figure11.embeddings", {}, [YES]),
-        ("VC.figure11.corrected", {}, [YES]),
-        ("VC.figure11.corrected", {"corrected": [0] * 4}, [NO]),
-        ("VC.s4.2.any-p", {}, [YES, NO]),
-        ("VC.s4.2.any-p", {"kept": [1, 1, 1, np.nan]}, [YES] * 2),
-        ("CH.summary.robust-invariants", {}, [YES]),
-        ("CH.summary.robust-invariants", {"whole": [0] * 4}, [NO]),
-        ("CH.summary.robust-invariants", {"whole": [0, 0, 0, 1]}, [OPEN]),
-    ],
-)
+@pytest.mark.parametrize(("name", "changed", "expected"), [
+    ("VC.s4.2.both-invariances", {}, [YES]),
+    ("VC.s4.2.both-invariances", {"source_whole": [0] * 4}, [OPEN]),  # the bound is ours
+    ("VC.figure11.embeddings", {"own_distance": [0.8, 0.9, 1, 1]}, [OPEN]),
+    ("VC.figure11.embeddings", {"own_distance": [0.43, 0.45, 1, 1]}, [OPEN]),
+    ("VC.figure11.embeddings", {}, [YES]),
+    ("VC.figure11.corrected", {}, [YES]),
+    ("VC.figure11.corrected", {"corrected": [0] * 4}, [NO]),
+    ("VC.s4.2.any-p", {}, [YES, NO]),
+    ("VC.s4.2.any-p", {"kept": [1, 1, 1, np.nan]}, [YES] * 2),
+    ("CH.summary.robust-invariants", {}, [YES]),
+    ("CH.summary.robust-invariants", {"whole": [0] * 4}, [NO]),
+    ("CH.summary.robust-invariants", {"whole": [0, 0, 0, 1]}, [OPEN]),
+])  # fmt: skip
 def test_verdicts_on_true_false_and_marginal_evidence(name, changed, expected):
     many = circuits(**changed).isel(run=np.arange(4).repeat(60))
     assert part_verdicts(name, many.isel(vocabulary=[0])) == expected

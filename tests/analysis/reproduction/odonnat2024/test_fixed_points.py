@@ -32,15 +32,12 @@ def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, [YES, NO]),
-        ({"gradients": (1e-12, 1e-12)}, [YES, YES]),
-        ({"lowest": -1e-3, "after": 2.0}, [PARTLY, NO]),
-        ({"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5}, [NO, NO]),
-    ],
-)
+@pytest.mark.parametrize(("changes", "expected"), [
+    ({}, [YES, NO]),
+    ({"gradients": (1e-12, 1e-12)}, [YES, YES]),
+    ({"lowest": -1e-3, "after": 2.0}, [PARTLY, NO]),
+    ({"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5}, [NO, NO]),
+])  # fmt: skip
 def test_verdicts_follow_the_evidence(changes, expected):
     found = verdicts(fixed_points.CLAIMS, made(**changes), "ch.fixed-points")
     assert found == dict(zip(CLAIMS, expected, strict=True))

@@ -1,7 +1,5 @@
 """Claims on circuits built by hand: what is measured of them, and verdicts on evidence whose answer is known."""
 
-import math
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -24,7 +22,7 @@ def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
     assert ideal_circuits.worst_circuit(evidence, "leak", vocab=2).count == 2  # one normalisation, two dimensions
     for name, bound in (("order_share", 1e-9), ("absorbed", 1e-9), ("value_share", 1e-2)):
         assert ideal_circuits.networks_within_bound(evidence, name, bound).interval.value == 100
-    assert math.isnan(ideal_circuits.worst_circuit(evidence, "clusters", dim=9).interval.value)
+    assert np.isnan(ideal_circuits.worst_circuit(evidence, "clusters", dim=9).interval.value)
     assert ideal_circuits.worst_circuit(evidence, "clusters", dim=9).note
 
 
@@ -48,16 +46,13 @@ def test_the_circuit_furthest_from_its_ideal_value_is_the_worst():
     assert ideal_circuits.networks_within_bound(evidence, "order_share", 0.1).interval.value == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize(
-    ("worst", "verdict", "others"),
-    [
-        (0.0, YES, {}),
-        (0.005, NO, dict.fromkeys(["VC.figure1.classes", "VC.figure1.attention", "CH.figure1.ideal",
-                                            "VC.s2.3.ideal-collapse", "VC.s3.1.suffix",
-                                            "OWN.two-dimensions-suffice"], YES)),
-        (0.3, NO, {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("worst", "verdict", "others"), [
+    (0.0, YES, {}),
+    (0.005, NO, dict.fromkeys(["VC.figure1.classes", "VC.figure1.attention", "CH.figure1.ideal",
+                               "VC.s2.3.ideal-collapse", "VC.s3.1.suffix",
+                               "OWN.two-dimensions-suffice"], YES)),
+    (0.3, NO, {}),
+])  # fmt: skip
 def test_verdicts_follow_the_evidence(worst, verdict, others):
     found = verdicts(CLAIMS, made(worst), "vc.ideal")
     assert found == dict.fromkeys(found, verdict) | others

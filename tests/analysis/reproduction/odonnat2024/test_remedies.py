@@ -41,8 +41,7 @@ def test_runs_that_escape_with_both_norms():
 
 
 @pytest.mark.parametrize(
-    ("fewer", "smooth", "wider"),
-    [(3.0, YES, YES), (-3.0, NO, OPEN), (0.0, NO, OPEN), (0.8, PARTLY, PARTLY)],
+    ("fewer", "smooth", "wider"), [(3.0, YES, YES), (-3.0, NO, OPEN), (0.0, NO, OPEN), (0.8, PARTLY, PARTLY)]
 )
 def test_verdicts_on_true_false_and_marginal_evidence(fewer, smooth, wider):
     assert set(part_verdicts("VC.s4.3.smoothing", made_runs(fewer))) == {smooth}

@@ -23,11 +23,9 @@ def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
     whole = {"gradient": np.tile(gradients, (2, 24, 1)), "negative": counts + np.tile(noise[:, None], (2, 1, 5))}
     whole["negative"][..., 1:4] += 100 * noise[:, None]
     escape = {"escape_lowest_share": lowest + noise, "escape_negative_share": down + noise}
-    escape = {
-        name: np.tile(each, (2, 1)) for name, each in {**escape, "escape_negative_chance": 0.3 + 0 * noise}.items()
-    }
+    escape["escape_negative_chance"] = 0.3 + 0 * noise
     evidence = dataset(dims, {"setup": list(saddles.SETUPS), "moment": list(saddles.MOMENTS)}, **whole)
-    return evidence.merge(dataset(dims[:2], **escape))
+    return evidence.merge(dataset(dims[:2], **{name: np.tile(each, (2, 1)) for name, each in escape.items()}))
 
 
 @pytest.mark.parametrize("claim", ["VC.appA.1.plateau-saddle", "VC.appA.1.second-plateau"])

@@ -1,7 +1,5 @@
 """Claims on success and sparsity by dimension: estimates and verdicts on evidence whose answer is known."""
 
-import math
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -98,7 +96,7 @@ def test_dimensions_without_runs_have_no_estimate():
         assert missing.skipped
         assert "not run" in missing.note
     assert not sparsity.success_at_dim(evidence, 2).skipped
-    assert math.isnan(sparsity.success_gain(evidence).interval.value)
+    assert np.isnan(sparsity.success_gain(evidence).interval.value)
     diverged = evidence.where(evidence["run"] > 9)
     assert sparsity.success_at_dim(diverged, 2).count == sparsity.runs_of_dim(diverged, 2).sizes["run"] == 50
     assert sparsity.success_at_dim(evidence.where(evidence["run"] < 0), 2).note == "all runs diverged"
@@ -116,4 +114,4 @@ def test_thresholds_without_a_significant_difference_are_no_exceptions():
     assert opposite.value < shown
     assert opposite.high == pytest.approx(opposite.value + 100 - shown)
     undefined = evidence.assign(p_value=evidence["p_value"] * np.nan)
-    assert math.isnan(sparsity.less_sparse_thresholds(undefined).interval.value)
+    assert np.isnan(sparsity.less_sparse_thresholds(undefined).interval.value)

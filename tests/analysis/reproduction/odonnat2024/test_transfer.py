@@ -37,8 +37,7 @@ def test_a_run_that_learns_is_a_rare_exception(lucky, expected):
 
 def test_correlation_with_the_vocabulary():
     rows = [np.linspace(1, 0.9, 10), np.linspace(0.7, 0.6, 10), np.linspace(0.3, 0.29, 10)]
-    found = transfer.vocabulary_correlation(accuracies([rows], (2, 3, 4)))
-    assert found.interval.value < -0.9
+    assert transfer.vocabulary_correlation(accuracies([rows], (2, 3, 4))).interval.value < -0.9
     assert transfer.vocabulary_correlation(accuracies([rows[::-1]], (2, 3, 4))).interval.value > 0.5
     assert "fewer than three" in transfer.vocabulary_correlation(accuracies([rows[:2]])).note
 

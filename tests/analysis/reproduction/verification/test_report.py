@@ -12,7 +12,6 @@ import xarray as xr
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.registry import CLAIMS
 from analysis.reproduction.report import illustrations, report, view
-from analysis.reproduction.report.report import write_report
 from analysis.reproduction.verification import criteria
 from analysis.reproduction.verification.claim import Claim, Kind, Measurement
 from analysis.reproduction.verification.coverage import PAPERS
@@ -22,10 +21,7 @@ from analysis.reproduction.verification.experiment import Experiment, Size, size
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.results import ReportProvenance, common_note, judge_claim, verdict_remarks
 from analysis.statistics.intervals import NO_INTERVAL, Interval
-from dynamics.errors import RecordingError
-from dynamics.run_checks import run_path
-from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
+from dynamics import ParticleSettings, RecordingError, run_path, simulate
 
 PROVENANCE = ReportProvenance(
     Size.QUICK, "2026-11-21T14:05:59+00:00", {"Python": "3.11.9", "commit": "5be88b0"}, {"CA.0": 5025.0}, 12345
@@ -106,10 +102,9 @@ def experiment(name, **more):
 
 
 NAMES = ["some", "special", *(f"{paper}.{k}" for paper in ("CA", "VC", "CH", "OWN") for k in range(4))]
+REDUCED = sized(1, "32 runs instead of 100", runs=4, wd=[0.0, 1.0])
 EXPERIMENTS = {name: experiment(name) for name in NAMES} | {
-    "CA.0": experiment(
-        "CA.0", default=sized(1, "32 runs instead of 100", runs=4, wd=[0.0, 1.0]), command="python -m analysis.x"
-    ),
+    "CA.0": experiment("CA.0", default=REDUCED, command="python -m analysis.x"),
     "long": experiment("long", quick=None),
 }
 
@@ -120,12 +115,12 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        text, page = write_report(all_results(), PROVENANCE, EXPERIMENTS, folder / "report.md")
+        text, page = report.write_report(all_results(), PROVENANCE, EXPERIMENTS, folder / "report.md")
     return text.read_text(), page.read_text(), folder
 
 
 def write(results, path, experiments=EXPERIMENTS, pictures=False, provenance=PROVENANCE):
-    return write_report(results, provenance, experiments, path, pictures)[0].read_text()
+    return report.write_report(results, provenance, experiments, path, pictures)[0].read_text()
 
 
 # --------------------------------------------------------------------------------------------------- results
@@ -146,14 +141,10 @@ def test_claims_without_evidence_are_not_measured():
     assert judge_claim(other, None, Size.QUICK) == (other, (), (), Verdict.SKIPPED, Size.QUICK)
 
 
-def test_remarks_give_kind_and_departure():
-    yes = part(Above(4), 9, note="two runs")
+def test_remarks_and_a_note_common_to_all_parts():
+    yes, no, other = (part(Above(4), value, note=note) for value, note in ((9, "two runs"), (1, "two runs"), (9, "")))
     assert verdict_remarks(judged("CA.s4.x", yes, departure="fitted", kind=Kind.EXAMPLE)) == "example; fitted"
     assert verdict_remarks(judged("CA.s4.x", yes)) == ""
-
-
-def test_a_note_is_common_if_all_parts_have_it():
-    yes, no, other = (part(Above(4), value, note=note) for value, note in ((9, "two runs"), (1, "two runs"), (9, "")))
     assert common_note(judged("CA.s4.x", yes, no)) == "two runs"
     assert common_note(judged("CA.s4.x", yes, other)) == common_note(judged("CA.s4.x", other)) == ""
 
@@ -190,33 +181,29 @@ def test_main_claims_exist_and_are_ten():
 
 
 def test_our_own_claims_are_confirmed_or_refuted(tmp_path):
-    results = [judged(f"OWN.x{value}", part(Above(1), value)) for value in (5, 6, -5)]
-    text = write(results, tmp_path / "r.md")
+    text = write([judged(f"OWN.x{value}", part(Above(1), value)) for value in (5, 6, -5)], tmp_path / "r.md")
     assert "[Our own claims](#paper-OWN): 2 confirmed, 1 refuted." in text
     assert "**OWN.x-5** ✕ refuted." in text
 
 
 def test_headline_counts_only_tested_empirical_claims_of_the_papers(tmp_path):
     kinds = [judged(f"CA.{kind.name}", part(Above(1), 5), kind=kind) for kind in Kind]
-    own = judged("OWN.x", part(Above(1), 5))
-    text = write([*kinds, own, judged("CA.open", untestable="no means")], tmp_path / "r.md")
+    others = judged("OWN.x", part(Above(1), 5)), judged("CA.open", untestable="no means")
+    text = write([*kinds, *others], tmp_path / "r.md")
     assert "1 empirical claim of the papers was tested: 1 reproduced." in text
     assert "Not counted: 1 by construction, 1 examples, 1 repeated. Not testable: 1." in text
 
 
-@pytest.mark.parametrize(
-    ("criterion", "value", "half", "expected"),
-    [
-        (Above(50), 52, 4, "about 400 runs would decide: reproduced"),
-        (criteria.Below(50), 47, 9, "about 900 runs would decide: reproduced"),
-        (Above(50, 10), 52, 9, "about 130 runs would decide: not reproduced"),
-        (Above(50, 10), 56, 9, "about 230 runs would decide: partly"),
-        (Above(50, 10, ours=True), 49, 12, "about 120 runs would decide: outside our threshold"),
-        (Above(50), 50.1, 4, "the estimate is too close to the bound for more runs to decide"),
-        (Above(50), 50, 4, "the estimate is too close to the bound for more runs to decide"),
-        (criteria.Within(0, 10), 9, 4, ""),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "value", "half", "expected"), [
+    (Above(50), 52, 4, "about 400 runs would decide: reproduced"),
+    (criteria.Below(50), 47, 9, "about 900 runs would decide: reproduced"),
+    (Above(50, 10), 52, 9, "about 130 runs would decide: not reproduced"),
+    (Above(50, 10), 56, 9, "about 230 runs would decide: partly"),
+    (Above(50, 10, ours=True), 49, 12, "about 120 runs would decide: outside our threshold"),
+    (Above(50), 50.1, 4, "the estimate is too close to the bound for more runs to decide"),
+    (Above(50), 50, 4, "the estimate is too close to the bound for more runs to decide"),
+    (criteria.Within(0, 10), 9, 4, ""),
+])  # fmt: skip
 def test_number_of_cases_that_would_decide(criterion, value, half, expected):
     one = part(criterion, value, half)
     estimate = one.measure(None)
@@ -322,11 +309,6 @@ def test_experiments_have_size_reduction_and_time(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.html", "a.md"]
 
 
-def test_criteria_are_explained_by_their_docstring(written):
-    text, _, _ = written
-    assert f"## How claims are judged\n\n```text\n{criteria.__doc__.strip()}\n```\n" in text
-
-
 def test_differences_from_printed_numbers_are_counted(tmp_path):
     exact = judged("CA.a.exact", part(Agrees(reported_number("5 [5, 5]"), 1), 5, 0))
     close, far = (judged(f"CA.a.{value}", part(Agrees(reported_number("5 [4, 6]"), 1), value)) for value in (5, 9))
@@ -335,8 +317,9 @@ def test_differences_from_printed_numbers_are_counted(tmp_path):
     assert "Here 1 differs, which is not unusual." in text
 
 
-def test_every_place_is_in_the_coverage(written):
+def test_the_appendix_explains_criteria_and_has_every_place(written):
     text, _, _ = written
+    assert f"## How claims are judged\n\n```text\n{criteria.__doc__.strip()}\n```\n" in text
     section = text[text.index("## Coverage") :]
     assert "table 2: 12;" in section
     assert "figure 5: 1;" in section
@@ -360,7 +343,7 @@ def test_special_characters_are_shown_unchanged(written):
 
 
 def test_same_results_give_the_same_bytes(written, tmp_path):
-    paths = write_report(all_results(), PROVENANCE, EXPERIMENTS, tmp_path / "report.md")
+    paths = report.write_report(all_results(), PROVENANCE, EXPERIMENTS, tmp_path / "report.md")
     assert tuple(path.read_text() for path in paths) == written[:2]
 
 
