@@ -149,7 +149,8 @@ def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
 
 def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
     """Angles in polygons of odd and of even corners."""
-    label = "angle relative to random directions, {} number of corners"
+    whose = {"weight": "weights", "boundary": "boundaries"}[direction]
+    label = f"angle of {whose} relative to random directions, {{}} number of corners"
     return tuple(
         part(relative_angle, Below(100, 10), label.format(name), "%", digits=0, direction=direction, odd=name == "odd")
         for name in ("odd", "even")

@@ -110,7 +110,7 @@ FIELDS = {
     "like_alignment": "alignment, same class",
     "unlike_alignment": "alignment, different classes",
 }
-UNSCALED = "without the parts that move all of them alike or scale their distances alike"
+UNSCALED = "without its components along a common translation and a uniform scaling of all of them"
 FIT = f"all four fields fitted to the negative gradient of the loss at the embeddings, {UNSCALED}; weight decay 1"
 
 
@@ -251,7 +251,7 @@ CLAIMS = claims_of(
         "OWN.audit",
         "While structures form, the formulae of clustering and alignment explain more than half of the true gradient.",
         f"R² of {FIT}",
-        parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "epoch {}", digits=2),
+        parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2),
         meaning="particles would not end as networks do because the forces on both are the same",
     ),
     claim(
@@ -286,7 +286,7 @@ CLAIMS = claims_of(
         "The push between pair sums of different classes is inversely proportional to their distance.",
         f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {GRADIENT}. The "
         "paper's power is 1; the powers tried differ by 0.25",
-        _while_forming(best_power, Within(0.75, 1.25), kind="repulsion"),
+        _while_forming(best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"),
         readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
     ),
     finding(

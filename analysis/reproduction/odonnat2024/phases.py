@@ -279,7 +279,9 @@ OF_FIGURE_5 = claims_of(
         "In the first drop of the loss the sequence embeddings are learned.",
         f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
         part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
-        part(loss_fall_by_layers, MAJORITY, "due to first layers", "%", layers=FRONT, phase="first"),
+        part(
+            loss_fall_by_layers, MAJORITY, "fraction of the fall due to first layers", "%", layers=FRONT, phase="first"
+        ),
     ),
     finding(
         "VC.s4.1.phase-change",

@@ -154,7 +154,14 @@ SPLIT = (
 def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
     """The gain by finetuning over runs from scratch of both lengths."""
     return tuple(
-        part(finetuning_gain, Above(0, minimum), f"over {epochs} epochs from scratch", "points", vocab=vocab, over=kind)
+        part(
+            finetuning_gain,
+            Above(0, minimum),
+            f"finetuned minus {epochs} epochs from scratch",
+            "points",
+            vocab=vocab,
+            over=kind,
+        )
         for epochs, kind in ((1000, SCRATCH), (2000, LONG))
     )
 
@@ -196,7 +203,9 @@ CLAIMS = (
             "VC.s4.2.nothing-above-4",
             "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
             "percentage of runs that are at most a tenth of the way from chance to a test accuracy of 1",
-            parts_over("vocab", VOCABS[2:], learned_runs, Nearly(), "p = {}", "%", something=False),
+            parts_over(
+                "vocab", VOCABS[2:], learned_runs, Nearly(), "runs that learn nothing, p = {}", "%", something=False
+            ),
         ),
         claim(
             "VC.s4.2.something-up-to-4",

@@ -242,9 +242,7 @@ def cases_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement)
     if factor > DECIDABLE:
         return f"the estimate is too close to the bound for more {estimate.of} to decide"
     digits = 10 ** max(0, math.floor(math.log10(factor * estimate.count)) - 1)
-    return (
-        f"about {math.ceil(factor * estimate.count / digits) * digits:,} {estimate.of} would decide: {factors[factor]}"
-    )
+    return f"about {math.ceil(factor * estimate.count / digits) * digits:,} {estimate.of} in all: {factors[factor]}"
 
 
 def _command(result: ClaimResult, experiment: Experiment | None) -> str:

@@ -196,7 +196,7 @@ class Nearly:
 
     def words(self) -> str:
         """The criterion in words."""
-        return f"no exception expected (partly: at most {self.rare:g}%)"
+        return f"no exception expected (partly: at most {self.rare:g}% exceptions)"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Whether exceptions are rare."""

@@ -195,11 +195,11 @@ def test_headline_counts_only_tested_empirical_claims_of_the_papers(tmp_path):
 
 
 @pytest.mark.parametrize(("criterion", "value", "half", "expected"), [
-    (Above(50), 52, 4, "about 400 runs would decide: reproduced"),
-    (criteria.Below(50), 47, 9, "about 900 runs would decide: reproduced"),
-    (Above(50, 10), 52, 9, "about 130 runs would decide: not reproduced"),
-    (Above(50, 10), 56, 9, "about 230 runs would decide: partly"),
-    (Above(50, 10, ours=True), 49, 12, "about 120 runs would decide: outside our threshold"),
+    (Above(50), 52, 4, "about 400 runs in all: reproduced"),
+    (criteria.Below(50), 47, 9, "about 900 runs in all: reproduced"),
+    (Above(50, 10), 52, 9, "about 130 runs in all: not reproduced"),
+    (Above(50, 10), 56, 9, "about 230 runs in all: partly"),
+    (Above(50, 10, ours=True), 49, 12, "about 120 runs in all: outside our threshold"),
     (Above(50), 50.1, 4, "the estimate is too close to the bound for more runs to decide"),
     (Above(50), 50, 4, "the estimate is too close to the bound for more runs to decide"),
     (criteria.Within(0, 10), 9, 4, ""),
@@ -235,7 +235,7 @@ def test_disagreements_show_failed_parts_and_consequence(written):
     assert "Consequence: " in section
     section = text[text.index("### Partly reproduced") : text.index("### Undecided")]
     assert "(#CA.s4.parts) ◐ partly. Claim CA.s4.parts holds." in section
-    assert "✕ part 1: **48.0 [46.8, 49.2]** of 100 runs; paper: 35.5 ± 3.7, margin 5: not due to" in section
+    assert "✕ part 1: **48.0 [46.8, 49.2]** (n = 100 runs); paper: 35.5 ± 3.7, margin 5: not due to" in section
 
 
 def test_every_claim_has_one_entry(written):
@@ -266,7 +266,7 @@ def test_links_have_targets(written):
 def test_numbers_have_intervals_digits_and_units(written):
     text, page, _ = written
     for words in (
-        "**60.7% [57.7, 63.7]** of 100 simulations; paper: 56.0% (56 of 100), margin 10 points",
+        "**60.7% [57.7, 63.7]** (n = 100 simulations); paper: 56.0% (56 of 100), margin 10 points",
         "**420.0 epochs [160.0, 680.0]**", "**6.0 clusters**", "interval above 50%, estimate at least 55%",
         "interval below 3", "interval from -1 to 1 epochs", "no exception expected", "35.5 ± 3.7",
         "no value",
@@ -281,14 +281,14 @@ def test_entry_has_parts_readings_and_remarks(written):
     text, page, _ = written
     entry = text[text.index('<a id="CA.s4.parts">') : text.index('<a id="CA.figure5.same">')]
     assert "- ● part 0: **60.7%" in entry
-    assert "- ✕ part 1: **48.0 [46.8, 49.2]** of 100 runs; paper: 35.5 ± 3.7, margin 5: not due" in entry
+    assert "- ✕ part 1: **48.0 [46.8, 49.2]** (n = 100 runs); paper: 35.5 ± 3.7, margin 5: not due" in entry
     assert "As for " in page
     assert "Readings: <strong>this way</strong> (tested); that way." in page
     assert "margin 5: not due to chance, and larger than the margin" in page
     assert "outside our threshold (the paper states no number)" in page
     assert "**CA.figure5.same** ● reproduced (a smaller network). Claim" in text
     assert '**It is about larger models.**\n\n- <a id="VC.s5.open"></a>VC.s5.open: Claim VC.s5.open holds.\n' in text
-    built = '|<a id="VC.s2.built"></a>VC.s2.built|Claim VC.s2.built holds.|**5.0** of 100 runs; interval above 1<br>|●'
+    built = '|<a id="VC.s2.built"></a>VC.s2.built|Claim VC.s2.built holds.|**5.0** (n = 100 runs); interval above 1<br>|●'
     assert built in text
 
 
