@@ -41,9 +41,10 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "value"), [(kind, field, value) for kind in INVALID for field, value in INVALID[kind]]
-)
+REFUSED = [(kind, field, value) for kind in INVALID for field, value in INVALID[kind]]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), REFUSED)
 def test_invalid_settings_are_refused_by_name(kind, field, value):
     with pytest.raises(SettingsError) as error:
         kind(**{field: value})

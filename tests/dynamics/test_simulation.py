@@ -104,12 +104,15 @@ def test_a_file_of_another_run_is_refused(change):
     run(path, overwrite=True, **change)
 
 
-def test_a_damaged_file_is_replaced_only_by_overwrite():
+def test_a_damaged_file_is_replaced_only_by_overwrite_and_a_file_is_no_folder_of_parts():
     Path("a.nc").write_bytes(b"precious")
     with pytest.raises(TrajectoryError):
         run("a.nc")
     assert Path("a.nc").read_bytes() == b"precious"
     run("a.nc", overwrite=True)
+    parts_folder(Path("b.nc")).write_text("mine")
+    with pytest.raises(RecordingError, match="is a file, expected a folder"):
+        run("b.nc")
 
 
 def test_the_path_of_a_run_depends_on_all_that_defines_it_but_not_on_steps():
@@ -221,16 +224,16 @@ def test_a_branch_is_the_same_run_with_other_settings_from_there_on():
 # ---------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("runs", value) for value in (0, -1, 10**9, 2.0, True)),
-        *(("steps", value) for value in (-1, 10**17)),
-        *(("device", value) for value in ("cuda", "gpu")),
-        *(("out", value) for value in ("", ".", "a.png", "a" * 250 + ".nc", "é" * 120 + ".nc", "d" * 300 + "/x.nc")),
-        *(("out", "a\0b.nc"), ("seed", -1), ("every", 0), ("record", "some")),
-    ],
-)
+INVALID = [
+    *(("runs", value) for value in (0, -1, 10**9, 2.0, True)),
+    *(("steps", value) for value in (-1, 10**17)),
+    *(("device", value) for value in ("cuda", "gpu")),
+    *(("out", value) for value in ("", ".", "a.png", "a" * 250 + ".nc", "é" * 120 + ".nc", "d" * 300 + "/x.nc")),
+    *(("out", "a\0b.nc"), ("seed", -1), ("every", 0), ("record", "some")),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), INVALID)
 def test_invalid_arguments_are_refused_by_name(field, value):
     with pytest.raises(SettingsError) as error:
         run(**{field: value})
@@ -240,10 +243,10 @@ def test_invalid_arguments_are_refused_by_name(field, value):
 LARGE, LARGEST = ParticleSettings(n=100_000), ParticleSettings(dim=64, n=90_000)
 
 
-@pytest.mark.parametrize(
-    "amount",
-    [{"settings": LARGE}, {"settings": LARGEST, "runs": 10**7}, {"runs": 10**7}, {"steps": 2**50, "out": "a.nc"}],
-)
+HUGE = [{"settings": LARGE}, {"settings": LARGEST, "runs": 10**7}, {"runs": 10**7}, {"steps": 2**50, "out": "a.nc"}]
+
+
+@pytest.mark.parametrize("amount", HUGE)
 def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(amount):
     with pytest.raises(SettingsError, match="GiB"):
         run(**amount)
@@ -252,8 +255,7 @@ def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(amount)
 def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
     for steps in range(1, 300, 7):
         short, long = RecordingSchedule(steps, 3), RecordingSchedule(3 * steps, 3)
-        kept = [step for step in range(steps) if long.keeps_checkpoint(step)]
-        assert all(short.keeps_checkpoint(step) for step in kept)
+        assert all(short.keeps_checkpoint(step) for step in range(steps) if long.keeps_checkpoint(step))
 
 
 # ------------------------------------------------------------------------------- runs that were interrupted
@@ -287,7 +289,10 @@ def stop_at(path, step, **amount):
 
 
 def test_parts_are_kept_if_their_merge_would_be_incomplete(interrupted):
-    """A part copied under the next one's name continues the chain of names, and nothing else."""
+    """A part copied under the next one's name continues the chain of names, and nothing else; other files stay."""
+    others = [parts_folder(interrupted) / name for name in ("notes.txt", "part-copy (1).nc")]
+    for path in others:
+        path.write_text("mine")
     last = closed_parts(interrupted)[-1]
     copy = last.path.with_name(part_file_name(last.end, 2 * last.end - last.begin))
     copy.write_bytes(last.path.read_bytes())
@@ -297,20 +302,13 @@ def test_parts_are_kept_if_their_merge_would_be_incomplete(interrupted):
     assert sorted(parts_folder(interrupted).iterdir()) == before
     copy.unlink()
     run(out=interrupted)
+    assert [path.read_text() for path in others] == ["mine", "mine"]
 
 
 def test_a_part_of_another_run_is_not_merged(interrupted):
     stop_at("other.nc", 40, settings=OTHER)
     shutil.copy(closed_parts("other.nc")[0].path, closed_parts(interrupted)[0].path)
     assert_refused(interrupted, "another run|fa=0.5|ends at step")
-
-
-def test_other_files_among_the_parts_are_left_alone(interrupted):
-    others = [parts_folder(interrupted) / name for name in ("notes.txt", "part-copy (1).nc")]
-    for path in others:
-        path.write_text("mine")
-    run(out=interrupted)
-    assert [path.read_text() for path in others] == ["mine", "mine"]
 
 
 def test_a_file_is_kept_if_the_run_that_replaces_it_cannot_begin():
@@ -335,15 +333,14 @@ def test_parts_are_removed_only_by_overwrite(interrupted):
 
 
 def test_a_selection_is_replayed_by_its_seeds():
-    chosen, some = run("a.nc").isel(run=[4, 1]), slice(30, 35)
+    chosen, metrics = (run(f"{record}.nc", record=record).isel(run=[4, 1]) for record in ("all", "metrics"))
     for number, rows in ((0, [0]), (None, [0, 1])):
         found = replay(chosen, number, 30, 35)["embedding"]
-        xr.testing.assert_equal(found, chosen["embedding"].isel(run=rows).sel(step=some))
-    metrics = run("m.nc", record="metrics").isel(run=[4, 1])
+        xr.testing.assert_equal(found, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35)))
     np.testing.assert_array_equal(final_embedding(metrics), final_embedding(chosen))
 
 
-def test_a_saved_selection_or_branch_is_not_taken_for_the_run():
+def test_a_saved_selection_or_branch_is_not_taken_for_the_run_and_one_run_needs_its_dimension():
     full = run("a.nc")
     recorder.save_trajectory(full.isel(run=[2, 4]), "selection.nc")
     recorder.save_trajectory(branch(full, 0, fa=0.5), "branch.nc")
@@ -354,6 +351,10 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run():
             replay(f"{name}.nc", 0, 1, 2)
     with pytest.raises(RecordingError, match="exists already"):
         recorder.save_trajectory(full, "a.nc")
+    one = run("m.nc", record="metrics").isel(run=3)
+    for use in (lambda t: recorder.save_trajectory(t, "b.nc"), lambda t: replay(t, 0, 0, 1), final_embedding):
+        with pytest.raises(TrajectoryError, match="dimension run"):
+            use(one)
 
 
 def test_another_process_that_finishes_first_is_noticed_under_the_lock(monkeypatch):
@@ -419,12 +420,6 @@ def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted)
     assert closed_parts(interrupted) == before
 
 
-def test_a_file_named_like_the_folder_of_parts_is_an_error():
-    parts_folder(Path("a.nc")).write_text("mine")
-    with pytest.raises(RecordingError, match="is a file, expected a folder"):
-        run("a.nc")
-
-
 @pytest.mark.parametrize("name", ["a.nc", "*.nc"])
 def test_temporary_files_of_other_writers_are_left_alone(name, tmp_path):
     theirs = [tmp_path / f".{other}.12.34.tmp" for other in ("other.nc", f"{name}.b.nc")]
@@ -433,13 +428,6 @@ def test_temporary_files_of_other_writers_are_left_alone(name, tmp_path):
         path.touch()
     run(out=tmp_path / name)
     assert [path.exists() for path in (*theirs, ours)] == [True, True, False]
-
-
-def test_one_run_without_its_dimension_is_refused():
-    one = run("a.nc", record="metrics").isel(run=3)
-    for use in (lambda t: recorder.save_trajectory(t, "b.nc"), lambda t: replay(t, 0, 0, 1), final_embedding):
-        with pytest.raises(TrajectoryError, match="dimension run"):
-            use(one)
 
 
 def test_two_threads_write_two_files():
@@ -455,7 +443,7 @@ def test_two_threads_write_two_files():
 # ------------------------------------------------------------------------------------------- divergence
 
 
-def test_a_diverged_run_is_marked_masked_and_left_out(diverging):
+def test_a_diverged_run_is_marked_masked_left_out_and_extended_over_parts(diverging, monkeypatch):
     trajectory = simulate(diverging, runs=2, steps=30, out="a.nc")
     assert trajectory["status"].values.tolist() == [DONE, DIVERGED]
     assert trajectory["last_step"].values.tolist() == [30, 0]
@@ -466,10 +454,7 @@ def test_a_diverged_run_is_marked_masked_and_left_out(diverging):
     xr.testing.assert_equal(truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0))
     recorder.save_trajectory(branch(trajectory, 10, fa=2.0), "b.nc")
     assert open_trajectory("b.nc")["last_step"].values.tolist() == [30, 0]
-
-
-def test_a_diverged_run_survives_parts_and_extension(diverging, monkeypatch):
-    simulate(diverging, runs=2, steps=30, out="a.nc").close()
+    trajectory.close()
     monkeypatch.setattr(recorder, "PART_BYTES", 2000)
     extended, direct = (simulate(diverging, runs=2, steps=60, out=out) for out in ("a.nc", None))
     assert same(extended, direct)

@@ -229,10 +229,10 @@ def test_settings_that_lack_a_member_are_refused(name, monkeypatch, capsys):
     assert re.fullmatch(f"error: NoiseSettings: found no {name}, .*\n", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("modulus", "three"), ("default_every", 0), ("epoch_steps", 2.5), ("time_step", np.nan), ("time_step", None)],
-)
+ODD = [("modulus", "three"), ("default_every", 0), ("epoch_steps", 2.5), ("time_step", np.nan), ("time_step", None)]
+
+
+@pytest.mark.parametrize(("name", "value"), ODD)
 def test_settings_members_that_are_no_numbers_are_refused(name, value, monkeypatch):
     monkeypatch.setattr(NoiseSettings, name, value)
     with pytest.raises(SettingsError, match=f"NoiseSettings.{name}: found {value!r}, allowed is a"):

@@ -18,14 +18,14 @@ def simulated(output_of):
     return lambda words: re.search(r"trajectory +(\S+) ", output_of(f"sims.{words}"))[1]
 
 
-@pytest.mark.parametrize(
-    ("program", "base", "change"),
-    [
-        ("particles", "--n 5 --steps 30", "--fa 3"),
-        ("modular", "--n 5 --hidden 7 --epochs 30", "--weight-decay 0"),
-        ("sparse", f"{SMALL} --epochs 5", "--norm unit-smooth"),
-    ],
-)
+BRANCHES = [
+    ("particles", "--n 5 --steps 30", "--fa 3"),
+    ("modular", "--n 5 --hidden 7 --epochs 30", "--weight-decay 0"),
+    ("sparse", f"{SMALL} --epochs 5", "--norm unit-smooth"),
+]
+
+
+@pytest.mark.parametrize(("program", "base", "change"), BRANCHES)
 def test_a_branch_keeps_options_that_are_not_given(simulated, program, base, change):
     source = simulated(f"{program} {base} --runs 3 --seed 4")
     words = f"{program} --branch {source} --step 20 {change}"
@@ -39,17 +39,13 @@ def test_a_branch_keeps_options_that_are_not_given(simulated, program, base, cha
     assert simulated(words) == path
 
 
-def test_sparse_transfers_from_the_command_line(simulated, output_of):
+def test_sparse_transfers_and_changes_of_the_batch_from_the_command_line(simulated, output_of):
     source = simulated(f"sparse {SMALL} --runs 4 --epochs 3")
     ended = open_trajectory(source)
     for words, step in (("--vocab 3 --epochs 2", 21), ("--step 7 --data 60 --epochs 1", 7)):
         begun = open_trajectory(simulated(f"sparse --from {source} {words}"))
         np.testing.assert_array_equal(begun["value"][:, 0], ended["value"].sel(step=step))
     assert "--step: found 8" in output_of(f"sims.sparse --from {source} --step 8 --epochs 1", code=2)
-
-
-def test_a_batch_is_changed_from_the_command_line(simulated):
-    source = simulated(f"sparse {SMALL} --runs 2 --epochs 3")
     trajectory = open_trajectory(simulated(f"sparse --branch {source} --step 14 --batch 5 --epochs 4"))
     assert (int(trajectory["step"][-1]), float(trajectory["epoch"][-1])) == (34, 4)
 
@@ -63,31 +59,31 @@ def test_all_successful_runs_are_taken(simulated, flag, monkeypatch):
     np.testing.assert_array_equal(open_trajectory(path)["value"][:, 0], open_trajectory(source)["value"][[1, 2], -1])
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("--sparsity 13", "sparsity: found 13"),
-        ("--out new.nc/", "--out: found new.nc/, allowed is the name of a file"),
-        ("--vocab 1", "vocab: found 1"),
-        ("--batch 3000", "batch: found 3000"),
-        ("--step 4", "--step: found 4"),
-        ("--only-successful", "--only-successful: found True"),
-        ("--from modular.nc", "--from: found modular.nc of the system modular"),
-        ("--branch modular.nc --step 1", "--branch: found modular.nc of the system modular"),
-        ("--branch a.nc", "--step: found none"),
-        ("--branch a.nc --from a.nc", "--branch: found a.nc"),
-        ("--branch a.nc --step 3 --runs 3", "--runs: found 3"),
-        ("--branch a.nc --step 3 --hidden 9", "--hidden: found 9, allowed is 5 as before"),
-        ("--branch a.nc --step -3", "--step: found -3"),
-        ("--branch a.nc --step 30", "--step: found 30, allowed is at most 21"),
-        ("--from a.nc --hidden 9", "--hidden: found 9"),
-        ("--from a.nc --step -2", "--step: found -2"),
-        ("--from a.nc --out a.nc --overwrite", "--out: found a.nc, allowed is another file"),
-        ("--branch a.nc --step 7 --out a.nc --overwrite", "--out: found a.nc, allowed is another"),
-        ("--from a.nc --only-successful", "--only-successful: found no run"),
-        ("--from a.nc --runs 9", "--from: found no run of seed 2"),
-    ],
-)
+REFUSED = [
+    ("--sparsity 13", "sparsity: found 13"),
+    ("--out new.nc/", "--out: found new.nc/, allowed is the name of a file"),
+    ("--vocab 1", "vocab: found 1"),
+    ("--batch 3000", "batch: found 3000"),
+    ("--step 4", "--step: found 4"),
+    ("--only-successful", "--only-successful: found True"),
+    ("--from modular.nc", "--from: found modular.nc of the system modular"),
+    ("--branch modular.nc --step 1", "--branch: found modular.nc of the system modular"),
+    ("--branch a.nc", "--step: found none"),
+    ("--branch a.nc --from a.nc", "--branch: found a.nc"),
+    ("--branch a.nc --step 3 --runs 3", "--runs: found 3"),
+    ("--branch a.nc --step 3 --hidden 9", "--hidden: found 9, allowed is 5 as before"),
+    ("--branch a.nc --step -3", "--step: found -3"),
+    ("--branch a.nc --step 30", "--step: found 30, allowed is at most 21"),
+    ("--from a.nc --hidden 9", "--hidden: found 9"),
+    ("--from a.nc --step -2", "--step: found -2"),
+    ("--from a.nc --out a.nc --overwrite", "--out: found a.nc, allowed is another file"),
+    ("--branch a.nc --step 7 --out a.nc --overwrite", "--out: found a.nc, allowed is another"),
+    ("--from a.nc --only-successful", "--only-successful: found no run"),
+    ("--from a.nc --runs 9", "--from: found no run of seed 2"),
+]
+
+
+@pytest.mark.parametrize(("words", "named"), REFUSED)
 def test_invalid_options_are_refused_by_name(output_of, words, named):
     simulate(SPARSE, runs=2, steps=21, out="a.nc").close()
     simulate(ModularSettings(n=5), runs=2, steps=2, out="modular.nc").close()

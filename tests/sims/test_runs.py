@@ -38,7 +38,7 @@ def test_a_check_fails_if_a_file_cannot_be_read(typed, output_of, tmp_path, harm
     assert "unreadable" in printed
 
 
-def test_unfinished_runs_are_listed_as_such(tmp_path):
+def test_unfinished_and_diverged_runs_are_listed_as_such(diverging, tmp_path):
     path = tmp_path / "a.nc"
     stop_at(path, 30, steps=60)
     assert describe_run_file(path, True)[1:5] == ("interrupted", "30 of 60", 6, 0)
@@ -50,10 +50,7 @@ def test_unfinished_runs_are_listed_as_such(tmp_path):
     assert describe_run_file(path, True)[1:3] == ("interrupted", "70 of 100")
     with trajectory_lock(tmp_path / "new.nc"):
         assert describe_run_file(tmp_path / "new.nc").status == "running"
-
-
-def test_a_diverged_run_shows_in_the_list(diverging, tmp_path):
-    simulate(diverging, runs=2, steps=3, out="a.nc", record="metrics", progress=False)
-    row = describe_run_file(tmp_path / "a.nc")
+    simulate(diverging, runs=2, steps=3, out="diverged.nc", record="metrics", progress=False)
+    row = describe_run_file(tmp_path / "diverged.nc")
     assert row.status == "done, 1 diverged"
     assert row.settings.endswith("--record metrics")

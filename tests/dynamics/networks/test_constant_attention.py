@@ -55,7 +55,6 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
 def test_missing_weights_are_an_error():
     with pytest.raises(TrajectoryError, match="embedding: missing"):
         weights(simulate(SMALL, runs=1, steps=2, record="metrics", progress=False))
-    trajectory = simulate(SMALL, runs=1, steps=2, every=2, progress=False)
     for name in ("step", "run"):
         with pytest.raises(SettingsError, match=f"{name}: found 1"):
-            weights(trajectory, **{name: 1})
+            weights(simulate(SMALL, runs=1, steps=2, every=2, progress=False), **{name: 1})

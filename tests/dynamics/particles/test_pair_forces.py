@@ -110,12 +110,9 @@ def test_invalid_pairs_are_refused(pairs):
     assert error.value.field == "pairs"
 
 
-@pytest.mark.parametrize("x", [np.zeros(3), np.full((3, 2), np.nan), np.full((3, 2), np.inf), np.zeros((0, 2))])
-def test_invalid_embeddings_are_refused(x):
-    with pytest.raises(SettingsError, match="embedding"):
-        force_fields(x)
-
-
-def test_a_list_for_another_modulus_is_refused():
+def test_invalid_embeddings_and_a_list_for_another_modulus_are_refused():
+    for x in (np.zeros(3), np.full((3, 2), np.nan), np.full((3, 2), np.inf), np.zeros((0, 2))):
+        with pytest.raises(SettingsError, match="embedding"):
+            force_fields(x)
     with pytest.raises(SettingsError, match="N = 4"):
         force_fields(np.zeros((5, 2)), group_pairs(4))

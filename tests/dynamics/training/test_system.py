@@ -10,7 +10,6 @@ import xarray as xr
 
 from dynamics import MissingPackage, TrajectoryError, branch, checkpoints, final_embedding, open_trajectory, replay
 from dynamics.kernels.compiling import numba_threads
-from dynamics.networks import ClusteringHead, ConstantAttention
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
 from dynamics.simulation import restore_state, simulate
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
@@ -44,13 +43,9 @@ def system_of(s):
 
 def backends_of(s, runs):
     """Both backends on the CPU, at the initial weights."""
-    seeds = np.arange(runs)
-    if isinstance(s, ModularSettings):
-        network = ConstantAttention(s)
-        found = ModularSimdBackend(network, seeds), ModularTorchBackend(network, seeds, "cpu")
-    else:
-        network = ClusteringHead(s)
-        found = SparseSimdBackend(network, seeds), SparseTorchBackend(network, seeds, "cpu")
+    network, seeds, modular = system_of(s).network, np.arange(runs), isinstance(s, ModularSettings)
+    kinds = (ModularSimdBackend, ModularTorchBackend) if modular else (SparseSimdBackend, SparseTorchBackend)
+    found = kinds[0](network, seeds), kinds[1](network, seeds, "cpu")
     rows = network.flatten(network.initial(seeds))
     for backend in found:
         backend.set_state(rows, dict.fromkeys(backend.names, np.zeros_like(rows)), 0)
@@ -126,14 +121,13 @@ def test_training_interrupted_and_resumed_has_the_same_bits(s):
 # ----------------------------------------------------------------------------------------------- divergence
 
 
-@pytest.mark.parametrize(
-    ("s", "factor", "steps"),
-    [
-        (ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0), 1e12, 40),
-        (dataclasses.replace(SPARSE, optimizer="sgd", lr=1.0, momentum=0.5), 100, 20),
-    ],
-    ids=["modular", "sparse"],
-)
+DIVERGING = [
+    (ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0), 1e12, 40),
+    (dataclasses.replace(SPARSE, optimizer="sgd", lr=1.0, momentum=0.5), 100, 20),
+]
+
+
+@pytest.mark.parametrize(("s", "factor", "steps"), DIVERGING, ids=["modular", "sparse"])
 def test_divergence_ends_a_run_and_not_the_ensemble(s, factor, steps):
     """It happens at a step that is not checked; the last finite state is kept, and other runs are not affected."""
     system = system_of(s)
@@ -211,15 +205,12 @@ def test_without_torch_the_error_names_the_package(monkeypatch):
         run(MODULAR, 1, 1)
 
 
-def test_a_restart_state_of_another_version_is_an_error():
+def test_a_restart_state_of_another_version_and_too_large_an_ensemble_are_errors():
     system = system_of(MODULAR)
     arrays = system.checkpoint(system.initial(np.arange(2)))
     del arrays["updates"]
     with pytest.raises(TrajectoryError, match="no 'updates': it was written by another version"):
         restore_state(system, arrays)
-
-
-def test_an_ensemble_that_needs_too_much_memory_is_refused():
     with pytest.raises(SettingsError, match="memory of"):
         run(ModularSettings(n=1000, hidden=100_000), 1_000_000, 1)
 

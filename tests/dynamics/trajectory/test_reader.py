@@ -54,23 +54,20 @@ def test_every_finite_float_survives_the_round_trip(values, norms, pair, tmp_pat
         assert np.array_equal(np.signbit(read["embedding"]), np.signbit(values))
 
 
-def test_plain_xarray_reads_a_file_with_descriptions(written):
+def test_plain_xarray_reads_descriptions_and_encoding_is_compressed_and_chunked_by_run(written):
     with xr.open_dataset(written) as plain:
         assert dict(plain.sizes) == {"run": 3, "step": 21, "token": 5, "axis": 2, "layer": 1}
         assert set(plain.coords) == {"step", "time", "seed", "token", "axis", "layer"}
         assert plain["layer"].values.tolist() == ["embedding"]
-        for name in plain.data_vars:
-            assert plain[name].attrs["long_name"]
-            assert plain[name].attrs.get("units", "1") == "1"
+        for variable in plain.data_vars.values():
+            assert variable.attrs["long_name"]
+            assert variable.attrs.get("units", "1") == "1"
         assert plain["status"].attrs["flag_meanings"].split() == ["running", "done", "diverged"]
         assert json.loads(plain.attrs["config_json"])["fa"] == 2.0
         assert read_settings(plain) == SETTINGS
         assert set(REQUIRED_ATTRIBUTES) <= set(plain.attrs)
         np.testing.assert_allclose(plain["time"], 0.003 * np.arange(21))
         assert plain["seed"].values.tolist() == [4, 5, 6]
-
-
-def test_encoding_is_compressed_chunked_by_run_and_without_fill_value(written):
     with netCDF4.Dataset(written) as file:
         embedding = file["embedding"]
         assert embedding.chunking() == [1, 21, 5, 2]
@@ -123,25 +120,25 @@ def test_paths_that_are_no_trajectory_are_refused(tmp_path, use):
 # ------------------------------------------------------------------------------------------- the schema
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t.attrs.pop("modulus"), "attribute modulus: found None, expected int"),
-        (lambda t: t.attrs.update(modulus="5"), "attribute modulus: found '5', expected int"),
-        (lambda t: t.attrs.update(schema_version=99), "attribute schema_version: found 99, this program reads 1"),
-        (lambda t: t.attrs.update(system="bogus"), "attribute system: found 'bogus', known are particles"),
-        (lambda t: t.attrs.update(config_json="{"), "attribute config_json"),
-        (lambda t: t.attrs.update(config_json='{"fa": "2"}'), "attribute config_json.*fa"),
-        (lambda t: t.attrs.update(config_json='{"bogus": 1}'), "attribute config_json: unknown setting 'bogus'"),
-        (lambda t: t.update({"status": ("run", np.array([1, 1, 7], np.int8))}), "variable status: found"),
-        (lambda t: t.update({"status": ("run", np.ones(3))}), "variable status: found float64, expected int8"),
-        (lambda t: t.update({"last_step": ("run", np.array([1, 2, 9]))}), "variable last_step: found 1..9"),
-        (lambda t: t.update({"seed": ("run", np.array([0, 1, 1]))}), "variable seed: found a seed twice"),
-        (lambda t: t.attrs.update(runs=4), "attribute runs: found 4, expected the size of run, 3"),
-        (lambda t: t.attrs.update(seed=4), "variable seed: does not begin with the attribute seed"),
-        (lambda t: t.update({"loss": ("run", np.zeros(3, np.float32))}), "variable loss: found dimensions"),
-    ],
-)
+VIOLATIONS = [
+    (lambda t: t.attrs.pop("modulus"), "attribute modulus: found None, expected int"),
+    (lambda t: t.attrs.update(modulus="5"), "attribute modulus: found '5', expected int"),
+    (lambda t: t.attrs.update(schema_version=99), "attribute schema_version: found 99, this program reads 1"),
+    (lambda t: t.attrs.update(system="bogus"), "attribute system: found 'bogus', known are particles"),
+    (lambda t: t.attrs.update(config_json="{"), "attribute config_json"),
+    (lambda t: t.attrs.update(config_json='{"fa": "2"}'), "attribute config_json.*fa"),
+    (lambda t: t.attrs.update(config_json='{"bogus": 1}'), "attribute config_json: unknown setting 'bogus'"),
+    (lambda t: t.update({"status": ("run", np.array([1, 1, 7], np.int8))}), "variable status: found"),
+    (lambda t: t.update({"status": ("run", np.ones(3))}), "variable status: found float64, expected int8"),
+    (lambda t: t.update({"last_step": ("run", np.array([1, 2, 9]))}), "variable last_step: found 1..9"),
+    (lambda t: t.update({"seed": ("run", np.array([0, 1, 1]))}), "variable seed: found a seed twice"),
+    (lambda t: t.attrs.update(runs=4), "attribute runs: found 4, expected the size of run, 3"),
+    (lambda t: t.attrs.update(seed=4), "variable seed: does not begin with the attribute seed"),
+    (lambda t: t.update({"loss": ("run", np.zeros(3, np.float32))}), "variable loss: found dimensions"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), VIOLATIONS)
 def test_a_violation_of_the_schema_is_named(trajectory, change, message):
     change(trajectory)
     with pytest.raises(TrajectoryError, match=message):

@@ -75,21 +75,18 @@ def ended(processes):
     return call
 
 
-STAGES = [  # where the process is killed, and the number of parts that there are then
-    (1, ["os.rename"], "part-", 0),
-    (3, ["os.rename"], "part-", 2),
-    (1, ["os.rename"], "run.nc", 6),
-    (3, ["os.remove"], "part-", 4),
-]
+RENAME, REMOVE = "os.rename", "os.remove"
+STAGES = [(1, RENAME, "part-", 0), (3, RENAME, "part-", 2), (1, RENAME, "run.nc", 6), (3, REMOVE, "part-", 4)]
+"""Where the process is killed, and the number of parts that there are then."""
 
 
 def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, ended):
     """kill -9 while it computes and writes parts, before the merged file has its name, and while parts are removed."""
     path = tmp_path / "run.nc"
-    for *stage, parts in STAGES:
-        assert ended(write_until, path, *stage) == -signal.SIGKILL
+    for number, event, name, parts in STAGES:
+        assert ended(write_until, path, number, [event], name) == -signal.SIGKILL
         assert len(closed_parts(path)) == parts
-        assert path.exists() == (["os.remove"] in stage)
+        assert path.exists() == (event == REMOVE)
         if parts:
             assert_partial(path, undisturbed)
     assert_same(path, undisturbed)
@@ -168,8 +165,13 @@ def test_a_full_disk_is_an_error_and_loses_nothing(small_disk, monkeypatch, undi
     assert_partial(path, undisturbed)
 
 
-def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch):
+def test_values_that_are_lost_or_not_finite_are_refused(tmp_path, monkeypatch):
     """What netCDF4 may do on a full disk: the file closes, opens, and holds something else."""
+    trajectory = simulate(SETTINGS, runs=2, steps=3)
+    trajectory["embedding"][1, 2, 3, 0] = np.nan
+    with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
+        recorder.save_trajectory(trajectory, "run.nc")
+    assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
     real = netcdf._write_group
 
     def forgetful(group, stack):
@@ -180,12 +182,4 @@ def test_a_write_that_is_lost_without_an_error_is_noticed(tmp_path, monkeypatch)
     monkeypatch.setattr(netcdf, "_write_group", forgetful)
     with pytest.raises(RecordingError, match="variable embedding reads back differently"):
         simulate(SETTINGS, runs=2, steps=3, out="run.nc")
-    assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
-
-
-def test_a_value_that_is_not_finite_is_never_written(tmp_path):
-    trajectory = simulate(SETTINGS, runs=2, steps=3)
-    trajectory["embedding"][1, 2, 3, 0] = np.nan
-    with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
-        recorder.save_trajectory(trajectory, "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
