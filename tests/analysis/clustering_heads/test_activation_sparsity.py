@@ -31,9 +31,8 @@ def gelu(x):
 
 def test_counts_are_of_values_strictly_below(generator):
     values = np.array([[0.0, -1.0], [0.5, 2.0]])
-    np.testing.assert_array_equal(
-        count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0])), [1, 4, 8]
-    )
+    found = count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0]))
+    np.testing.assert_array_equal(found, [1, 4, 8])
     values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
     expected = [(often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS]
     np.testing.assert_array_equal(count_below_thresholds(values, often), expected)
@@ -56,11 +55,8 @@ def test_activations_are_those_of_the_transform(changes):
     network, found = network_of(trajectory), weights(trajectory)
     tokens = torch.from_numpy(sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64))
     xi = network.sequence_embedding(found, tokens)
-    zeta = (
-        xi
-        + module.hidden_activations(network, found, tokens) @ found["assembler"]
-        + found["transform_bias"][..., None, :]
-    )
+    hidden = module.hidden_activations(network, found, tokens)
+    zeta = xi + hidden @ found["assembler"] + found["transform_bias"][..., None, :]
     torch.testing.assert_close(zeta, network.transform(found, xi))
 
 
@@ -113,11 +109,10 @@ def planted(less):
 
 def test_a_planted_difference_is_found_and_none_elsewhere():
     found = compare_successes(planted(less=True)).sel(split="test")
-    low, high = module.differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, -1)
+    curves = (SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values)
+    low, high = module.differing_range(*curves, -1)
     assert low < 1e-2 < 1 < high
-    assert np.isnan(
-        module.differing_range(SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values, 1)
-    ).all()
+    assert np.isnan(module.differing_range(*curves, 1)).all()
     none = compare_successes(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
     assert (none["p_value"] > 0.05).all()
     all_failed = compare_successes(planted(less=True).assign(success=("run", np.zeros(20))))

@@ -41,9 +41,9 @@ def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
 
 
 def test_points_in_one_place_are_one_cluster():
-    assert clusters.count_clusters(np.zeros((5, 2))) == 1
-    assert clusters.count_clusters(np.full((5, 2), 3.7)) == 1
-    assert clusters.count_clusters(np.full((5, 2), 3.7) + 1e-12 * np.arange(10).reshape(5, 2)) == 1
+    point = np.full((5, 2), 3.7)
+    for points in (0 * point, point, point + 1e-12 * np.arange(10).reshape(5, 2)):
+        assert clusters.count_clusters(points) == 1
     for wrong in (np.zeros((0, 2)), np.zeros(3), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="points: found shape"):
             clusters.count_clusters(wrong)

@@ -16,9 +16,8 @@ SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=1
 
 
 def random_weights(network, generator, lead=()):
-    return {
-        name: torch.from_numpy(generator.standard_normal((*lead, *shape))) for name, shape in network.shapes.items()
-    }
+    shapes = network.shapes.items()
+    return {name: torch.from_numpy(generator.standard_normal((*lead, *shape))) for name, shape in shapes}
 
 
 def linear(coefficients, at):
@@ -130,9 +129,8 @@ def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
     s = SparseSettings(length=6, sparsity=3)
     at, c = invariances.invariance_probe(s), np.array([1.0, 1.0, 3.0, 2.0, 0.0, 0.0])
     xi, size = linear(c, at), (c**2).sum()
-    np.testing.assert_allclose(
-        invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1)), c**2 / size, atol=1e-12
-    )
+    by_token = invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1))
+    np.testing.assert_allclose(by_token, c**2 / size, atol=1e-12)
     expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
     np.testing.assert_allclose(invariances.order_variance_fractions(xi, at), expected, atol=1e-12)
     alike = linear([1, 1, 1, 2, 0, 0], at)
@@ -233,9 +231,7 @@ def test_planted_sums_are_found(coefficients):
     for turned in (1, -1):
         found = encoded_sum(turned * linear(coefficients, at), at, s)
         np.testing.assert_allclose(found.steps[:, 1], coefficients, atol=1e-12)
-        assert found.whole
-        assert found.congruent
-        assert found.share == pytest.approx(1)
+        assert (found.whole, found.congruent, found.share) == (True, True, pytest.approx(1))
         assert found.levels == len(np.unique(at.tokens @ np.array(coefficients)))
 
 

@@ -96,8 +96,7 @@ def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions():
 
 def test_the_hessian_is_the_dense_one(row):
     loss = RegularizedLoss(NETWORK, EVERY, 0.1)
-    dense = torch.autograd.functional.hessian(loss, row)
-    torch.testing.assert_close(loss.hessian(row), dense, atol=1e-10, rtol=1e-8)
+    torch.testing.assert_close(loss.hessian(row), torch.autograd.functional.hessian(loss, row), atol=1e-10, rtol=1e-8)
 
 
 # ------------------------------------------------------------------------------------------------ at rest
@@ -204,6 +203,5 @@ def test_broken_invariances_are_those_of_single_networks(row):
     found = landscape.broken_invariances(NETWORK, rows)
     for place in range(2):
         one = network_invariances(NETWORK, NETWORK.unflatten(rows[place]))
-        np.testing.assert_allclose(found["order_share"][place], one["order_share"].max())
-        np.testing.assert_allclose(found["value_share"][place], one["value_share"][3:].max())
-        np.testing.assert_allclose(found["accuracy"][place], one["accuracy"])
+        here = [found[name][place] for name in ("order_share", "value_share", "accuracy")]
+        np.testing.assert_allclose(here, [one["order_share"].max(), one["value_share"][3:].max(), one["accuracy"]])

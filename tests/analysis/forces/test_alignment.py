@@ -69,9 +69,7 @@ def test_alignments_are_those_of_plain_loops(kind, dim, generator, monkeypatch):
     found = kind(sums, weight, bias)
     assert found.value == pytest.approx(naive_ranked(kind, sums, weight, bias), abs=1e-9)
     living = weight[[0, 3, 4]]
-    turns = [
-        naive_ranked(kind, sums, living @ turn, np.full(3, 100.0)) for turn in module.random_orthogonal_matrices(dim)
-    ]
+    turns = [naive_ranked(kind, sums, living @ q, np.full(3, 100.0)) for q in module.random_orthogonal_matrices(dim)]
     assert found.chance == pytest.approx(np.mean(turns), abs=1e-9)
 
 
@@ -120,10 +118,9 @@ def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
     sums = embedding_pair_sums(polygon(17, step=3, radius=2.0), all_pairs(17))
     angle = np.pi / 17 * (generator.integers(0, 34, 32) + 0.5 * offset * generator.choice([-1, 1], 32))
     found = weight_alignment(sums, at(angle), NO_BIAS)
-    assert found.value == pytest.approx(1 - offset, abs=0.02)
-    assert found.chance == pytest.approx(0.5, abs=0.1)
-    crossing = boundary_alignment(sums, at(angle), NO_BIAS)
-    assert crossing.value == pytest.approx(offset, abs=0.02)  # 17 is odd: perpendicular to a line is midway
+    assert found == (pytest.approx(1 - offset, abs=0.02), pytest.approx(0.5, abs=0.1))
+    # 17 is odd: perpendicular to a line is midway
+    assert boundary_alignment(sums, at(angle), NO_BIAS).value == pytest.approx(offset, abs=0.02)
     assert weight_angles(sums, at(angle), NO_BIAS) == pytest.approx((offset * 90 / 17, 45 / 17), abs=0.05)
     assert boundary_angles(sums, at(angle), NO_BIAS) == pytest.approx(((1 - offset) * 90 / 17, 45 / 17), abs=0.05)
 

@@ -40,9 +40,7 @@ def test_margins_and_their_slopes(classifier):
     slope = np.zeros_like(classifier.sums)
     for axis in range(2):
         step = 1e-6 * np.eye(2)[axis]
-        ahead, behind = (
-            module.logit_margin(classifier._replace(sums=classifier.sums + sign * step)) for sign in (1, -1)
-        )
+        ahead, behind = (module.logit_margin(classifier._replace(sums=classifier.sums + k * step)) for k in (1, -1))
         slope[..., axis] = (ahead - behind) / 2e-6
     numeric, found = np.linalg.norm(slope, axis=-1), module.margin_slope(classifier)
     assert (np.abs(found - numeric) < 1e-4 * (1 + numeric)).mean() > 0.99  # a kink or two may lie within a step

@@ -34,10 +34,8 @@ def scattered(n, dim, seed=0):
 def differences(function, x, step=1e-5):
     """The derivative (token x axis, token x axis) of a field by central differences of fourth order."""
     columns = []
-    for direction in np.eye(x.size).reshape(-1, *x.shape):
-        one, two = (
-            (function(x + k * step * direction) - function(x - k * step * direction)) / (2 * k * step) for k in (1, 2)
-        )
+    for move in step * np.eye(x.size).reshape(-1, *x.shape):
+        one, two = ((function(x + k * move) - function(x - k * move)) / (2 * k * step) for k in (1, 2))
         columns.append((4 * one - two).ravel() / 3)
     return np.stack(columns, axis=-1)
 
@@ -193,9 +191,8 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
     settings = ParticleSettings(n=4, dim=3)
 
     def eigenvalues(x):
-        return force_jacobian.finite_eigenvalues(
-            constrained_field(x, force_and_jacobian(x, settings), settings).jacobian
-        )
+        field = constrained_field(x, force_and_jacobian(x, settings), settings)
+        return force_jacobian.finite_eigenvalues(field.jacobian)
 
     flat = generator.standard_normal((4, 3)) * [1, 1, 0]
     both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])

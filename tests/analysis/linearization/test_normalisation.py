@@ -124,16 +124,13 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     moved = np.linalg.norm(np.diff(x, axis=1), axis=-1) / length[:, :-1]
     np.testing.assert_allclose(found["x_flip_ratio"][:, :2], moved[:, [0, 2]])
     np.testing.assert_allclose(found["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3)))
-    assert np.isnan(found["x_flip_ratio"][:, 2]).all()
-    assert np.isnan(found["x_largest_flip_ratio"][:, -1]).all()
+    assert all(np.isnan(found[name][:, -1]).all() for name in ("x_flip_ratio", "x_largest_flip_ratio"))
 
     network = ClusteringHead(SETTINGS)
     tokens = normalisation_margin.distinct_training_sequences(SETTINGS, 1).T
     step = [int(each) for each in trained["step"]]
-    first, second = (
-        network.sequence_embedding({k: w.double() for k, w in weights(trained, 1, step[at]).items()}, tokens).numpy()
-        for at in (2, 3)
-    )
+    states = [{k: w.double() for k, w in weights(trained, 1, step[at]).items()} for at in (2, 3)]
+    first, second = (network.sequence_embedding(state, tokens).numpy() for state in states)
     size = np.linalg.norm(first, axis=-1)
     here = found.isel(run=1, step=1)
     np.testing.assert_allclose(here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()])
@@ -142,21 +139,18 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     np.testing.assert_allclose(here["xi_flip_ratio"].sel(quantile=1), ratio.max())
     assert here["xi_flips"] == pytest.approx((ratio > 1).mean())
     assert here["xi_turns"] == pytest.approx(((first * second).sum(-1) < 0).mean())
-    np.testing.assert_allclose(
-        here["xi_jacobian_norm"].sel(quantile=1), normalisation_jacobian_norm(size.min(), "rms", 2), rtol=1e-9
-    )
+    largest = normalisation_jacobian_norm(size.min(), "rms", 2)
+    np.testing.assert_allclose(here["xi_jacobian_norm"].sel(quantile=1), largest, rtol=1e-9)
 
 
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
     found = normalisation_margin.measure_normalisation_margins(lost, [1, 2, 3], quiet=True)
-    assert np.isfinite(found["x_length"].values[0, :2]).all()
-    assert np.isnan(found["x_length"].values[0, 2]).all()
-    assert np.isfinite(found["xi_flips"].values[0, 0])
-    assert np.isnan(found["xi_flips"].values[0, 1:]).all()  # the movement after the last valid frame
-    assert np.isfinite(found["x_smallest"].values[0, :3]).all()
-    assert np.isnan(found["x_smallest"].values[0, 3:]).all()
+    # flips are of the movement after a frame, so that the last valid frame has none
+    for name, valid in (("x_length", 2), ("xi_flips", 1), ("x_smallest", 3)):
+        assert np.isfinite(found[name].values[0, :valid]).all()
+        assert np.isnan(found[name].values[0, valid:]).all()
     assert np.isfinite(found["xi_length"].values[1]).all()
 
 

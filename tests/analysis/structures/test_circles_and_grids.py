@@ -47,8 +47,8 @@ def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
 
 
 def test_structures_in_words():
-    count = int(structures.count_imperfections(polygon(17)))
-    assert structures.structure_label(polygon(17)) == structures.format_structure(True, count)
+    x = polygon(17)
+    assert structures.structure_label(x) == structures.format_structure(True, int(structures.count_imperfections(x)))
     assert structures.format_structure(False, 1) == "no circle, 1 imperfection"
     assert structures.format_structure(True, 0) == "circle, 0 imperfections"
 

@@ -14,8 +14,7 @@ NETWORK = ModularSettings(n=7, hidden=9)
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    path = tmp_path_factory.mktemp("network") / "a.nc"
-    return simulate(NETWORK, runs=6, steps=60, every=10, out=path, progress=False)
+    return simulate(NETWORK, 6, steps=60, every=10, out=tmp_path_factory.mktemp("network") / "a.nc", progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +30,8 @@ def rows_of(comparison):
 def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(which, request):
     trajectory = request.getfixturevalue(which)
     for function in (circles, grid_imperfections, motion.embedding_speed, motion.embedding_displacement):
-        found = function(trajectory)
-        assert found.sizes["run"] == trajectory.sizes["run"]
-        assert found.sizes["step"] == trajectory.sizes["step"]
+        sizes = function(trajectory).sizes
+        assert [sizes[name] for name in ("run", "step")] == [trajectory.sizes[name] for name in ("run", "step")]
     assert motion.on_normalised_time(motion.embedding_displacement(trajectory)).sizes["normalised_time"] == 101
     assert np.isfinite(motion.departure_times(trajectory)).all()
     np.testing.assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
@@ -67,12 +65,10 @@ def test_intervals_stay_within_what_is_possible(network, particles):
     """Of two runs on each side the t intervals are wide."""
     rows = rows_of(compare_trajectories(network.isel(run=[0, 1]), particles.isel(run=[0, 1])))
     for name, least, most in (
-        ("imperfections of the others", 0, np.inf),
-        ("largest norm / smallest", 1, np.inf),
-        ("departure, fraction of the time", 0, 1),
-        ("shape distance from own start", 0, 1),
+        ("imperfections of the others", 0, np.inf), ("largest norm / smallest", 1, np.inf),
+        ("departure, fraction of the time", 0, 1), ("shape distance from own start", 0, 1),
         ("shape distance between", 0, 1),
-    ):
+    ):  # fmt: skip
         for side in COMPARED_SIDES:
             low, high = rows[name][f"{side}_low"], rows[name][f"{side}_high"]
             assert np.isnan(low) or (low >= least and high <= most), name
@@ -80,10 +76,8 @@ def test_intervals_stay_within_what_is_possible(network, particles):
 
 def test_pairs_are_found_and_matter(network):
     """Particles begun at the networks' first embeddings, against a second set begun elsewhere."""
-    twin, other = (
-        simulate(ParticleSettings(n=7, start=start), runs=6, steps=50, progress=False)
-        for start in (network.encoding["source"], "random")
-    )
+    both = (ParticleSettings(n=7, start=start) for start in (network.encoding["source"], "random"))
+    twin, other = (simulate(settings, runs=6, steps=50, progress=False) for settings in both)
     assert compare_trajectories(network, twin).attrs["paired"] == 1
     assert compare_trajectories(network, other).attrs["paired"] == 0
     same = rows_of(compare_trajectories(twin, twin))

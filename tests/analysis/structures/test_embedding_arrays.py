@@ -9,14 +9,10 @@ from dynamics import ParticleSettings, TrajectoryError, simulate
 
 ARRAY_FUNCTIONS = ("is_circle", "count_imperfections", "nearest_circle", "procrustes_distance")
 LABELLED_FUNCTIONS = {
-    "circles": "is_circle",
-    "grid_imperfections": "count_imperfections",
-    "embedding_speed": "frame_speeds",
-    "embedding_displacement": "frame_displacements",
-    "departure_times": "frame_displacements",
-    "embedding_spectrum": "power_fractions",
-    "end_shape_distances": "match_shapes",
-}
+    "circles": "is_circle", "grid_imperfections": "count_imperfections", "embedding_speed": "frame_speeds",
+    "embedding_displacement": "frame_displacements", "departure_times": "frame_displacements",
+    "embedding_spectrum": "power_fractions", "end_shape_distances": "match_shapes",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -33,11 +33,10 @@ def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
 def test_planted_circles(n, generator):
     for k in (1, 5 if n == 12 else 2):
         found = nearest_circle(turned(polygon(n, k), generator, 3))
-        assert found.distance < 1e-7
-        assert found.which == k
+        assert (found.distance < 1e-7, found.which) == (True, k)
     assert nearest_circle(polygon(12, 2)).distance > 0.9  # six places for twelve tokens
-    shuffled = polygon(17, 1)[generator.permutation(17)]
-    assert nearest_circle(shuffled).distance > 0.5  # a circle by CA algorithm 1, but in no order
+    # a circle by CA algorithm 1, but in no order
+    assert nearest_circle(polygon(17, 1)[generator.permutation(17)]).distance > 0.5
 
 
 @pytest.mark.parametrize("n", [7, 11])

@@ -26,8 +26,7 @@ def test_planted_events_are_found(generator):
             found[kind] += matches(there, true, within), len(there), len(true)
     for kind, (matched, there, true) in found.items():
         assert true > 90
-        assert matched / there > 0.99, kind
-        assert matched / true > 0.99, kind
+        assert matched / max(there, true) > 0.99, kind
 
 
 @given(seed=st.integers(0, 10**6), drops=st.integers(0, 3), spikes=st.integers(0, 6), scale=st.floats(1e-9, 1e9))
@@ -44,8 +43,8 @@ def test_a_drop_is_located_at_half_of_its_height():
     assert [drop.begin, drop.end] == pytest.approx([400.25 - 4 * np.log(9), 400.25 + 4 * np.log(9)], abs=0.5)
     assert [drop.before, drop.after] == pytest.approx([1, 0.3], abs=1e-2)
     assert not drop.initial
-    plateaus = [event for event in detect_events(series) if event.kind == "plateau"]
-    assert [plateau.before for plateau in plateaus] == pytest.approx([1, 0.3], abs=0.02)
+    plateaus = [event.before for event in detect_events(series) if event.kind == "plateau"]
+    assert plateaus == pytest.approx([1, 0.3], abs=0.02)
 
 
 def test_a_fall_from_the_first_frame_is_initial():
@@ -58,9 +57,7 @@ def test_a_fall_from_the_first_frame_is_initial():
 
 def test_a_run_that_falls_at_once_has_no_first_plateau():
     """Where half of the level or more is lost at once, as in CA's networks, that is the escape."""
-    found = first_plateau_escape(0.5 + 2.5 * np.exp(-np.arange(400) / 10))
-    assert found.observed
-    assert 5 <= found.moment <= 9
+    assert first_plateau_escape(0.5 + 2.5 * np.exp(-np.arange(400) / 10))[:2] == (pytest.approx(7, abs=2), True)
 
 
 def test_slow_falls_are_found_but_no_straight_declines():
@@ -87,10 +84,9 @@ def test_plateaus_are_the_flat_stretches_of_a_gap():
     """A slow slope between a drop and the flat end hides neither."""
     time = np.arange(1000.0)
     series = np.where(time < 200, 1.0, np.maximum(0.6 - 0.5 * (time - 200) / 400, 0.1))
-    ends = [(event.begin, event.end) for event in detect_events(series) if event.kind == "plateau"]
-    assert ends[0] == pytest.approx((0, 200), abs=10)
-    assert ends[-1] == pytest.approx((590, 999), abs=30)
-    assert len(ends) == 2
+    first, last = [(event.begin, event.end) for event in detect_events(series) if event.kind == "plateau"]
+    assert first == pytest.approx((0, 200), abs=10)
+    assert last == pytest.approx((590, 999), abs=30)
 
 
 def test_a_lasting_rise_is_no_spike():
@@ -127,9 +123,8 @@ def test_escape_from_a_quadratic_saddle(start):
     square = 1 / (1 + (1 / start**2 - 1) * np.exp(-2 * time))
     there = 1 - np.sqrt(0.9)  # x² where a tenth of the loss is gone
     exact = 0.5 * np.log((1 / start**2 - 1) / (1 / there - 1))
-    found = first_plateau_escape((1 - square) ** 2)
-    assert found.observed
-    assert found.moment * time[1] == pytest.approx(exact, abs=0.01)
+    expected = pytest.approx(exact / time[1], abs=0.01 / time[1])
+    assert first_plateau_escape((1 - square) ** 2)[:2] == (expected, True)
 
 
 @pytest.mark.parametrize("start", [0.1, 0.03, 0.01])
@@ -138,8 +133,7 @@ def test_escape_from_a_cubic_saddle(start):
     exact = 1 / start - 0.1 ** (-1 / 3)
     time = np.linspace(0, 1 / start - 1.2, 600)
     found = first_plateau_escape(1 - (1 / (1 / start - time)) ** 3)
-    assert found.observed
-    assert found.moment * time[1] == pytest.approx(exact, abs=2 * time[1])
+    assert found[:2] == (pytest.approx(exact / time[1], abs=2), True)
 
 
 def test_a_saddle_that_is_not_left_is_censored():
@@ -164,7 +158,7 @@ def test_a_high_first_frame_hides_no_events():
     series[450] = 1.0
     for first in (3.4, 17.0, 1000.0):
         series[0] = first
-        found = [event for event in detect_events(series) if not event.initial]
-        kinds = [(event.kind, round(event.middle)) for event in found if event.kind != "plateau"]
+        found = (event for event in detect_events(series) if not event.initial and event.kind != "plateau")
+        kinds = [(event.kind, round(event.middle)) for event in found]
         assert kinds == [("drop", 300), ("spike", 450), ("drop", 600)], first
         assert first_plateau_escape(series).moment == pytest.approx(299.5, abs=1)
