@@ -17,6 +17,7 @@ from dynamics.errors import TrajectoryError, UnknownSystem
 from dynamics.settings import (
     SETTINGS_CLASSES,
     SYSTEM_MODULES_VARIABLE,
+    RecordedSettings,
     Settings,
     SettingsError,
     import_external_systems,
@@ -126,6 +127,8 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
 
 def _settings_class(system: object) -> Any:
     """The settings class of a system; modules that register systems are imported if it is not known."""
+    if system == RecordedSettings.system:
+        return RecordedSettings
     if system not in SETTINGS_CLASSES:
         try:
             import_external_systems()
