@@ -7,6 +7,8 @@ from .errors import MissingPackage as MissingPackage
 from .errors import RecordingError as RecordingError
 from .errors import TrajectoryError as TrajectoryError
 from .randomness import random_stream as random_stream
+from .recording.checkpoints import collect_checkpoints as collect_checkpoints
+from .recording.checkpoints import missing_steps as missing_steps
 from .recording.quantities import ParameterView as ParameterView
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record

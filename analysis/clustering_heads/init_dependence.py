@@ -29,9 +29,10 @@ from analysis.statistics.resampling import mean_distance_between
 from analysis.structures.procrustes import procrustes_distance
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.randomness import random_stream
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import check_variable_recorded
 
 _PERMUTATIONS = 9999
 ATTENTION_SEQUENCES = 512

@@ -34,7 +34,7 @@ from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import mean_interval
 from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.from_trajectory import check_variable_recorded, constant_attention_of, weights
+from dynamics.networks.from_trajectory import constant_attention_of, weights
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import group_pairs
 from dynamics.particles.system import ParticleSystem
@@ -42,6 +42,7 @@ from dynamics.randomness import random_stream
 from dynamics.settings import ParticleSettings, check_integer
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
 
 RENAMINGS = 8
 AUDITED_FRAMES = 41

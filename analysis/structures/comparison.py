@@ -34,6 +34,7 @@ from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
+from dynamics.trajectory.schema import check_variable_recorded
 
 COMPARED_SIDES = ("first", "second")
 
@@ -148,6 +149,7 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
+    check_variable_recorded(trajectory, "gradient_norm")
     norm = trajectory["gradient_norm"]
     if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
         norm = norm.sel(layer=["embedding"])

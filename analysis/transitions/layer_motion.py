@@ -6,6 +6,7 @@ import xarray as xr
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import DROP_NAMES
 from dynamics.trajectory.diverged import mask_diverged, valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
 
 
 def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
@@ -30,6 +31,7 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
     >>> dict(layer_speeds(simulate(small, runs=2, steps=3, progress=False)).sizes)
     {'run': 2, 'step': 4, 'layer': 8}
     """
+    check_variable_recorded(trajectory, "update_norm")
     layers = [str(each) for each in trajectory["layer"].values]
     if any(name not in trajectory for name in layers):
         values = trajectory["update_norm"].astype(np.float64).transpose("run", "step", "layer")

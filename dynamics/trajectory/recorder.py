@@ -64,7 +64,8 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
     if not trajectory.sizes.get("run"):
         validate_trajectory(trajectory)  # raises
     seeds = trajectory["seed"].values
-    derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds), derived="a selection or a branch")
+    derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds))
+    derived.attrs.setdefault("derived", "a selection or a branch")
     derived = validate_trajectory(derived.transpose("run", "step", ...))
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path):

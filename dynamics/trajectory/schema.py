@@ -67,7 +67,9 @@ VARIABLES: dict[str, VariableSpec] = {
     "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
 }
 
-REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed", "gradient_norm", "update_norm")
+REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
+NORM_VARIABLES = ("gradient_norm", "update_norm")
+"""Variables of every run but those collected from checkpoints, which have no norms."""
 
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
@@ -154,7 +156,8 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
         raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
     if not trajectory.sizes.get("run"):
         raise TrajectoryError("dimension run: missing or empty; isel(run=[3]) selects a run and keeps the dimension")
-    for name in REQUIRED_VARIABLES:
+    collected = trajectory.attrs["system"] == RecordedSettings.system
+    for name in (*REQUIRED_VARIABLES, *(() if collected else NORM_VARIABLES)):
         if name not in trajectory.variables:
             raise TrajectoryError(f"variable {name}: missing")
     for variable in trajectory.variables:
@@ -163,6 +166,25 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
     _validate_runs(trajectory)
     read_settings(trajectory)
     return trajectory
+
+
+def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
+    """Raise TrajectoryError, which says how to record it, unless a trajectory contains the variable `name`."""
+    if name in trajectory:
+        return
+    if trajectory.attrs["system"] != RecordedSettings.system:
+        raise TrajectoryError(f"variable {name}: missing; a run recorded with record=metrics contains no weights")
+    how = {
+        "embedding": "dynamics.record and sims.collect take the name of the embedding",
+        "loss": "pass loss=... to recording.step, or evaluate=... to dynamics.record",
+        "accuracy": "pass accuracy=... to recording.step, or evaluate=... to dynamics.record",
+    }.get(
+        name,
+        "checkpoints contain no norms, dynamics.record measures them"
+        if name in NORM_VARIABLES
+        else "dynamics.record records it if it is named in variables=...",
+    )
+    raise TrajectoryError(f"variable {name}: missing; {how}")
 
 
 def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:

@@ -208,8 +208,9 @@ def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     if "accuracy" in recorded.data:
         panels["accuracy"] = lambda: _split_panel(recorded, "accuracy", log=False, y=(-0.03, 1.03))
     gradient = "norm of the gradient" if "loss" in recorded.data else "norm of the force"
-    panels["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", gradient)
-    panels["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
+    if "gradient_norm" in recorded.data:
+        panels["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", gradient)
+        panels["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
     return panels
 
 

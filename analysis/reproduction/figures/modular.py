@@ -23,8 +23,7 @@ from analysis.reproduction.figures.figure import (
 from analysis.reproduction.figures.run_choice import EndStates, runs_with_seeds
 from analysis.structures.circles_and_grids import structure_label
 from dynamics.errors import TrajectoryError
-from dynamics.networks.from_trajectory import check_variable_recorded
-from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
 GAP, HEAD = 0.12, 0.42  # inches: between panels, room for the title of one
 TOKENS_NOTE = "tokens numbered and coloured along the number line, joined in their order; equal axes through the origin"

@@ -8,9 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
-
-torch = pytest.importorskip("torch")
 
 import dynamics
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
@@ -204,18 +203,18 @@ def test_updates_with_a_closure_and_several_optimizers(path):
 
 def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
     model, optimizer, _ = create_training()
-    with pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7"):
-        with dynamics.record(model, optimizer, path, every=2, embedding="embed.weight") as recording:
-            for update in range(1, 11):
-                loss = train_step(model, optimizer)
-                recording.step(loss=loss if update < 7 else loss * float("nan"))
+    warned = pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7")
+    with warned, dynamics.record(model, optimizer, path, every=2, embedding="embed.weight") as recording:
+        for update in range(1, 11):
+            loss = train_step(model, optimizer)
+            recording.step(loss=loss if update < 7 else loss * float("nan"))
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == [0, 2, 4, 6, 7]
     assert trajectory["last_step"].values == [6]
     assert not dynamics.not_diverged(trajectory).any()
-    with dynamics.record(*create_training()[:2], path, every=2, embedding="embed.weight") as recording:
-        with pytest.raises(RecordingError, match="diverged"):
-            recording.restore()
+    again = dynamics.record(*create_training()[:2], path, every=2, embedding="embed.weight")
+    with again as recording, pytest.raises(RecordingError, match="diverged"):
+        recording.restore()
 
 
 BAD_ARGUMENTS = [
@@ -255,10 +254,10 @@ def test_all_bad_arguments_are_named_at_once(tmp_path):
 
 def test_splits_that_change_are_refused(path):
     model, optimizer, _ = create_training()
-    with pytest.raises(SettingsError, match="loss of train; accuracy of test"):
-        with dynamics.record(model, optimizer, path) as recording:
-            recording.step(loss=train_step(model, optimizer), accuracy={"test": 1})
-            recording.step(loss=train_step(model, optimizer))
+    refused = pytest.raises(SettingsError, match="loss of train; accuracy of test")
+    with refused, dynamics.record(model, optimizer, path) as recording:
+        recording.step(loss=train_step(model, optimizer), accuracy={"test": 1})
+        recording.step(loss=train_step(model, optimizer))
 
 
 def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
