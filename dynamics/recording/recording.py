@@ -267,8 +267,9 @@ class Recording:
         self._first: dict[str, np.ndarray] | None = None  # arrays of step 0, until its frame is complete
         self._last: dict[str, np.ndarray] = {}  # the last frame
         self._last_step = -1
-        self._splits: dict[str, list[str]] = {}
+        self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = False
+        self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
 
     # ------------------------------------------------------------------------------------------ the loop
 
@@ -325,7 +326,7 @@ class Recording:
         if at_restart and (self._received or self.recorder.part_is_due()):
             self._close_part(updates)
         elif at_restart and self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(_Position(updates, np.array([updates])), self)
+            self.recorder.keep_state(_Position(updates, np.array([updates])), self._observer)
         if self._received:
             raise Interrupted(self._received.pop(), self.path, updates)
 
@@ -367,7 +368,7 @@ class Recording:
         if not self._has_begun:
             self._begin(frame)
         self._last, self._last_step = frame, step
-        self.recorder.add(_Position(step, np.array([step])), self)
+        self.recorder.add(_Position(step, np.array([step])), self._observer)
 
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
@@ -396,8 +397,9 @@ class Recording:
                 found |= self.evaluate(self.training.model)
         values = {name: _by_split(name, each) for name, each in found.items() if each is not None}
         given = {name: list(splits) for name, splits in values.items()}
-        if self._splits.setdefault("", given) != given:  # type: ignore[arg-type, comparison-overlap]
-            raise SettingsError("loss, accuracy", _words(given), f"{_words(self._splits[''])}, as in the first frame")
+        self._given = given if self._given is None else self._given
+        if given != self._given:
+            raise SettingsError("loss, accuracy", _words(given), f"{_words(self._given)}, as in the first frame")
         return _metric_arrays(values)
 
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
@@ -407,7 +409,7 @@ class Recording:
         for name, values in frame.items():
             if name in METRICS:
                 dims[name] = ("split",)
-                coords["split"] = np.array(_shared_splits(self._splits[""]))
+                coords["split"] = np.array(_shared_splits(self._given or {}))
             elif name in ("gradient_norm", "update_norm"):
                 dims[name] = ("layer",)
             else:
@@ -437,17 +439,17 @@ class Recording:
     _state_bytes = 0
 
     def _close_part(self, updates: int) -> None:
-        self.recorder.close_part(_Position(updates, np.array([updates])), self)
+        self.recorder.close_part(_Position(updates, np.array([updates])), self._observer)
 
     def _finish(self) -> None:
         updates = self.norms.updates
         if self._first is not None:
             self._complete_first_frame()
         if self.diverged_at is not None:
-            self.recorder.add(_Position(self.diverged_at, np.array([self._last_step])), self)
+            self.recorder.add(_Position(self.diverged_at, np.array([self._last_step])), self._observer)
         ends = self._last_step if self.diverged_at is None else self.diverged_at
         now = _Position(max(updates, ends), np.array([max(updates, ends)]))
-        self.recorder.finish_at(now, _Position(ends, np.array([self._last_step])), self)
+        self.recorder.finish_at(now, _Position(ends, np.array([self._last_step])), self._observer)
 
     def restore(self) -> int:
         """Restore the training to the last restart state in the file, if there is one.
