@@ -9,6 +9,8 @@ from .errors import TrajectoryError as TrajectoryError
 from .randomness import random_stream as random_stream
 from .recording.checkpoints import collect_checkpoints as collect_checkpoints
 from .recording.checkpoints import missing_steps as missing_steps
+from .recording.model_loss import ModelLoss as ModelLoss
+from .recording.model_loss import load_loss as load_loss
 from .recording.quantities import ParameterView as ParameterView
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record

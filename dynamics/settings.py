@@ -443,12 +443,20 @@ class RecordedSettings:
     """Updates in an epoch; 0 without epochs."""
     time_step: float = 1.0
     """Time that passes in one update: the learning rate at the beginning."""
+    beta1: float = 0.0
+    """Decay rate of the mean gradient in Adam, if second moments are recorded."""
+    eps: float = 0.0
+    """The number that Adam adds to the root of the second moment, if second moments are recorded."""
 
     def __post_init__(self) -> None:
         for field, high in (("modulus", 10**9), ("epoch_steps", 2**53), ("parameters", 2**62)):
             _check_field(self, field, check_integer, 0, high)
-        _check_field(self, "time_step", check_real)
+        for field in ("time_step", "beta1", "eps"):
+            _check_field(self, field, check_real)
 
+
+LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
+"""What analyses of the loss of a recorded model are given, as words of an error message."""
 
 PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),

@@ -62,34 +62,34 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     threshold = found.attrs["threshold"]
     panel.axhline(-threshold, color=CHANCE, linewidth=1, linestyle="--", label="-2/lr")
     panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
-    panel.set(xlabel="step", ylabel="growth rate", xlim=_limits(step))
+    panel.set(xlabel="step", ylabel="growth rate", xlim=step_limits(step))
     panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}", fontsize=9, loc="left")
     panel.legend(frameon=False, fontsize=8, markerscale=3, ncols=3, loc="upper center")
 
 
 def _extremes(panel: Axes, found: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    _line(panel, found, "sharpness", DECAY, "sharpness (fastest decay)", median_interval)
+    plot_statistic(panel, found, "sharpness", DECAY, "sharpness (fastest decay)", median_interval)
     grows = found["largest_growth"].where(found["largest_growth"] > 0)
-    _line(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, if any", median_interval)
+    plot_statistic(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, if any", median_interval)
     panel.axhline(found.attrs["threshold"], color=CHANCE, linewidth=1, linestyle="--", label="2/lr")
-    panel.set(xlabel="step", ylabel="rate", xlim=_limits(found["step"].values))
-    _logarithmic(panel)
-    _title(panel, found, "fastest modes against 2/lr", "medians")
+    panel.set(xlabel="step", ylabel="rate", xlim=step_limits(found["step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "fastest modes against 2/lr", "medians")
     panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
 
 
 def _growing(panel: Axes, found: xr.Dataset) -> None:
     if np.isfinite(found["growing_modes"].values).any():
-        _line(panel, found, "growing_modes", GROW, "", median_interval)
+        plot_statistic(panel, found, "growing_modes", GROW, "", median_interval)
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
-        _annotate(panel, "only the extreme eigenvalues are known")
+        annotate_panel(panel, "only the extreme eigenvalues are known")
     else:
-        _annotate(panel, "no run has a mode here")
-    panel.set(xlabel="step", ylabel="modes", xlim=_limits(found["step"].values))
+        annotate_panel(panel, "no run has a mode here")
+    panel.set(xlabel="step", ylabel="modes", xlim=step_limits(found["step"].values))
     total = found.attrs.get("parameters", found.sizes["mode"])
-    _title(panel, found, f"growing modes of {total}", "median")
+    title_panel(panel, found, f"growing modes of {total}", "median")
 
 
 def _movement(panel: Axes, found: xr.Dataset) -> None:
@@ -112,9 +112,9 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
         label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
         panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
-    panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=_limits(step))
-    _logarithmic(panel)
-    _title(panel, found, "movement to the next frame", "means")
+    panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step))
+    use_log_axis(panel)
+    title_panel(panel, found, "movement to the next frame", "means")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
@@ -123,20 +123,20 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
-        _line(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
-    panel.set(xlabel="step", ylabel="eigenvalue", xlim=_limits(found["step"].values))
-    _title(panel, found, "highest eigenvalue of each layer's block", "medians")
+        plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
+    panel.set(xlabel="step", ylabel="eigenvalue", xlim=step_limits(found["step"].values))
+    title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
     if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
-        _logarithmic(panel)
+        use_log_axis(panel)
         panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
     else:
-        _annotate(panel, "requires the whole Hessian")
+        annotate_panel(panel, "requires the whole Hessian")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
-    _line(panel, found, "trace", THIRD, "", median_interval)
-    panel.set(xlabel="step", ylabel="trace", xlim=_limits(found["step"].values))
-    _title(panel, found, "trace of the Hessian", "median")
+    plot_statistic(panel, found, "trace", THIRD, "", median_interval)
+    panel.set(xlabel="step", ylabel="trace", xlim=step_limits(found["step"].values))
+    title_panel(panel, found, "trace of the Hessian", "median")
 
 
 def _margins(panel: Axes, found: xr.Dataset) -> None:
@@ -149,14 +149,14 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     panel.fill_between(at, low, high, color=THIRD, alpha=0.25, linewidth=0)
     panel.plot(at, middle, color=THIRD, linewidth=1, label="E + P, largest (band: 90% of runs)")
     largest = found["xi_flip_ratio"].sel(quantile=1.0)
-    _line(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
+    plot_statistic(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
     near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
-    _line(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
+    plot_statistic(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
     panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="direction may reverse")
     panel.set(xlabel="step", ylabel="movement over distance")
-    panel.set(xlim=_limits(found["frame_step"].values))
-    _logarithmic(panel)
-    _title(panel, found, "flip ratio to the next frame", "medians")
+    panel.set(xlim=step_limits(found["frame_step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "flip ratio to the next frame", "medians")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
@@ -172,7 +172,7 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
-        _annotate(panel, "no run has a mode here")
+        annotate_panel(panel, "no run has a mode here")
     panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}", fontsize=9, loc="left")
 
 
@@ -183,26 +183,26 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
-    panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=step_limits(found["step"].values))
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    _title(panel, found, "stability", "fractions of runs")
+    title_panel(panel, found, "stability", "fractions of runs")
     panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
-    _line(panel, found, "rest", THIRD, "normalised force over force", median_interval)
-    _line(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
-    panel.set(xlabel="step", ylabel="fraction", xlim=_limits(found["step"].values))
-    _logarithmic(panel)
-    _title(panel, found, "distance from equilibrium, and asymmetry", "medians")
+    plot_statistic(panel, found, "rest", THIRD, "normalised force over force", median_interval)
+    plot_statistic(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
+    panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(found["step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "distance from equilibrium, and asymmetry", "medians")
     panel.legend(frameon=False, fontsize=8, loc="upper center")
 
 
-def _annotate(panel: Axes, what: str) -> None:
+def annotate_panel(panel: Axes, what: str) -> None:
     panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=9)
 
 
-def _line(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
+def plot_statistic(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
     intervals = [interval(finite_values_at(found[name], step)) for step in range(found.sizes["step"])]
     _draw(panel, found["step"].values, intervals, colour, label, band)
 
@@ -221,14 +221,14 @@ def _draw(
         panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
 
 
-def _title(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
+def title_panel(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
     """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
     told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
     panel.set_title(told, fontsize=9, loc="left")
 
 
-def _logarithmic(panel: Axes) -> None:
+def use_log_axis(panel: Axes) -> None:
     """A logarithmic y axis with room for a legend above its curves."""
     curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
     curves += [np.asarray(path.vertices)[:, 1] for band in panel.collections for path in band.get_paths()]
@@ -238,10 +238,10 @@ def _logarithmic(panel: Axes) -> None:
     panel.set_yscale("log")
     panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
     if not shown.size:
-        _annotate(panel, "no value is above 0")
+        annotate_panel(panel, "no value is above 0")
 
 
-def _limits(step: np.ndarray) -> tuple[float, float]:
+def step_limits(step: np.ndarray) -> tuple[float, float]:
     first, last = float(step[0]), float(step[-1])
     margin = 0.02 * (last - first) or 0.5
     return first - margin, last + margin

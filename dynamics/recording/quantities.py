@@ -55,6 +55,9 @@ class ParameterView:
         return found
 
 
+PARAMETER, SECOND_MOMENT = "parameter.", "second_moment."
+"""What the names of recorded parameters, and of their second moments in Adam, begin with."""
+
 Quantity = str | ParameterView | Callable[[Any], torch.Tensor]
 """A parameter by its name, a view of one, or a function of the model that returns a tensor."""
 

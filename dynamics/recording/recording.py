@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import signal
@@ -16,7 +17,10 @@ import torch
 from dynamics.errors import Interrupted, RecordingError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
+    PARAMETER,
+    SECOND_MOMENT,
     Quantity,
     as_array,
     describe,
@@ -53,6 +57,7 @@ def record(
     modulus: int = 0,
     variables: Mapping[str, Quantity] | None = None,
     weights: bool = False,
+    moments: bool = False,
     layers: Layers | None = None,
     evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
     states: Mapping[str, Any] | None = None,
@@ -84,6 +89,9 @@ def record(
         Other tensors to record, by their names in the file.
     weights : bool
         Record all trained parameters, as variables named ``parameter.NAME``. Curvature needs them.
+    moments : bool
+        Record Adam's second moments of the gradients of all trained parameters, divided by their bias corrections, as
+        variables named ``second_moment.NAME`` (0 at the beginning). Curvature preconditioned by Adam needs them.
     layers : mapping of str to str or sequence of str, optional
         Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one norm each is recorded. Default:
         each parameter is a layer.
@@ -143,10 +151,15 @@ def record(
         groups = errors.attempt(group_parameters, model, optimizers, layers)
         for name, quantity in quantities.items():
             errors.attempt(_checked_dims, name, quantity, model)
+        adam = errors.attempt(check_moments, optimizers) if moments else {}
+    names = {id(each): name for name, each in model.named_parameters()}
+    trained = {names[id(each)]: each for members in groups.values() for each in members}
     if weights:
-        names = {id(each): name for name, each in model.named_parameters()}
-        trained = [names[id(each)] for members in groups.values() for each in members]
-        quantities |= {f"parameter.{name}": name for name in trained}
+        quantities |= {f"{PARAMETER}{name}": name for name in trained}
+    if moments:
+        owner = {id(each): one for one in optimizers for group in one.param_groups for each in group["params"]}
+        for name, each in trained.items():
+            quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
     settings = RecordedSettings(
         model=type(model).__name__,
         optimizer="+".join(type(each).__name__ for each in optimizers),
@@ -156,6 +169,7 @@ def record(
         modulus=modulus,
         epoch_steps=epoch_steps,
         time_step=float(optimizers[0].param_groups[0]["lr"]),
+        **adam,
     )
     seed = torch.initial_seed() % 2**62 if seed is None else seed
     device = next(iter(groups.values()))[0].device.type
