@@ -193,7 +193,7 @@ def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
     """The shapes of the recorded parameters, by name. Raises TrajectoryError if there are none."""
     names = [str(name).removeprefix(PARAMETER) for name in trajectory.data_vars if str(name).startswith(PARAMETER)]
     if not names:
-        how = "dynamics.record(..., weights=True) records the parameters"
+        how = "dynamics.record(..., weights=True) and sims.collect --weights record the parameters"
         raise TrajectoryError(f"variables {PARAMETER}NAME: missing; {how}")
     return {name: trajectory[PARAMETER + name].isel(run=0, step=0).shape for name in names}
 
