@@ -77,16 +77,17 @@ def describe(values: Any) -> str:
     return f"a tensor of shape {tuple(values.shape)}" if isinstance(values, torch.Tensor) else type(values).__name__
 
 
-def read_quantity(quantity: Quantity, model: Any) -> torch.Tensor:
-    """The tensor of a quantity, detached. Raises SettingsError."""
+def read_quantities(quantities: Mapping[str, Quantity], model: Any) -> dict[str, torch.Tensor]:
+    """The tensors of quantities, detached. Raises SettingsError."""
+    state = model.state_dict()
+    with torch.no_grad():
+        return {name: _read_quantity(each, model, state) for name, each in quantities.items()}
+
+
+def _read_quantity(quantity: Quantity, model: Any, state: Mapping[str, torch.Tensor]) -> torch.Tensor:
     if callable(quantity):
-        with torch.no_grad():
-            found = quantity(model)
-        if not isinstance(found, torch.Tensor):
-            found = torch.as_tensor(found)
-        return found.detach()
-    view = ParameterView(quantity) if isinstance(quantity, str) else quantity
-    return view.of(model.state_dict()).detach()
+        return torch.as_tensor(quantity(model)).detach()
+    return (ParameterView(quantity) if isinstance(quantity, str) else quantity).of(state).detach()
 
 
 def as_array(values: torch.Tensor) -> np.ndarray:

@@ -20,6 +20,8 @@ from dynamics.trajectory.schema import DIVERGED
 FIRST_PART_SECONDS = 1.0
 """Time after which the first part is written. Later parts follow when the time since the beginning has doubled, and at
 the latest after `dynamics.trajectory.recorder.PART_SECONDS`."""
+_PAUSE = 100
+"""Shortest time between parts, in times that it takes to write one."""
 RESTART_STATE = "restart_state"
 """Name of the variable that contains the bytes of a restart state."""
 
@@ -47,12 +49,20 @@ class ModelRecorder(recorder.FileRecorder):
     def __enter__(self) -> "ModelRecorder":
         super().__enter__()
         self.began = self.part_since = time.monotonic()
+        self.part_took = 0.0
         return self
 
     def part_is_due(self) -> bool:
         """Whether the data in memory, or the time since the last part, call for another part."""
-        waits = min(recorder.PART_SECONDS, max(FIRST_PART_SECONDS, self.part_since - self.began))
-        return self.bytes > recorder.PART_BYTES or time.monotonic() - self.part_since > waits
+        waits = max(FIRST_PART_SECONDS, self.part_since - self.began, _PAUSE * self.part_took)
+        waited = time.monotonic() - self.part_since
+        return self.bytes > recorder.PART_BYTES or waited > min(recorder.PART_SECONDS, waits)
+
+    def close_part(self, state: State, system: Any) -> None:
+        """Write a part that ends with this state."""
+        begin = time.monotonic()
+        super().close_part(state, system)
+        self.part_took = self.part_since - begin
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
         """The restart states of the finished file. States of another size than the last one are left out."""

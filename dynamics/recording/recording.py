@@ -24,7 +24,7 @@ from dynamics.recording.quantities import (
     Quantity,
     as_array,
     describe,
-    read_quantity,
+    read_quantities,
     variable_dims,
 )
 from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, padded
@@ -217,7 +217,7 @@ class _CollectedErrors:
 def _checked_dims(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[str, ...]:
     """The dimensions of a quantity after run and step. Raises SettingsError, which names the variable."""
     try:
-        found = read_quantity(quantity, model)
+        found = read_quantities({name: quantity}, model)[name]
     except SettingsError as error:
         raise SettingsError(f"{name} ({error.field})", error.found, error.allowed) from None
     except Exception as error:  # of the user's function
@@ -397,7 +397,8 @@ class Recording:
     def _read_arrays(self) -> dict[str, np.ndarray]:
         """The recorded tensors of the model, as arrays."""
         with _undisturbed(self.training.model, any(callable(each) for each in self.quantities.values())):
-            return {name: as_array(read_quantity(each, self.training.model)) for name, each in self.quantities.items()}
+            found = read_quantities(self.quantities, self.training.model)
+        return {name: as_array(each) for name, each in found.items()}
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {"gradient_norm": self.norms.gradient.copy(), "update_norm": self.norms.update.copy()}

@@ -61,7 +61,8 @@ class UpdateNorms:
         self.groups, self.wanted = groups, wanted
         self.gradient = self.update = np.zeros(len(groups), np.float32)
         self.counts = [0] * len(optimizers)
-        self._before: list[list[torch.Tensor] | None] = [None] * len(optimizers)
+        self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
+        self._measures = [False] * len(optimizers)
         self._owned = [
             [[each for each in members if id(each) in ids] for members in groups.values()]
             for ids in ({id(each) for group in one.param_groups for each in group["params"]} for one in optimizers)
@@ -88,9 +89,9 @@ class UpdateNorms:
 
     def _before_update(self, index: int) -> Callable[..., None]:
         def hook(optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
-            self._before[index] = None
-            if self.wanted(self.counts[index] + 1):
-                self._before[index] = [each.detach().clone() for members in self._owned[index] for each in members]
+            self._measures[index] = self.wanted(self.counts[index] + 1)
+            if self._measures[index]:
+                self._keep_weights(index)
                 if not _has_closure(args, kwargs):  # else the gradients are computed in the step
                     self._measure_gradient(index, optimizer)
 
@@ -102,15 +103,20 @@ class UpdateNorms:
             if skipped is not None and bool(torch.as_tensor(skipped).any()):
                 return
             self.counts[index] += 1
-            before = self._before[index]
-            if before is not None:
+            if self._measures[index]:
                 if _has_closure(args, kwargs):
                     self._measure_gradient(index, optimizer)
-                self._measure_update(index, before)
+                self._measure_update(index)
                 self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(np.float32)
-                self._before[index] = None
 
         return hook
+
+    @torch.no_grad()
+    def _keep_weights(self, index: int) -> None:
+        weights: list[torch.Tensor] = [each for members in self._owned[index] for each in members]
+        if not self._before[index]:
+            self._before[index] = [torch.empty_like(each) for each in weights]
+        torch._foreach_copy_(self._before[index], weights)
 
     def _measure_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
         scale = getattr(optimizer, "grad_scale", None)
@@ -118,10 +124,11 @@ class UpdateNorms:
         gradients = [[each.grad for each in members if each.grad is not None] for members in self._owned[index]]
         self._squares[0, index] = _squared_norms(gradients) * factor**2
 
-    def _measure_update(self, index: int, before: Sequence[torch.Tensor]) -> None:
-        old = iter(before)
-        moved = [[each.detach() - next(old) for each in members] for members in self._owned[index]]
-        self._squares[1, index] = _squared_norms(moved)
+    @torch.no_grad()
+    def _measure_update(self, index: int) -> None:
+        weights: list[torch.Tensor] = [each for members in self._owned[index] for each in members]
+        moved = iter(torch._foreach_sub(weights, self._before[index]))
+        self._squares[1, index] = _squared_norms([[next(moved) for _ in members] for members in self._owned[index]])
 
 
 def _has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
@@ -133,6 +140,7 @@ def _squared_norms(groups: Sequence[Sequence[torch.Tensor]]) -> np.ndarray:
     tensors = [each.coalesce().values() if each.is_sparse else each for group in groups for each in group]
     if not tensors:
         return np.zeros(len(groups))
-    norms = [torch.linalg.vector_norm(each, dtype=torch.promote_types(each.dtype, torch.float32)) for each in tensors]
-    squares = iter([float(norm) ** 2 for norm in torch.stack([norm.cpu().double() for norm in norms])])
+    wide = [each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in tensors]
+    norms = torch.stack([each.to("cpu", torch.float64) for each in torch._foreach_norm(wide)])
+    squares = iter((norms**2).tolist())
     return np.array([sum(next(squares) for _ in group) for group in groups], np.float64)
