@@ -295,9 +295,7 @@ class Recording:
             self.norms = UpdateNorms(self.training.groups, self.training.optimizers, self._is_wanted)
             held.callback(self.norms.remove)
             if not self._must_restore:
-                self._first = self._read_arrays()
-                if self.evaluate is not None:
-                    self._metrics = self._read_metrics(None, None)
+                self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
         return self
 
@@ -350,7 +348,7 @@ class Recording:
             return
         if self._first is not None:
             if self._metrics is None and (updates > 0 or loss is not None or accuracy is not None):
-                self._metrics = self._read_metrics(loss, accuracy)
+                self._metrics = self._read_metrics(loss, accuracy, self._evaluated)
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
@@ -403,13 +401,19 @@ class Recording:
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {"gradient_norm": self.norms.gradient.copy(), "update_norm": self.norms.update.copy()}
 
-    def _read_metrics(self, loss: Measured, accuracy: Measured) -> dict[str, np.ndarray]:
+    def _evaluate(self) -> Mapping[str, Any]:
+        """What the user's function measures."""
+        if self.evaluate is None:
+            return {}
+        with _undisturbed(self.training.model, True):
+            return self.evaluate(self.training.model)
+
+    def _read_metrics(
+        self, loss: Measured, accuracy: Measured, evaluated: Mapping[str, Any] | None = None
+    ) -> dict[str, np.ndarray]:
         """Losses, accuracies and other numbers, as arrays; splits that loss and accuracy do not share get names of
-        their own, such as accuracy_test."""
-        found: dict[str, Any] = {"loss": loss, "accuracy": accuracy}
-        if self.evaluate is not None:
-            with _undisturbed(self.training.model, True):
-                found |= self.evaluate(self.training.model)
+        their own, such as accuracy_test. What `evaluate` returns takes precedence."""
+        found = {"loss": loss, "accuracy": accuracy, **(self._evaluate() if evaluated is None else evaluated)}
         values = {name: _by_split(name, each) for name, each in found.items() if each is not None}
         given = {name: list(splits) for name, splits in values.items()}
         self._given = given if self._given is None else self._given
@@ -459,6 +463,7 @@ class Recording:
     def _finish(self) -> None:
         updates = self.norms.updates
         if self._first is not None:
+            self._metrics = self._metrics or self._read_metrics(None, None, self._evaluated)
             self._complete_first_frame()
         if self.diverged_at is not None:
             self.recorder.add(_Position(self.diverged_at, np.array([self._last_step])), self._observer)

@@ -152,6 +152,16 @@ def test_values_of_the_loop_are_recorded(path):
     assert trajectory["seed"].values == [12]
 
 
+def test_what_evaluate_measures_takes_precedence(path):
+    model, optimizer, _ = create_training()
+    with dynamics.record(model, optimizer, path, every=2, evaluate=lambda model: {"accuracy": 0.5}) as recording:
+        for _ in range(4):
+            recording.step(loss=train_step(model, optimizer), accuracy=0.25)
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["accuracy"].values.ravel().tolist() == [0.5] * 3
+    assert (trajectory["loss"] > 0).all()
+
+
 def test_gradients_are_those_that_updates_use(path):
     """After accumulation, unscaling and clipping; calls without an update count for nothing."""
     model, _, _ = create_training()
