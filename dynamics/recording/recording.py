@@ -17,6 +17,7 @@ import torch
 from dynamics.errors import Interrupted, RecordingError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.recording.embedding_gradient import EmbeddingGradient
 from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
     PARAMETER,
@@ -45,6 +46,7 @@ Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that returns one of them."""
 
 METRICS = ("loss", "accuracy")
+GRADIENT = "embedding_gradient"
 
 
 def record(
@@ -58,6 +60,7 @@ def record(
     variables: Mapping[str, Quantity] | None = None,
     weights: bool = False,
     moments: bool = False,
+    embedding_gradient: bool = False,
     layers: Layers | None = None,
     evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
     states: Mapping[str, Any] | None = None,
@@ -92,6 +95,9 @@ def record(
     moments : bool
         Record Adam's second moments of the gradients of all trained parameters, divided by their bias corrections, as
         variables named ``second_moment.NAME`` (0 at the beginning). Curvature preconditioned by Adam needs them.
+    embedding_gradient : bool
+        Record the gradient of the embedding, which must be a parameter, as the optimizer uses it in the first update
+        after each frame. The force audit (``analysis.audit``) needs it.
     layers : mapping of str to str or sequence of str, optional
         Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one norm each is recorded. Default:
         each parameter is a layer.
@@ -152,8 +158,13 @@ def record(
         for name, quantity in quantities.items():
             errors.attempt(_checked_dims, name, quantity, model)
         adam = errors.attempt(check_moments, optimizers) if moments else {}
+        gradient = None
+        if embedding_gradient:
+            gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
     names = {id(each): name for name, each in model.named_parameters()}
     trained = {names[id(each)]: each for members in groups.values() for each in members}
+    if gradient is not None:
+        quantities[GRADIENT] = gradient
     if weights:
         quantities |= {f"{PARAMETER}{name}": name for name in trained}
     if moments:
@@ -272,6 +283,8 @@ class Recording:
         self.path, self.training, self.quantities, self.evaluate = path, training, quantities, evaluate
         self.settings, self.identity, self.restart_every = settings, identity, restart_every
         self.every: int = identity["every"]
+        gradient = quantities.get(GRADIENT)
+        self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
         schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
         attrs = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
         unknown = RunDescription({}, {}, {}, seeds_of(identity), settings.time_step, settings.epoch_steps, attrs)
@@ -294,6 +307,8 @@ class Recording:
             self._must_restore = self.recorder.exists() and not self.recorder.overwrite
             self.norms = UpdateNorms(self.training.groups, self.training.optimizers, self._is_wanted)
             held.callback(self.norms.remove)
+            if self.gradient is not None:
+                held.callback(self.gradient.attach(self.norms, lambda: max(0, self._last_step)))
             if not self._must_restore:
                 self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
@@ -451,6 +466,8 @@ class Recording:
         training = self.training
         state = read_training_state(training.model, training.optimizers, training.states)
         state |= {"updates": self.norms.updates, "last_step": self._last_step}
+        if self.gradient is not None:
+            state[GRADIENT] = self.gradient.kept
         data = padded(state_to_bytes(state), self._state_bytes)
         self._state_bytes = len(data)
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
@@ -503,6 +520,8 @@ class Recording:
         set_training_state(state, training.model, training.optimizers, training.states)
         self._last_step, self._first, self._must_restore = state["last_step"], None, False
         self.norms.start_at(state["updates"])
+        if self.gradient is not None:
+            self.gradient.kept = state[GRADIENT].to(self.gradient.parameter.device)
         return state["updates"]
 
 

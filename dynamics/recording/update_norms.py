@@ -92,7 +92,7 @@ class UpdateNorms:
             self._measures[index] = self.wanted(self.counts[index] + 1)
             if self._measures[index]:
                 self._keep_weights(index)
-                if not _has_closure(args, kwargs):  # else the gradients are computed in the step
+                if not has_closure(args, kwargs):  # else the gradients are computed in the step
                     self._measure_gradient(index, optimizer)
 
         return hook
@@ -104,7 +104,7 @@ class UpdateNorms:
                 return
             self.counts[index] += 1
             if self._measures[index]:
-                if _has_closure(args, kwargs):
+                if has_closure(args, kwargs):
                     self._measure_gradient(index, optimizer)
                 self._measure_update(index)
                 self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(np.float32)
@@ -119,10 +119,8 @@ class UpdateNorms:
         torch._foreach_copy_(self._before[index], weights)
 
     def _measure_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
-        scale = getattr(optimizer, "grad_scale", None)
-        factor = 1.0 if scale is None else 1.0 / float(scale)
         gradients = [[each.grad for each in members if each.grad is not None] for members in self._owned[index]]
-        self._squares[0, index] = _squared_norms(gradients) * factor**2
+        self._squares[0, index] = _squared_norms(gradients) * loss_scale(optimizer) ** 2
 
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:
@@ -131,7 +129,14 @@ class UpdateNorms:
         self._squares[1, index] = _squared_norms([[next(moved) for _ in members] for members in self._owned[index]])
 
 
-def _has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
+def loss_scale(optimizer: torch.optim.Optimizer) -> float:
+    """The factor by which a fused optimizer multiplies gradients in its step, because a gradient scaler left it to."""
+    scale = getattr(optimizer, "grad_scale", None)
+    return 1.0 if scale is None else 1.0 / float(scale)
+
+
+def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a step of an optimizer, with the arguments that its hooks are given, computes the gradients itself."""
     return any(callable(each) for each in (*args[1:], *kwargs.values()))
 
 

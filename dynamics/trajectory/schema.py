@@ -42,6 +42,9 @@ _FLOAT = ("float32", "float64")
 
 VARIABLES: dict[str, VariableSpec] = {
     "embedding": VariableSpec((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
+    "embedding_gradient": VariableSpec(
+        (*_EACH, "token", "axis"), _FLOAT, "gradient of the loss at the embedding of the previous frame; 0 at step 0"
+    ),
     "gradient_norm": VariableSpec(
         (*_EACH, "layer"), _FLOAT, "norm of the gradient, or force, that the last update used; at step 0 the first"
     ),
@@ -177,6 +180,7 @@ def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
     how = {
         "embedding": "dynamics.record and sims.collect take the name of the embedding",
         "loss": "pass loss=... to recording.step, or evaluate=... to dynamics.record",
+        "embedding_gradient": "dynamics.record(..., embedding_gradient=True) records it",
         "accuracy": "pass accuracy=... to recording.step, or evaluate=... to dynamics.record",
     }.get(
         name,

@@ -184,6 +184,57 @@ def test_gradients_are_those_that_updates_use(path):
     np.testing.assert_allclose(trajectory["update_norm"][0, 1:], 0.5 * trajectory["gradient_norm"][0, 1:], rtol=1e-3)
 
 
+class Unembedded(torch.nn.Module):
+    """Seven tokens and an eighth that is no number, whose embeddings are stored as (axis, token)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Parameter(torch.randn(2, 8))
+        self.out = torch.nn.Linear(2, 7)
+
+    def forward(self, tokens):
+        return self.out(self.embed.T[tokens] + self.embed[:, 7])
+
+
+@pytest.mark.parametrize("with_closure", [False, True])
+def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_frame(path, with_closure):
+    torch.manual_seed(3)
+    model = Unembedded()
+    optimizer, used = torch.optim.AdamW(model.parameters(), lr=0.01), []
+    view = dynamics.ParameterView("embed", transpose=True, rows=7)
+
+    def backward():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(TOKENS), TOKENS)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
+        used.append(model.embed.grad.T[:7].numpy().copy())
+        return loss
+
+    with dynamics.record(model, optimizer, path, every=3, embedding=view, embedding_gradient=True) as recording:
+        for _ in range(8):
+            if with_closure:
+                optimizer.step(backward)
+            else:
+                backward()
+                optimizer.step()
+            recording.step()
+    found = dynamics.open_trajectory(path)["embedding_gradient"]
+    assert found.dims == ("run", "step", "token", "axis")
+    np.testing.assert_array_equal(found[0], [np.zeros((7, 2)), used[0], used[3]])
+
+
+@pytest.mark.parametrize(
+    ("embedding", "message"),
+    [(None, "no embedding"), (lambda model: model.embed.weight, "function"), ("scale", "gradient of scale")],
+)
+def test_the_gradient_is_recorded_only_of_an_embedding_that_is_trained(path, embedding, message):
+    model, optimizer, _ = create_training()
+    model.register_parameter("scale", torch.nn.Parameter(torch.ones(7, 2)))
+    with pytest.raises(SettingsError, match=f"embedding_gradient: found .*{message}"):
+        dynamics.record(model, optimizer, path, embedding=embedding, embedding_gradient=True)
+
+
 def test_updates_with_a_closure_and_several_optimizers(path):
     model, _, _ = create_training()
     optimizers = [
@@ -381,7 +432,7 @@ dynamics.recording.recorder.FIRST_PART_SECONDS = 0.0  # a part at each opportuni
 
 def train(path, killed_at):
     model, optimizer, scheduler = create_training()
-    options = {"embedding": "embed.weight", "states": {"s": scheduler}}
+    options = {"embedding": "embed.weight", "embedding_gradient": True, "states": {"s": scheduler}}
     with dynamics.record(model, optimizer, path, every=3, **options) as recording:
         for update in range(recording.restore(), 40):
             loss = train_step(model, optimizer, scheduler)
@@ -400,9 +451,13 @@ def in_child(path, killed_at):
 
 torch.set_num_threads(1)
 plain_weights(1)  # the parent imports what the children need
-for moment in map(int, sys.argv[3:]):
+moments = [int(each) for each in sys.argv[3:]]
+for moment in moments:
     assert in_child(f"{sys.argv[2]}/{moment}.nc", moment) == signal.SIGKILL
     assert in_child(f"{sys.argv[2]}/{moment}.nc", -1) == 0
+train(f"{sys.argv[2]}/plain.nc", -1)
+found = [dynamics.open_trajectory(f"{sys.argv[2]}/{name}.nc")["embedding_gradient"] for name in ("plain", *moments)]
+assert all(np.array_equal(each, found[0]) for each in found)
 print("all equal")
 """
 
