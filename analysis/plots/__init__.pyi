@@ -1,4 +1,5 @@
 from .ablation_figure import plot_ablation as plot_ablation
+from .audit_figure import plot_audit as plot_audit
 from .circuits_figure import plot_circuits as plot_circuits
 from .class_maps import class_map_figure as class_map_figure
 from .class_maps import save_class_map_figure as save_class_map_figure

@@ -175,7 +175,7 @@ def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
     """Raise TrajectoryError, which says how to record it, unless a trajectory contains the variable `name`."""
     if name in trajectory:
         return
-    if trajectory.attrs["system"] != RecordedSettings.system:
+    if trajectory.attrs.get("system") != RecordedSettings.system:
         raise TrajectoryError(f"variable {name}: missing; a run recorded with record=metrics contains no weights")
     how = {
         "embedding": "dynamics.record and sims.collect take the name of the embedding",
@@ -189,6 +189,19 @@ def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
         else "dynamics.record records it if it is named in variables=...",
     )
     raise TrajectoryError(f"variable {name}: missing; {how}")
+
+
+def numbers_modulo(trajectory: xr.Dataset) -> int:
+    """The modulus N of a trajectory whose first N tokens are the numbers modulo N. Raises TrajectoryError if there is
+    none."""
+    check_variable_recorded(trajectory, "embedding")
+    n, tokens = trajectory.attrs["modulus"], trajectory.sizes["token"]
+    if n == 0:
+        how = "if they are, dynamics.record and sims.collect take the modulus"
+        raise TrajectoryError(f"attribute modulus: found 0, as the tokens are no numbers modulo N; {how}")
+    if tokens < n:
+        raise TrajectoryError(f"dimension token: found {tokens}, expected the numbers modulo {n}")
+    return n
 
 
 def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:

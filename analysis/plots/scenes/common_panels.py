@@ -18,7 +18,7 @@ from analysis.structures.embedding_motion import time_unit
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.schema import DIVERGED, read_settings
+from dynamics.trajectory.schema import DIVERGED, check_variable_recorded, read_settings
 
 MAX_LABELLED_POINTS = 40
 """Largest number of points of a panel for which labels are drawn."""
@@ -74,8 +74,7 @@ class RecordedRun:
     @functools.cached_property
     def embedding(self) -> np.ndarray:
         """Recorded embedding, (frame, token, axis). Raises TrajectoryError."""
-        if "embedding" not in self.data:
-            raise TrajectoryError("variable embedding: missing; a run recorded with record=metrics contains no weights")
+        check_variable_recorded(self.data, "embedding")
         return self.data["embedding"].transpose("run", "step", "token", "axis").values[0]
 
     @property
