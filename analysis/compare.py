@@ -42,7 +42,7 @@ def main(options: Options) -> None:
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
     inputs = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
-    default_out = Path("comparisons") / f"{options.first.stem}-{path.stem}.nc"
+    default_out = Path("comparisons") / f"{output.plain_stem(options.first)}-{output.plain_stem(path)}.nc"
     out = output.check_result_path(options.out or default_out, inputs)
     for side, each, name in (("first", first, options.first), ("second", second, path)):
         diverged = dynamics.count_diverged(each)

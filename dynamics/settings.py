@@ -458,6 +458,13 @@ class RecordedSettings:
 LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
 """What analyses of the loss of a recorded model are given, as words of an error message."""
 
+
+def describe_model(settings: RecordedSettings) -> str:
+    """A recorded model in words, for titles and lists."""
+    words = [settings.model, settings.optimizer, f"{settings.parameters} parameters"]
+    return ", ".join(filter(None, [*words, f"N = {settings.modulus}" if settings.modulus else ""]))
+
+
 PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),
     "repulsion_balance": get_args(BalanceRule),

@@ -11,7 +11,6 @@ import tyro
 
 import dynamics
 from analysis.command_line.parsing import run_command
-from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import check_integer
 
 
@@ -59,7 +58,7 @@ def main(options: Options) -> None:
         step_from=options.step_from,
         seed=seed,
     )
-    out = options.out or RUNS_FOLDER / f"{options.checkpoints[0].resolve().stem}.nc"
+    out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
     missing = dynamics.missing_steps(trajectory)
     if missing:
         some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")

@@ -298,7 +298,7 @@ def test_commands_take_a_file_of_the_example(words, written, files, ended):
 
 @pytest.mark.parametrize("command", ["curvature", "circuits", "spikes", "remedies", "sparsity"])
 def test_commands_for_another_system_refuse_the_example_in_a_line(command, files, ended):
-    expected = "one of particles, modular, sparse" if command == "curvature" else "sparse"
+    expected = "one of particles, modular, sparse" if command == "curvature" else "sparse, the network of VC"
     err = ended(f"analysis.{command} {files[0]}", 1)
     assert re.fullmatch(rf"error: .*attribute system: found momentum, expected {expected}\n", err)
 

@@ -120,6 +120,9 @@ def simulate_particles_from(
     the errors of `simulate`.
     """
     numbers_modulo(trajectory)
+    if not source.is_file():
+        how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
+        raise TrajectoryError(f"{source}: is not a single finished file, from which particles start; {how}")
     seeds = trajectory["seed"].values
     if (seeds != seeds[0] + range(len(seeds))).any():
         raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot start at its embeddings")

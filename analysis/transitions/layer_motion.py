@@ -60,9 +60,13 @@ def layer_motion_at_drops(
     drops: from `first_two_drops`. `speed`: median of `layer_speeds` during the drop over the median before it (before
     the second drop: since the end of the first, or since the first frame if there are no frames between). `peak`: step
     of the largest gradient norm from w frames before the drop to w frames after it; `lag`: steps from the middle of the
-    drop to that peak. NaN where there is no drop.
+    drop to that peak. NaN where there is no drop. No layers if no norms were recorded.
     """
     steps = trajectory["step"].values.astype(np.float64)
+    if "update_norm" not in trajectory:  # collected from checkpoints
+        none = xr.Dataset(coords={"phase": list(DROP_NAMES), "layer": np.array([], str)})
+        empty = (("run", "phase", "layer"), np.empty((trajectory.sizes["run"], len(DROP_NAMES), 0)))
+        return none.assign(speed=empty, peak=empty, lag=empty)
     speeds = layer_speeds(trajectory).values
     norms = trajectory["gradient_norm"].transpose("run", "step", "layer").values
     norms = np.where(valid_frames(trajectory).values[..., None], norms, -np.inf)

@@ -103,8 +103,11 @@ def check_enough_frames(trajectory: xr.Dataset) -> None:
 
 
 def default_scalar_name(trajectory: xr.Dataset) -> str:
-    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss."""
-    return "loss" if "loss" in trajectory else "force"
+    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss, or, if no
+    norms were recorded either, the speed."""
+    if "loss" in trajectory:
+        return "loss"
+    return "force" if "gradient_norm" in trajectory else "speed"
 
 
 class _Frames(NamedTuple):

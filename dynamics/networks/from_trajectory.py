@@ -67,7 +67,8 @@ def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
 
 def _network_of_class(trajectory: xr.Dataset, network_class: type[_Network], system: str) -> _Network:
     if trajectory.attrs["system"] != system:
-        raise TrajectoryError(f"attribute system: found {trajectory.attrs['system']}, expected {system}")
+        found, paper = trajectory.attrs["system"], "CA" if system == ModularSettings.system else "VC"
+        raise TrajectoryError(f"attribute system: found {found}, expected {system}, the network of {paper}")
     network = network_of(trajectory)
     assert isinstance(network, network_class)
     return network

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.trajectory.netcdf import open_group
+from dynamics.trajectory.netcdf import NETCDF_LOCK, open_group
 from dynamics.trajectory.parts import check_parts_contiguous, closed_parts, first_step_of_parts, parts_folder
 from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
@@ -30,7 +30,8 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
     ----------
     path : str or Path, or sequence of them
         The file, NAME.nc. Several files, or a pattern such as ``"seeds/*.nc"``, are opened as one ensemble, whose runs
-        must have different seeds and the same settings and recorded steps.
+        must have different seeds and the same settings and recorded steps. Results of analyses that a pattern matches
+        are left out.
     thoroughly : bool
         Verify the checksum of the whole file; if false, only check that the file has one, which is fast.
 
@@ -55,7 +56,7 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
     if not isinstance(path, str | Path):
         return _open_ensemble([Path(each) for each in path], thoroughly)
     if set("*?[") & set(str(path)) and not os.path.lexists(path):
-        return _open_ensemble([Path(each) for each in sorted(glob.glob(str(path)))], thoroughly, str(path))
+        return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))
     path = Path(path)
     if path.is_dir():
         raise TrajectoryError(f"{path}: is a folder, expected a file that ends in .nc")
@@ -69,6 +70,22 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
         return validate_trajectory(trajectory)
     except TrajectoryError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _matching_files(pattern: str) -> list[Path]:
+    """The trajectories that a pattern matches, finished or not, without results of analyses."""
+    unfinished = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
+    found = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
+    return [path for path in found if not is_result_file(path)]
+
+
+def is_result_file(path: Path) -> bool:
+    """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
+    try:
+        with NETCDF_LOCK, xr.open_dataset(path) as there:
+            return bool({"title", "result_of"} & set(there.attrs)) and "schema_version" not in there.attrs
+    except (OSError, ValueError):
+        return False
 
 
 def _open_ensemble(paths: Sequence[Path], thoroughly: bool, pattern: str = "the sequence of files") -> xr.Dataset:

@@ -1,7 +1,10 @@
 """Analyses of models that a loop of their own trains: of CA's network they find what they find in its own file."""
 
+import re
+
 import numpy as np
 import pytest
+import torch
 
 import dynamics
 from analysis.forces import audit_forces
@@ -80,3 +83,55 @@ def test_training_pairs_that_are_no_pairs_are_refused(pair):
     wrong["training_pairs"] = (("run", "step"), np.zeros((2, wrong.sizes["step"]), int))
     with pytest.raises(dynamics.TrajectoryError, match="variable training_pairs: found"):
         audit_forces(wrong)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Two seeds of a model whose tokens are no numbers, and checkpoints of a third."""
+    monkeypatch.chdir(tmp_path)
+    for seed in (1, 2, 3):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Embedding(5, 3), *(torch.nn.Linear(3, 3) for _ in range(12)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with dynamics.record(model, optimizer, f"words{seed}.nc", embedding="0.weight", seed=seed) as recording:
+            for step in range(30):
+                if seed == 3:
+                    torch.save(model.state_dict(), f"model-{step}.pt")
+                loss = model(torch.arange(5)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                recording.step(loss=loss)
+    dynamics.save_trajectory(dynamics.collect_checkpoints(["."], "0.weight", modulus=5), "checkpoints.nc")
+    return tmp_path
+
+
+LACKS = {
+    "formation words1.nc": "attribute modulus: found 0, .* take the modulus",
+    "audit words1.nc": "attribute modulus: found 0, .* take the modulus",
+    "audit checkpoints.nc": r"variable embedding_gradient: missing; dynamics.record\(\.\.\., embedding_gradient=True\)",
+    "gradients checkpoints.nc": "variable gradient_norm: missing; .* dynamics.record measures them",
+    "compare words1.nc": "attribute modulus: found 0",
+    "compare words[12].nc": "attribute modulus: found 0",
+    "circuits words1.nc": "found recorded, expected sparse, the network of VC",
+}
+
+
+def test_commands_read_what_they_can_and_say_what_they_lack(folder, typed):
+    for words, written in {
+        "events words[12].nc": "words-12-events.nc",
+        "events words*.nc": "words-events.nc",  # which is no trajectory, and is left out
+        "gradients words*.nc": "words-gradients.png",
+        "events checkpoints.nc": "checkpoints-events.png",
+        "formation checkpoints.nc": "checkpoints-formation.png",
+        "frame words*.nc --run 2 --out words.png": "words.png",
+        "compare words1.nc words2.nc --out pair.nc": "pair.png",
+    }.items():
+        code, _, err = typed(*f"analysis.{words}".split())
+        assert code == 0, err
+        assert (folder / written).exists()
+    for words, message in LACKS.items():
+        code, _, err = typed(*f"analysis.{words}".split())
+        assert code == 1
+        assert re.fullmatch(f"error: .*{message}.*\n", err)
+    assert "Sequential, SGD, 159 parameters" in typed("sims.runs", "--folder", ".")[1]

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy import ndimage
 
 from analysis.plots.drawing import colours
+from analysis.plots.drawing.layer_names import grouped_layers
 from analysis.plots.drawing.limits import PanelLimits, panel_limits
 from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
@@ -220,8 +221,14 @@ def _split_panel(recorded: RecordedRun, name: str, log: bool, y: tuple[float, fl
 
 
 def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
-    """A norm of each layer, smoothed if there are many frames; step 0 is omitted for updates, as it has none."""
+    """A norm of each layer, or of groups of many layers, smoothed if there are many frames; step 0 is omitted for
+    updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
+    groups = grouped_layers(layers)
+    if groups != layers:
+        layers = list(dict.fromkeys(groups))
+        members = [[group == layer for group in groups] for layer in layers]
+        values = np.array([np.sqrt((values[each] ** 2).sum(axis=0)) for each in members])
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
     width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""
