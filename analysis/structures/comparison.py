@@ -120,7 +120,7 @@ def simulate_particles_from(
     the errors of `simulate`.
     """
     numbers_modulo(trajectory)
-    if not source.is_file():
+    if not Path(source).is_file():
         how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
         raise TrajectoryError(f"{source}: is not a single finished file, from which particles start; {how}")
     seeds = trajectory["seed"].values
