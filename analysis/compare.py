@@ -42,7 +42,7 @@ def main(options: Options) -> None:
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
     inputs = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
-    default_out = Path("comparisons") / f"{options.first.stem}-{path.stem}.nc"
+    default_out = Path("comparisons") / f"{output.plain_stem(options.first)}-{output.plain_stem(path)}.nc"
     out = output.check_result_path(options.out or default_out, inputs)
     for side, each, name in (("first", first, options.first), ("second", second, path)):
         diverged = dynamics.count_diverged(each)
@@ -93,13 +93,13 @@ def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> 
     settings = [dynamics.read_settings(each) for each in sides.values()]
     laws = [each for each in settings if isinstance(each, ParticleSettings)]
     for side, trajectory in sides.items():
-        if {"hidden_weight", "output_weight"} <= set(trajectory.variables):
+        if forces.can_be_audited(trajectory):
             return forces.audit_forces(trajectory, laws[0] if laws else law).assign_attrs(audited=side)
     return None
 
 
 def _print_audit(audit: "xr.Dataset", log: TextIO) -> None:
-    table = output.format_table(output.make_table(forces.audit_rows(audit)), forces.AUDIT_COLUMNS)
+    table = output.format_table(output.make_table(forces.audit_rows(audit)), forces.audit_columns(audit))
     print(f"\nForce audit of the {audit.attrs['audited']} trajectory\n{table}", file=log)
     print(forces.audit_legend(audit), file=log)
 

@@ -2,6 +2,7 @@
 
 python -m analysis.events RUN.nc
 python -m analysis.events RUN.nc OTHER.nc
+python -m analysis.events "seeds/*.nc"
 python -m analysis.events PARTICLES.nc --of speed
 """
 
@@ -73,7 +74,7 @@ class Options(TrajectoryOptions):
     """Further trajectories whose escape times are compared with those of the first by the log-rank test."""
     of: Literal["loss", "gradient", "force", "speed"] | None = None
     """Scalar to analyse: a loss, the norm of the gradient, the norm of the force on particles, or the speed of the
-    embedding. Default: the loss, or the force of a system without a loss."""
+    embedding. Default: the loss; of a system without a loss the force; without norms the speed."""
     split: str | None = None
     """Split of the loss. Default: the training split."""
     escape_share: float | None = None
@@ -98,8 +99,9 @@ def main(options: Options) -> None:
     print("\n" + _describe_ensemble(result, comparison.iloc[0]), file=options.log)
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
         print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
-    print(LAYER_LEGEND.format(runs=_describe_runs(result), unit=unit), file=options.log, end="")
-    print(format_table(transitions.layer_motion_table(result), LAYER_COLUMNS), file=options.log)
+    if result.sizes["layer"]:
+        print(LAYER_LEGEND.format(runs=_describe_runs(result), unit=unit), file=options.log, end="")
+        print(format_table(transitions.layer_motion_table(result), LAYER_COLUMNS), file=options.log)
     if options.others:
         print("\n" + format_table(comparison, _comparison_columns(unit)), file=options.log)
     reported = transitions.reported_runs(result)

@@ -7,9 +7,17 @@ from .errors import MissingPackage as MissingPackage
 from .errors import RecordingError as RecordingError
 from .errors import TrajectoryError as TrajectoryError
 from .randomness import random_stream as random_stream
+from .recording.checkpoints import collect_checkpoints as collect_checkpoints
+from .recording.checkpoints import missing_steps as missing_steps
+from .recording.model_loss import ModelLoss as ModelLoss
+from .recording.model_loss import load_loss as load_loss
+from .recording.quantities import ParameterView as ParameterView
+from .recording.recording import Recording as Recording
+from .recording.recording import record as record
 from .run_checks import run_path as run_path
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings
+from .settings import RecordedSettings as RecordedSettings
 from .settings import SettingsError as SettingsError
 from .settings import SparseSettings as SparseSettings
 from .simulation import simulate as simulate

@@ -49,7 +49,8 @@ class Interrupted(KeyboardInterrupt):
     If `resumable`, the computed steps are on disk, and the same call without `overwrite` continues from them.
     """
 
-    def __init__(self, signum: int, path: Path | None, step: int, steps: int) -> None:
+    def __init__(self, signum: int, path: Path | None, step: int, steps: int | None = None) -> None:
         self.signum, self.path, self.step, self.steps = signum, path, step, steps
         self.resumable = path is not None
-        super().__init__(f"interrupted at step {step} of {steps}" + (f"; {path} can be resumed" if path else ""))
+        end = "" if steps is None else f" of {steps}"
+        super().__init__(f"interrupted at step {step}{end}" + (f"; {path} can be resumed" if path else ""))

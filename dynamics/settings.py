@@ -412,6 +412,59 @@ class SparseSettings(OptimizerSettings):
             raise SettingsError("start_runs", self.start_runs, "seed unless start is a trajectory")
 
 
+@dataclass(frozen=True)
+class RecordedSettings:
+    """A model that was trained in a loop of its own and recorded by `dynamics.record`; it cannot be simulated.
+
+    Examples
+    --------
+    >>> from dynamics import RecordedSettings
+    >>> RecordedSettings(model="Transformer", modulus=113).modulus
+    113
+    """
+
+    system: ClassVar[str] = "recorded"
+    default_steps: ClassVar[int] = 0
+    default_every: ClassVar[int] = 1
+
+    model: str = "model"
+    """Name of the model's class."""
+    optimizer: str = ""
+    """Name of the optimizer's class, or several joined by +."""
+    parameters: int = 0
+    """Number of trained parameters."""
+    signature: str = ""
+    """Digest of the names and shapes of the model's state."""
+    recorded: str = ""
+    """Names of the recorded variables, separated by commas."""
+    modulus: int = 0
+    """Modulus of the addition that the model learns; 0 if its tokens are no numbers."""
+    epoch_steps: int = 0
+    """Updates in an epoch; 0 without epochs."""
+    time_step: float = 1.0
+    """Time that passes in one update: the learning rate at the beginning."""
+    beta1: float = 0.0
+    """Decay rate of the mean gradient in Adam, if second moments are recorded."""
+    eps: float = 0.0
+    """The number that Adam adds to the root of the second moment, if second moments are recorded."""
+
+    def __post_init__(self) -> None:
+        for field, high in (("modulus", 10**9), ("epoch_steps", 2**53), ("parameters", 2**62)):
+            _check_field(self, field, check_integer, 0, high)
+        for field in ("time_step", "beta1", "eps"):
+            _check_field(self, field, check_real)
+
+
+LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
+"""What analyses of the loss of a recorded model are given, as words of an error message."""
+
+
+def describe_model(settings: RecordedSettings) -> str:
+    """A recorded model in words, for titles and lists."""
+    words = [settings.model, settings.optimizer, f"{settings.parameters} parameters"]
+    return ", ".join(filter(None, [*words, f"N = {settings.modulus}" if settings.modulus else ""]))
+
+
 PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "step_rule": get_args(StepRule),
     "repulsion_balance": get_args(BalanceRule),
@@ -422,7 +475,7 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
 """Allowed values of the choices in `ParticleSettings`, in the order of their numbers in the kernels."""
 
 SETTINGS_CLASSES: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
-"""Settings class of each system, by its name in trajectories."""
+"""Settings class of each system that can be simulated, by its name in trajectories."""
 
 SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
 """Environment variable with a comma-separated list of modules that register systems."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dynamics.errors import MissingPackage
-from dynamics.settings import SETTINGS_CLASSES, Settings, SettingsError
+from dynamics.settings import SETTINGS_CLASSES, RecordedSettings, Settings, SettingsError
 from dynamics.settings_checks import check_system_name
 
 Arrays = Mapping[str, np.ndarray]
@@ -137,13 +137,16 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
     >>> simulate(HeavySettings(n=5), runs=2, steps=3).attrs["system"]
     'heavy'
     """
-    check_system_name(settings, SETTINGS_CLASSES)
+    check_system_name(settings, {**SETTINGS_CLASSES, RecordedSettings.system: RecordedSettings})
     SETTINGS_CLASSES[settings.system] = settings
     SYSTEM_CLASSES[settings.system] = system
 
 
 def system_class(name: str) -> Callable[..., Any]:
     """The class of a registered system, imported on first use. Raises SettingsError, MissingPackage."""
+    if name == RecordedSettings.system:
+        allowed = "a system that can be simulated; a recorded model is trained in its own loop, see dynamics.record"
+        raise SettingsError("system of the settings", name, allowed)
     if name not in SYSTEM_CLASSES:
         allowed = f"one of {', '.join(SYSTEM_CLASSES)}, or a system registered with dynamics.register"
         raise SettingsError("system of the settings", name, allowed)

@@ -18,13 +18,10 @@ from dynamics.divergence import LAST_FINITE_STEP, DivergenceGuard
 from dynamics.settings import Settings, SettingsError
 from dynamics.settings_checks import SETTINGS_NUMBERS, check_settings_class
 from dynamics.system import BUILT_IN_SYSTEMS, Arrays, EpochClock, State, System, system_class
-from dynamics.trajectory.schema import VARIABLES
+from dynamics.trajectory.schema import NORM_VARIABLES, VARIABLES
 
 CHECKED_RUNS = 2
 """Number of runs of an ensemble that are checked."""
-
-NORM_VARIABLES = ("gradient_norm", "update_norm")
-"""Variables that every file contains and that the system must provide."""
 
 RESERVED_NAMES = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
 """Names of dimensions and variables that are added when a file is written."""

@@ -39,7 +39,10 @@ for each in TABLES:  # what else this process tests knows nothing of the example
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-NEW_SYSTEM, FORMAT, EXAMPLE = ((DOCS / name).read_text() for name in ("new-system.md", "format.md", "momentum.py"))
+NEW_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
+    (DOCS / name).read_text() for name in ("new-system.md", "format.md", "own-model.md", "momentum.py")
+)
+ON_ENSEMBLES = ("audit", "events", "gradients", "formation")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 ON_EXAMPLE, ON_RUNS, ON_PANELS, ON_REACH, ON_REACHING = BLOCK.findall(NEW_SYSTEM)
 (ON_FORMAT,) = BLOCK.findall(FORMAT)
@@ -318,6 +321,27 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
         np.testing.assert_allclose(found["reach"].sel(step=60)[4], expected)
     for name in ("reach", "reaching"):
         sys.modules.pop(name)
+
+
+# ------------------------------------------------------------------------------------- a recorded model
+
+
+def test_the_page_on_own_models_works_as_it_stands(ended, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    training, loss = BLOCK.findall(OWN_MODEL)
+    assert len([line for line in (training + loss).splitlines() if line.strip()]) <= 50
+    pathlib.Path("mine.py").write_text(training)
+    pathlib.Path("my_loss.py").write_text(loss)
+    runpy.run_path("mine.py", run_name="__main__")
+    commands = re.findall(r"^python -m (analysis\..*?) *#", OWN_MODEL, re.MULTILINE)
+    assert len(commands) == 9
+    for words in commands:
+        assert not re.search(r"\bnan\b", ended(words.replace('"', "")))
+    written = ["mine.gif", "mine0-curvature.png", "mine.html", *(f"mine-{name}.png" for name in ON_ENSEMBLES)]
+    assert all(pathlib.Path(name).stat().st_size > 1000 for name in written)
+    with xr.open_dataset("mine-audit.nc") as audit:
+        assert np.isfinite(audit["r_squared"].sel(target="gradient")).all()
+    sys.modules.pop("mine")
 
 
 # ------------------------------------------------------------------------- a system of quite another kind

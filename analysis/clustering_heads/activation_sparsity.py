@@ -24,13 +24,13 @@ from analysis.output.tables import Column, format_p_value, interval_columns, mak
 from analysis.statistics.ranks import mann_whitney_p_value, rank_biserial, rank_biserial_profile, rank_correlation
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.randomness import random_stream
 from dynamics.settings import SettingsError
 from dynamics.tasks import distinct_sequences
 from dynamics.trajectory.diverged import not_diverged
-from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
 SUCCESSFUL_ACCURACY = 0.9
 """Test accuracy above which a run counts as successful (VC appendix A.2)."""

@@ -36,11 +36,12 @@ from analysis.clustering_heads.clusters import count_clusters, reference_sequenc
 from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of, weights
+from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import check_variable_recorded
 
 _MAX_NEIGHBOURS = 1 << 18
 """Largest number of changed sequences; if there would be more, fewer sequences are changed."""

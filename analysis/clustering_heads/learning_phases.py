@@ -24,9 +24,10 @@ from analysis.clustering_heads.clusters import cluster_labels
 from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import check_integer
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import check_variable_recorded
 
 MIN_RISE = 0.01
 """Least rise from the first to the last frame."""

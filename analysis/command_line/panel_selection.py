@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 import dynamics
-from analysis import plots
+from analysis import output, plots
 from dynamics.settings import SettingsError, check_integer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class PanelOptions:
     """Options of commands that draw panels of one run, or of two side by side."""
 
     trajectory: tyro.conf.Positional[Path]
-    """Trajectory file; its runs may still be in progress."""
+    """Trajectory file, or a pattern in quotes, such as "seed*.nc"; its runs may still be in progress."""
     other: tyro.conf.Positional[Path | None] = None
     """Second trajectory, drawn next to the first; give the same file again to compare two of its runs."""
     run: int | None = None
@@ -148,8 +148,8 @@ def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]
 
 def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) -> Path:
     """Default name of a picture, beside the first trajectory."""
-    stem = f"{options.trajectory.stem}-run{runs[0]}"
+    stem = f"{output.plain_stem(options.trajectory)}-run{runs[0]}"
     if options.other is not None:
         same = options.other.resolve() == options.trajectory.resolve()
-        stem += f"-run{runs[1]}" if same else f"-{options.other.stem}-run{runs[1]}"
+        stem += f"-run{runs[1]}" if same else f"-{output.plain_stem(options.other)}-run{runs[1]}"
     return options.trajectory.with_name(stem + rest)

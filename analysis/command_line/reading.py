@@ -22,7 +22,8 @@ class TrajectoryOptions(TableOptions):
     """Options of a command that reads a trajectory and writes a result and a picture."""
 
     trajectory: tyro.conf.Positional[Path]
-    """Trajectory file; its runs may still be in progress."""
+    """Trajectory file; its runs may still be in progress. A pattern in quotes, such as "seed*.nc", opens several files
+    with the same settings as one ensemble."""
     out: Path | None = None
     """NetCDF file for the result; the picture is saved under the same name with the suffix .png. Default:
     TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
@@ -34,7 +35,7 @@ def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Pa
     command: name of the command without its package. Raises TrajectoryError, SettingsError.
     """
     path = options.trajectory
-    out = options.out or path.with_name(f"{path.stem}-{command}.nc")
+    out = options.out or path.with_name(f"{output.plain_stem(path)}-{command}.nc")
     out = output.check_result_path(out, _result_attributes(options, command))
     trajectory = dynamics.open_trajectory(path)
     system, runs, frames = trajectory.attrs["system"], trajectory.sizes["run"], trajectory.sizes["step"]

@@ -2,7 +2,10 @@
 
 At the embeddings E of a network along its training, two targets are compared with the particle forces of CA
 section 6 over the network's training pairs: the negative gradient -dL/dE, and the update, which is the displacement
-to the next recorded frame. Each target is compared
+to the next recorded frame. For the network of CA the gradient is computed from the recorded weights. For a model
+recorded by `dynamics.record` it is that of the first update after each frame, without weight decay; its training pairs
+are the variable `training_pairs` (run, step, pair, 2) if it is recorded, else all unordered pairs. Each target is
+compared
 
 - with the particle law, all forces with their constants and balance: cosine, and R² with one free, positive factor;
 - with the four force fields (like attraction, unlike repulsion, like and unlike alignment), fitted by least squares
@@ -32,16 +35,18 @@ import xarray as xr
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import mean_interval
+from dynamics.errors import TrajectoryError
 from dynamics.kernels.compiling import numba_threads
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.from_trajectory import check_variable_recorded, constant_attention_of, weights
+from dynamics.networks.from_trajectory import constant_attention_of, weights
 from dynamics.particles.pair_forces import FIELD_NAMES, force_fields
 from dynamics.particles.pair_list import group_pairs
 from dynamics.particles.system import ParticleSystem
 from dynamics.randomness import random_stream
-from dynamics.settings import ParticleSettings, check_integer
+from dynamics.settings import ModularSettings, ParticleSettings, RecordedSettings, check_integer
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import check_variable_recorded, numbers_modulo
 
 RENAMINGS = 8
 AUDITED_FRAMES = 41
@@ -146,7 +151,8 @@ def audit_forces(
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory of the network of CA (system ``modular``) with recorded weights.
+        A trajectory of the network of CA (system ``modular``) with recorded weights, or of any model that adds numbers
+        modulo N, recorded with ``embedding_gradient=True``.
     law : ParticleSettings, optional
         Constants and balance of the particle forces, by default CA's at f_a = 1. Its n and dim are the network's.
     frames : int
@@ -160,12 +166,13 @@ def audit_forces(
         By run, target, part and step: `cosine` and `law_r_squared` with the particle law; `r_squared`,
         `renamed_r_squared`, `coefficient` (field) and `weight` (field) of the four fields; `chance` (part). The targets
         are ``gradient`` and ``update``, the parts ``whole`` and ``normalised``, without shift and scaling. NaN in the
-        frames after a run diverged.
+        frames after a run diverged. The last frame of a recorded model has no gradient, and is left out. Attributes:
+        `clock`, the unit of steps, and `pairs`, which pairs the forces are summed over.
 
     Raises
     ------
     TrajectoryError
-        If the trajectory has no weights of the network of CA.
+        If the trajectory has no weights of the network of CA, or no gradient of a recorded model.
     SettingsError
         For fewer than two frames.
 
@@ -177,20 +184,19 @@ def audit_forces(
     >>> audit_forces(trajectory, renamings=2)["r_squared"].dims
     ('run', 'target', 'part', 'step')
     """
-    network = constant_attention_of(trajectory)
-    settings = network.settings
-    law = dataclasses.replace(law or ParticleSettings(), n=settings.n, dim=settings.dim, start="random", start_step=0)
-    for name in network.variables:
-        check_variable_recorded(trajectory, name)
-    at = geometric_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
+    has_network = trajectory.attrs["system"] == ModularSettings.system
+    read_run = _read_network_run if has_network else _read_recorded_run
+    (_check_network_run if has_network else _check_recorded_run)(trajectory)
+    n, dim = trajectory.attrs["modulus"], trajectory.sizes["axis"]
+    law = dataclasses.replace(law or ParticleSettings(), n=n, dim=dim, start="random", start_step=0)
+    count = trajectory.sizes["step"] - (0 if has_network else 1)
+    at = geometric_frames(count, check_integer("frames", frames, 2, 10**9))
     seeds = trajectory["seed"].values
-    chosen = training_pairs(settings.n, settings.train_pairs, seeds)
     results = []
     for run, seed in enumerate(seeds):
-        embedding, targets = _embedding_and_targets(trajectory, network, run, at, chosen[run])
-        pairs = all_pairs(settings.n)[chosen[run]]
+        embedding, targets, pairs = read_run(trajectory, run, at)
         with numba_threads(1):  # the frames of one run are too little work for several threads
-            results.append(_audit_run(embedding, targets, pairs, law, random_renamings(settings.n, seed, renamings)))
+            results.append(_audit_run(embedding, targets, pairs, law, random_renamings(n, seed, renamings)))
     dims = ("run", "target", "part", "step", "field")
     result = xr.Dataset(
         {
@@ -207,22 +213,82 @@ def audit_forces(
         },
     )
     result = result.where(valid_frames(result.assign(last_step=trajectory["last_step"].drop_attrs())))
-    free = settings.n * settings.dim - np.array([0, settings.dim + 1])
+    free = n * dim - np.array([0, dim + 1])
     result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
-    return result.assign_attrs(law=json.dumps(dataclasses.asdict(law)), renamings=renamings)
+    pairs_known = has_network or "training_pairs" in trajectory
+    return result.assign_attrs(
+        law=json.dumps(dataclasses.asdict(law)),
+        renamings=renamings,
+        clock="epoch" if has_network else "step",
+        pairs="the training pairs" if pairs_known else "all unordered pairs, each once",
+    )
 
 
-def _embedding_and_targets(
-    trajectory: xr.Dataset, network: ConstantAttention, run: int, frames: np.ndarray, chosen: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The embedding (step, token, axis) of a run and the targets (target, step, token, axis) at some frames."""
+def can_be_audited(trajectory: xr.Dataset) -> bool:
+    """Whether a trajectory has what `audit_forces` needs."""
+    try:
+        is_network = trajectory.attrs["system"] == ModularSettings.system
+        (_check_network_run if is_network else _check_recorded_run)(trajectory)
+    except TrajectoryError:
+        return False
+    return True
+
+
+def _check_network_run(trajectory: xr.Dataset) -> None:
+    for name in constant_attention_of(trajectory).variables:
+        check_variable_recorded(trajectory, name)
+
+
+def _read_network_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The embedding (step, token, axis) of a run of the network of CA, the targets (target, step, token, axis) at some
+    frames, and the training pairs (pair, 2)."""
+    network = constant_attention_of(trajectory)
+    settings, seeds = network.settings, trajectory["seed"].values[[run]]
+    chosen = training_pairs(settings.n, settings.train_pairs, seeds)[0]
     one = trajectory[list(network.variables)].isel(run=[run]).load()
     recorded = weights(one.isel(step=frames).assign_attrs(trajectory.attrs), run=0)
     force = -embedding_gradient(network, recorded, chosen)
     embedding = recorded["embedding"].numpy().astype(np.float64)
     later = np.minimum(frames + 1, trajectory.sizes["step"] - 1)
     update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
-    return embedding, np.stack([force, update])
+    return embedding, np.stack([force, update]), all_pairs(settings.n)[chosen]
+
+
+def _check_recorded_run(trajectory: xr.Dataset) -> None:
+    system = trajectory.attrs["system"]
+    if "embedding_gradient" not in trajectory and system != RecordedSettings.system:
+        expected = f"{ModularSettings.system}, or a model recorded by dynamics.record(..., embedding_gradient=True)"
+        raise TrajectoryError(f"attribute system: found {system}, expected {expected}")
+    numbers_modulo(trajectory)
+    check_variable_recorded(trajectory, "embedding_gradient")
+    if trajectory.sizes["step"] < 2:
+        raise TrajectoryError("dimension step: found a single frame, expected at least two")
+
+
+def _read_recorded_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `_read_network_run`, of a recorded model, whose gradient lies in the frame after that of the embedding."""
+    n, one = trajectory.attrs["modulus"], trajectory.isel(run=run)
+    embedding, after, gradient = (
+        one[name].isel(step=at, token=slice(n)).transpose("step", "token", "axis").values.astype(np.float64)
+        for name, at in (("embedding", frames), ("embedding", frames + 1), ("embedding_gradient", frames + 1))
+    )
+    lasts = (one["step"].values[frames + 1] <= one["last_step"].values)[:, None, None]
+    return embedding, np.stack([np.where(lasts, -gradient, 0.0), after - embedding]), _recorded_pairs(one, n)
+
+
+def _recorded_pairs(one: xr.Dataset, n: int) -> np.ndarray:
+    """The training pairs (pair, 2) of a recorded run: unordered, each once."""
+    if "training_pairs" not in one:
+        return all_pairs(n)
+    pairs = one["training_pairs"].isel(step=0).values
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.isin(pairs, np.arange(n)).all():
+        expected = f"(step, pair, 2) numbers from 0 to {n - 1}"
+        raise TrajectoryError(f"variable training_pairs: found {one['training_pairs'].shape}, expected {expected}")
+    return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
 
 
 def embedding_gradient(
@@ -299,11 +365,15 @@ _HEADINGS = {
     "weight_unlike_alignment": "unlike align.",
 }
 
-AUDIT_COLUMNS = (
-    Column("epoch", "epoch"),
+_AUDIT_COLUMNS = (
     Column("runs", "runs"),
     *(Column(heading, name, digits=2, interval="half-width") for name, heading in _HEADINGS.items()),
 )
+
+
+def audit_columns(audit: xr.Dataset) -> list[Column]:
+    """The columns of the table of an audit."""
+    return [Column(audit.attrs["clock"], "epoch"), *_AUDIT_COLUMNS]
 
 
 def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
@@ -342,5 +412,5 @@ def audit_legend(audit: xr.Dataset) -> str:
     return (
         "All columns except 'cosine whole' refer to -dL/dE without its shift and scaling components, and 'cos update'\n"
         "to the update. The last four columns are the weights of the fields in the fit. Four random directions would\n"
-        f"have an R² of {chance:.2f}."
+        f"have an R² of {chance:.2f}. Forces are summed over {audit.attrs['pairs']}."
     )

@@ -5,6 +5,11 @@ from .curvature_table import curvature_legend as curvature_legend
 from .curvature_table import escape_summary as escape_summary
 from .curvature_table import tabulate_curvature as tabulate_curvature
 from .force_jacobian import force_spectra as force_spectra
+from .model_spectrum import SpectrumOptions as SpectrumOptions
+from .model_spectrum import model_curvature as model_curvature
+from .model_spectrum_table import model_columns as model_columns
+from .model_spectrum_table import model_legend as model_legend
+from .model_spectrum_table import tabulate_model as tabulate_model
 from .network_curvature import loss_curvature as loss_curvature
 from .normalisation_margin import measure_normalisation_margins as measure_normalisation_margins
 from .plateau_escapes import measure_plateau_escapes as measure_plateau_escapes

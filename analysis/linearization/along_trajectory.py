@@ -23,7 +23,14 @@ from analysis.linearization.force_jacobian import force_spectra
 from analysis.output.results import dimensionless
 from dynamics import networks
 from dynamics.errors import TrajectoryError
-from dynamics.settings import ModularSettings, ParticleSettings, Settings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    RecordedSettings,
+    Settings,
+    SettingsError,
+    SparseSettings,
+)
 from dynamics.trajectory.schema import read_settings
 
 _FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
@@ -109,10 +116,20 @@ def _with_kinds(found: xr.Dataset) -> xr.Dataset:
     return found
 
 
+def _parameters(trajectory: xr.Dataset) -> int:
+    """Number of parameters that are trained; 0 for particles."""
+    settings = read_settings(trajectory)
+    if isinstance(settings, RecordedSettings):
+        return settings.parameters
+    return (
+        0 if isinstance(_check_system(trajectory), ParticleSettings) else sum(networks.network_of(trajectory).lengths)
+    )
+
+
 def frame_indices(trajectory: xr.Dataset, count: int | None = None, at: Sequence[int] = ()) -> list[int]:
     """Indices along `step` of recorded steps `at`, or of `count` evenly spaced frames with the first and the last.
 
-    Default: 20 frames, or 10 of a network with more than 400 parameters. Raises SettingsError.
+    Default: 20 frames, or 10 of a network or model with more than 400 parameters. Raises SettingsError.
     """
     recorded = trajectory["step"].values
     if at:
@@ -121,9 +138,7 @@ def frame_indices(trajectory: xr.Dataset, count: int | None = None, at: Sequence
             raise SettingsError("at", missing[0], f"recorded steps, from {recorded[0]} to {recorded[-1]}")
         return np.searchsorted(recorded, np.unique(at)).tolist()
     if count is None:
-        particles = isinstance(_check_system(trajectory), ParticleSettings)
-        large = not particles and sum(networks.network_of(trajectory).lengths) > _LARGE
-        count = _FEWER_FRAMES if large else _FRAMES
+        count = _FEWER_FRAMES if _parameters(trajectory) > _LARGE else _FRAMES
     if count < 1:
         raise SettingsError("steps", count, "a whole number from 1")
     return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(count, len(recorded)))).astype(int)).tolist()

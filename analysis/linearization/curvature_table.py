@@ -68,9 +68,9 @@ def curvature_columns(found: xr.Dataset) -> list[Column]:
     return [
         Column("step", "step"),
         Column("runs", "runs"),
-        *(Column(heading, text=_median_text(name)) for name, heading in _MEDIANS.items()),
+        *(Column(heading, text=median_text(name)) for name, heading in _MEDIANS.items()),
         _percent(f"above 2/lr = {found.attrs['threshold']:.4g}, %", "above_threshold", "bounds"),
-        *(Column(heading, text=_median_text(name)) for name, heading in _PARTICLE_MEDIANS.items() if particles),
+        *(Column(heading, text=median_text(name)) for name, heading in _PARTICLE_MEDIANS.items() if particles),
         *(
             Column(heading, text=_chance_text(name)) if name.endswith("chance") else _percent(heading, name)
             for name, heading in _NETWORK_MEANS.items()
@@ -85,7 +85,7 @@ def _percent(heading: str, name: str, interval: Literal["bounds", "half-width"] 
     return Column(heading, name, digits=1, interval=interval, scale=100)
 
 
-def _median_text(name: str) -> Callable[[dict], str]:
+def median_text(name: str) -> Callable[[dict], str]:
     def text(row: dict) -> str:
         value, low, high = (row[name + end] for end in ("", "_low", "_high"))
         if np.isnan(value):

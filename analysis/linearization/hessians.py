@@ -8,7 +8,7 @@ they are used for networks that are too large for a whole Hessian. All values ar
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -67,7 +67,7 @@ def dense_hessian(loss: LossFunction, row: torch.Tensor) -> torch.Tensor:
 
 
 class ExtremeEigenpairs(NamedTuple):
-    """The lowest and highest eigenvalues, (2 count,) ascending, and their eigenvectors (parameter, 2 count)."""
+    """Eigenvalues, ascending, and their eigenvectors (parameter, eigenvalue)."""
 
     values: np.ndarray
     vectors: np.ndarray
@@ -83,29 +83,41 @@ def extreme_eigenpairs(loss: LossFunction, row: torch.Tensor, count: int = 1) ->
     if not 1 <= count <= (size - 1) // 2:
         raise ValueError(f"count: found {count}, expected 1 to {(size - 1) // 2} for {size} parameters")
     apply = hessian_vector_product(loss, row)
-    operator = LinearOperator(
-        (size, size),
-        matvec=lambda vector: apply(torch.from_numpy(np.ascontiguousarray(vector[:]))).numpy(),
-        dtype=float,
-    )
+    return lanczos(apply, size, 2 * count, "BE", _ACCURACY, max(40, 8 * count))
+
+
+def lanczos(
+    product: LossFunction,
+    size: int,
+    count: int,
+    which: Literal["LA", "LM", "BE"],
+    tolerance: float,
+    basis: int,
+    shift: float = 0.0,
+) -> ExtremeEigenpairs:
+    """`count` eigenpairs of a symmetric operator by the Lanczos method (ARPACK), as `extreme_eigenpairs` returns them.
+
+    product: of the operator with a vector (parameter,); which: the largest ones, those of largest magnitude, or half of
+    them at each end; basis: number of vectors that are kept; shift: what is added to the diagonal meanwhile, so that
+    `tolerance` is relative to eigenvalue plus shift.
+    """
+    nowhere = np.full((size, count), np.nan)
+
+    def apply(vector: np.ndarray) -> np.ndarray:
+        given = np.ascontiguousarray(vector[:])
+        found = product(torch.from_numpy(given)).numpy()
+        return found + shift * given if shift else found
+
     start = np.random.Generator(np.random.Philox(0)).standard_normal(size)
-    nowhere = np.full((size, 2 * count), np.nan)
-    if not operator.matvec(start).any():
-        return ExtremeEigenpairs(np.zeros(2 * count), nowhere)
+    if not product(torch.from_numpy(start)).any():
+        return ExtremeEigenpairs(np.zeros(count), nowhere)
     try:
-        values, vectors = eigsh(
-            operator,
-            2 * count,
-            which="BE",
-            v0=start,
-            ncv=min(size, max(40, 8 * count)),
-            maxiter=_MAX_RESTARTS,
-            tol=_ACCURACY,
-        )
+        operator, kept = LinearOperator((size, size), matvec=apply, dtype=float), min(size, basis)
+        values, vectors = eigsh(operator, count, which=which, v0=start, ncv=kept, maxiter=_MAX_RESTARTS, tol=tolerance)
     except ArpackError:
-        return ExtremeEigenpairs(np.full(2 * count, np.nan), nowhere)
+        return ExtremeEigenpairs(np.full(count, np.nan), nowhere)
     order = np.argsort(values)
-    return ExtremeEigenpairs(values[order], vectors[:, order])
+    return ExtremeEigenpairs(values[order] - shift, vectors[:, order])
 
 
 class TraceEstimate(NamedTuple):

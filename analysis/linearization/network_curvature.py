@@ -31,8 +31,9 @@ from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE, stack_frames
 from analysis.linearization.hessians import LossFunction, estimate_trace, extreme_eigenpairs, training_objective
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.networks.from_trajectory import check_variable_recorded, network_of
+from dynamics.networks.from_trajectory import network_of
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
 
 _MAX_DENSE = 2000
 """Largest number of parameters for which whole Hessians are computed."""

@@ -23,10 +23,11 @@ from analysis.linearization.network_curvature import flat_weight_pairs, map_in_t
 from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
 from analysis.output.results import dimensionless
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.networks.from_trajectory import check_variable_recorded, clustering_head_of
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SparseSettings
 from dynamics.tasks import distinct_sequences
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
 
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Quantiles over sequences; 0 and 1 are the smallest and the largest value."""

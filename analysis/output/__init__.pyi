@@ -1,4 +1,5 @@
 from .files import combined_path as combined_path
+from .files import plain_stem as plain_stem
 from .files import replace_file as replace_file
 from .results import check_result_path as check_result_path
 from .results import write_result as write_result

@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +13,12 @@ from typing import Any
 
 from dynamics.errors import RecordingError, SettingsError
 from dynamics.folders import existing_folder
+
+
+def plain_stem(path: Path) -> str:
+    """The name of a file without its suffix, for names of outputs; of a pattern such as seeds/run*.nc the words."""
+    words = re.split(r"[*?\[\]]+", path.stem)
+    return "-".join(filter(None, words)) or path.absolute().parent.name
 
 
 def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:

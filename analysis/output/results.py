@@ -16,15 +16,6 @@ def dimensionless(long_name: str) -> dict[str, str]:
     return {"long_name": long_name, "units": "1"}
 
 
-def is_result_file(path: Path) -> bool:
-    """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
-    try:
-        with NETCDF_LOCK, xr.open_dataset(path) as there:
-            return bool({"title", "result_of"} & set(there.attrs)) and "schema_version" not in there.attrs
-    except (OSError, ValueError):
-        return False
-
-
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
     """The path for a result. Raises SettingsError if the file exists and lacks the attributes `what`."""
     out = check_trajectory_path(out)

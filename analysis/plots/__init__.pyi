@@ -1,4 +1,5 @@
 from .ablation_figure import plot_ablation as plot_ablation
+from .audit_figure import plot_audit as plot_audit
 from .circuits_figure import plot_circuits as plot_circuits
 from .class_maps import class_map_figure as class_map_figure
 from .class_maps import save_class_map_figure as save_class_map_figure
@@ -25,6 +26,7 @@ from .formation_figure import plot_formation as plot_formation
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
 from .learning_figure import plot_learning as plot_learning
+from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .panels import PANEL_BUILDERS as PANEL_BUILDERS
 from .panels import build_scene as build_scene
 from .panels import panel_names as panel_names

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.plots.audit_figure import plot_audit_panels
 from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
 from analysis.statistics.intervals import binomial_interval
 
 _SIDE_COLOURS = ("#1b6ca8", "#d1662f")
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
-_FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 
 
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
@@ -29,7 +29,8 @@ def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     _plot_curve(panels[1, 1], comparison, "gradient_norm", "norm of gradient or force / largest", relative=True)
     _plot_curve(panels[1, 2], comparison, "displacement", "distance from the start / largest", relative=True)
     if audited:
-        _plot_audit(panels[2], comparison)
+        audit = comparison[[name for name in comparison.variables if str(name).startswith("audit_")]]
+        plot_audit_panels(panels[2], audit.rename({name: str(name)[6:] for name in (*audit.variables, "audit_run")}))
     use_small_fonts(*panels.flat, title=10)
     lines = [Line2D([], [], color=colour) for colour in _SIDE_COLOURS]
     figure.legend(lines, names, loc="upper center", ncols=2, frameon=False, fontsize=9)
@@ -92,42 +93,3 @@ def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative:
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
     panel.set(title=title, xlabel="normalised time", xlim=(0, 1))
-
-
-def _plot_audit(panels: Sequence[Axes], found: xr.Dataset) -> None:
-    """Draw cosines, R² and weights of the force audit along training."""
-    step = found["audit_step"].values
-    part = found.sel(audit_target="gradient", audit_part="normalised")
-    update = found["audit_cosine"].sel(audit_target="update", audit_part="normalised")
-    whole = found["audit_cosine"].sel(audit_target="gradient", audit_part="whole")
-    _plot_band(panels[0], step, part["audit_cosine"], "#1b6ca8", "law and -dL/dE")
-    _plot_band(panels[0], step, update, "#d1662f", "law and applied update")
-    _plot_band(panels[0], step, whole, "0.5", "law and -dL/dE, with shift and scaling")
-    panels[0].set(title="audit: cosine", ylim=(-1, 1))
-    _plot_band(panels[1], step, part["audit_r_squared"], "#1b6ca8", "four fields fitted")
-    _plot_band(panels[1], step, part["audit_renamed_r_squared"], "0.5", "four fields, tokens renamed")
-    _plot_band(panels[1], step, part["audit_law_r_squared"], "#2a7f4f", "the law, one free factor")
-    panels[1].set(title="audit: R² of -dL/dE", ylim=(0, 1))
-    for field, colour in zip(found["audit_field"].values, _FIELD_COLOURS, strict=True):
-        label = str(field).replace("_", " ")
-        _plot_band(panels[2], step, part["audit_weight"].sel(audit_field=field), colour, label)
-    panels[2].set(title="audit: weight of each field in the fit")
-    for panel in panels:
-        panel.axhline(0, color="0.8", linewidth=0.8, zorder=0)
-        panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
-        panel.set_xlabel("step")
-        panel.set_xlim(0, max(step[-1], 1))
-        if labels := panel.get_legend_handles_labels()[1]:
-            ncols = 1 + (len(labels) > 3)
-            panel.legend(fontsize=7, frameon=False, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-
-
-def _plot_band(panel: Axes, step: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:
-    """Draw the median over runs with quartiles."""
-    by_run = values.transpose("audit_run", "audit_step").values
-    some = np.isfinite(by_run).any(axis=0)
-    if not some.any():
-        return
-    low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
-    panel.fill_between(step[some], low, high, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(step[some], middle, color=colour, linewidth=1.3, label=label)

@@ -3,8 +3,6 @@
 The title of each panel states what its lines and bands are; bands are omitted if there are too few runs.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -13,7 +11,7 @@ from matplotlib.figure import Figure
 from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
 from analysis.plots.drawing.colours import LAYER_COLOURS
-from analysis.plots.figure_files import draw_grid, new_figure
+from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
 GROW, DECAY, THIRD, FOURTH, CHANCE = "#c1440e", "#1b6ca8", "#2a7f4f", "#7a5ea8", "0.45"
@@ -25,13 +23,24 @@ def plot_curvature(found: xr.Dataset) -> Figure:
     found = with_derived_variables(found)
     figure = new_figure(14.0, 7.6)
     panels = figure.subplots(2, 3)
+    _spectrum(panels[0, 0], found)
+    _extremes(panels[0, 1], found)
+    _growing(panels[0, 2], found)
     if found.attrs["system"] == "particles":
-        lower = (_plane, _kinds, _rest)
+        _plane(panels[1, 0], found)
+        _kinds(panels[1, 1], found)
+        _rest(panels[1, 2], found)
     else:
-        lower = (_movement, _layers, _margins if "x_smallest" in found else _trace)
-    for panel, draw in zip(panels.flat, (_spectrum, _extremes, _growing, *lower), strict=True):
-        draw(panel, found)
-    draw_grid(*panels.flat)
+        _movement(panels[1, 0], found)
+        _layers(panels[1, 1], found)
+        if "x_smallest" in found:
+            _margins(panels[1, 2], found)
+        else:
+            _trace(panels[1, 2], found)
+    for panel in panels.flat:
+        panel.tick_params(labelsize=8)
+        panel.grid(color="0.92", linewidth=0.7)
+        panel.set_axisbelow(True)
     runs = found.sizes["run"]
     caption = f"{runs} runs" if runs > 1 else "one run"
     figure.suptitle(f"The linearised flow along a run: {found.attrs['system']}, {caption}", fontsize=11)
@@ -53,31 +62,34 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     threshold = found.attrs["threshold"]
     panel.axhline(-threshold, color=CHANCE, linewidth=1, linestyle="--", label="-2/lr")
     panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
-    panel.set(xlabel="step", ylabel="growth rate", xlim=_limits(step))
+    panel.set(xlabel="step", ylabel="growth rate", xlim=step_limits(step))
     panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}", fontsize=9, loc="left")
     panel.legend(frameon=False, fontsize=8, markerscale=3, ncols=3, loc="upper center")
 
 
 def _extremes(panel: Axes, found: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    _line(panel, found["sharpness"], DECAY, "sharpness (fastest decay)")
-    _line(panel, found["largest_growth"].where(found["largest_growth"] > 0), GROW, "fastest growth, if any")
+    plot_statistic(panel, found, "sharpness", DECAY, "sharpness (fastest decay)", median_interval)
+    grows = found["largest_growth"].where(found["largest_growth"] > 0)
+    plot_statistic(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, if any", median_interval)
     panel.axhline(found.attrs["threshold"], color=CHANCE, linewidth=1, linestyle="--", label="2/lr")
-    _logarithmic(panel)
-    _label(panel, found, "rate", "fastest modes against 2/lr", "medians")
+    panel.set(xlabel="step", ylabel="rate", xlim=step_limits(found["step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "fastest modes against 2/lr", "medians")
     panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
 
 
 def _growing(panel: Axes, found: xr.Dataset) -> None:
     if np.isfinite(found["growing_modes"].values).any():
-        _line(panel, found["growing_modes"], GROW)
+        plot_statistic(panel, found, "growing_modes", GROW, "", median_interval)
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
-        _annotate(panel, "only the extreme eigenvalues are known")
+        annotate_panel(panel, "only the extreme eigenvalues are known")
     else:
-        _annotate(panel, "no run has a mode here")
+        annotate_panel(panel, "no run has a mode here")
+    panel.set(xlabel="step", ylabel="modes", xlim=step_limits(found["step"].values))
     total = found.attrs.get("parameters", found.sizes["mode"])
-    _label(panel, found, "modes", f"growing modes of {total}", "median")
+    title_panel(panel, found, f"growing modes of {total}", "median")
 
 
 def _movement(panel: Axes, found: xr.Dataset) -> None:
@@ -87,37 +99,44 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         ("negative_share", FOURTH, "within all negative ones"),
         ("highest_share", DECAY, "along the highest one"),
     )
-    intervals = {name: _intervals(found[name], mean_interval) for name, _, _ in lines}
+    step = found["step"].values
+    intervals = {
+        name: [mean_interval(finite_values_at(found[name], at)) for at in range(len(step))] for name, _, _ in lines
+    }
     means = np.array([each.value for every in intervals.values() for each in every])
     floor = min(means[means > 0], default=1.0) / 3
     for name, colour, label in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
         shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
-        _draw(panel, found["step"].values, shares, colour, label)
-    chances = (("negative_chance", FOURTH, "all negative"), ("lowest_chance", CHANCE, "one direction"))
-    for name, colour, label in chances:
-        values = [each.value for each in _intervals(found[name], mean_interval)]
-        panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=f"chance, {label}")
-    _logarithmic(panel)
-    _label(panel, found, "fraction of the squared movement", "movement to the next frame", "means")
+        _draw(panel, step, shares, colour, label)
+    for name, colour in (("negative_chance", FOURTH), ("lowest_chance", CHANCE)):
+        values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
+        label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
+        panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
+    panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step))
+    use_log_axis(panel)
+    title_panel(panel, found, "movement to the next frame", "means")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
 def _layers(panel: Axes, found: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     for place, layer in enumerate(found["layer"].values):
+        one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
-        _line(panel, found["layer_highest"].isel(layer=place), colour, str(layer).replace("_", " "), band=False)
-    _label(panel, found, "eigenvalue", "highest eigenvalue of each layer's block", "medians")
+        plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
+    panel.set(xlabel="step", ylabel="eigenvalue", xlim=step_limits(found["step"].values))
+    title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
     if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
-        _logarithmic(panel)
+        use_log_axis(panel)
         panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
     else:
-        _annotate(panel, "requires the whole Hessian")
+        annotate_panel(panel, "requires the whole Hessian")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
-    _line(panel, found["trace"], THIRD)
-    _label(panel, found, "trace", "trace of the Hessian", "median")
+    plot_statistic(panel, found, "trace", THIRD, "", median_interval)
+    panel.set(xlabel="step", ylabel="trace", xlim=step_limits(found["step"].values))
+    title_panel(panel, found, "trace of the Hessian", "median")
 
 
 def _margins(panel: Axes, found: xr.Dataset) -> None:
@@ -129,12 +148,15 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     low, middle, high = np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     panel.fill_between(at, low, high, color=THIRD, alpha=0.25, linewidth=0)
     panel.plot(at, middle, color=THIRD, linewidth=1, label="E + P, largest (band: 90% of runs)")
-    _line(panel, found["xi_flip_ratio"].sel(quantile=1.0), FOURTH, "xi, largest")
-    _line(panel, found.attrs["lr"] / found["xi_length"].sel(quantile=0.0), DECAY, "lr / smallest |xi|")
+    largest = found["xi_flip_ratio"].sel(quantile=1.0)
+    plot_statistic(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
+    near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
+    plot_statistic(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
     panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="direction may reverse")
-    _logarithmic(panel)
-    _label(panel, found, "movement over distance", "flip ratio to the next frame", "medians")
-    panel.set_xlim(_limits(found["frame_step"].values))
+    panel.set(xlabel="step", ylabel="movement over distance")
+    panel.set(xlim=step_limits(found["frame_step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "flip ratio to the next frame", "medians")
     panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
 
 
@@ -150,7 +172,7 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
-        _annotate(panel, "no run has a mode here")
+        annotate_panel(panel, "no run has a mode here")
     panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}", fontsize=9, loc="left")
 
 
@@ -161,49 +183,52 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
-    panel.set(ylim=(-0.03, 1.18), yticks=[0, 0.25, 0.5, 0.75, 1])
-    _label(panel, found, "fraction of runs", "stability", "fractions of runs")
+    panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=step_limits(found["step"].values))
+    panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    title_panel(panel, found, "stability", "fractions of runs")
     panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
-    _line(panel, found["rest"], THIRD, "normalised force over force")
-    _line(panel, found["asymmetry"], FOURTH, "antisymmetric part of dF/dx")
-    _logarithmic(panel)
-    _label(panel, found, "fraction", "distance from equilibrium, and asymmetry", "medians")
+    plot_statistic(panel, found, "rest", THIRD, "normalised force over force", median_interval)
+    plot_statistic(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
+    panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(found["step"].values))
+    use_log_axis(panel)
+    title_panel(panel, found, "distance from equilibrium, and asymmetry", "medians")
     panel.legend(frameon=False, fontsize=8, loc="upper center")
 
 
-def _annotate(panel: Axes, what: str) -> None:
+def annotate_panel(panel: Axes, what: str) -> None:
     panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=9)
 
 
-def _intervals(values: xr.DataArray, interval: Callable[[np.ndarray], Interval]) -> list[Interval]:
-    """The interval of values (run, step) over runs, at each step."""
-    return [interval(finite_values_at(values, at)) for at in range(values.sizes["step"])]
+def plot_statistic(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
+    intervals = [interval(finite_values_at(found[name], step)) for step in range(found.sizes["step"])]
+    _draw(panel, found["step"].values, intervals, colour, label, band)
 
 
-def _line(panel: Axes, values: xr.DataArray, colour: str, label: str = "", band: bool = True) -> None:
-    """Medians of values (run, step) over runs."""
-    _draw(panel, values["step"].values, _intervals(values, median_interval), colour, label, band)
-
-
-def _draw(panel: Axes, step: np.ndarray, intervals: list[Interval], colour: str, label: str, band: bool = True) -> None:
+def _draw(
+    panel: Axes,
+    step: np.ndarray,
+    intervals: list[Interval],
+    colour: str,
+    label: str,
+    band: bool = True,
+) -> None:
     value, low, high = np.array(intervals).T
     panel.plot(step, value, color=colour, linewidth=1.5, marker="o", markersize=2.5, label=label)
     if band and np.isfinite(low).any():
         panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
 
 
-def _label(panel: Axes, found: xr.Dataset, y_label: str, what: str, statistic: str) -> None:
-    """Label the axes over steps; the title says what the panel shows and, for several runs, its lines and bands."""
-    panel.set(xlabel="step", ylabel=y_label, xlim=_limits(found["step"].values))
+def title_panel(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
+    """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
     told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
     panel.set_title(told, fontsize=9, loc="left")
 
 
-def _logarithmic(panel: Axes) -> None:
+def use_log_axis(panel: Axes) -> None:
     """A logarithmic y axis with room for a legend above its curves."""
     curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
     curves += [np.asarray(path.vertices)[:, 1] for band in panel.collections for path in band.get_paths()]
@@ -213,10 +238,10 @@ def _logarithmic(panel: Axes) -> None:
     panel.set_yscale("log")
     panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
     if not shown.size:
-        _annotate(panel, "no value is above 0")
+        annotate_panel(panel, "no value is above 0")
 
 
-def _limits(step: np.ndarray) -> tuple[float, float]:
+def step_limits(step: np.ndarray) -> tuple[float, float]:
     first, last = float(step[0]), float(step[-1])
     margin = 0.02 * (last - first) or 0.5
     return first - margin, last + margin

@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.plots.drawing.layer_names import draw_layer_names
 from analysis.plots.figure_files import draw_intervals, new_figure
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
@@ -109,6 +110,9 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
 def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     """Draw each layer's speed in the drops, divided by its speed before them: medians over runs with 95% intervals."""
     layers = [str(each) for each in result["layer"].values]
+    if not layers:
+        axes.set_axis_off()
+        return
     for place, (drop, colour) in enumerate(zip(("first", "second"), ("tab:green", "tab:olive"), strict=True)):
         medians = []
         for layer in layers:
@@ -120,7 +124,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
             draw_intervals(axes, x, shown, fmt="o", color=colour, capsize=3, markersize=5, label=f"{drop} drop")
     axes.axhline(1, color="0.7", linewidth=0.8)
     axes.set(ylim=(0, None), title=f"speed of weights in a drop / before it, {result.sizes['run']} runs")
-    axes.set_xticks(range(len(layers)), [layer.replace("_", " ") for layer in layers], rotation=35, ha="right")
+    draw_layer_names(axes, layers, 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)

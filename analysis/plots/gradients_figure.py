@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.plots.drawing.colours import LAYER_COLOURS, split_colours
+from analysis.plots.drawing.layer_names import draw_layer_names, layer_colours, named_layers
 from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
@@ -26,6 +27,9 @@ _EVENT_LINES = {
     "escape": ("0.35", "-", "solid: departure"),
 }
 
+_LEGEND_LETTERS, _LONG_NAME = 210, 20
+"""Letters across the legend of layers, and in a name that needs a wider margin."""
+
 
 def plot_gradient_norms(
     trajectory: xr.Dataset, found: xr.Dataset, run: int, config: DetectionConfig = DEFAULT_DETECTION
@@ -35,7 +39,9 @@ def plot_gradient_norms(
     found: from `peak_coincidence`. run: run index.
     """
     figure = new_figure(15.0, 7.4)
-    halves = figure.add_gridspec(2, 1, hspace=0.5, left=0.045, right=0.985, top=0.88, bottom=0.13)
+    longest = max(len(str(layer)) for layer in found["layer"].values)
+    left = 0.045 if longest < _LONG_NAME else 0.09  # for the names below the first panel
+    halves = figure.add_gridspec(2, 1, hspace=0.5, left=left, right=0.985, top=0.88, bottom=0.13)
     upper = halves[0].subgridspec(1, 4, wspace=0.22).subplots(squeeze=False)[0]
     lower = halves[1].subgridspec(1, 3, wspace=0.18, width_ratios=(1, 1, 1)).subplots(squeeze=False)[0]
     one, falling = trajectory.isel(run=run), loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
@@ -53,8 +59,11 @@ def plot_gradient_norms(
     shown = [axes for axes in upper if axes.axison]
     if len(falling) > 1:
         _mark_events(shown, falling, not with_loss, time, config)
-    entries = upper[3].get_legend_handles_labels()
-    figure.legend(*entries, loc="center", bbox_to_anchor=(0.5, 0.485), ncols=8, frameon=False, fontsize=8)
+    lines, labels = upper[3].get_legend_handles_labels()
+    columns = max(1, min(8, _LEGEND_LETTERS // (longest + 7)))
+    named = named_layers(len(lines), 2 * columns)
+    lines, labels = ([each[place] for place in named] for each in (lines, labels))
+    figure.legend(lines, labels, loc="center", bbox_to_anchor=(0.5, 0.485), ncols=columns, frameon=False, fontsize=8)
     for axes in shown:
         axes.set_xlabel(clock)
         if len(time):
@@ -96,8 +105,8 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
         return
     norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
     width = config.width(len(time))
-    for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour, label = LAYER_COLOURS[place % len(LAYER_COLOURS)], _layer_label(layer)
+    for layer, norm, colour in zip(one["layer"].values, norms, layer_colours(len(norms)), strict=False):
+        label = _layer_label(layer)
         axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
         axes.plot(time, median, color=colour, linewidth=1.3, marker=_line_marker(time), zorder=2, label=label)
@@ -147,8 +156,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
             axes.plot(places + 0.2, values, linestyle="none", label=label, **mark)
         handles, labels = axes.get_legend_handles_labels()
         axes.legend(handles, labels, fontsize=7, frameon=False, ncols=3, loc="upper right", borderaxespad=0.1)
-    names = list(map(_layer_label, found["layer"].values))
-    axes.set_xticks(places, names, rotation=25, ha="right", rotation_mode="anchor")
+    draw_layer_names(axes, list(map(_layer_label, found["layer"].values)), 25)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 118), ylabel="%")  # space for the legend above 100
     axes.set_yticks([0, 20, 40, 60, 80, 100])
     axes.set_title(f"{kind}s with a peak of the norm ({events} {kind}s)", loc="left", fontsize=9)
@@ -158,9 +166,8 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
 
 def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest correlation by chance."""
-    for place, layer in enumerate(found["layer"].values):
-        values = found["correlation_at_lag"].sel(layer=layer)
-        axes.plot(found["frames"], values, color=LAYER_COLOURS[place % len(LAYER_COLOURS)], linewidth=1.1)
+    for layer, colour in zip(found["layer"].values, layer_colours(found.sizes["layer"]), strict=False):
+        axes.plot(found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour, linewidth=1.1)
     if found["correlation"].notnull().any():
         anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
         axes.axhspan(-anywhere, anywhere, color="0.9", zorder=0, label="shifted anywhere")

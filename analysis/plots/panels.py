@@ -31,7 +31,15 @@ from analysis.structures.circles_and_grids import structure_label
 from analysis.transitions.loss_events import default_scalar_name, event_table, plateau_escape_times, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import HASH_SEPARATOR
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, check_integer
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    RecordedSettings,
+    SettingsError,
+    SparseSettings,
+    check_integer,
+    describe_model,
+)
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
@@ -136,6 +144,8 @@ def build_scene(
 def _run_title(recorded: RecordedRun) -> str:
     """The task, settings that differ from the defaults, the seed, and whether the run diverged."""
     s, end = recorded.settings, f", {_run_status(recorded)}" if recorded.diverged else ""
+    if isinstance(s, RecordedSettings):
+        return f"{describe_model(s)}, seed {recorded.seed}{end}"
     task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
     named = [_setting_text(symbol, getattr(s, name)) for name, symbol in always.items()]
     return ", ".join([task, *named, *_other_settings(s, always), f"seed {recorded.seed}"]) + end

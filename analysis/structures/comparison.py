@@ -29,6 +29,7 @@ from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
+from dynamics.trajectory.schema import check_variable_recorded, numbers_modulo
 
 COMPARED_SIDES = ("first", "second")
 
@@ -51,10 +52,11 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     xarray.Dataset
         By run of each side, as ``first_...`` (first_run) and ``second_...`` (second_run), NaN for runs that diverged:
         `circle`, `imperfections` and `circularity` of the last frame, `departure` (`departure_times`), and
-        `from_start`, the shape distance of the last frame from the run's own first frame. By side, quantile and
-        normalised time, quartiles over runs of `speed`, `displacement` and `gradient_norm` (the gradient of a network,
-        the force on particles) of the embedding. Shape distances of the last frames: `between` (first_run, second_run),
-        `within_first` and `within_second`. Attribute `paired`: whether runs of equal seed begin at the same shape.
+        `from_start`, the shape distance of the last frame from the run's own first frame. Imperfections are NaN if
+        tokens are no numbers. By side, quantile and normalised time, quartiles over runs of `speed`, `displacement` and
+        `gradient_norm` (the gradient of a network, the force on particles; NaN without norms) of the embedding. Shape
+        distances of the last frames: `between` (first_run, second_run), `within_first` and `within_second`. Attribute
+        `paired`: whether runs of equal seed begin at the same shape.
 
     Raises
     ------
@@ -89,8 +91,7 @@ def _end_distances(first: xr.Dataset, second: xr.Dataset) -> np.ndarray:
 
 def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     """Raise TrajectoryError unless the two trajectories can be compared."""
-    if "embedding" not in trajectory:
-        raise TrajectoryError("variable embedding: missing; a run with record=metrics cannot be compared")
+    check_variable_recorded(trajectory, "embedding")
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     found, expected = trajectory.sizes["token"], other.sizes["token"]
@@ -107,9 +108,13 @@ def simulate_particles_from(
 ) -> tuple[Path, xr.Dataset]:
     """Simulate particles that start at the first embeddings of a trajectory, run by run, or read them from runs/.
 
-    source: the file of the trajectory. Raises TrajectoryError unless seeds are consecutive, and the errors of
-    `simulate`.
+    source: the file of the trajectory. Raises TrajectoryError unless tokens are numbers and seeds are consecutive, and
+    the errors of `simulate`.
     """
+    numbers_modulo(trajectory)
+    if not Path(source).is_file():
+        how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
+        raise TrajectoryError(f"{source}: is not a single finished file, from which particles start; {how}")
     seeds = trajectory["seed"].values
     if (seeds != seeds[0] + range(len(seeds))).any():
         raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot start at its embeddings")
@@ -124,7 +129,7 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     start, ends = (_frame_embedding(trajectory, at)[kept] for at in (0, -1))
     measures = {
         "circle": is_circle(ends),
-        "imperfections": count_imperfections(ends),
+        "imperfections": count_imperfections(ends) if trajectory.attrs["modulus"] else np.nan,
         "circularity": circularity(ends),
         "departure": embedding_motion.departure_times(trajectory).values[kept],
         "from_start": match_shapes(start, ends).distance,
@@ -144,13 +149,10 @@ def _frame_embedding(trajectory: xr.Dataset, step: int) -> np.ndarray:
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     """Quartiles over runs on an even grid of normalised time."""
-    norm = trajectory["gradient_norm"]
-    if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
-        norm = norm.sel(layer=["embedding"])
     curves = {
         "speed": embedding_motion.embedding_speed(trajectory),
         "displacement": embedding_motion.embedding_displacement(trajectory),
-        "gradient_norm": mask_diverged((norm.astype(np.float64) ** 2).sum("layer") ** 0.5, trajectory),
+        "gradient_norm": mask_diverged(_gradient_norm(trajectory), trajectory),
     }
     result = {}
     for name, curve in curves.items():
@@ -161,6 +163,17 @@ def _curves(trajectory: xr.Dataset) -> xr.Dataset:
         result[name] = (("quantile", "normalised_time"), quartiles)
     coords = {"quantile": list(_QUARTILES), "normalised_time": even["normalised_time"].values}
     return xr.Dataset(result, coords)
+
+
+def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
+    """The norm of the gradient of the embedding, or of all parameters if it is not among the layers; NaN if there are
+    no norms."""
+    if "gradient_norm" not in trajectory:  # collected from checkpoints
+        return xr.full_like(trajectory["embedding"].isel(token=0, axis=0, drop=True), np.nan, np.float64)
+    norm = trajectory["gradient_norm"]
+    if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
+        norm = norm.sel(layer=["embedding"])
+    return (norm.astype(np.float64) ** 2).sum("layer") ** 0.5
 
 
 def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:

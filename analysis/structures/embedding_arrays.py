@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynamics.errors import TrajectoryError
+from dynamics.trajectory.schema import check_variable_recorded
 
 
 def check_embedding(embedding: np.ndarray) -> np.ndarray:
@@ -38,8 +38,7 @@ def embedding_variable(trajectory: xr.Dataset | xr.DataArray, array_function: st
     trajectory without embeddings.
     """
     if isinstance(trajectory, xr.Dataset):
-        if "embedding" not in trajectory:
-            raise TrajectoryError("variable embedding: missing; a run recorded with record=metrics contains none")
+        check_variable_recorded(trajectory, "embedding")
         return trajectory["embedding"]
     if isinstance(trajectory, xr.DataArray):
         return trajectory

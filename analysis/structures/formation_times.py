@@ -36,6 +36,7 @@ from analysis.structures.nearest_structures import nearest_circle, nearest_grid,
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import numbers_modulo
 
 _FEWEST_TOKENS = 5
 """Smallest number of tokens; random embeddings of fewer have structure by chance."""
@@ -207,12 +208,10 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
 
 def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """The embedding of the numbers modulo N. Raises TrajectoryError for too few numbers or frames."""
-    if isinstance(trajectory, xr.Dataset) and "embedding" not in trajectory:
-        raise TrajectoryError("variable embedding: missing; a run with record=metrics has no embedding")
     embedding = embedding_variable(trajectory, "nearest_circle")
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
-    n = trajectory.attrs["modulus"]
+    n = numbers_modulo(trajectory)
     if n < _FEWEST_TOKENS:
         allowed = f"at least {_FEWEST_TOKENS}, as fewer have structure by chance"
         raise TrajectoryError(f"attribute modulus: found {n}, expected {allowed}")

@@ -25,6 +25,7 @@ from analysis.statistics.intervals import clustered_binomial_interval, mean_inte
 from analysis.transitions import gradient_peaks
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.randomness import random_stream
+from dynamics.trajectory.schema import check_variable_recorded
 
 SHIFT_BASELINES = ("anywhere", "nearby")
 
@@ -64,6 +65,7 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
     >>> peak_coincidence(particles)["events"].values.tolist()
     [[1], [1], [1]]
     """
+    check_variable_recorded(trajectory, "gradient_norm")
     layers = [str(each) for each in trajectory["layer"].values]
     particles = "loss" not in trajectory
     kinds = ["escape"] if particles else ["drop", "spike"]

@@ -35,7 +35,7 @@ def analyse_events(
     ----------
     trajectory : Dataset
     scalar : {"loss", "gradient", "force", "speed"}, optional
-        Default: the loss, or the force of a system without a loss.
+        Default: the loss, or the force of a system without a loss, or, if no norms were recorded either, the speed.
     split : str, optional
         The split of a loss (default: the training split).
     escape_fraction : float, optional

@@ -34,6 +34,7 @@ from analysis.transitions.change_points import SeriesEvent, detect_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.schema import check_variable_recorded
 
 MIN_FRAMES = 20
 """Smallest number of valid frames of a run that is analysed."""
@@ -77,6 +78,7 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
         falling = -embedding_displacement(trajectory).transpose("run", "step").values
     else:
         raise TrajectoryError("variables loss, embedding: found neither, expected one to compare with gradient norms")
+    check_variable_recorded(trajectory, "gradient_norm")
     norms = trajectory["gradient_norm"].transpose("run", "layer", "step").values.astype(np.float64)
     finite = valid_frames(trajectory).values & np.isfinite(falling) & np.isfinite(norms).all(axis=1)
     lengths = np.where(finite.all(axis=1), finite.shape[1], finite.argmin(axis=1))

@@ -7,6 +7,7 @@ from analysis.output.results import dimensionless
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.loss_events import DROP_NAMES
 from dynamics.trajectory.diverged import mask_diverged, valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
 
 
 def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
@@ -31,6 +32,7 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
     >>> dict(layer_speeds(simulate(small, runs=2, steps=3, progress=False)).sizes)
     {'run': 2, 'step': 4, 'layer': 8}
     """
+    check_variable_recorded(trajectory, "update_norm")
     layers = [str(each) for each in trajectory["layer"].values]
     if any(name not in trajectory for name in layers):
         values = trajectory["update_norm"].astype(np.float64).transpose("run", "step", "layer")
@@ -54,9 +56,13 @@ def layer_motion_at_drops(
     drops: from `first_two_drops`. `speed`: median of `layer_speeds` during the drop over the median before it (before
     the second drop: since the end of the first, or since the first frame if there are no frames between). `peak`: step
     of the largest gradient norm from w frames before the drop to w frames after it; `lag`: steps from the middle of the
-    drop to that peak. NaN where there is no drop.
+    drop to that peak. NaN where there is no drop. No layers if no norms were recorded.
     """
     steps = trajectory["step"].values.astype(np.float64)
+    if "update_norm" not in trajectory:  # collected from checkpoints
+        none = xr.Dataset(coords={"phase": list(DROP_NAMES), "layer": np.array([], str)})
+        empty = (("run", "phase", "layer"), np.empty((trajectory.sizes["run"], len(DROP_NAMES), 0)))
+        return none.assign(speed=empty, peak=empty, lag=empty)
     speeds = layer_speeds(trajectory).values
     norms = trajectory["gradient_norm"].transpose("run", "step", "layer").values
     norms = np.where(valid_frames(trajectory).values[..., None], norms, -np.inf)

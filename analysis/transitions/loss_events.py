@@ -22,6 +22,7 @@ from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES,
 from dynamics.settings import SettingsError
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
+from dynamics.trajectory.schema import check_variable_recorded
 
 
 class EscapeCriterion(NamedTuple):
@@ -79,17 +80,16 @@ def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = Non
         raise SettingsError("of", name, "one of " + ", ".join(ESCAPE_CRITERIA))
     check_enough_frames(trajectory)
     if name == "speed":
-        if "embedding" not in trajectory:
-            raise TrajectoryError("variable embedding: missing; a run with record=metrics has no speed")
+        check_variable_recorded(trajectory, "embedding")
         return embedding_speed(trajectory).transpose("run", "step")
     if name == "loss":
-        if "loss" not in trajectory:
-            raise TrajectoryError(f"variable loss: missing; {trajectory.attrs['system']} have a force and a speed")
+        check_variable_recorded(trajectory, "loss")
         splits = [str(each) for each in trajectory["split"].values]
         if split not in (None, *splits):
             raise SettingsError("split", split, "one of " + ", ".join(splits))
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
     else:
+        check_variable_recorded(trajectory, "gradient_norm")
         values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5
     return mask_diverged(values, trajectory).transpose("run", "step").rename(name)
 
@@ -102,8 +102,11 @@ def check_enough_frames(trajectory: xr.Dataset) -> None:
 
 
 def default_scalar_name(trajectory: xr.Dataset) -> str:
-    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss."""
-    return "loss" if "loss" in trajectory else "force"
+    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss, or, if no
+    norms were recorded either, the speed."""
+    if "loss" in trajectory:
+        return "loss"
+    return "force" if "gradient_norm" in trajectory else "speed"
 
 
 class _Frames(NamedTuple):

@@ -1,6 +1,5 @@
 from .clustering_head import ClusteringHead as ClusteringHead
 from .constant_attention import ConstantAttention as ConstantAttention
-from .from_trajectory import check_variable_recorded as check_variable_recorded
 from .from_trajectory import clustering_head_of as clustering_head_of
 from .from_trajectory import constant_attention_of as constant_attention_of
 from .from_trajectory import network_of as network_of

@@ -13,7 +13,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.settings import ModularSettings, SettingsError, SparseSettings
-from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
 
@@ -67,16 +67,11 @@ def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
 
 def _network_of_class(trajectory: xr.Dataset, network_class: type[_Network], system: str) -> _Network:
     if trajectory.attrs["system"] != system:
-        raise TrajectoryError(f"attribute system: found {trajectory.attrs['system']}, expected {system}")
+        found, paper = trajectory.attrs["system"], "CA" if system == ModularSettings.system else "VC"
+        raise TrajectoryError(f"attribute system: found {found}, expected {system}, the network of {paper}")
     network = network_of(trajectory)
     assert isinstance(network, network_class)
     return network
-
-
-def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
-    """Raise TrajectoryError unless a trajectory contains the variable `name`."""
-    if name not in trajectory:
-        raise TrajectoryError(f"variable {name}: missing; a run recorded with record=metrics contains no weights")
 
 
 def weights(trajectory: xr.Dataset, run: int | None = None, step: int | None = None) -> dict[str, torch.Tensor]:

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.provenance import METRIC_VARIABLES, git_commit, package_versions
+from dynamics.settings import Settings
 from dynamics.system import DEFAULT_CLOCK, EpochClock, System
 from dynamics.trajectory.schema import DIVERGED, DONE, RUNNING, SCHEMA_VERSION, STATUS_MEANINGS, VARIABLES
 
@@ -87,10 +88,24 @@ class RunDescription:
 def describe_run(system: System, identity: Mapping[str, Any], steps: int) -> RunDescription:
     """The description of a run of `steps` steps with the identity that `run_identity` returned."""
     kept = recorded_variables(system, identity["record"])
-    seeds = identity["seed"] + np.arange(identity["runs"], dtype=np.int64)
-    settings = system.settings
-    attrs = {
-        "title": f"Trajectory of {len(seeds)} runs of the {settings.system} system",
+    settings, width = system.settings, max(identity["runs"], system.ensemble_width)
+    attrs = describe_origin(settings, identity, steps, numba.get_num_threads(), width)
+    return RunDescription(
+        kept, system.variables, system.coords(), seeds_of(identity), settings.time_step, settings.epoch_steps, attrs
+    )
+
+
+def seeds_of(identity: Mapping[str, Any]) -> np.ndarray:
+    """The seed of each run of an ensemble, (run,)."""
+    return identity["seed"] + np.arange(identity["runs"], dtype=np.int64)
+
+
+def describe_origin(
+    settings: Settings, identity: Mapping[str, Any], steps: int, threads: int, width: int
+) -> dict[str, object]:
+    """The root attributes of a run with the identity that `run_identity` returned."""
+    return {
+        "title": f"Trajectory of {identity['runs']} runs of the {settings.system} system",
         "Conventions": "CF-1.11",
         "schema_version": SCHEMA_VERSION,
         **identity,
@@ -99,15 +114,12 @@ def describe_run(system: System, identity: Mapping[str, Any], steps: int) -> Run
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
-        "threads": numba.get_num_threads(),
-        "ensemble_width": max(len(seeds), system.ensemble_width),
+        "threads": threads,
+        "ensemble_width": width,
         "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
         "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
         "states; the last line is a SHA-256.",
     }
-    return RunDescription(
-        kept, system.variables, system.coords(), seeds, settings.time_step, settings.epoch_steps, attrs
-    )
 
 
 def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:

@@ -274,6 +274,8 @@ def _create_variable(
         for dim, size in zip(dims, shape, strict=True)
     )
     packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
+    if variable.dtype == np.uint8:  # bytes of restart states, which compress little and slowly
+        packed = {"chunksizes": chunks}
     _create_dimensions(group, dims, shape)
     return group.createVariable(name, variable.dtype, dims, fill_value=False, **packed)
 

@@ -4,16 +4,18 @@ Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` raises an err
 in which a bit has changed. `xarray.open_dataset` reads them without this check.
 """
 
+import glob
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.trajectory.netcdf import open_group
+from dynamics.trajectory.netcdf import NETCDF_LOCK, open_group
 from dynamics.trajectory.parts import check_parts_contiguous, closed_parts, first_step_of_parts, parts_folder
-from dynamics.trajectory.schema import DONE, validate_trajectory
+from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
 
 def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
@@ -21,13 +23,15 @@ def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
         return part.load()
 
 
-def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
+def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = True) -> xr.Dataset:
     """Open a finished run, or the frames that an unfinished run has written so far.
 
     Parameters
     ----------
-    path : str or Path
-        The file, NAME.nc.
+    path : str or Path, or sequence of them
+        The file, NAME.nc. Several files, or a pattern such as ``"seeds/*.nc"``, are opened as one ensemble, whose runs
+        must have different seeds and the same settings and recorded steps. Results of analyses that a pattern matches
+        are left out.
     thoroughly : bool
         Verify the checksum of the whole file; if false, only check that the file has one, which is fast.
 
@@ -49,6 +53,10 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
     ...     trajectory["embedding"].shape
     (2, 4, 5, 2)
     """
+    if not isinstance(path, str | Path):
+        return _open_ensemble([Path(each) for each in path], thoroughly)
+    if set("*?[") & set(str(path)) and not os.path.lexists(path):
+        return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))
     path = Path(path)
     if path.is_dir():
         raise TrajectoryError(f"{path}: is a folder, expected a file that ends in .nc")
@@ -62,6 +70,62 @@ def open_trajectory(path: str | Path, thoroughly: bool = True) -> xr.Dataset:
         return validate_trajectory(trajectory)
     except TrajectoryError as error:
         raise type(error)(f"{path}: {error}") from None
+
+
+def _matching_files(pattern: str) -> list[Path]:
+    """The trajectories that a pattern matches, finished or not, without results of analyses."""
+    unfinished = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
+    found = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
+    return [path for path in found if not is_result_file(path)]
+
+
+def is_result_file(path: Path) -> bool:
+    """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
+    try:
+        with NETCDF_LOCK, xr.open_dataset(path) as there:
+            return bool({"title", "result_of"} & set(there.attrs)) and "schema_version" not in there.attrs
+    except (OSError, ValueError):
+        return False
+
+
+def _open_ensemble(paths: Sequence[Path], thoroughly: bool, pattern: str = "the sequence of files") -> xr.Dataset:
+    """Several files as one ensemble. A run that has diverged is extended to the last step of the others."""
+    if not paths:
+        raise TrajectoryError(f"{pattern}: no such file")
+    members = [open_trajectory(path, thoroughly) for path in paths]
+    longest = max(members, key=lambda each: int(each["step"][-1]))
+    members = [_match_member(each, path, longest) for each, path in zip(members, paths, strict=True)]
+    joined = xr.concat(members, "run", data_vars="minimal", coords="minimal", compat="override", join="exact")
+    seeds = joined["seed"].values
+    values, counts = np.unique(seeds, return_counts=True)
+    if (counts > 1).any():
+        names = [str(path) for path, each in zip(paths, members, strict=True) if values[counts > 1][0] in each["seed"]]
+        allowed = "a seed of its own for each run (dynamics.record takes seed=...)"
+        raise TrajectoryError(f"seed: found {values[counts > 1][0]} in {' and '.join(names)}, allowed is {allowed}")
+    joined.attrs = {**longest.attrs, "seed": int(seeds[0]), "runs": len(seeds), "derived": "several files"}
+    joined.encoding["source"] = str(paths[0].absolute())
+    return validate_trajectory(joined)
+
+
+def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
+    """A member of an ensemble with the steps of the longest one. Raises TrajectoryError if it is of another kind."""
+    for name in ("system", "config_json", "every"):
+        if member.attrs[name] != longest.attrs[name]:
+            found, other = member.attrs[name], longest.encoding["source"]
+            raise TrajectoryError(f"{path}: {name} is {found}, but that of {other} is {longest.attrs[name]}")
+    steps = longest["step"].values
+    own = member["step"].values
+    shared = own[own <= member["last_step"].values.max()]
+    if not np.array_equal(own, steps):
+        if (member["status"] != DIVERGED).any() or not np.isin(shared, steps).all():
+            where = f"step {own[-1]}, but {longest.encoding['source']} at {steps[-1]}"
+            raise TrajectoryError(f"{path}: ends at {where}; truncate_trajectory cuts a trajectory")
+        member = member.sel(step=steps, method="ffill").assign_coords(
+            {name: longest[name] for name in ("step", "time")}
+        )
+        if "epoch" in longest.coords:
+            member = member.assign_coords(epoch=longest["epoch"])
+    return member
 
 
 def _open_parts(path: Path) -> xr.Dataset:

@@ -64,7 +64,8 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
     if not trajectory.sizes.get("run"):
         validate_trajectory(trajectory)  # raises
     seeds = trajectory["seed"].values
-    derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds), derived="a selection or a branch")
+    derived = trajectory.assign_attrs(seed=int(seeds[0]), runs=len(seeds))
+    derived.attrs.setdefault("derived", "a selection or a branch")
     derived = validate_trajectory(derived.transpose("run", "step", ...))
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path):
@@ -86,10 +87,11 @@ def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -
         for part in parts:
             with open_group(part.path) as root:
                 check_same_run(path, root.attrs, identity)
-        _remove(path, parts)
+        remove_parts(path, parts)
 
 
-def _remove(path: Path, parts: list[PartFile]) -> None:
+def remove_parts(path: Path, parts: list[PartFile]) -> None:
+    """Remove parts, and their folder if nothing else is in it."""
     for part in parts:
         part.path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # other files in the folder are kept
@@ -192,10 +194,12 @@ class FileRecorder(MemoryRecorder):
         if self.path.exists():
             with open_trajectory(self.path) as finished:
                 check_same_run(self.path, finished.attrs, self.identity)
-                position = self.last_frame = int(finished["step"][-1])
+                self.last_frame = int(finished["step"][-1])
+            with open_group(self.path, "checkpoint") as states:
+                position = int(states["checkpoint"][-1])
             if parts and parts[-1].end <= position:  # its writer was killed after merging them
                 self._check_parts(parts)
-                _remove(self.path, parts)
+                remove_parts(self.path, parts)
                 parts = []
         elif not parts:
             return None
@@ -221,7 +225,7 @@ class FileRecorder(MemoryRecorder):
         """Remove the file and its parts, if they are to be overwritten."""
         if self.overwrite:
             self.path.unlink(missing_ok=True)
-            _remove(self.path, closed_parts(self.path))
+            remove_parts(self.path, closed_parts(self.path))
 
     def lacks_frame(self, step: int) -> bool:
         """Whether the run was stopped at `step` before its frame was recorded, and the schedule includes it now."""
@@ -231,7 +235,7 @@ class FileRecorder(MemoryRecorder):
         super().add(state, system)
         kept = [self.frames.get(state.step, {})]
         if self.schedule.keeps_checkpoint(state.step):
-            self._keep(state, system)
+            self.keep_state(state, system)
             kept.append(self.states[state.step])
         self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
 
@@ -243,8 +247,8 @@ class FileRecorder(MemoryRecorder):
         """Write a part that ends with this state."""
         if state.step == self.part_begins and not self.frames:
             return
-        self._keep(state, system)
-        self._write(parts_folder(self.path) / part_file_name(self.part_begins, state.step), state, done=False)
+        self.keep_state(state, system)
+        self.write(parts_folder(self.path) / part_file_name(self.part_begins, state.step), state, done=False)
         self.frames, self.states, self.bytes = {}, {}, 0
         self.part_begins, self.part_since = state.step, time.monotonic()
 
@@ -252,18 +256,19 @@ class FileRecorder(MemoryRecorder):
         """Write the run, at once if all of it is in memory, else by merging its parts."""
         if self.path.exists() or closed_parts(self.path):
             self.close_part(state, system)
-            self._merge(state)
+            self.merge(state)
         else:
-            self._keep(state, system)
-            self._write(self.path, state, done=True)
-        _remove(self.path, closed_parts(self.path))
+            self.keep_state(state, system)
+            self.write(self.path, state, done=True)
+        remove_parts(self.path, closed_parts(self.path))
         return open_trajectory(self.path)
 
-    def _keep(self, state: State, system: System) -> None:
+    def keep_state(self, state: State, system: System) -> None:
         """Keep the restart state; numbers in it, such as the step, become arrays."""
         self.states[state.step] = {name: np.asarray(values) for name, values in system.checkpoint(state).items()}
 
-    def _write(self, path: Path, state: State, done: bool) -> None:
+    def write(self, path: Path, state: State, done: bool) -> None:
+        """Write the frames and restart states in memory, of a run that has reached this state."""
         states = _checkpoint_dataset(self.states, self.description)
         groups = {"checkpoint": StackedDatasets([(states, np.arange(len(self.states)))], "checkpoint")}
         if self.frames:
@@ -271,7 +276,8 @@ class FileRecorder(MemoryRecorder):
             groups = {"": StackedDatasets([(dataset, np.arange(len(self.frames)))], "step"), **groups}
         write_sealed_file(path, groups, self.description.attrs, _check_opens if done else lambda path: None)
 
-    def _merge(self, state: State) -> None:
+    def merge(self, state: State) -> None:
+        """Write the finished run, which ends with this state, from its parts."""
         paths = ([self.path] if self.path.exists() else []) + [part.path for part in closed_parts(self.path)]
         with contextlib.ExitStack() as files:
             frames = [files.enter_context(open_group(path)) for path in paths]
@@ -279,17 +285,21 @@ class FileRecorder(MemoryRecorder):
             states = [files.enter_context(open_group(path, "checkpoint")) for path in paths]
             ended = add_variable_attributes(frames[-1].assign(final_variables(state.step, state.last_step, done=True)))
             groups = {
-                "": _kept_entries([*frames[:-1], ended], "step", self.schedule.records),
-                "checkpoint": _kept_entries(states, "checkpoint", self.schedule.keeps_checkpoint),
+                "": kept_entries([*frames[:-1], ended], "step", self.schedule.records),
+                "checkpoint": self.merge_states(states),
             }
             write_sealed_file(self.path, groups, self.description.attrs, _check_opens)
+
+    def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
+        """The restart states of the finished file, from those of its parts."""
+        return kept_entries(states, "checkpoint", self.schedule.keeps_checkpoint)
 
 
 def _check_opens(path: Path) -> None:
     open_trajectory(path).close()
 
 
-def _kept_entries(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> StackedDatasets:
+def kept_entries(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> StackedDatasets:
     """The entries of consecutive pieces that the schedule keeps; if two have the same step, the first one."""
     kept, reached = [], -1
     for piece in pieces:

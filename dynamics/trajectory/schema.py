@@ -17,6 +17,7 @@ from dynamics.errors import TrajectoryError, UnknownSystem
 from dynamics.settings import (
     SETTINGS_CLASSES,
     SYSTEM_MODULES_VARIABLE,
+    RecordedSettings,
     Settings,
     SettingsError,
     import_external_systems,
@@ -41,6 +42,9 @@ _FLOAT = ("float32", "float64")
 
 VARIABLES: dict[str, VariableSpec] = {
     "embedding": VariableSpec((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
+    "embedding_gradient": VariableSpec(
+        (*_EACH, "token", "axis"), _FLOAT, "gradient of the loss at the embedding of the previous frame; 0 at step 0"
+    ),
     "gradient_norm": VariableSpec(
         (*_EACH, "layer"), _FLOAT, "norm of the gradient, or force, that the last update used; at step 0 the first"
     ),
@@ -66,7 +70,9 @@ VARIABLES: dict[str, VariableSpec] = {
     "seed": VariableSpec(("run",), ("int64",), "seed of each run"),
 }
 
-REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed", "gradient_norm", "update_norm")
+REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
+NORM_VARIABLES = ("gradient_norm", "update_norm")
+"""Variables of every run but those collected from checkpoints, which have no norms."""
 
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
@@ -126,6 +132,8 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
 
 def _settings_class(system: object) -> Any:
     """The settings class of a system; modules that register systems are imported if it is not known."""
+    if system == RecordedSettings.system:
+        return RecordedSettings
     if system not in SETTINGS_CLASSES:
         try:
             import_external_systems()
@@ -151,7 +159,8 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
         raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
     if not trajectory.sizes.get("run"):
         raise TrajectoryError("dimension run: missing or empty; isel(run=[3]) selects a run and keeps the dimension")
-    for name in REQUIRED_VARIABLES:
+    collected = trajectory.attrs["system"] == RecordedSettings.system
+    for name in (*REQUIRED_VARIABLES, *(() if collected else NORM_VARIABLES)):
         if name not in trajectory.variables:
             raise TrajectoryError(f"variable {name}: missing")
     for variable in trajectory.variables:
@@ -160,6 +169,39 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
     _validate_runs(trajectory)
     read_settings(trajectory)
     return trajectory
+
+
+def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
+    """Raise TrajectoryError, which says how to record it, unless a trajectory contains the variable `name`."""
+    if name in trajectory:
+        return
+    if trajectory.attrs.get("system") != RecordedSettings.system:
+        raise TrajectoryError(f"variable {name}: missing; a run recorded with record=metrics contains no weights")
+    how = {
+        "embedding": "dynamics.record and sims.collect take the name of the embedding",
+        "loss": "pass loss=... to recording.step, or evaluate=... to dynamics.record",
+        "embedding_gradient": "dynamics.record(..., embedding_gradient=True) records it",
+        "accuracy": "pass accuracy=... to recording.step, or evaluate=... to dynamics.record",
+    }.get(
+        name,
+        "checkpoints contain no norms, dynamics.record measures them"
+        if name in NORM_VARIABLES
+        else "dynamics.record records it if it is named in variables=...",
+    )
+    raise TrajectoryError(f"variable {name}: missing; {how}")
+
+
+def numbers_modulo(trajectory: xr.Dataset) -> int:
+    """The modulus N of a trajectory whose first N tokens are the numbers modulo N. Raises TrajectoryError if there is
+    none."""
+    check_variable_recorded(trajectory, "embedding")
+    n, tokens = trajectory.attrs["modulus"], trajectory.sizes["token"]
+    if n == 0:
+        how = "if they are, dynamics.record and sims.collect take the modulus"
+        raise TrajectoryError(f"attribute modulus: found 0, as the tokens are no numbers modulo N; {how}")
+    if tokens < n:
+        raise TrajectoryError(f"dimension token: found {tokens}, expected the numbers modulo {n}")
+    return n
 
 
 def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:

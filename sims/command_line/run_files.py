@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from analysis.output.results import is_result_file
 from dynamics.errors import TrajectoryError, UnknownSystem
-from dynamics.settings import Settings
+from dynamics.settings import RecordedSettings, Settings, describe_model
 from dynamics.trajectory.lock import is_locked
 from dynamics.trajectory.netcdf import open_group
 from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.reader import is_result_file, open_trajectory
 from dynamics.trajectory.schema import DIVERGED, read_settings
 
 UNREADABLE, UNKNOWN_SYSTEM = "unreadable", "unknown system"
@@ -90,8 +89,8 @@ def _megabytes(path: Path) -> float:
 
 def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
     """The settings that differ from the defaults, as options of the command line."""
-    words = []
-    for field in dataclasses.fields(settings):
+    words = [describe_model(settings)] if isinstance(settings, RecordedSettings) else []
+    for field in dataclasses.fields(settings) if not words else ():
         value = getattr(settings, field.name)
         if value != field.default:
             words.append(f"--{field.name.replace('_', '-')} {str(value).split('#sha256=')[0]}")

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy import ndimage
 
 from analysis.plots.drawing import colours
+from analysis.plots.drawing.layer_names import grouped_layers
 from analysis.plots.drawing.limits import PanelLimits, panel_limits
 from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
@@ -18,7 +19,7 @@ from analysis.structures.embedding_motion import time_unit
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.schema import DIVERGED, read_settings
+from dynamics.trajectory.schema import DIVERGED, check_variable_recorded, read_settings
 
 MAX_LABELLED_POINTS = 40
 """Largest number of points of a panel for which labels are drawn."""
@@ -74,8 +75,7 @@ class RecordedRun:
     @functools.cached_property
     def embedding(self) -> np.ndarray:
         """Recorded embedding, (frame, token, axis). Raises TrajectoryError."""
-        if "embedding" not in self.data:
-            raise TrajectoryError("variable embedding: missing; a run recorded with record=metrics contains no weights")
+        check_variable_recorded(self.data, "embedding")
         return self.data["embedding"].transpose("run", "step", "token", "axis").values[0]
 
     @property
@@ -215,8 +215,9 @@ def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     if "accuracy" in recorded.data:
         panels["accuracy"] = lambda: _split_panel(recorded, "accuracy", log=False, y=(-0.03, 1.03))
     gradient = "norm of the gradient" if "loss" in recorded.data else "norm of the force"
-    panels["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", gradient)
-    panels["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
+    if "gradient_norm" in recorded.data:
+        panels["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", gradient)
+        panels["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
     return panels
 
 
@@ -227,8 +228,14 @@ def _split_panel(recorded: RecordedRun, name: str, log: bool, y: tuple[float, fl
 
 
 def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
-    """A norm of each layer, smoothed if there are many frames; step 0 is omitted for updates, as it has none."""
+    """A norm of each layer, or of groups of many layers, smoothed if there are many frames; step 0 is omitted for
+    updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
+    groups = grouped_layers(layers)
+    if groups != layers:
+        layers = list(dict.fromkeys(groups))
+        members = [[group == layer for group in groups] for layer in layers]
+        values = np.array([np.sqrt((values[each] ** 2).sum(axis=0)) for each in members])
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
     width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""

@@ -48,7 +48,10 @@ def test_files_that_a_simulation_cannot_continue_are_named(output_of, tmp_path):
 
 def test_an_error_about_the_trajectory_names_its_file(typed):
     run(out="a.nc")
-    assert typed("analysis.circuits", "a.nc")[2] == "error: a.nc: attribute system: found particles, expected sparse\n"
+    assert (
+        typed("analysis.circuits", "a.nc")[2]
+        == "error: a.nc: attribute system: found particles, expected sparse, the network of VC\n"
+    )
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):

@@ -1,0 +1,75 @@
+"""Table and summary of the curvature of a recorded model along its run, with 95% intervals over runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from analysis.linearization.curvature_table import finite_values_at, median_text
+from analysis.output.tables import Column, interval_columns, make_table
+from analysis.statistics.intervals import mean_interval, median_interval
+
+_MEDIANS = {
+    "loss": "loss",
+    "sharpness": "sharpness",
+    "relative_sharpness": "times lr/2",
+    "lowest": "smallest",
+    "trace": "trace",
+    "trace_error": "± (standard error)",
+    "relative_preconditioned": "preconditioned/limit",
+}
+_MEANS = {"gradient_fraction": "gradient in leading {}, %", "update_fraction": "update in leading {}, %"}
+_OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
+"""Medians that only the CSV contains."""
+
+
+def tabulate_model(found: xr.Dataset) -> pd.DataFrame:
+    """A row for each step of the result of `model_curvature`: medians and means over runs."""
+    rows = []
+    for index, step in enumerate(found["step"].values.tolist()):
+        row = {"step": step, "runs": len(finite_values_at(found["loss"], index))}
+        for name in (*_MEDIANS, *_OTHERS):
+            row |= interval_columns(name, median_interval(finite_values_at(found[name], index)))
+        for name in _MEANS:
+            row |= interval_columns(name, mean_interval(finite_values_at(found[name], index), limits=(0, 1)))
+        rows.append(row)
+    return make_table(rows)
+
+
+def model_columns(found: xr.Dataset) -> list[Column]:
+    """The printed columns of `tabulate_model`."""
+    known = [name for name in _MEDIANS if found[name].notnull().any()]
+    return [
+        Column("step", "step"),
+        Column("runs", "runs"),
+        *(Column(_MEDIANS[name], text=median_text(name)) for name in known),
+        *(
+            Column(heading.format(found.attrs["eigenvalues"]), name, digits=2, interval="half-width", scale=100)
+            for name, heading in _MEANS.items()
+        ),
+    ]
+
+
+def model_legend(found: xr.Dataset) -> str:
+    """Explanation of the columns, and how exact the eigenvalues are."""
+    attrs, residual = found.attrs, found["residual"].values
+    lines = [
+        "Medians with 95% intervals from order statistics; fractions are means ± 95% interval. Sharpness and smallest:",
+        "largest and smallest eigenvalue of the Hessian of the given loss. Gradient descent is unstable if sharpness",
+        "times lr/2 is above 1; for Adam this is a scale and not a limit. Leading: eigenvectors of the largest",
+        f"eigenvalues; for a random direction the fraction is {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%.",
+    ]
+    if found["relative_preconditioned"].notnull().any():
+        lines.append("Preconditioned/limit: largest eigenvalue with Adam's preconditioner over its limit of stability.")
+    else:
+        lines.append("dynamics.record(..., moments=True) records what curvature preconditioned by Adam needs.")
+    if np.isfinite(residual).any():
+        tolerance = f"tolerance {attrs['tolerance']:.2g}"
+        lines.append(f"Largest residual |Hv - λv| over the largest |λ|: {np.nanmax(residual):.2g} ({tolerance}).")
+    lost = int((found["loss"].notnull() & found["sharpness"].isnull()).sum())
+    if lost:
+        lines.append(f"Lanczos did not converge in {lost} frames: larger --tolerance or more --eigenvalues can help.")
+    if attrs["frames_left"]:
+        lines.append(f"Interrupted: {attrs['frames_left']} frames are not measured.")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Recording of torch models that are trained by loops of their own."""

@@ -1,0 +1,319 @@
+"""Trajectories from checkpoints that are already on the disk.
+
+Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no code in them is run.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import pickle
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+
+from dynamics.errors import MissingPackage, TrajectoryError
+from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.recording.quantities import ParameterView, as_array, near_names, variable_dims
+from dynamics.settings import RecordedSettings, SettingsError
+from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+
+SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+"""Suffixes of the files in a folder that are taken for checkpoints."""
+
+StateDict = Mapping[str, torch.Tensor]
+
+
+class Checkpoint(NamedTuple):
+    """The weights of a model after `step` updates."""
+
+    step: int
+    state: StateDict
+    source: str
+
+
+def collect_checkpoints(
+    paths: Sequence[str | Path],
+    embedding: str | ParameterView | None = None,
+    *,
+    variables: Mapping[str, str | ParameterView] | None = None,
+    weights: bool = False,
+    modulus: int = 0,
+    state_key: str | None = None,
+    step_from: str | None = None,
+    seed: int = 0,
+) -> xr.Dataset:
+    """A trajectory of one run from checkpoints of a model.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        Folders of checkpoints, checkpoints, or one file with several state dicts.
+    embedding : str or ParameterView, optional
+        The embedding (token, axis) by its name in the state dict.
+    variables : mapping of str to str or ParameterView, optional
+        Other tensors, by their names in the trajectory.
+    weights : bool
+        Take all floating-point tensors too, as variables named ``parameter.NAME``.
+    modulus : int
+        Modulus of the addition that the model learns, if its tokens are numbers.
+    state_key : str, optional
+        Where the state dict lies in a file, such as ``"model"``. Default: the only mapping of names to tensors.
+    step_from : str, optional
+        Where the step lies in a file, such as ``"epoch"``; for a file of several state dicts, the list of their steps.
+        Default: the number in the file's name that differs between files.
+    seed : int
+        Seed of the run in the trajectory.
+
+    Returns
+    -------
+    xarray.Dataset
+        For `save_trajectory`. It has no losses and no norms.
+
+    Raises
+    ------
+    SettingsError
+        If a name is not in the state dicts.
+    TrajectoryError
+        If a file cannot be read, steps are missing or equal, or tensors differ in shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dynamics import collect_checkpoints
+    >>> model = torch.nn.Embedding(5, 2)
+    >>> for step in (0, 100, 200):
+    ...     torch.save(model.state_dict(), f"model-{step}.pt")
+    >>> collect_checkpoints(["."], "weight")["embedding"].shape
+    (1, 3, 5, 2)
+    """
+    found = sorted(read_checkpoints(paths, state_key, step_from), key=lambda each: each.step)
+    _check_alike(found)
+    quantities = _named_views(found[0].state, embedding, variables or {}, weights)
+    settings = RecordedSettings(
+        model="checkpoints",
+        parameters=sum(each.numel() for each in found[0].state.values()),
+        signature=hashlib.sha256("\n".join(sorted(found[0].state)).encode()).hexdigest()[:12],
+        recorded=", ".join(quantities),
+        modulus=modulus,
+    )
+    steps = [each.step for each in found]
+    every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
+    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
+    identity = dict(zip(IDENTITY_ATTRIBUTES, ("recorded", config, seed, 1, every, "all", "cpu", 1), strict=True))
+    frames = {
+        each.step: {name: as_array(view.of(each.state))[None] for name, view in quantities.items()} for each in found
+    }
+    first = frames[steps[0]]
+    dims = {name: variable_dims(name, first[name].shape[1:]) for name in quantities}
+    coords = {
+        dim: np.arange(size) for name in dims for dim, size in zip(dims[name], first[name].shape[1:], strict=True)
+    }
+    attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
+    attrs["derived"] = "checkpoints"
+    if steps[0] > 0:
+        attrs |= {"branched_at": steps[0], "branch_of": "checkpoints"}
+    description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
+    _check_finite(found, frames)
+    return description.dataset(frames, steps[-1], np.array([steps[-1]]), done=True)
+
+
+def missing_steps(trajectory: xr.Dataset) -> list[int]:
+    """The steps at which a checkpoint is missing, if at least three in four gaps between checkpoints are equal."""
+    steps = trajectory["step"].values
+    gaps, counts = np.unique(np.diff(steps), return_counts=True)
+    if len(gaps) < 2 or counts.max() < 0.75 * counts.sum() or (gaps % gaps[0]).any():
+        return []
+    return sorted(set(range(int(steps[0]), int(steps[-1]), int(gaps[0]))) - set(steps.tolist()))
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def read_checkpoints(
+    paths: Sequence[str | Path], state_key: str | None = None, step_from: str | None = None
+) -> list[Checkpoint]:
+    """The checkpoints in files and folders, in the order of the files. Raises TrajectoryError, SettingsError."""
+    files = list(itertools.chain.from_iterable(_files_of(Path(path)) for path in paths))
+    if not files:
+        raise TrajectoryError(f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})")
+    if len(files) == 1:
+        return _read_series(files[0], state_key, step_from)
+    contents = [load_tensors(file) for file in files]
+    if step_from is None:
+        steps = _steps_from_names(files)
+    else:
+        steps = [_step_at(content, step_from, file) for content, file in zip(contents, files, strict=True)]
+    states = [_state_dict(content, state_key, file) for content, file in zip(contents, files, strict=True)]
+    return [Checkpoint(step, state, str(file)) for step, state, file in zip(steps, states, files, strict=True)]
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(each for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
+    if not path.is_file():
+        raise TrajectoryError(f"{path}: no such file")
+    return [path]
+
+
+def load_tensors(path: Path) -> Any:
+    """The contents of a checkpoint file, without running code in it. Raises TrajectoryError, MissingPackage."""
+    if path.suffix == ".safetensors":
+        try:
+            from safetensors.torch import load_file
+        except ImportError:
+            how = "pip install 'training-dynamics[record]'"
+            raise MissingPackage(f"{path}: reading it needs safetensors; install it by: {how}") from None
+        try:
+            return load_file(path)
+        except Exception as error:  # of its own class, which is not part of its interface
+            raise TrajectoryError(f"{path}: cannot be read ({_first_line(error)})") from None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        reason = f"it contains something other than tensors, numbers and names: {_first_line(error)}"
+        raise TrajectoryError(f"{path}: not read, since {reason}") from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AssertionError) as error:
+        raise TrajectoryError(f"{path}: cannot be read ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200] or type(error).__name__
+
+
+def _is_state_dict(value: Any) -> bool:
+    """Whether a value maps names to tensors, at least one of them."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        return False
+    tensors = [isinstance(each, torch.Tensor) for each in value.values()]
+    return any(tensors) and sum(tensors) >= len(tensors) / 2
+
+
+def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
+    """The state dict in the contents of a file. Raises TrajectoryError, SettingsError."""
+    if key is not None:
+        if not isinstance(content, Mapping) or key not in content:
+            raise SettingsError("state_key", key, _keys_of(content, file))
+        content = content[key]
+    if _is_state_dict(content):
+        return {name: each for name, each in content.items() if isinstance(each, torch.Tensor)}
+    if isinstance(content, Mapping):
+        nested = [name for name, each in content.items() if _is_state_dict(each)]
+        if len(nested) == 1:
+            return _state_dict(content[nested[0]], None, file)
+        if nested:
+            raise SettingsError("state_key", "none", f"one of {', '.join(map(str, nested))}, which {file} contains")
+    raise TrajectoryError(f"{file}: contains no state dict (names of parameters and their tensors)")
+
+
+def _keys_of(content: Any, file: Path) -> str:
+    if not isinstance(content, Mapping):
+        return f"nothing: {file} contains a {type(content).__name__}"
+    return f"a name in {file}: {', '.join(map(str, itertools.islice(content, 12)))}"
+
+
+def _step_at(content: Any, name: str, file: Path) -> int:
+    """The step that a file contains. Raises SettingsError."""
+    if not isinstance(content, Mapping) or name not in content:
+        raise SettingsError("step_from", name, _keys_of(content, file))
+    return _as_step(content[name], name, file)
+
+
+def _as_step(value: Any, name: str, file: Path) -> int:
+    number = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number) or number < 0:
+        raise SettingsError("step_from", f"{name} = {value} in {file}", "the name of a whole number from 0")
+    return int(number)
+
+
+def _steps_from_names(files: Sequence[Path]) -> list[int]:
+    """The number in the names of files that differs between them. Raises SettingsError."""
+    numbers = [[int(each) for each in re.findall(r"\d+", file.stem)] for file in files]
+    allowed = "the name of the step in the files, as their names have no single number that differs between them"
+    if len({len(each) for each in numbers}) > 1 or not numbers[0]:
+        raise SettingsError("step_from", "none", allowed)
+    differing = [place for place, each in enumerate(zip(*numbers, strict=True)) if len(set(each)) > 1]
+    if len(differing) != 1:
+        raise SettingsError("step_from", "none", allowed)
+    return [each[differing[0]] for each in numbers]
+
+
+def _read_series(file: Path, state_key: str | None, step_from: str | None) -> list[Checkpoint]:
+    """The checkpoints in one file with several state dicts, or the only one in it."""
+    content = load_tensors(file)
+    series = _find_series(content, state_key, file)
+    if series is None:
+        state = _state_dict(content, state_key, file)
+        return [Checkpoint(0 if step_from is None else _step_at(content, step_from, file), state, str(file))]
+    states, steps = list(series.values()), list(series)
+    if step_from is not None:
+        values = content.get(step_from) if isinstance(content, Mapping) else None
+        if values is None:
+            raise SettingsError("step_from", step_from, _keys_of(content, file))
+        if len(values) != len(states):
+            raise SettingsError("step_from", f"{len(values)} numbers in {step_from}", f"{len(states)}, the state dicts")
+        steps = [_as_step(value, step_from, file) for value in values]
+    elif not all(isinstance(step, int) for step in steps):
+        raise SettingsError("step_from", "none", f"the list of steps; {_keys_of(content, file)}")
+    return [
+        Checkpoint(int(step), state, f"{file}[{place}]")
+        for place, (step, state) in enumerate(zip(steps, states, strict=True))
+    ]
+
+
+def _find_series(content: Any, key: str | None, file: Path) -> dict[Any, StateDict] | None:
+    """State dicts by their steps, or by names ("0", "1", ...) if a list has no steps; None if there is no series."""
+    if key is not None and isinstance(content, Mapping) and key in content:
+        content = content[key]
+    if isinstance(content, Sequence) and len(content) and all(map(_is_state_dict, content)):
+        return {str(place): each for place, each in enumerate(content)}
+    if isinstance(content, Mapping) and content and all(map(_is_state_dict, content.values())):
+        steps = [int(name) if str(name).isdigit() else name for name in content]
+        if all(isinstance(step, int) for step in steps):
+            return dict(zip(steps, content.values(), strict=True))
+    if key is None and isinstance(content, Mapping):
+        nested = [each for each in (_find_series(value, None, file) for value in content.values()) if each is not None]
+        if len(nested) == 1:
+            return nested[0]
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def _named_views(
+    state: StateDict, embedding: str | ParameterView | None, variables: Mapping[str, str | ParameterView], weights: bool
+) -> dict[str, ParameterView]:
+    chosen = {} if embedding is None else {"embedding": embedding}
+    chosen |= dict(variables)
+    if weights:
+        chosen |= {f"parameter.{name}": name for name, each in state.items() if each.is_floating_point()}
+    if not chosen:
+        raise SettingsError("embedding", "none", near_names("", state))
+    return {name: ParameterView(each) if isinstance(each, str) else each for name, each in chosen.items()}
+
+
+def _check_alike(found: Iterable[Checkpoint]) -> None:
+    """Raise TrajectoryError if two checkpoints have the same step, or tensors of other names or shapes."""
+    found = list(found)
+    first = {name: tuple(each.shape) for name, each in found[0].state.items()}
+    for before, each in itertools.pairwise(found):
+        if before.step == each.step:
+            raise TrajectoryError(f"step {each.step}: found in {before.source} and in {each.source}")
+        shapes = {name: tuple(tensor.shape) for name, tensor in each.state.items()}
+        if shapes != first:
+            name = next(name for name in {**first, **shapes} if first.get(name) != shapes.get(name))
+            other = f"{first.get(name, 'missing')} in {found[0].source}"
+            raise TrajectoryError(f"{each.source}: {name} is {shapes.get(name, 'missing')}, but {other}")
+
+
+def _check_finite(found: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+    for checkpoint in found:
+        for name, values in frames[checkpoint.step].items():
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise TrajectoryError(f"{checkpoint.source}: {name} has a value that is not finite")

@@ -1,0 +1,210 @@
+"""The loss of a recorded model as a function of its parameters, given in Python or by a small file.
+
+The file, or the two functions passed in Python, define
+
+    def loss(parameters, batch): ...  # the mean loss of a batch, from a dict of tensors by the names of the parameters
+    def batches(): ...                # the batches over whose losses the mean is taken, with equal weights
+
+`parameters` holds the tensors that `dynamics.record(..., weights=True)` recorded. With a torch module, the loss is
+
+    logits = torch.func.functional_call(model, parameters, (inputs,))
+    return torch.nn.functional.cross_entropy(logits, labels)
+"""
+
+import contextlib
+import importlib.util
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import xarray as xr
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves, tree_map
+
+from dynamics.errors import TrajectoryError
+from dynamics.recording.quantities import PARAMETER, SECOND_MOMENT
+from dynamics.settings import LOSS_FILE, SettingsError
+
+FlatLoss = Callable[[torch.Tensor], torch.Tensor]
+"""A function of flat parameters (parameter,) that returns a number."""
+
+
+class ModelLoss(NamedTuple):
+    """The loss of a model, and the batches on which it is measured.
+
+    Examples
+    --------
+    >>> import torch
+    >>> given = ModelLoss(lambda parameters, batch: (parameters["weight"] * batch).mean(), lambda: [torch.ones(3)])
+    >>> given.loss({"weight": torch.full((3,), 2.0)}, given.batches()[0])
+    tensor(2.)
+    """
+
+    loss: Callable[[dict[str, torch.Tensor], Any], torch.Tensor]
+    """Called as ``loss(parameters, batch)``; returns the mean loss of the batch, a tensor with one element."""
+    batches: Callable[[], Iterable[Any]]
+    """Returns one pass over the data: an iterable of batches, all of which are kept in memory."""
+    path: Path | None = None
+    """The file that defines both."""
+
+
+def load_loss(path: str | Path) -> ModelLoss:
+    """Run a Python file that defines `loss` and `batches`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It can import modules that lie beside it.
+
+    Returns
+    -------
+    ModelLoss
+
+    Raises
+    ------
+    SettingsError
+        If the file is missing, raises an error, or lacks one of the functions.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> text = "def loss(parameters, batch): return sum((each**2).mean() for each in parameters.values())"
+    >>> _ = Path("my_loss.py").write_text(text + chr(10) + "def batches(): return [None]")
+    >>> load_loss("my_loss.py").batches()
+    [None]
+    """
+    path = Path(path)
+    spec = importlib.util.spec_from_file_location(f"loss_of_{path.stem}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise SettingsError("loss", path, LOSS_FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent.absolute()))
+    with reported_errors(path, "the file"):
+        spec.loader.exec_module(module)
+    for name in ("loss", "batches"):
+        if not callable(getattr(module, name, None)):
+            raise SettingsError("loss", f"{path} without a function {name}", LOSS_FILE)
+    return ModelLoss(module.loss, module.batches, path)
+
+
+@contextlib.contextmanager
+def reported_errors(path: Path | None, what: str) -> Iterator[None]:
+    """Report an error of the user's code as SettingsError, with the line of the file."""
+    try:
+        yield
+    except SettingsError:
+        raise
+    except Exception as error:
+        name = str(path.absolute()) if path else ""
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+        lines = [error.lineno] if isinstance(error, SyntaxError) else lines
+        where = f"{path or 'the given loss'}{f', line {lines[-1]}' if lines else ''}"
+        text = " ".join(str(error).split())[:300]
+        hint = "; modules of the file that hold tensors need .double()" if "dtype" in text else ""
+        found = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
+        raise SettingsError("loss", found, "functions that run with the recorded parameters") from error
+
+
+class RecordedModel:
+    """A recorded model with its loss: flat parameters of each frame, and the loss of each batch as a function of them.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Recorded with ``weights=True``.
+    given : ModelLoss
+    dtype : torch.dtype
+        Type in which the loss is computed. Numbers of batches are converted to it if they are floating-point.
+
+    Raises
+    ------
+    TrajectoryError
+        If no parameters are recorded.
+    SettingsError
+        If the loss cannot be computed, is random, or does not depend on the parameters.
+    """
+
+    def __init__(self, trajectory: xr.Dataset, given: ModelLoss, dtype: torch.dtype = torch.float64) -> None:
+        self.trajectory, self.given, self.dtype = trajectory, given, dtype
+        self.shapes = parameter_shapes(trajectory)
+        self.lengths = [math.prod(shape) for shape in self.shapes.values()]
+        self.size = sum(self.lengths)
+        self.has_moments = all(f"{SECOND_MOMENT}{name}" in trajectory for name in self.shapes)
+        with reported_errors(given.path, "batches()"):
+            batches = [tree_map(self._convert, batch) for batch in given.batches()]
+        if not batches:
+            raise SettingsError("loss", f"{given.path or 'batches()'}, which has no batch", "at least one batch")
+        tensors = [each for each in tree_leaves(batches) if isinstance(each, torch.Tensor)]
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        self.losses: list[FlatLoss] = [self._flat_loss(batch) for batch in batches]
+        self._check_loss()
+
+    def row(self, run: int, frame: int, prefix: str = PARAMETER) -> torch.Tensor:
+        """Flat parameters (parameter,) of a frame, or with the prefix SECOND_MOMENT their second moments."""
+        frames = (self.trajectory[prefix + name].isel(run=run, step=frame).values for name in self.shapes)
+        flat = [torch.from_numpy(values).reshape(-1).to(self.dtype) for values in frames]
+        return torch.cat(flat).to(self.device)
+
+    def unflatten(self, row: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The parameters by name, from flat ones."""
+        pieces = row.split(self.lengths)
+        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+
+    def value_and_gradient(self, row: torch.Tensor) -> tuple[float, torch.Tensor]:
+        """The mean loss over the batches, and its gradient (parameter,)."""
+        found = [torch.func.grad_and_value(loss)(row) for loss in self.losses]
+        value = sum(float(value) for _, value in found) / len(found)
+        return value, sum(gradient for gradient, _ in found) / len(found)
+
+    def _convert(self, each: Any) -> Any:
+        return each.to(self.dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each
+
+    def _flat_loss(self, batch: Any) -> FlatLoss:
+        return lambda row: self.given.loss(self.unflatten(row), batch)
+
+    def _check_loss(self) -> None:
+        """Call the loss of the first batch at the first frame. Raises SettingsError."""
+        source, row, loss = self.given.path or "the given loss", self.row(0, 0), self.losses[0]
+        with reported_errors(self.given.path, "loss()"), differentiable_twice():
+            value, again = loss(row), loss(row)
+            if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
+                what = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+                raise SettingsError("loss", f"{source}: loss() returns {what}", "a tensor with one number, the mean")
+            if not torch.equal(value, again) and not torch.isnan(value):
+                allowed = "the same number for the same parameters; model.eval() switches dropout off"
+                raise SettingsError("loss", f"{source}: loss() returns {value:.6g} and then {again:.6g}", allowed)
+            if not torch.func.grad(lambda row: loss(row).reshape(()))(row).any():
+                allowed = "a loss of `parameters`, for example by torch.func.functional_call"
+                raise SettingsError("loss", f"{source}: loss() does not depend on the parameters", allowed)
+        if value.ndim:
+            self.losses = [_scalar(each) for each in self.losses]
+
+
+def _scalar(loss: FlatLoss) -> FlatLoss:
+    return lambda row: loss(row).reshape(())
+
+
+def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
+    """The shapes of the recorded parameters, by name. Raises TrajectoryError if there are none."""
+    names = [str(name).removeprefix(PARAMETER) for name in trajectory.data_vars if str(name).startswith(PARAMETER)]
+    if not names:
+        how = "dynamics.record(..., weights=True) and sims.collect --weights record the parameters"
+        raise TrajectoryError(f"variables {PARAMETER}NAME: missing; {how}")
+    return {name: trajectory[PARAMETER + name].isel(run=0, step=0).shape for name in names}
+
+
+@contextlib.contextmanager
+def differentiable_twice() -> Iterator[None]:
+    """Have torch use the kernels of attention that have second derivatives."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)

@@ -1,0 +1,35 @@
+"""Second moments of the gradients of parameters, from the states of Adam and its relatives."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from dynamics.settings import SettingsError
+
+
+def second_moment(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, model: Any = None) -> torch.Tensor:
+    """Adam's bias-corrected second moment of a parameter's gradient: zeros before the first update."""
+    state = optimizer.state.get(parameter)
+    if not state:
+        return torch.zeros_like(parameter)
+    group = next(each for each in optimizer.param_groups if any(one is parameter for one in each["params"]))
+    if "exp_avg_sq" not in state:
+        raise SettingsError("moments", type(optimizer).__name__, "an optimizer with second moments, such as Adam")
+    found = state.get("max_exp_avg_sq", state["exp_avg_sq"])
+    return found / (1 - group["betas"][1] ** float(state["step"]))
+
+
+def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, float]:
+    """The settings beta1 and eps that all parameters have in common. Raises SettingsError."""
+    found: dict[str, float] = {}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            if "betas" not in group or "eps" not in group:
+                name = type(optimizer).__name__
+                raise SettingsError("moments", name, "an optimizer with second moments, such as Adam")
+            values = {"beta1": float(group["betas"][0]), "eps": float(group["eps"])}
+            if found and values != found:
+                raise SettingsError("moments", f"{found} and {values}", "the same beta1 and eps for all parameters")
+            found = values
+    return found

@@ -1,0 +1,117 @@
+"""The recorder of a model that is trained by a loop of its own, whose number of steps is not known before its end."""
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynamics.settings import SettingsError
+from dynamics.system import State
+from dynamics.trajectory import recorder
+from dynamics.trajectory.description import RecordingSchedule, RunDescription
+from dynamics.trajectory.netcdf import StackedDatasets, open_group
+from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.recorder import remove_parts
+from dynamics.trajectory.schema import DIVERGED
+
+FIRST_PART_SECONDS = 1.0
+"""Time after which the first part is written. Later parts follow when the time since the beginning has doubled, and at
+the latest after `dynamics.trajectory.recorder.PART_SECONDS`."""
+_PAUSE = 100
+"""Shortest time between parts, in times that it takes to write one."""
+RESTART_STATE = "restart_state"
+"""Name of the variable that contains the bytes of a restart state."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenSchedule(RecordingSchedule):
+    """A schedule that keeps each frame that it is given, and restart states at the multiples of `restart_every`."""
+
+    restart_every: int = 0
+
+    def records(self, step: int) -> bool:
+        """True: the recording has already selected its frames."""
+        return True
+
+    def keeps_checkpoint(self, step: int) -> bool:
+        """Whether the restart state at this step is kept."""
+        return step == self.steps or (self.restart_every > 0 and step > 0 and step % self.restart_every == 0)
+
+
+class ModelRecorder(recorder.FileRecorder):
+    """Writes the frames and restart states of a model to a file, in parts."""
+
+    schedule: OpenSchedule
+
+    def __enter__(self) -> "ModelRecorder":
+        super().__enter__()
+        self.began = self.part_since = time.monotonic()
+        self.part_took = 0.0
+        return self
+
+    def part_is_due(self) -> bool:
+        """Whether the data in memory, or the time since the last part, call for another part."""
+        waits = max(FIRST_PART_SECONDS, self.part_since - self.began, _PAUSE * self.part_took)
+        waited = time.monotonic() - self.part_since
+        return self.bytes > recorder.PART_BYTES or waited > min(recorder.PART_SECONDS, waits)
+
+    def close_part(self, state: State, system: Any) -> None:
+        """Write a part that ends with this state."""
+        begin = time.monotonic()
+        super().close_part(state, system)
+        self.part_took = self.part_since - begin
+
+    def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
+        """The restart states of the finished file. States of another size than the last one are left out."""
+        size = states[-1].sizes[f"{RESTART_STATE}_0"]
+        return super().merge_states([each for each in states if each.sizes[f"{RESTART_STATE}_0"] == size])
+
+    def exists(self) -> bool:
+        """Whether the file or parts of it exist."""
+        return self.path.exists() or bool(closed_parts(self.path))
+
+    def has_diverged(self) -> bool:
+        """Whether the finished file contains a run that has diverged."""
+        if not self.path.exists():
+            return False
+        with open_trajectory(self.path) as finished:
+            return bool((finished["status"] == DIVERGED).any())
+
+    def begin(self, description: RunDescription) -> None:
+        """Set the description of the run, and remove files that are to be overwritten. Raises SettingsError if the
+        variables are not those of the parts on disk."""
+        self.description = description
+        self.discard_existing()
+        written = [self.path] if self.path.exists() else [part.path for part in closed_parts(self.path)]
+        for path in written:
+            with open_group(path) as found:
+                if "step" not in found.dims:
+                    continue
+                splits = found["split"].values.tolist() if "split" in found else []
+                now = description.coords["split"].tolist() if "split" in description.coords else []
+                names = sorted(name for name in map(str, found.data_vars) if "step" in found[name].dims)
+                if (names, splits) != (sorted(description.dims), now):
+                    what = f"{', '.join(sorted(description.dims))} of splits {', '.join(now)}"
+                    allowed = f"the variables of {path}: {', '.join(names)} of splits {', '.join(splits)}"
+                    raise SettingsError("recorded variables", what, allowed)
+
+    def finish_at(self, now: State, last: State, system: Any) -> None:
+        """Write the run whose training is at `now` and whose frames end at `last`."""
+        self.schedule = dataclasses.replace(self.schedule, steps=now.step)
+        self.description = dataclasses.replace(self.description, attrs={**self.description.attrs, "steps": last.step})
+        if self.exists():
+            self.close_part(now, system)
+            if closed_parts(self.path):
+                self.merge(last)
+        else:
+            self.keep_state(now, system)
+            self.write(self.path, last, done=True)
+        remove_parts(self.path, closed_parts(self.path))
+
+
+def padded(data: np.ndarray, length: int) -> np.ndarray:
+    """Bytes with zeros after them, at least `length` long; longer ones have a multiple of 64 KiB."""
+    return np.pad(data, (0, length - len(data) if len(data) <= length else -len(data) % (1 << 16)))

@@ -1,0 +1,590 @@
+"""Recording a model while its own loop trains it."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import signal
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from dynamics.errors import Interrupted, RecordingError
+from dynamics.interruption import deferred_signals
+from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.moments import check_moments, second_moment
+from dynamics.recording.quantities import (
+    PARAMETER,
+    SECOND_MOMENT,
+    Quantity,
+    as_array,
+    describe,
+    read_quantities,
+    variable_dims,
+)
+from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, padded
+from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
+from dynamics.recording.training_state import (
+    check_states,
+    read_random_state,
+    read_training_state,
+    set_random_state,
+    set_training_state,
+)
+from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameters
+from dynamics.run_checks import MAX_STEPS, check_trajectory_path
+from dynamics.settings import RecordedSettings, SettingsError, check_integer
+from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+
+Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
+"""A loss or accuracy: a number, numbers by the name of the split, or a function that returns one of them."""
+
+METRICS = ("loss", "accuracy")
+GRADIENT = "embedding_gradient"
+
+
+def record(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+    path: str | Path,
+    *,
+    every: int = 1,
+    embedding: Quantity | None = None,
+    modulus: int = 0,
+    variables: Mapping[str, Quantity] | None = None,
+    weights: bool = False,
+    moments: bool = False,
+    embedding_gradient: bool = False,
+    layers: Layers | None = None,
+    evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
+    states: Mapping[str, Any] | None = None,
+    restart_every: int = 0,
+    seed: int | None = None,
+    epoch_steps: int = 0,
+    overwrite: bool = False,
+) -> "Recording":
+    """Record a torch model while a loop of its own trains it.
+
+    The result is a context manager around the loop, in which ``recording.step(loss=..., accuracy=...)`` is called
+    after each update of the optimizer. The file is a trajectory of one run that every analysis reads.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    optimizer : torch.optim.Optimizer or sequence of them
+        The optimizers of the model; a step of the trajectory is an update of them.
+    path : str or Path
+        File to write, NAME.nc.
+    every : int
+        Updates between recorded frames.
+    embedding : str, ParameterView or callable, optional
+        The embedding (token, axis): the name of a parameter, a view of one, or a function of the model that returns a
+        tensor. Analyses of structure need it.
+    modulus : int
+        Modulus of the addition that the model learns, if its tokens are numbers.
+    variables : mapping of str to str, ParameterView or callable, optional
+        Other tensors to record, by their names in the file.
+    weights : bool
+        Record all trained parameters, as variables named ``parameter.NAME``. Curvature needs them.
+    moments : bool
+        Record Adam's second moments of the gradients of all trained parameters, divided by their bias corrections, as
+        variables named ``second_moment.NAME`` (0 at the beginning). Curvature preconditioned by Adam needs them.
+    embedding_gradient : bool
+        Record the gradient of the embedding, which must be a parameter, as the optimizer uses it in the first update
+        after each frame. The force audit (``analysis.audit``) needs it.
+    layers : mapping of str to str or sequence of str, optional
+        Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one norm each is recorded. Default:
+        each parameter is a layer.
+    evaluate : callable, optional
+        Called as ``evaluate(model)`` for each frame, without gradients; returns ``{"loss": {"train": ..., "test": ...},
+        "accuracy": {...}}``, and further numbers by name. Its random numbers do not change the training.
+    states : mapping of str to object, optional
+        What the training depends on besides the model and optimizer, by name: schedulers, gradient scalers and other
+        objects with ``state_dict`` and ``load_state_dict``, and generators of torch or NumPy.
+    restart_every : int
+        Keep exact restart states at multiples of this number of updates, for example at the ends of epochs, where a
+        loop over a shuffled loader can begin again. Default: about one a minute, of which the last is kept.
+    seed : int, optional
+        Seed of the run in the file, by which runs of an ensemble are told apart. Default: ``torch.initial_seed()``.
+    epoch_steps : int
+        Updates in an epoch; 0 if the file is to have no epochs.
+    overwrite : bool
+        Replace an existing recording.
+
+    Returns
+    -------
+    Recording
+
+    Raises
+    ------
+    SettingsError
+        If arguments are not valid; the message lists all of them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dynamics import open_trajectory, record
+    >>> model = torch.nn.Sequential(torch.nn.Embedding(5, 2), torch.nn.Linear(2, 5))
+    >>> optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    >>> tokens = torch.arange(5)
+    >>> with record(model, optimizer, "mine.nc", every=10, embedding="0.weight", seed=0) as recording:
+    ...     for _ in range(100):
+    ...         loss = torch.nn.functional.cross_entropy(model(tokens), tokens)
+    ...         optimizer.zero_grad()
+    ...         loss.backward()
+    ...         optimizer.step()
+    ...         recording.step(loss=loss)
+    >>> open_trajectory("mine.nc")["embedding"].shape
+    (1, 11, 5, 2)
+    """
+    optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+    quantities: dict[str, Quantity] = {} if embedding is None else {"embedding": embedding}
+    quantities |= variables or {}
+    with _CollectedErrors() as errors:
+        errors.attempt(check_trajectory_path, path)
+        for name, value, low in (("every", every, 1), ("restart_every", restart_every, 0), ("modulus", modulus, 0)):
+            errors.attempt(check_integer, name, value, low, MAX_STEPS)
+        errors.attempt(check_integer, "epoch_steps", epoch_steps, 0, MAX_STEPS)
+        if seed is not None:
+            errors.attempt(check_integer, "seed", seed, 0, 2**62)
+        errors.attempt(check_states, states or {})
+        groups = errors.attempt(group_parameters, model, optimizers, layers)
+        for name, quantity in quantities.items():
+            errors.attempt(_checked_dims, name, quantity, model)
+        adam = errors.attempt(check_moments, optimizers) if moments else {}
+        gradient = None
+        if embedding_gradient:
+            gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
+    names = {id(each): name for name, each in model.named_parameters()}
+    trained = {names[id(each)]: each for members in groups.values() for each in members}
+    if gradient is not None:
+        quantities[GRADIENT] = gradient
+    if weights:
+        quantities |= {f"{PARAMETER}{name}": name for name in trained}
+    if moments:
+        owner = {id(each): one for one in optimizers for group in one.param_groups for each in group["params"]}
+        for name, each in trained.items():
+            quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
+    settings = RecordedSettings(
+        model=type(model).__name__,
+        optimizer="+".join(type(each).__name__ for each in optimizers),
+        parameters=sum(each.numel() for members in groups.values() for each in members),
+        signature=_signature(model),
+        recorded=", ".join(quantities),
+        modulus=modulus,
+        epoch_steps=epoch_steps,
+        time_step=float(optimizers[0].param_groups[0]["lr"]),
+        **adam,
+    )
+    seed = torch.initial_seed() % 2**62 if seed is None else seed
+    device = next(iter(groups.values()))[0].device.type
+    values = (
+        settings.system,
+        json.dumps(dataclasses.asdict(settings), sort_keys=True),
+        seed,
+        1,
+        every,
+        "all",
+        device,
+        1,
+    )
+    identity = dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
+    training = Training(model, optimizers, states or {}, groups)
+    return Recording(
+        check_trajectory_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite
+    )
+
+
+class _CollectedErrors:
+    """Collects the errors of several checks, and raises one that lists them all."""
+
+    def __enter__(self) -> Self:
+        self.errors: list[SettingsError] = []
+        return self
+
+    def attempt(self, check: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a check, or None if it raises SettingsError."""
+        try:
+            return check(*arguments)
+        except SettingsError as error:
+            self.errors.append(error)
+            return None
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None and len(self.errors) > 1:
+            error = SettingsError("", "", "")
+            error.args = ("\n".join(map(str, self.errors)),)
+            raise error
+        if kind is None and self.errors:
+            raise self.errors[0]
+
+
+def _checked_dims(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[str, ...]:
+    """The dimensions of a quantity after run and step. Raises SettingsError, which names the variable."""
+    try:
+        found = read_quantities({name: quantity}, model)[name]
+    except SettingsError as error:
+        raise SettingsError(f"{name} ({error.field})", error.found, error.allowed) from None
+    except Exception as error:  # of the user's function
+        raise SettingsError(
+            name, f"a function that raises {type(error).__name__}: {error}", "one of the model"
+        ) from None
+    if not torch.isfinite(found).all():
+        raise SettingsError(name, "a value that is not finite", "finite values at the beginning")
+    return variable_dims(name, tuple(found.shape))
+
+
+def _signature(model: torch.nn.Module) -> str:
+    """Digest of the names, shapes and types of a model's state."""
+    state = [
+        f"{name}{tuple(each.shape)}{each.dtype}" for name, each in model.state_dict().items() if torch.is_tensor(each)
+    ]
+    return hashlib.sha256("\n".join(state).encode()).hexdigest()[:12]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """What a recording observes: a model, its optimizers, other states, and the parameters of each layer."""
+
+    model: torch.nn.Module
+    optimizers: Sequence[torch.optim.Optimizer]
+    states: Mapping[str, Any]
+    groups: Mapping[str, Sequence[torch.nn.Parameter]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Position:
+    """The position of a recording, with the interface of a state of a system."""
+
+    step: int
+    last_step: np.ndarray  # (run,)
+
+
+class Recording:
+    """A recording in progress: a context manager, returned by `record`."""
+
+    def __init__(
+        self,
+        path: Path,
+        training: Training,
+        quantities: Mapping[str, Quantity],
+        evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None,
+        settings: RecordedSettings,
+        identity: Mapping[str, Any],
+        restart_every: int,
+        overwrite: bool,
+    ) -> None:
+        self.path, self.training, self.quantities, self.evaluate = path, training, quantities, evaluate
+        self.settings, self.identity, self.restart_every = settings, identity, restart_every
+        self.every: int = identity["every"]
+        gradient = quantities.get(GRADIENT)
+        self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
+        schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
+        attrs = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
+        unknown = RunDescription({}, {}, {}, seeds_of(identity), settings.time_step, settings.epoch_steps, attrs)
+        self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
+        self.diverged_at: int | None = None
+        self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
+        self._first: dict[str, np.ndarray] | None = None  # arrays of step 0, until its frame is complete
+        self._last: dict[str, np.ndarray] = {}  # the last frame
+        self._last_step = -1
+        self._given: dict[str, list[str]] | None = None  # splits of each metric
+        self._must_restore = self._has_begun = False
+        self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
+
+    # ------------------------------------------------------------------------------------------ the loop
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as held:
+            self._received = held.enter_context(deferred_signals())
+            held.enter_context(self.recorder)
+            self._must_restore = self.recorder.exists() and not self.recorder.overwrite
+            self.norms = UpdateNorms(self.training.groups, self.training.optimizers, self._is_wanted)
+            held.callback(self.norms.remove)
+            if self.gradient is not None:
+                held.callback(self.gradient.attach(self.norms, lambda: max(0, self._last_step)))
+            if not self._must_restore:
+                self._first, self._evaluated = self._read_arrays(), self._evaluate()
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        with self._held:
+            if kind is None and not self._must_restore:
+                self._finish()
+        if kind is None and self._received:
+            signal.raise_signal(self._received[0])
+
+    def step(self, loss: Measured = None, accuracy: Measured = None) -> None:
+        """Record a frame if `every` updates have been made since the last one.
+
+        To be called after each update; calls without a new update, for example during gradient accumulation, change
+        nothing. A loss that was computed before the update belongs to the weights before it; `evaluate` measures at
+        the recorded weights.
+
+        Parameters
+        ----------
+        loss, accuracy : float, tensor, mapping of str to float, or callable, optional
+            A number (of split ``train``), numbers by split, or a function that returns one of them and is called for
+            recorded frames only.
+
+        Raises
+        ------
+        SettingsError
+            If the splits differ from those of the frames before.
+        RecordingError
+            If the file contains a recording that was not restored, or cannot be written.
+        Interrupted
+            After SIGINT or SIGTERM, when everything is on disk.
+        """
+        if self._must_restore:
+            allowed = "recording.restore() before the loop continues it, overwrite=True replaces it"
+            raise RecordingError(f"{self.path}: exists already; {allowed}")
+        updates = self.norms.updates
+        if self.diverged_at is None:
+            self._record_due_frames(updates, loss, accuracy)
+        at_restart = self._has_begun and self.diverged_at is None and updates % max(1, self.restart_every) == 0
+        if at_restart and (self._received or self.recorder.part_is_due()):
+            self._close_part(updates)
+        elif at_restart and self.restart_every and updates not in self.recorder.states:
+            self.recorder.keep_state(_Position(updates, np.array([updates])), self._observer)
+        if self._received:
+            raise Interrupted(self._received.pop(), self.path, updates)
+
+    def _record_due_frames(self, updates: int, loss: Measured, accuracy: Measured) -> None:
+        if not _is_finite(loss):
+            self._end_diverged(updates, "the loss")
+            return
+        if self._first is not None:
+            if self._metrics is None and (updates > 0 or loss is not None or accuracy is not None):
+                self._metrics = self._read_metrics(loss, accuracy, self._evaluated)
+            if updates > 0:
+                self._complete_first_frame()
+        if updates > 0 and updates >= self._next_frame():
+            self._add_frame(
+                updates, {**self._read_arrays(), **self._read_metrics(loss, accuracy), **self._read_norms()}
+            )
+
+    def _is_wanted(self, update: int) -> bool:
+        return self.diverged_at is None and (self._first is not None or update >= self._next_frame())
+
+    def _next_frame(self) -> int:
+        return (max(self._last_step, 0) // self.every + 1) * self.every
+
+    def _complete_first_frame(self) -> None:
+        """Record the frame of step 0, whose gradient is that of the first update."""
+        assert self._first is not None
+        norms = self._read_norms()
+        norms["update_norm"] = np.zeros_like(norms["update_norm"])
+        first, self._first = {**self._first, **(self._metrics or {}), **norms}, None
+        self._add_frame(0, first)
+
+    def _add_frame(self, step: int, frame: dict[str, np.ndarray]) -> None:
+        bad = [name for name, values in frame.items() if values.dtype.kind == "f" and not np.isfinite(values).all()]
+        if bad and self._last_step < 0:
+            raise RecordingError(f"{self.path}: {bad[0]} is not finite at the beginning")
+        if bad:
+            self._end_diverged(step, bad[0])
+            return
+        if not self._has_begun:
+            self._begin(frame)
+        self._last, self._last_step = frame, step
+        self.recorder.add(_Position(step, np.array([step])), self._observer)
+
+    def _end_diverged(self, step: int, what: str) -> None:
+        """End the recording: the run has diverged, and repeats its last frame."""
+        if self._first is not None:
+            raise RecordingError(f"{self.path}: {what} is not finite in the first update")
+        self.diverged_at = max(step, self._last_step + 1)
+        message = f"{what} is not finite at step {step}: the run has diverged, and {self.path} ends there"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def _read_arrays(self) -> dict[str, np.ndarray]:
+        """The recorded tensors of the model, as arrays."""
+        with _undisturbed(self.training.model, any(callable(each) for each in self.quantities.values())):
+            found = read_quantities(self.quantities, self.training.model)
+        return {name: as_array(each) for name, each in found.items()}
+
+    def _read_norms(self) -> dict[str, np.ndarray]:
+        return {"gradient_norm": self.norms.gradient.copy(), "update_norm": self.norms.update.copy()}
+
+    def _evaluate(self) -> Mapping[str, Any]:
+        """What the user's function measures."""
+        if self.evaluate is None:
+            return {}
+        with _undisturbed(self.training.model, True):
+            return self.evaluate(self.training.model)
+
+    def _read_metrics(
+        self, loss: Measured, accuracy: Measured, evaluated: Mapping[str, Any] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Losses, accuracies and other numbers, as arrays; splits that loss and accuracy do not share get names of
+        their own, such as accuracy_test. What `evaluate` returns takes precedence."""
+        found = {"loss": loss, "accuracy": accuracy, **(self._evaluate() if evaluated is None else evaluated)}
+        values = {name: _by_split(name, each) for name, each in found.items() if each is not None}
+        given = {name: list(splits) for name, splits in values.items()}
+        self._given = given if self._given is None else self._given
+        if given != self._given:
+            raise SettingsError("loss, accuracy", _words(given), f"{_words(self._given)}, as in the first frame")
+        return _metric_arrays(values)
+
+    def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
+        """Describe the run, whose variables are known with its first frame."""
+        dims: dict[str, tuple[str, ...]] = {}
+        coords: dict[str, np.ndarray] = {"layer": np.array(list(self.training.groups))}
+        for name, values in frame.items():
+            if name in METRICS:
+                dims[name] = ("split",)
+                coords["split"] = np.array(_shared_splits(self._given or {}))
+            elif name in ("gradient_norm", "update_norm"):
+                dims[name] = ("layer",)
+            else:
+                dims[name] = variable_dims(name, values.shape) if name in self.quantities else ()
+                for dim, size in zip(dims[name], values.shape, strict=True):
+                    if len(coords.setdefault(dim, np.arange(size))) != size:
+                        raise SettingsError(name, f"{size} along {dim}", f"{len(coords[dim])}, as in other variables")
+        description = dataclasses.replace(self.recorder.description, dims=dims, coords=coords)
+        self.recorder.begin(description)
+        self._has_begun = True
+
+    # -------------------------------------------------------------------------- interface to the recorder
+
+    def observe(self, position: _Position) -> dict[str, np.ndarray]:
+        """The last frame, with an axis for the run."""
+        return {name: values[None] for name, values in self._last.items()}
+
+    def checkpoint(self, position: _Position) -> dict[str, np.ndarray]:
+        """The restart state, as bytes with an axis for the run."""
+        training = self.training
+        state = read_training_state(training.model, training.optimizers, training.states)
+        state |= {"updates": self.norms.updates, "last_step": self._last_step}
+        if self.gradient is not None:
+            state[GRADIENT] = self.gradient.kept
+        data = padded(state_to_bytes(state), self._state_bytes)
+        self._state_bytes = len(data)
+        return {"step": np.array(position.step), RESTART_STATE: data[None]}
+
+    _state_bytes = 0
+
+    def _close_part(self, updates: int) -> None:
+        self.recorder.close_part(_Position(updates, np.array([updates])), self._observer)
+
+    def _finish(self) -> None:
+        updates = self.norms.updates
+        if self._first is not None:
+            self._metrics = self._metrics or self._read_metrics(None, None, self._evaluated)
+            self._complete_first_frame()
+        if self.diverged_at is not None:
+            self.recorder.add(_Position(self.diverged_at, np.array([self._last_step])), self._observer)
+        ends = self._last_step if self.diverged_at is None else self.diverged_at
+        now = _Position(max(updates, ends), np.array([max(updates, ends)]))
+        self.recorder.finish_at(now, _Position(ends, np.array([self._last_step])), self._observer)
+
+    def restore(self) -> int:
+        """Restore the training to the last restart state in the file, if there is one.
+
+        Sets the model, the optimizers, the `states` and the random generators of torch, NumPy and Python. Frames after
+        that state are discarded and recorded again.
+
+        Returns
+        -------
+        int
+            The number of updates that have been made: 0 for a new recording.
+
+        Raises
+        ------
+        SettingsError
+            If the file contains a recording with other settings.
+        TrajectoryError
+            If the file is damaged, or its state is that of another model.
+        """
+        if self._has_begun or (self.norms.updates and not self._must_restore):
+            raise RecordingError(f"{self.path}: restore() was called after the first update")
+        arrays = self.recorder.resume()
+        if arrays is None:
+            return 0
+        if self.recorder.has_diverged():
+            raise RecordingError(
+                f"{self.path}: this run has diverged and cannot be continued; overwrite=True replaces it"
+            )
+        state = state_from_bytes(arrays[RESTART_STATE][0])
+        training = self.training
+        set_training_state(state, training.model, training.optimizers, training.states)
+        self._last_step, self._first, self._must_restore = state["last_step"], None, False
+        self.norms.start_at(state["updates"])
+        if self.gradient is not None:
+            self.gradient.kept = state[GRADIENT].to(self.gradient.parameter.device)
+        return state["updates"]
+
+
+# ------------------------------------------------------------------------------------------------ metrics
+
+
+def _is_finite(loss: Measured) -> bool:
+    """Whether a loss is finite; a tensor on a GPU, whose value would have to be waited for, is not looked at."""
+    if isinstance(loss, Mapping):
+        return all(map(_is_finite, loss.values()))
+    if isinstance(loss, torch.Tensor):
+        return loss.device.type != "cpu" or bool(torch.isfinite(loss).all())
+    return not isinstance(loss, float) or bool(np.isfinite(loss))
+
+
+def _by_split(name: str, measured: Any) -> dict[str, float]:
+    """Numbers by split; a single number is that of the split train. Raises SettingsError."""
+    measured = measured() if callable(measured) else measured
+    splits = measured if isinstance(measured, Mapping) else {"train": measured}
+    try:
+        return {
+            str(split): float(value.detach() if isinstance(value, torch.Tensor) else value)
+            for split, value in splits.items()
+        }
+    except (TypeError, ValueError, RuntimeError):
+        found = describe(measured) if not isinstance(measured, Mapping) else "a mapping"
+        raise SettingsError(name, found, "a number, numbers by split, or a function that returns them") from None
+
+
+def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
+    """The splits of loss and accuracy that both have; those of one if the other is not measured."""
+    measured = [given[name] for name in METRICS if name in given]
+    return [split for split in measured[0] if all(split in each for each in measured)] if measured else []
+
+
+def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
+    shared, arrays = _shared_splits({name: list(each) for name, each in values.items()}), {}
+    for name, splits in values.items():
+        if name in METRICS and shared:
+            arrays[name] = np.array([splits[split] for split in shared], np.float32)
+        for split, value in splits.items():
+            if name not in METRICS:
+                arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = np.array(value, np.float32)
+            elif split not in shared:
+                arrays[f"{name}_{split}"] = np.array(value, np.float32)
+    return arrays
+
+
+def _words(given: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items()) or "none"
+
+
+@contextlib.contextmanager
+def _undisturbed(model: torch.nn.Module, calls: bool) -> Any:
+    """Keep random generators and the modes of the model's modules unchanged while a user's function is called."""
+    if not calls:
+        yield
+        return
+    random, modes = read_random_state(), [(each, each.training) for each in model.modules()]
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        set_random_state(random)
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,93 @@
+"""The complete state of a training: model, optimizers, random generators, and whatever else it depends on."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dynamics.errors import TrajectoryError
+from dynamics.settings import SettingsError
+
+
+def check_states(states: Mapping[str, Any]) -> None:
+    """Raise SettingsError unless the state of each object can be read and set."""
+    for name, each in states.items():
+        if not (isinstance(each, torch.Generator | np.random.Generator) or hasattr(each, "load_state_dict")):
+            allowed = "objects with state_dict and load_state_dict, or generators of torch or NumPy"
+            raise SettingsError(f"states[{name!r}]", f"a {type(each).__name__}", allowed)
+
+
+def read_training_state(
+    model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], states: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The state of a model, its optimizers, other objects, and the random generators of torch, NumPy and Python."""
+    return {
+        "model": dict(model.state_dict()),
+        "optimizers": [each.state_dict() for each in optimizers],
+        "states": {name: _state_of(each) for name, each in states.items()},
+        "random": read_random_state(),
+    }
+
+
+def set_training_state(
+    stored: Mapping[str, Any],
+    model: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    states: Mapping[str, Any],
+) -> None:
+    """Set a model, its optimizers, other objects and the random generators to a stored state.
+
+    Raises TrajectoryError if the state is that of another model, or lacks an object.
+    """
+    if sorted(stored["states"]) != sorted(states):
+        found, given = (", ".join(sorted(each)) or "none" for each in (stored["states"], states))
+        raise TrajectoryError(f"the restart state has the states {found}, but the recording was given {given}")
+    try:
+        model.load_state_dict(stored["model"])
+        for optimizer, state in zip(optimizers, stored["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise TrajectoryError(f"the restart state is not of this model and optimizer: {error}") from None
+    for name, each in states.items():
+        _set_state_of(each, stored["states"][name])
+    set_random_state(stored["random"])
+
+
+def _state_of(each: Any) -> Any:
+    if isinstance(each, torch.Generator):
+        return each.get_state()
+    return each.bit_generator.state if isinstance(each, np.random.Generator) else each.state_dict()
+
+
+def _set_state_of(each: Any, state: Any) -> None:
+    if isinstance(each, torch.Generator):
+        each.set_state(state)
+    elif isinstance(each, np.random.Generator):
+        each.bit_generator.state = state
+    else:
+        each.load_state_dict(state)
+
+
+def read_random_state() -> dict[str, Any]:
+    """The state of the global random generators of torch, NumPy and Python."""
+    version, values, gauss = random.getstate()
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - the global generator, which trainings use
+        "python": [version, np.array(values, np.uint64), gauss],
+    }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Set the global random generators of torch, NumPy and Python."""
+    version, values, gauss = state["python"]
+    random.setstate((version, tuple(map(int, values)), gauss))
+    np.random.set_state(state["numpy"])  # noqa: NPY002 - the global generator, which trainings use
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,0 +1,72 @@
+"""A trajectory from checkpoints of a model that are already on the disk.
+
+python -m sims.collect CHECKPOINTS... --embedding KEY
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+import dynamics
+from analysis.command_line.parsing import run_command
+from dynamics.settings import check_integer
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Read the checkpoints of a model in the order of their steps, and write them as a trajectory. Files are .pt, .pth,
+    .ckpt and .bin of torch, of which only tensors, numbers and names are read, and .safetensors."""
+
+    checkpoints: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of checkpoints, files, or one file with several state dicts."""
+    embedding: str | None = None
+    """Name of the embedding (token, axis) in the state dict. Required unless --weights is given."""
+    transpose: bool = False
+    """The embedding is stored as (axis, token)."""
+    tokens: int | None = None
+    """Use only the first TOKENS rows of the embedding, which stand for numbers. Default: all."""
+    weights: bool = False
+    """Also take all floating-point tensors, as variables parameter.NAME."""
+    modulus: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")] = None
+    """Modulus of the addition that the model learns."""
+    state_key: str | None = None
+    """Where the state dict lies in each file, such as model. Default: the only mapping of names to tensors."""
+    step_from: str | None = None
+    """Where the step lies in each file, such as epoch; for one file with several state dicts, the list of steps.
+    Default: the number that differs between file names."""
+    seed: int = 0
+    """Seed of the run in the trajectory; runs of an ensemble need different ones."""
+    out: Path | None = None
+    """Trajectory file to write. Default: runs/NAME.nc, with the name of the first folder or file."""
+
+
+def main(options: Options) -> None:
+    """Collect the checkpoints and write the trajectory."""
+    modulus = check_integer("modulus", options.modulus or 0, 0, 10**9)
+    seed = check_integer("seed", options.seed, 0, 2**62)
+    embedding = None
+    if options.embedding is not None:
+        embedding = dynamics.ParameterView(options.embedding, options.transpose, options.tokens)
+    trajectory = dynamics.collect_checkpoints(
+        options.checkpoints,
+        embedding,
+        weights=options.weights,
+        modulus=modulus,
+        state_key=options.state_key,
+        step_from=options.step_from,
+        seed=seed,
+    )
+    out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
+    missing = dynamics.missing_steps(trajectory)
+    if missing:
+        some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
+        print(f"missing     {len(missing)} checkpoints between others: steps {some}")
+    dynamics.save_trajectory(trajectory, out)
+    steps = trajectory["step"].values
+    print(f"checkpoints {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory  {out}")
+
+
+if __name__ == "__main__":
+    run_command(main, Options, "sims.collect")

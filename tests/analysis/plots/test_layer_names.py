@@ -1,0 +1,35 @@
+"""Names of the layers of models that have many."""
+
+import pytest
+from matplotlib.figure import Figure
+
+from analysis.plots.drawing.layer_names import draw_layer_names, grouped_layers, layer_colours, named_layers
+
+BLOCKS = [f"blocks.{block}.{part}.{kind}" for block in range(12) for part in ("mlp", "head") for kind in ("w", "b")]
+
+
+@pytest.mark.parametrize(
+    ("layers", "groups"),
+    [
+        (["embed.w", "out.w", "out.b"], 3),
+        ([f"block{at}" for at in range(40)], 40),
+        (["embed.w", *BLOCKS, "out.w"], 14),
+        ([f"{each}.{at}" for each in BLOCKS for at in range(3)], 12),
+        ([f"h.{at}.w" for at in range(40)], 1),
+    ],
+)
+def test_many_layers_are_grouped_by_the_beginning_of_their_names(layers, groups):
+    found = grouped_layers(layers)
+    assert len(set(found)) == groups
+    assert all(layer.startswith(group) for layer, group in zip(layers, found, strict=True))
+
+
+@pytest.mark.parametrize(("count", "drawn"), [(0, 0), (1, 1), (16, 16), (17, 16), (500, 16)])
+def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
+    places = named_layers(count)
+    assert len(places) == drawn
+    assert places[[0, -1]].tolist() == [0, count - 1] if count else not places.size
+    assert len(layer_colours(count)) >= count
+    axes = Figure().subplots()
+    draw_layer_names(axes, [f"layer_{at}" for at in range(count)], 25)
+    assert len(axes.get_xticklabels()) == drawn

@@ -1,0 +1,137 @@
+"""Trajectories from checkpoints on the disk."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import dynamics
+from dynamics.errors import TrajectoryError
+from dynamics.settings import SettingsError
+
+
+def state(step, tokens=5):
+    """A state dict that differs at each step."""
+    generator = torch.Generator().manual_seed(step)
+    return {
+        "embed.weight": torch.randn(tokens, 3, generator=generator),
+        "out.bias": torch.randn(tokens, generator=generator),
+        "count": torch.tensor(step),
+    }
+
+
+STEPS = (0, 20, 100)
+
+
+def save_names(folder):
+    for step in STEPS:
+        torch.save(state(step), folder / f"run7-step{step}.pt")
+    return [folder], {}
+
+
+def save_nested(folder):
+    for place, step in enumerate(STEPS):
+        torch.save({"model": state(step), "epoch": step, "optimizer": {"lr": 0.1}}, folder / f"{'cab'[place]}.pth")
+    return [folder], {"step_from": "epoch"}
+
+
+def save_two_models(folder):
+    for step in STEPS:
+        torch.save({"model": state(step), "average": state(step + 1)}, folder / f"{step}.ckpt")
+    return sorted(folder.iterdir(), reverse=True), {"state_key": "model"}
+
+
+def save_safetensors(folder):
+    for step in STEPS:
+        save_file(state(step), folder / f"model_{step:05d}.safetensors")
+    return [folder], {}
+
+
+def save_series(folder):
+    content = {"state_dicts": [state(step) for step in STEPS], "epochs": list(STEPS), "losses": [3.0, 2.0, 1.0]}
+    torch.save(content, folder / "run.pth")
+    return [folder / "run.pth"], {"step_from": "epochs"}
+
+
+def save_steps(folder):
+    torch.save({step: state(step) for step in STEPS}, folder / "run.pth")
+    return [folder / "run.pth"], {}
+
+
+@pytest.mark.parametrize("save", [save_names, save_nested, save_two_models, save_safetensors, save_series, save_steps])
+def test_checkpoints_of_every_form_are_read(tmp_path, save):
+    paths, options = save(tmp_path)
+    variables = {"turned": dynamics.ParameterView("embed.weight", transpose=True, rows=2)}
+    trajectory = dynamics.collect_checkpoints(
+        paths, "embed.weight", variables=variables, weights=True, modulus=5, **options
+    )
+    dynamics.save_trajectory(trajectory, tmp_path / "out.nc")
+    trajectory = dynamics.open_trajectory(tmp_path / "out.nc")
+    assert trajectory["step"].values.tolist() == list(STEPS)
+    for step in STEPS:
+        expected = state(step)["embed.weight"].numpy()
+        np.testing.assert_array_equal(trajectory["embedding"].sel(step=step)[0], expected)
+        np.testing.assert_array_equal(trajectory["turned"].sel(step=step)[0], expected.T[:2])
+    assert {"parameter.embed.weight", "parameter.out.bias"} < set(trajectory.data_vars)
+    assert dynamics.missing_steps(trajectory) == []
+
+
+def test_missing_checkpoints_are_named(tmp_path):
+    for step in (10, 20, 30, 50, 60, 70):
+        torch.save(state(step), tmp_path / f"{step}.pt")
+    trajectory = dynamics.collect_checkpoints([tmp_path], "embed.weight")
+    assert dynamics.missing_steps(trajectory) == [40]
+    assert trajectory["step"].values.tolist() == [10, 20, 30, 50, 60, 70]
+    dynamics.save_trajectory(trajectory, tmp_path / "out.nc")
+    assert dynamics.open_trajectory(tmp_path / "out.nc")["step"].values[0] == 10
+
+
+class Harmful:
+    """Code that would run if the file were unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("code in a checkpoint was run",)
+
+
+def write_other_model(folder):
+    torch.save(state(0), folder / "0.pt")
+    torch.save(state(9, tokens=6), folder / "9.pt")
+
+
+def write_pickle(folder):
+    (folder / "0.pt").write_bytes(pickle.dumps(Harmful(), protocol=2))
+    torch.save({"embed.weight": Harmful()}, folder / "1.pt")
+
+
+def write_truncated(folder):
+    torch.save(state(0), folder / "0.pt")
+    (folder / "9.pt").write_bytes((folder / "0.pt").read_bytes()[:300])
+
+
+def write_not_finite(folder):
+    torch.save({"embed.weight": torch.full((5, 3), torch.nan)}, folder / "0.pt")
+
+
+MISTAKES = [
+    (lambda folder: None, {}, TrajectoryError, "no checkpoint"),
+    (write_other_model, {}, TrajectoryError, r"9.pt: embed.weight is \(6, 3\), but \(5, 3\)"),
+    (write_pickle, {}, TrajectoryError, "other than tensors|cannot be read"),
+    (write_truncated, {}, TrajectoryError, "9.pt: cannot be read"),
+    (write_not_finite, {}, TrajectoryError, "not finite"),
+    (save_names, {"embedding": "embed.wieght"}, SettingsError, "embed.weight"),
+    (save_names, {"embedding": None}, SettingsError, "embedding"),
+    (save_names, {"step_from": "epoch"}, SettingsError, "epoch"),
+    (save_two_models, {}, SettingsError, "one of model, average"),
+    (save_series, {}, SettingsError, "epochs"),
+    (lambda folder: [torch.save({"model": state(0), "epoch": 1}, folder / f"{n}.pt") for n in "ab"],
+     {"step_from": "epoch"}, TrajectoryError, "step 1: found in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "options", "error", "message"), MISTAKES)
+def test_mistakes_are_named(tmp_path, write, options, error, message):
+    write(tmp_path)
+    with pytest.raises(error, match=message):
+        dynamics.collect_checkpoints([tmp_path], **{"embedding": "embed.weight", **options})

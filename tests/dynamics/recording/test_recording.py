@@ -1,0 +1,478 @@
+"""Recording of models that are trained by loops of their own."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import dynamics
+from dynamics.errors import Interrupted, RecordingError, TrajectoryError
+from dynamics.recording import recorder as model_recorder
+from dynamics.settings import SettingsError
+
+TOKENS = torch.arange(7)
+
+
+class Tiny(torch.nn.Module):
+    """Seven tokens in two dimensions, a hidden layer with dropout, seven classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(7, 2)
+        self.hidden = torch.nn.Linear(2, 16)
+        self.drop = torch.nn.Dropout(0.2)
+        self.out = torch.nn.Linear(16, 7)
+
+    def forward(self, tokens):
+        return self.out(self.drop(torch.relu(self.hidden(self.embed(tokens)))))
+
+
+def create_training(lr=0.01):
+    """A model, its optimizer and a scheduler, from the same seed."""
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002 - the global generator is part of the restart state
+    random.seed(3)
+    model = Tiny()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    return model, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
+
+
+def train_step(model, optimizer, scheduler=None):
+    """One update on tokens that depend on all random generators; returns the loss."""
+    keep = (torch.rand(7) < 0.7) | torch.tensor(np.random.rand(7) < 0.1) | (torch.arange(7) == random.randrange(7))  # noqa: NPY002
+    loss = torch.nn.functional.cross_entropy(model(TOKENS[keep]), TOKENS[keep])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if scheduler is not None:
+        scheduler.step()
+    return loss
+
+
+def weights_of(model):
+    """All weights as bytes."""
+    return {name: each.numpy().tobytes() for name, each in model.state_dict().items()}
+
+
+def plain_weights(updates):
+    """The weights after a training that is not recorded."""
+    training = create_training()
+    for _ in range(updates):
+        train_step(*training)
+    return weights_of(training[0])
+
+
+def measure_losses(model):
+    """Loss and accuracy of two splits, with dropout, which draws random numbers."""
+    logits = model(TOKENS)
+    loss, right = torch.nn.functional.cross_entropy(logits, TOKENS), (logits.argmax(1) == TOKENS).float().mean()
+    return {
+        "loss": {"train": loss, "test": loss + 1},
+        "accuracy": {"train": right, "test": 0.5},
+        "noise": random.random(),
+    }
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "mine.nc"
+
+
+def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path):
+    model, optimizer, scheduler = create_training()
+    seen = {0: model.embed.weight.detach().clone()}
+    with dynamics.record(
+        model,
+        optimizer,
+        path,
+        every=4,
+        embedding="embed.weight",
+        modulus=7,
+        variables={"turned": lambda model: model.hidden.weight.T, "bias": dynamics.ParameterView("out.bias", rows=3)},
+        weights=True,
+        layers={"embedding": "embed.*", "mlp": ["hidden.*", "out.*"]},
+        evaluate=measure_losses,
+        epoch_steps=2,
+    ) as recording:
+        for update in range(1, 11):
+            before = [each.detach().clone() for each in model.parameters()]
+            train_step(model, optimizer, scheduler)
+            after = list(model.parameters())
+            if update == 8:
+                moved = [float((new.detach() - old).norm()) for new, old in zip(after, before, strict=True)]
+                gradients = [float(each.grad.norm()) for each in after]
+            recording.step()
+            seen[update] = model.embed.weight.detach().clone()
+    assert weights_of(model) == plain_weights(10)
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["step"].values.tolist() == [0, 4, 8]
+    assert trajectory["epoch"].values.tolist() == [0, 2, 4]
+    assert trajectory["time"].values == pytest.approx([0, 0.04, 0.08])
+    for step in (0, 4, 8):
+        np.testing.assert_array_equal(trajectory["embedding"].sel(step=step)[0], seen[step])
+    np.testing.assert_array_equal(trajectory["parameter.embed.weight"], trajectory["embedding"].values)
+    assert trajectory["turned"].shape == (1, 3, 2, 16)
+    assert trajectory["bias"].shape == (1, 3, 3)
+    assert trajectory["loss"].sel(split="test").values - 1 == pytest.approx(
+        trajectory["loss"].sel(split="train").values
+    )
+    assert trajectory["noise"].dims == ("run", "step")
+    for name, norms in (("gradient_norm", gradients), ("update_norm", moved)):
+        expected = [norms[0], np.linalg.norm(norms[1:])]
+        np.testing.assert_allclose(trajectory[name].sel(step=8)[0], expected, rtol=1e-5)
+    assert (trajectory["update_norm"][0, 0] == 0).all()
+    assert (trajectory["gradient_norm"][0, 0] > 0).all()
+    assert dynamics.read_settings(trajectory).model == "Tiny"
+
+
+def test_values_of_the_loop_are_recorded(path):
+    model, optimizer, _ = create_training()
+    calls = []
+
+    def measure_accuracy():
+        calls.append(recording.norms.updates)
+        return {"train": 0.5, "test": 0.25}
+
+    with dynamics.record(model, optimizer, path, every=5, seed=12) as recording:
+        losses = []
+        for _ in range(10):
+            losses.append(train_step(model, optimizer).item())
+            recording.step(loss=losses[-1], accuracy=measure_accuracy)
+    assert calls == [1, 5, 10]
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["loss"][0, :, 0].values == pytest.approx([losses[0], losses[4], losses[9]])
+    assert trajectory["split"].values.tolist() == ["train"]
+    assert trajectory["accuracy_test"][0].values.tolist() == [0.25] * 3
+    assert trajectory["seed"].values == [12]
+
+
+def test_what_evaluate_measures_takes_precedence(path):
+    model, optimizer, _ = create_training()
+    with dynamics.record(model, optimizer, path, every=2, evaluate=lambda model: {"accuracy": 0.5}) as recording:
+        for _ in range(4):
+            recording.step(loss=train_step(model, optimizer), accuracy=0.25)
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["accuracy"].values.ravel().tolist() == [0.5] * 3
+    assert (trajectory["loss"] > 0).all()
+
+
+def test_gradients_are_those_that_updates_use(path):
+    """After accumulation, unscaling and clipping; calls without an update count for nothing."""
+    model, _, _ = create_training()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    with dynamics.record(model, optimizer, path) as recording:
+        for batch in range(9):
+            loss = torch.nn.functional.cross_entropy(model(TOKENS), TOKENS) / 3
+            scaler.scale(loss).backward()
+            if batch % 3 == 2:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            recording.step(loss=loss.detach())
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["step"].values.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-3)
+    np.testing.assert_allclose(trajectory["update_norm"][0, 1:], 0.5 * trajectory["gradient_norm"][0, 1:], rtol=1e-3)
+
+
+class Unembedded(torch.nn.Module):
+    """Seven tokens and an eighth that is no number, whose embeddings are stored as (axis, token)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Parameter(torch.randn(2, 8))
+        self.out = torch.nn.Linear(2, 7)
+
+    def forward(self, tokens):
+        return self.out(self.embed.T[tokens] + self.embed[:, 7])
+
+
+@pytest.mark.parametrize("with_closure", [False, True])
+def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_frame(path, with_closure):
+    torch.manual_seed(3)
+    model = Unembedded()
+    optimizer, used = torch.optim.AdamW(model.parameters(), lr=0.01), []
+    view = dynamics.ParameterView("embed", transpose=True, rows=7)
+
+    def backward():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(TOKENS), TOKENS)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
+        used.append(model.embed.grad.T[:7].numpy().copy())
+        return loss
+
+    with dynamics.record(model, optimizer, path, every=3, embedding=view, embedding_gradient=True) as recording:
+        for _ in range(8):
+            if with_closure:
+                optimizer.step(backward)
+            else:
+                backward()
+                optimizer.step()
+            recording.step()
+    found = dynamics.open_trajectory(path)["embedding_gradient"]
+    assert found.dims == ("run", "step", "token", "axis")
+    np.testing.assert_array_equal(found[0], [np.zeros((7, 2)), used[0], used[3]])
+
+
+@pytest.mark.parametrize(
+    ("embedding", "message"),
+    [(None, "no embedding"), (lambda model: model.embed.weight, "function"), ("scale", "gradient of scale")],
+)
+def test_the_gradient_is_recorded_only_of_an_embedding_that_is_trained(path, embedding, message):
+    model, optimizer, _ = create_training()
+    model.register_parameter("scale", torch.nn.Parameter(torch.ones(7, 2)))
+    with pytest.raises(SettingsError, match=f"embedding_gradient: found .*{message}"):
+        dynamics.record(model, optimizer, path, embedding=embedding, embedding_gradient=True)
+
+
+def test_updates_with_a_closure_and_several_optimizers(path):
+    model, _, _ = create_training()
+    optimizers = [
+        torch.optim.SGD(model.embed.parameters(), lr=0.1),
+        torch.optim.SGD([*model.hidden.parameters(), *model.out.parameters()], lr=0.2),
+    ]
+
+    def closure():
+        model.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(TOKENS), TOKENS)
+        loss.backward()
+        return loss
+
+    with dynamics.record(
+        model, optimizers, path, layers={"embedding": "embed.*", "rest": ["hidden.*", "out.*"]}
+    ) as recording:
+        for _ in range(3):
+            loss = optimizers[0].step(closure)
+            optimizers[1].step()
+            recording.step(loss=loss)
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory.sizes["step"] == 4
+    np.testing.assert_allclose(
+        trajectory["update_norm"][0, 1:] / trajectory["gradient_norm"][0, 1:], [[0.1, 0.2]] * 3, rtol=1e-4
+    )
+
+
+def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
+    model, optimizer, _ = create_training()
+    warned = pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7")
+    with warned, dynamics.record(model, optimizer, path, every=2, embedding="embed.weight") as recording:
+        for update in range(1, 11):
+            loss = train_step(model, optimizer)
+            recording.step(loss=loss if update < 7 else loss * float("nan"))
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["step"].values.tolist() == [0, 2, 4, 6, 7]
+    assert trajectory["last_step"].values == [6]
+    assert not dynamics.not_diverged(trajectory).any()
+    again = dynamics.record(*create_training()[:2], path, every=2, embedding="embed.weight")
+    with again as recording, pytest.raises(RecordingError, match="diverged"):
+        recording.restore()
+
+
+BAD_ARGUMENTS = [
+    ({"embedding": "embed.wieght"}, "embed.weight"),
+    ({"embedding": "hidden.bias"}, "2 axes"),
+    ({"embedding": lambda model: model.nothing}, "AttributeError"),
+    ({"variables": {"seed": "out.bias"}}, "seed"),
+    ({"embedding": dynamics.ParameterView("embed.weight", rows=8)}, "1 to 7"),
+    ({"every": 0}, "every"),
+    ({"layers": {"mlp": "hiden.*"}}, "hidden.weight"),
+    ({"layers": {"a": "hidden.*", "b": "*.bias"}}, "one layer each"),
+    ({"states": {"loader": [1]}}, "states"),
+    ({"seed": -1}, "seed"),
+    ({"modulus": 0.5}, "modulus"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
+def test_bad_arguments_are_named_and_nothing_is_written(path, change, message):
+    model, optimizer, _ = create_training()
+    with pytest.raises(SettingsError, match=message):
+        dynamics.record(model, optimizer, path, **change)
+    assert not list(path.parent.iterdir())
+
+
+def test_all_bad_arguments_are_named_at_once(tmp_path):
+    model, optimizer, _ = create_training()
+    with pytest.raises(SettingsError) as error:
+        dynamics.record(model, optimizer, tmp_path / "mine.csv", every=0, embedding="embed", modulus=-1)
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
+        "out",
+        "every",
+        "modulus",
+        "embedding (name of a parameter)",
+    ]
+
+
+def test_splits_that_change_are_refused(path):
+    model, optimizer, _ = create_training()
+    refused = pytest.raises(SettingsError, match="loss of train; accuracy of test")
+    with refused, dynamics.record(model, optimizer, path) as recording:
+        recording.step(loss=train_step(model, optimizer), accuracy={"test": 1})
+        recording.step(loss=train_step(model, optimizer))
+
+
+def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
+    def run(updates, restore=False, **options):
+        model, optimizer, scheduler = create_training()
+        states = {"scheduler": scheduler}
+        with dynamics.record(model, optimizer, path, every=2, states=states, **options) as recording:
+            for _ in range(recording.restore() if restore else 0, updates):
+                recording.step(loss=train_step(model, optimizer, scheduler))
+        return weights_of(model)
+
+    run(5)
+    with pytest.raises(RecordingError, match=r"restore\(\)"):
+        run(5)
+    assert run(11, restore=True) == plain_weights(11)
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(SettingsError, match="modulus"):
+        run(12, restore=True, modulus=7)
+    run(3, overwrite=True)
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2]
+
+
+def test_states_of_another_training_are_refused(path):
+    model, optimizer, scheduler = create_training()
+    with dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording:
+        recording.step(loss=train_step(model, optimizer, scheduler))
+    with dynamics.record(*create_training()[:2], path) as recording, pytest.raises(TrajectoryError, match="scheduler"):
+        recording.restore()
+
+
+def test_a_signal_ends_the_recording_between_two_updates(path, monkeypatch):
+    model, optimizer, scheduler = create_training()
+    with (
+        pytest.raises(Interrupted),
+        dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording,
+    ):
+        for update in range(20):
+            if update == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+            recording.step(loss=train_step(model, optimizer, scheduler))
+    assert not path.exists()
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(8))
+    model, optimizer, scheduler = create_training()
+    with dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording:
+        begin = recording.restore()
+        for _ in range(begin, 20):
+            recording.step(loss=train_step(model, optimizer, scheduler))
+    assert begin == 7
+    assert weights_of(model) == plain_weights(20)
+    assert dynamics.open_trajectory(path).sizes["step"] == 21
+
+
+def test_restart_states_lie_at_the_ends_of_epochs(path, monkeypatch):
+    monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
+    model, optimizer, _ = create_training()
+    with dynamics.record(model, optimizer, path, every=2, restart_every=5) as recording:
+        for _ in range(17):
+            recording.step(loss=train_step(model, optimizer))
+    assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [5, 10, 15, 17]
+
+
+def record_seed(folder, seed, updates=6, diverges_at=None, **options):
+    """A recording of its own for one seed of an ensemble."""
+    model, optimizer, _ = create_training()
+    file = folder / f"seed{seed}.nc"
+    with dynamics.record(model, optimizer, file, every=2, embedding="embed.weight", seed=seed, **options) as recording:
+        for update in range(1, updates + 1):
+            loss = train_step(model, optimizer)
+            recording.step(loss=float("nan") if update == diverges_at else loss)
+    return file
+
+
+@pytest.mark.filterwarnings("ignore:the loss is not finite")
+def test_recordings_of_several_seeds_are_one_ensemble(tmp_path):
+    files = [record_seed(tmp_path, 0), record_seed(tmp_path, 4, diverges_at=3), record_seed(tmp_path, 2)]
+    joined = dynamics.open_trajectory(files)
+    assert joined["seed"].values.tolist() == [0, 4, 2]
+    assert joined["step"].values.tolist() == [0, 2, 4, 6]
+    assert joined["last_step"].values.tolist() == [6, 2, 6]
+    assert dynamics.not_diverged(joined).tolist() == [True, False, True]
+    alone = dynamics.open_trajectory(files[2])
+    np.testing.assert_array_equal(joined["embedding"][2], alone["embedding"][0])
+    assert (joined["loss"][1, 1:] == joined["loss"][1, 1]).all()
+    dynamics.save_trajectory(joined, tmp_path / "all.nc")
+    xr.testing.assert_equal(dynamics.open_trajectory(tmp_path / "all.nc").load(), joined.load())
+    (tmp_path / "all.nc").unlink()
+    assert dynamics.open_trajectory(str(tmp_path / "seed*.nc"))["seed"].values.tolist() == [0, 2, 4]
+
+
+def test_files_that_are_no_ensemble_are_refused(tmp_path):
+    first = record_seed(tmp_path, 0)
+    (tmp_path / "other").mkdir()
+    for change, message in (
+        ({"seed": 0}, "found 0 in"),
+        ({"seed": 1, "updates": 8}, "ends at step"),
+        ({"seed": 2, "modulus": 7}, "config_json"),
+    ):
+        with pytest.raises(TrajectoryError, match=message):
+            dynamics.open_trajectory([first, record_seed(tmp_path / "other", **change)])
+    for nothing in ([], str(tmp_path / "no*.nc")):
+        with pytest.raises(TrajectoryError, match="no such file"):
+            dynamics.open_trajectory(nothing)
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from test_recording import *
+import dynamics.recording.recorder
+dynamics.recording.recorder.FIRST_PART_SECONDS = 0.0  # a part at each opportunity
+
+def train(path, killed_at):
+    model, optimizer, scheduler = create_training()
+    options = {"embedding": "embed.weight", "embedding_gradient": True, "states": {"s": scheduler}}
+    with dynamics.record(model, optimizer, path, every=3, **options) as recording:
+        for update in range(recording.restore(), 40):
+            loss = train_step(model, optimizer, scheduler)
+            if update == killed_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            recording.step(loss=loss)
+    assert weights_of(model) == plain_weights(40)
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(0, 40, 3))
+
+def in_child(path, killed_at):
+    child = os.fork()
+    if child == 0:
+        train(path, killed_at)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+torch.set_num_threads(1)
+plain_weights(1)  # the parent imports what the children need
+moments = [int(each) for each in sys.argv[3:]]
+for moment in moments:
+    assert in_child(f"{sys.argv[2]}/{moment}.nc", moment) == signal.SIGKILL
+    assert in_child(f"{sys.argv[2]}/{moment}.nc", -1) == 0
+train(f"{sys.argv[2]}/plain.nc", -1)
+found = [dynamics.open_trajectory(f"{sys.argv[2]}/{name}.nc")["embedding_gradient"] for name in ("plain", *moments)]
+assert all(np.array_equal(each, found[0]) for each in found)
+print("all equal")
+"""
+
+
+def check_kills(tmp_path, moments):
+    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), tmp_path, *map(str, moments)]
+    package = os.path.dirname(os.path.dirname(dynamics.__file__))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package)
+    assert done.stdout == "all equal\n", done.stderr
+
+
+def test_a_killed_training_goes_on_with_the_same_bits(tmp_path):
+    check_kills(tmp_path, (0, 3, 22))
+
+
+@pytest.mark.slow
+def test_a_training_killed_at_twenty_moments_goes_on_with_the_same_bits(tmp_path):
+    check_kills(tmp_path, range(0, 40, 2))
