@@ -161,16 +161,9 @@ def record(
         gradient = None
         if embedding_gradient:
             gradient = errors.attempt(EmbeddingGradient, embedding, model, optimizers)
-    names = {id(each): name for name, each in model.named_parameters()}
-    trained = {names[id(each)]: each for members in groups.values() for each in members}
     if gradient is not None:
         quantities[GRADIENT] = gradient
-    if weights:
-        quantities |= {f"{PARAMETER}{name}": name for name in trained}
-    if moments:
-        owner = {id(each): one for one in optimizers for group in one.param_groups for each in group["params"]}
-        for name, each in trained.items():
-            quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
+    quantities |= _recorded_parameters(model, optimizers, groups, weights, moments)
     settings = RecordedSettings(
         model=type(model).__name__,
         optimizer="+".join(type(each).__name__ for each in optimizers),
@@ -182,23 +175,37 @@ def record(
         time_step=float(optimizers[0].param_groups[0]["lr"]),
         **adam,
     )
-    seed = torch.initial_seed() % 2**62 if seed is None else seed
-    device = next(iter(groups.values()))[0].device.type
-    values = (
-        settings.system,
-        json.dumps(dataclasses.asdict(settings), sort_keys=True),
-        seed,
-        1,
-        every,
-        "all",
-        device,
-        1,
-    )
-    identity = dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
     training = Training(model, optimizers, states or {}, groups)
+    identity = _identity(settings, training, every, seed)
     return Recording(
         check_trajectory_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite
     )
+
+
+def _recorded_parameters(
+    model: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    groups: Mapping[str, Sequence[torch.nn.Parameter]],
+    weights: bool,
+    moments: bool,
+) -> dict[str, Quantity]:
+    """The trained parameters and their second moments, by the names of their variables, as far as they are recorded."""
+    names = {id(each): name for name, each in model.named_parameters()}
+    trained = {names[id(each)]: each for members in groups.values() for each in members}
+    owner = {id(each): one for one in optimizers for group in one.param_groups for each in group["params"]}
+    found: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained if weights}
+    for name, each in trained.items() if moments else ():
+        found[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
+    return found
+
+
+def _identity(settings: RecordedSettings, training: "Training", every: int, seed: int | None) -> dict[str, Any]:
+    """The attributes that distinguish the recording from others."""
+    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
+    seed = torch.initial_seed() % 2**62 if seed is None else seed
+    device = next(iter(training.groups.values()))[0].device.type
+    values = (settings.system, config, seed, 1, every, "all", device, 1)
+    return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
 
 
 class _CollectedErrors:
