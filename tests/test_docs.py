@@ -267,7 +267,7 @@ def test_commands_take_a_file_of_the_example(words, written, files, output_of):
 
 @pytest.mark.parametrize("command", ["curvature", "circuits", "spikes", "remedies", "sparsity"])
 def test_commands_for_another_system_refuse_the_example_in_a_line(command, files, output_of):
-    expected = "one of particles, modular, sparse" if command == "curvature" else "sparse"
+    expected = "one of particles, modular, sparse" if command == "curvature" else "sparse, the network of VC"
     err = output_of(f"analysis.{command} {files[0]}", code=1)
     assert re.fullmatch(rf"error: .*attribute system: found momentum, expected {expected}\n", err)
 
@@ -326,7 +326,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------- a recorded model
 
 
-def test_the_page_on_own_models_works_as_it_stands(ended, tmp_path, monkeypatch):
+def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     training, loss = BLOCK.findall(OWN_MODEL)
     assert len([line for line in (training + loss).splitlines() if line.strip()]) <= 50
@@ -336,7 +336,7 @@ def test_the_page_on_own_models_works_as_it_stands(ended, tmp_path, monkeypatch)
     commands = re.findall(r"^python -m (analysis\..*?) *#", OWN_MODEL, re.MULTILINE)
     assert len(commands) == 9
     for words in commands:
-        assert not re.search(r"\bnan\b", ended(words.replace('"', "")))
+        assert not re.search(r"\bnan\b", output_of(words.replace('"', "")))
     written = ["mine.gif", "mine0-curvature.png", "mine.html", *(f"mine-{name}.png" for name in ON_ENSEMBLES)]
     assert all(pathlib.Path(name).stat().st_size > 1000 for name in written)
     with xr.open_dataset("mine-audit.nc") as audit:
