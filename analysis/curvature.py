@@ -38,8 +38,8 @@ class Options(TrajectoryOptions):
     runs: int | None = None
     """Number of runs to use, starting with the first. Default: all."""
     loss: Path | None = None
-    """For a recorded model: Python file, which is run, that defines loss(parameters, batch), the mean loss of a batch
-    from a dict of the recorded parameters, and batches(), a list of batches with equal weights."""
+    """For a recorded model: Python file, which is executed. It defines loss(parameters, batch), which returns the
+    mean loss of a batch from a dict of the recorded parameters, and batches(), which returns a list of batches."""
     eigenvalues: int | None = None
     """For a recorded model: number of eigenvalues at each end of the spectrum. Default: 5."""
     tolerance: float | None = None

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dynamics.settings import SettingsError
+from dynamics.settings import Settings, SettingsError
 from dynamics.system import System
 
 IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
@@ -25,17 +25,16 @@ METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 
 
 def run_identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
-    """The attributes `IDENTITY_ATTRIBUTES` of a run."""
-    values = (
-        system.settings.system,
-        json.dumps(dataclasses.asdict(system.settings), sort_keys=True),
-        seed,
-        runs,
-        every,
-        record,
-        system.device,
-        system.numerics_version,
-    )
+    """The attributes `IDENTITY_ATTRIBUTES` of a run of a system."""
+    return identity_of(system.settings, runs, seed, every, record, system.device, system.numerics_version)
+
+
+def identity_of(
+    settings: Settings, runs: int, seed: int, every: int, record: str = "all", device: str = "cpu", version: int = 1
+) -> dict[str, Any]:
+    """The attributes `IDENTITY_ATTRIBUTES` of a run with these settings, simulated or recorded."""
+    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
+    values = (settings.system, config, seed, runs, every, record, device, version)
     return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
 
 

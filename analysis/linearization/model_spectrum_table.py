@@ -52,7 +52,7 @@ def model_columns(found: xr.Dataset) -> list[Column]:
 
 
 def model_legend(found: xr.Dataset) -> str:
-    """Explanation of the columns, and how exact the eigenvalues are."""
+    """Text that explains the columns and gives the residuals of the eigenvalues."""
     attrs, residual = found.attrs, found["residual"].values
     lines = [
         "Medians with 95% intervals from order statistics; fractions are means ± 95% interval. Sharpness and smallest:",

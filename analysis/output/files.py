@@ -16,7 +16,7 @@ from dynamics.folders import existing_folder
 
 
 def plain_stem(path: Path) -> str:
-    """The name of a file without its suffix, for names of outputs; of a pattern such as seeds/run*.nc the words."""
+    """The first part of output names: the file's name without suffix, and for a pattern without its wildcards."""
     words = re.split(r"[*?\[\]]+", path.stem)
     return "-".join(filter(None, words)) or path.absolute().parent.name
 

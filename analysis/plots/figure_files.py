@@ -26,7 +26,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def draw_grid(*panels: Axes, axis: Literal["both", "x", "y"] = "both", linewidth: float = 0.7) -> None:
-    """Draw pale grid lines below what panels show, and set the font size of their tick labels."""
+    """Draw pale grid lines behind the data of panels, and set the font size of their tick labels."""
     for panel in panels:
         panel.tick_params(labelsize=8)
         panel.grid(color="0.92", axis=axis, linewidth=linewidth)

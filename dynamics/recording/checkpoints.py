@@ -3,10 +3,8 @@
 Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no code in them is run.
 """
 
-import dataclasses
 import hashlib
 import itertools
-import json
 import pickle
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +16,7 @@ import torch
 import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
-from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.provenance import identity_of
 from dynamics.recording.quantities import ParameterView, as_array, near_names, variable_dims
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
@@ -104,8 +102,7 @@ def collect_checkpoints(
     )
     steps = [each.step for each in found]
     every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
-    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
-    identity = dict(zip(IDENTITY_ATTRIBUTES, ("recorded", config, seed, 1, every, "all", "cpu", 1), strict=True))
+    identity = identity_of(settings, 1, seed, every)
     frames = {
         each.step: {name: as_array(view.of(each.state))[None] for name, view in quantities.items()} for each in found
     }
@@ -267,7 +264,8 @@ def _read_series(file: Path, state_key: str | None, step_from: str | None) -> li
 
 
 def _find_series(content: Any, key: str | None, file: Path) -> dict[Any, StateDict] | None:
-    """State dicts by their steps, or by names ("0", "1", ...) if a list has no steps; None if there is no series."""
+    """The state dicts of a file that contains several, by step, or by their index as a string if the file gives no
+    steps. None if it does not contain several."""
     if key is not None and isinstance(content, Mapping) and key in content:
         content = content[key]
     if isinstance(content, Sequence) and len(content) and all(map(_is_state_dict, content)):

@@ -1,14 +1,13 @@
 """Recording of a model that Lightning trains."""
 
-from pathlib import Path
 from typing import Any
 
 import lightning
 
-from dynamics.recording.recording import Recording, record
+from dynamics.recording.training_callback import TrainingCallback
 
 
-class LightningRecording(lightning.Callback):
+class LightningRecording(TrainingCallback, lightning.Callback):
     """A callback of `lightning.Trainer` that records the module with `dynamics.record`.
 
     The loss is the one that `training_step` returns. Resuming from a checkpoint of Lightning begins a new recording.
@@ -30,25 +29,17 @@ class LightningRecording(lightning.Callback):
         lightning.Trainer(callbacks=[callback]).fit(module, loader)
     """
 
-    def __init__(self, path: str | Path, **options: Any) -> None:
-        self.path, self.options = path, options
-        self.recording: Recording | None = None
-
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Begin the recording."""
         schedulers = {f"scheduler{place}": each.scheduler for place, each in enumerate(trainer.lr_scheduler_configs)}
-        options = {**self.options, "states": {**schedulers, **self.options.get("states", {})}}
-        self.recording = record(pl_module, trainer.optimizers, self.path, **options).__enter__()
+        self.begin(pl_module, trainer.optimizers, schedulers)
 
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Record a frame if one is due."""
-        if self.recording is not None:
-            self.recording.step(loss=outputs["loss"] if isinstance(outputs, dict) else outputs)
+        self.record_step(outputs["loss"] if isinstance(outputs, dict) else outputs)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Finish the file."""
-        if self.recording is not None:
-            self.recording.__exit__(None, None, None)
-            self.recording = None
+        self.finish()

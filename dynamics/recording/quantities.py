@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dynamics.provenance import METRIC_VARIABLES
 from dynamics.settings import SettingsError
 from dynamics.system_checks import RESERVED_NAMES
 from dynamics.trajectory.schema import VARIABLES
@@ -99,7 +100,7 @@ def as_array(values: torch.Tensor) -> np.ndarray:
 
 def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     """The dimensions, after run and step, of a recorded variable. Raises SettingsError."""
-    if name in (*RESERVED_NAMES, "gradient_norm", "update_norm", "loss", "accuracy", "layer", "split"):
+    if name in (*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"):
         raise SettingsError("name of a variable", name, "a name that the format does not use otherwise")
     if not name or "/" in name:
         raise SettingsError("name of a variable", repr(name), "a name without /")

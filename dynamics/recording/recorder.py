@@ -14,7 +14,6 @@ from dynamics.trajectory.description import RecordingSchedule, RunDescription
 from dynamics.trajectory.netcdf import StackedDatasets, open_group
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.trajectory.recorder import remove_parts
 from dynamics.trajectory.schema import DIVERGED
 
 FIRST_PART_SECONDS = 1.0
@@ -69,10 +68,6 @@ class ModelRecorder(recorder.FileRecorder):
         size = states[-1].sizes[f"{RESTART_STATE}_0"]
         return super().merge_states([each for each in states if each.sizes[f"{RESTART_STATE}_0"] == size])
 
-    def exists(self) -> bool:
-        """Whether the file or parts of it exist."""
-        return self.path.exists() or bool(closed_parts(self.path))
-
     def has_diverged(self) -> bool:
         """Whether the finished file contains a run that has diverged."""
         if not self.path.exists():
@@ -99,17 +94,10 @@ class ModelRecorder(recorder.FileRecorder):
                     raise SettingsError("recorded variables", what, allowed)
 
     def finish_at(self, now: State, last: State, system: Any) -> None:
-        """Write the run whose training is at `now` and whose frames end at `last`."""
+        """Write the run, whose number of steps is known now."""
         self.schedule = dataclasses.replace(self.schedule, steps=now.step)
         self.description = dataclasses.replace(self.description, attrs={**self.description.attrs, "steps": last.step})
-        if self.exists():
-            self.close_part(now, system)
-            if closed_parts(self.path):
-                self.merge(last)
-        else:
-            self.keep_state(now, system)
-            self.write(self.path, last, done=True)
-        remove_parts(self.path, closed_parts(self.path))
+        super().finish_at(now, last, system)
 
 
 def padded(data: np.ndarray, length: int) -> np.ndarray:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ import torch
 
 from dynamics.errors import Interrupted, RecordingError
 from dynamics.interruption import deferred_signals
-from dynamics.provenance import IDENTITY_ATTRIBUTES
+from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
 from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
@@ -41,6 +40,7 @@ from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameter
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.schema import NORM_VARIABLES
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that returns one of them."""
@@ -176,7 +176,8 @@ def record(
         **adam,
     )
     training = Training(model, optimizers, states or {}, groups)
-    identity = _identity(settings, training, every, seed)
+    seed = torch.initial_seed() % 2**62 if seed is None else seed
+    identity = identity_of(settings, 1, seed, every, device=next(iter(groups.values()))[0].device.type)
     return Recording(
         check_trajectory_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite
     )
@@ -197,15 +198,6 @@ def _recorded_parameters(
     for name, each in trained.items() if moments else ():
         found[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
     return found
-
-
-def _identity(settings: RecordedSettings, training: "Training", every: int, seed: int | None) -> dict[str, Any]:
-    """The attributes that distinguish the recording from others."""
-    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
-    seed = torch.initial_seed() % 2**62 if seed is None else seed
-    device = next(iter(training.groups.values()))[0].device.type
-    values = (settings.system, config, seed, 1, every, "all", device, 1)
-    return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
 
 
 class _CollectedErrors:
@@ -272,6 +264,11 @@ class _Position:
     step: int
     last_step: np.ndarray  # (run,)
 
+    @classmethod
+    def at(cls, step: int, last_step: int | None = None) -> Self:
+        """At a step, the last one with finite values unless `last_step` names another."""
+        return cls(step, np.array([step if last_step is None else last_step]))
+
 
 class Recording:
     """A recording in progress: a context manager, returned by `record`."""
@@ -303,6 +300,7 @@ class Recording:
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = False
+        self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
 
     # ------------------------------------------------------------------------------------------ the loop
@@ -360,7 +358,7 @@ class Recording:
         if at_restart and (self._received or self.recorder.part_is_due()):
             self._close_part(updates)
         elif at_restart and self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(_Position(updates, np.array([updates])), self._observer)
+            self.recorder.keep_state(_Position.at(updates), self._observer)
         if self._received:
             raise Interrupted(self._received.pop(), self.path, updates)
 
@@ -402,7 +400,7 @@ class Recording:
         if not self._has_begun:
             self._begin(frame)
         self._last, self._last_step = frame, step
-        self.recorder.add(_Position(step, np.array([step])), self._observer)
+        self.recorder.add(_Position.at(step), self._observer)
 
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
@@ -444,14 +442,14 @@ class Recording:
         return _metric_arrays(values)
 
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
-        """Describe the run, whose variables are known with its first frame."""
+        """Set the description of the run; its variables are known once the first frame has been read."""
         dims: dict[str, tuple[str, ...]] = {}
         coords: dict[str, np.ndarray] = {"layer": np.array(list(self.training.groups))}
         for name, values in frame.items():
             if name in METRICS:
                 dims[name] = ("split",)
                 coords["split"] = np.array(_shared_splits(self._given or {}))
-            elif name in ("gradient_norm", "update_norm"):
+            elif name in NORM_VARIABLES:
                 dims[name] = ("layer",)
             else:
                 dims[name] = variable_dims(name, values.shape) if name in self.quantities else ()
@@ -479,10 +477,8 @@ class Recording:
         self._state_bytes = len(data)
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
 
-    _state_bytes = 0
-
     def _close_part(self, updates: int) -> None:
-        self.recorder.close_part(_Position(updates, np.array([updates])), self._observer)
+        self.recorder.close_part(_Position.at(updates), self._observer)
 
     def _finish(self) -> None:
         updates = self.norms.updates
@@ -490,10 +486,10 @@ class Recording:
             self._metrics = self._metrics or self._read_metrics(None, None, self._evaluated)
             self._complete_first_frame()
         if self.diverged_at is not None:
-            self.recorder.add(_Position(self.diverged_at, np.array([self._last_step])), self._observer)
+            self.recorder.add(_Position.at(self.diverged_at, self._last_step), self._observer)
         ends = self._last_step if self.diverged_at is None else self.diverged_at
-        now = _Position(max(updates, ends), np.array([max(updates, ends)]))
-        self.recorder.finish_at(now, _Position(ends, np.array([self._last_step])), self._observer)
+        now = _Position.at(max(updates, ends))
+        self.recorder.finish_at(now, _Position.at(ends, self._last_step), self._observer)
 
     def restore(self) -> int:
         """Restore the training to the last restart state in the file, if there is one.

@@ -254,14 +254,23 @@ class FileRecorder(MemoryRecorder):
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """Write the run, at once if all of it is in memory, else by merging its parts."""
-        if self.path.exists() or closed_parts(self.path):
-            self.close_part(state, system)
-            self.merge(state)
-        else:
-            self.keep_state(state, system)
-            self.write(self.path, state, done=True)
-        remove_parts(self.path, closed_parts(self.path))
+        self.finish_at(state, state, system)
         return open_trajectory(self.path)
+
+    def finish_at(self, now: State, last: State, system: System) -> None:
+        """Write the run whose state is `now` and whose frames end at `last`."""
+        if self.exists():
+            self.close_part(now, system)
+            if closed_parts(self.path):
+                self.merge(last)
+        else:
+            self.keep_state(now, system)
+            self.write(self.path, last, done=True)
+        remove_parts(self.path, closed_parts(self.path))
+
+    def exists(self) -> bool:
+        """Whether the file or parts of it exist."""
+        return self.path.exists() or bool(closed_parts(self.path))
 
     def keep_state(self, state: State, system: System) -> None:
         """Keep the restart state; numbers in it, such as the step, become arrays."""

@@ -105,7 +105,7 @@ def _marks(
 
 
 def _add_paths(axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any) -> PathCollection:
-    """Add `count` paths with sizes in points, which have no positions yet."""
+    """Add `count` paths with sizes in points; their positions are set later."""
     found = PathCollection(
         paths, [area], offsets=np.full((count, 2), np.nan), offset_transform=axes.transData, animated=True, **style
     )

@@ -29,8 +29,8 @@ def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
 
 
 def grouped_layers(layers: Sequence[str]) -> list[str]:
-    """The group of each layer: its own name, or if there are too many, as many parts of the names between dots as give
-    few enough groups."""
+    """The name of each layer's group: its own, or if there are too many layers, the beginning of its name up to a dot,
+    such that there are few enough groups."""
     parts = [layer.split(".") for layer in layers]
     groups = list(layers)
     for depth in range(max(map(len, parts), default=1) - 1, 0, -1):

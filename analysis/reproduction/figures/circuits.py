@@ -211,7 +211,7 @@ def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple
 
 
 def best_from_corrected(labels: Sequence[CircuitLabel], places: np.ndarray, trajectory: xr.Dataset) -> RunChoice:
-    """Of the runs whose source was labelled corrected, as that of figure 2, the one that is best after finetuning.
+    """The most accurate finetuned run among those whose source is labelled corrected, as the one of figure 2.
 
     labels: of the source's runs; places: of each finetuned run among these. Raises TrajectoryError.
     """

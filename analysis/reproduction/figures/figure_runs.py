@@ -18,7 +18,7 @@ from dynamics.trajectory.schema import read_settings
 
 
 def load_figure_runs(figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None) -> FigureData:
-    """The data of a figure, from files or from its own runs, about which lines are printed.
+    """The data of a figure, from given files or from its own runs; prints a line about each run.
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """

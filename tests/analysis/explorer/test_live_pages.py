@@ -265,7 +265,7 @@ def settled(page, expected, atol):
 
 @pytest.fixture
 def page(explorer, chromium_page):
-    """The empty page, and the server's address."""
+    """A browser page on which nothing is loaded yet, with the address of the explorer's server."""
     chromium_page.address = explorer.address
     return chromium_page
 

@@ -77,7 +77,7 @@ def ended(processes):
 
 RENAME, REMOVE = "os.rename", "os.remove"
 STAGES = [(1, RENAME, "part-", 0), (3, RENAME, "part-", 2), (1, RENAME, "run.nc", 6), (3, REMOVE, "part-", 4)]
-"""Where the process is killed, and the number of parts that there are then."""
+"""The place at which the process is killed, and the number of parts on disk at that moment."""
 
 
 def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, ended):
