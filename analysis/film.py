@@ -3,7 +3,7 @@
 python -m analysis.film RUN.nc
 python -m analysis.film RUN.nc --event spike
 python -m analysis.film RUN.nc RUN.nc --run 3 --run-of-other 7 --time events
-python -m analysis.film RUN.nc --panels embedding loss --out docs/run.gif
+python -m analysis.film RUN.nc --panels embedding loss --out docs/pictures/run.gif
 """
 
 from __future__ import annotations
