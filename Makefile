@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all lint bench browser clean
+.PHONY: help demo test test-all lint docs bench browser clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
 	@echo "make test       set up everything, check style, types and imports, and run the tests"
 	@echo "make test-all   the same with the slow tests"
 	@echo "make browser    install Debian's Chromium, without which the tests of the explorer's page are skipped"
+	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
 	@echo "make clean      remove the environment and the caches in this folder, but no runs"
 
@@ -34,6 +35,9 @@ browser:
 			apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@chromium --version 2>/dev/null
 
+docs: .venv/full
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html -d docs/_build/doctrees
+
 bench: .venv/full
 	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr
 
@@ -50,5 +54,5 @@ bench: .venv/full
 	@touch $@ .venv/core
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv docs/_build docs/reference/generated
 	find dynamics analysis sims tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

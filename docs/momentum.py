@@ -1,4 +1,4 @@
-"""Particles with momentum: the example of new-system.md, a system outside the package.
+"""Particles with momentum: the example of guides/own-system.md, a system outside the package.
 
     x <- normalise(x + step_size F(x) + momentum v),   v the displacement in the previous step
 

@@ -69,7 +69,7 @@ def simulate(
     Returns
     -------
     xarray.Dataset
-        The trajectory, with dimensions (run, step, ...); docs/format.md describes it.
+        The trajectory, with dimensions (run, step, ...); docs/guides/trajectory-format.md describes it.
 
     Raises
     ------

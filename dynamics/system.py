@@ -51,7 +51,7 @@ class System(Protocol):
     """A dynamical system whose state is a set of points, for an ensemble of runs that are advanced together.
 
     A subclass inherits the default attributes, and can be instantiated only if it implements all abstract methods.
-    A system is created by `SystemClass(settings, device)`. See docs/new-system.md for an example.
+    A system is created by `SystemClass(settings, device)`. See docs/guides/own-system.md for an example.
     """
 
     settings: Settings

@@ -38,13 +38,14 @@ for each in TABLES:  # what else this process tests knows nothing of the example
     del each["momentum"]
 
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
-NEW_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
-    (DOCS / name).read_text() for name in ("new-system.md", "format.md", "own-model.md", "momentum.py")
+PAGES = sorted(page for page in DOCS.glob("**/*.md") if "_build" not in page.parts)
+OWN_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
+    (DOCS / name).read_text()
+    for name in ("guides/own-system.md", "guides/trajectory-format.md", "guides/own-model.md", "momentum.py")
 )
 ON_ENSEMBLES = ("audit", "events", "gradients", "formation")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-ON_EXAMPLE, ON_RUNS, ON_PANELS, ON_REACH, ON_REACHING = BLOCK.findall(NEW_SYSTEM)
+ON_EXAMPLE, ON_RUNS, ON_PANELS, ON_REACH, ON_REACHING = BLOCK.findall(OWN_SYSTEM)
 (ON_FORMAT,) = BLOCK.findall(FORMAT)
 SETTINGS = MomentumSettings(fa=2.0, n=7, momentum=0.8)
 

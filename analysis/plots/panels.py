@@ -10,7 +10,7 @@ function for each panel, and one function for the arrays of any frames. A system
 
     PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # the key is `system` of its settings
 
-docs/new-system.md has an example that draws arrows. All values are dimensionless.
+docs/guides/own-system.md has an example that draws arrows. All values are dimensionless.
 """
 
 from __future__ import annotations

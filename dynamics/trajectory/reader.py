@@ -38,7 +38,8 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
     Returns
     -------
     xarray.Dataset
-        Dimensions (run, step, ...); docs/format.md describes it. The variables of a finished run are loaded lazily.
+        Dimensions (run, step, ...); docs/guides/trajectory-format.md describes it. The variables of a finished run are
+        loaded lazily.
 
     Raises
     ------

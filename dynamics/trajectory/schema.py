@@ -1,7 +1,7 @@
 """The schema of a trajectory: its variables, attributes and dimensions, and a check that a dataset follows it.
 
 Dimensions are identified by name, never by order. NaN never means "missing": a run that has diverged repeats its last
-finite frame after `last_step`, and readers mask those frames. docs/format.md describes the format.
+finite frame after `last_step`, and readers mask those frames. docs/guides/trajectory-format.md describes the format.
 """
 
 import json
@@ -140,7 +140,7 @@ def _settings_class(system: object) -> Any:
         except SettingsError as error:
             raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
     if system not in SETTINGS_CLASSES:
-        how = f"others if {SYSTEM_MODULES_VARIABLE} lists the module that registers them, see docs/new-system.md"
+        how = f"others if {SYSTEM_MODULES_VARIABLE} lists the module that registers them, see docs/guides/own-system.md"
         raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS_CLASSES)} ({how})")
     return SETTINGS_CLASSES[system]
 

@@ -86,7 +86,7 @@ def check_sweep_system(arguments: Sequence[str]) -> None:
     """Check that the first argument names a registered system. Raises SettingsError."""
     name = next(iter(arguments), "-")
     if not name.startswith("-") and name not in SETTINGS_CLASSES:
-        how = f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/new-system.md"
+        how = f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/guides/own-system.md"
         raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})")
 
 
