@@ -13,6 +13,8 @@ from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid
 from .drawing.panel_layout import default_columns as default_columns
+from .embedding_grid import draw_tokens as draw_tokens
+from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
 from .figure_files import new_figure as new_figure
@@ -31,6 +33,8 @@ from .panels import PANEL_BUILDERS as PANEL_BUILDERS
 from .panels import build_scene as build_scene
 from .panels import panel_names as panel_names
 from .run_choice import select_run as select_run
+from .run_pictures import film_run as film_run
+from .run_pictures import plot_run as plot_run
 from .scenes.common_panels import RecordedRun as RecordedRun
 from .scenes.common_panels import RunPanels as RunPanels
 from .scenes.common_panels import build_default_panels as build_default_panels
