@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
 import tyro
 
@@ -21,6 +21,22 @@ class TableOptions:
     def log(self) -> TextIO:
         """Stream for messages: stderr if the CSV is written to stdout, otherwise stdout."""
         return sys.stderr if str(self.csv) == "-" else sys.stdout
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PictureOptions(TableOptions):
+    """Options of a command that prints a table and writes a picture."""
+
+    style: Literal["paper", "screen", "dark"] = "screen"
+    """Style of the picture: 180 mm wide for paper, larger for the screen, or larger on a dark background."""
+    column: bool = False
+    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in the others."""
+    format: Literal["png", "svg", "pdf"] = "png"
+    """Format of the picture."""
+
+    def picture_path(self, path: Path) -> Path:
+        """Path of the picture that belongs to another file."""
+        return path.with_suffix(f".{self.format}")
 
 
 @dataclasses.dataclass(frozen=True)

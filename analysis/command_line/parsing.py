@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
 
 import tyro
 from tyro import _errors as parse_errors
 
+from analysis import plots
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
 from analysis.output.files import check_output_paths
@@ -49,7 +50,8 @@ def run_command(
         with interrupts.interruptible():
             chosen = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
             check_output_paths(chosen)
-            main(chosen)
+            with _chosen_style(chosen):
+                main(chosen)
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe has closed it
@@ -57,6 +59,12 @@ def run_command(
     except (Exception, KeyboardInterrupt) as error:
         _exit_with_message(error, options, chosen)
         raise
+
+
+def _chosen_style(options: Any) -> AbstractContextManager[Any]:
+    """The style of pictures that the options of a command choose, if it writes pictures."""
+    style = getattr(options, "style", None)
+    return plots.use_style(style, getattr(options, "column", False)) if style else nullcontext()
 
 
 @contextmanager

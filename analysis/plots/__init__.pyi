@@ -5,6 +5,7 @@ from .class_maps import class_map_figure as class_map_figure
 from .class_maps import save_class_map_figure as save_class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
+from .drawing.colours import colour as colour
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_HOLD as EVENT_HOLD
 from .drawing.film_timeline import compares_by_run_fraction as compares_by_run_fraction
@@ -13,6 +14,9 @@ from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid
 from .drawing.panel_layout import default_columns as default_columns
+from .drawing.style import StyleName as StyleName
+from .drawing.style import current_style as current_style
+from .drawing.style import use_style as use_style
 from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
-from analysis.plots.drawing.colours import LAYER_COLOURS
+from analysis.plots.drawing.colours import series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
@@ -122,7 +122,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
-        colour = LAYER_COLOURS[place % len(LAYER_COLOURS)]
+        colour = series_colours()[place % 8]
         plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
     panel.set(xlabel="step", ylabel="eigenvalue", xlim=step_limits(found["step"].values))
     title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")

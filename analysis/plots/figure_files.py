@@ -1,35 +1,169 @@
-"""Output of figures to files, which are written completely or not at all."""
+"""Figures in the style in use: their panels, titles and legends, and their files, written completely or not at all."""
 
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ParamSpec
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
+from analysis.plots.drawing.colours import colour
+from analysis.plots.drawing.style import Style, current_style
+
+_Arguments = ParamSpec("_Arguments")
+
+_LETTER = 0.56
+"""Mean width of a letter, relative to the size of its font."""
+
+_ROW_HEIGHT = 0.29
+"""Height of a row of panels in inches, for each point of the size of text."""
+
+VECTOR_PARAMETERS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
+"""matplotlib's parameters with which a PDF embeds TrueType fonts, and an SVG contains text instead of outlines."""
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure with a size in inches, which is not shown in a window."""
-    figure = Figure(figsize=(width, height))
+def style_parameters() -> Any:
+    """matplotlib's parameters for the style in use."""
+    text, ink, muted, background = current_style().text, colour("ink"), colour("muted"), colour("background")
+    sizes = ("font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    found: dict[str, Any] = {
+        **dict.fromkeys(sizes, text),
+        "legend.title_fontsize": text,
+        "axes.titlesize": 1.08 * text,
+        "axes.titlepad": 0.6 * text,
+        "axes.titlelocation": "left",
+        "figure.titlesize": 1.2 * text,
+        "font.family": "DejaVu Sans",
+        "lines.linewidth": 0.16 * text,
+        "lines.markersize": 0.45 * text,
+        "axes.linewidth": 0.08 * text,
+        "grid.linewidth": 0.08 * text,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "legend.handlelength": 1.6,
+        "legend.columnspacing": 1.2,
+        "figure.facecolor": background,
+        "axes.facecolor": background,
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": muted,
+        "grid.color": colour("grid"),
+    }
+    for axis in ("xtick", "ytick"):
+        found |= {f"{axis}.color": muted, f"{axis}.labelcolor": ink}
+        found |= {f"{axis}.major.size": 0.35 * text, f"{axis}.minor.size": 0.2 * text}
+        found |= {f"{axis}.major.width": 0.08 * text, f"{axis}.minor.width": 0.08 * text}
+    return found
+
+
+def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
+    """Make a function that draws a figure draw it in the style in use, with titles and labels that fit its panels."""
+
+    @functools.wraps(plot)
+    def draw(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> Figure:
+        with matplotlib.rc_context(style_parameters()):
+            figure = plot(*arguments, **options)
+            for axes in figure.axes:
+                _fit_text(axes, figure)
+            if figure.get_suptitle():
+                figure.suptitle(_wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2))
+        return figure
+
+    return draw
+
+
+def _fit_text(axes: Axes, figure: Figure) -> None:
+    """Wrap the title and the labels of axes, and set the style of ticks, which matplotlib creates later."""
+    width, height = axes.get_position().size * figure.get_size_inches()
+    axes.set_title(_wrap(axes.get_title("left"), width, 1.08), loc="left")
+    axes.set_xlabel(_wrap(axes.get_xlabel(), 1.1 * width, 1))
+    axes.set_ylabel(_wrap(axes.get_ylabel(), height, 1))
+    grid: Any = {"grid_color": colour("grid"), "grid_linewidth": 0.08 * current_style().text}
+    axes.tick_params(which="both", labelsize=current_style().text, labelcolor=colour("ink"), **grid)
+
+
+def _wrap(words: str, width: float, size: float) -> str:
+    """Text in lines of at most a width in inches. size: of its letters, relative to the style's."""
+    letters = max(8, int(72 * width / (_LETTER * size * current_style().text)))
+    return "\n".join(textwrap.fill(line, letters, break_long_words=False) for line in words.split("\n"))
+
+
+def new_figure(width: float, height: float, **options: Any) -> Figure:
+    """An empty figure with a size in inches, which is not shown in a window. options: of matplotlib's Figure."""
+    figure = Figure(figsize=(width, height), **options)
     FigureCanvasAgg(figure)
     return figure
 
 
+def new_panels(widths: Sequence[float], title: str = "", height: float = 1.0) -> tuple[Figure, list[Axes]]:
+    """A figure with a title and panels in rows, as many beside each other as the width of the style in use allows.
+
+    widths: of the panels, in units of the narrowest readable panel. height: of a row, relative to the usual one.
+    """
+    style = current_style()
+    rows = list(_rows(widths, style))
+    figure = new_figure(style.width, (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text, layout="constrained")
+    figure.suptitle(title)
+    panels: list[Axes] = []
+    grid = figure.add_gridspec(len(rows), 1)
+    for at, row in enumerate(rows):
+        panels += grid[at].subgridspec(1, len(row), width_ratios=row).subplots(squeeze=False)[0].tolist()
+    return figure, panels
+
+
+def _rows(widths: Sequence[float], style: Style) -> Iterator[list[float]]:
+    """Widths of the panels of each row."""
+    row: list[float] = []
+    for width in (min(width, style.panels) for width in widths):
+        if row and sum(row) + width > style.panels + 1e-6:
+            yield row
+            row = []
+        row.append(width)
+    yield row
+
+
+def draw_legend(figure: Figure, entries: dict[str, Any] | None = None, **options: Any) -> Legend:
+    """Draw one legend below all panels, in as many columns as fit.
+
+    entries: artists by their names, by default those of all panels. options: of matplotlib's legend.
+    """
+    if entries is None:
+        entries = {}
+        for axes in figure.axes:
+            for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
+                entries.setdefault(name, artist)
+    longest = max(map(len, entries), default=1) * _LETTER + 4
+    columns = max(1, int(72 * figure.get_figwidth() / (longest * current_style().text)))
+    rows = -(-len(entries) // columns) or 1
+    columns = -(-len(entries) // rows) or 1
+    return figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, **options)
+
+
 def save_figure(figure: Figure, path: Path) -> None:
-    """Save a figure as a PNG. Raises RecordingError."""
-    with replace_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+    """Save a figure as the PNG, SVG or PDF that the suffix of its path names. Raises RecordingError."""
+    suffix = path.suffix[1:].lower()
+    with replace_file(path) as temporary, matplotlib.rc_context(VECTOR_PARAMETERS):
+        figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
 
 
-def draw_grid(*panels: Axes, axis: Literal["both", "x", "y"] = "both", linewidth: float = 0.7) -> None:
+def draw_grid(*panels: Axes, axis: Any = "both", linewidth: float = 0.7) -> None:
     """Draw pale grid lines behind the data of panels, and set the font size of their tick labels."""
     for panel in panels:
         panel.tick_params(labelsize=8)
-        panel.grid(color="0.92", axis=axis, linewidth=linewidth)
+        panel.grid(color=colour("grid"), axis=axis, linewidth=linewidth)
         panel.set_axisbelow(True)
 
 
@@ -39,11 +173,8 @@ def draw_intervals(axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any)
     axes.errorbar(x, value, np.nan_to_num(np.abs([value - low, high - value])), **style)
 
 
-def use_small_fonts(*panels: Axes, title: int = 9, ticks: int = 8, which: Literal["major", "both"] = "both") -> None:
-    """Set the font sizes of small panels, and remove their upper and right frame lines.
-
-    which: the ticks whose labels get the size `ticks`.
-    """
+def use_small_fonts(*panels: Axes, title: int = 9, ticks: int = 8, which: Any = "both") -> None:
+    """Set the font sizes of small panels, and remove their upper and right frame lines."""
     for panel in panels:
         panel.title.set_fontsize(title)
         panel.tick_params(which=which, labelsize=ticks)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
-from analysis.plots.drawing.colours import LAYER_COLOURS, split_colours
+from analysis.plots.drawing.colours import series_colours, split_colours
 from analysis.plots.drawing.layer_names import draw_layer_names, layer_colours, named_layers
 from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
@@ -150,7 +150,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
     places = np.arange(len(percentage))
     events = int(np.nanmax(found["total"].values, initial=0))
     if events:
-        draw_intervals(axes, places, percentage, fmt="o", color=LAYER_COLOURS[0], capsize=3, label="with a peak")
+        draw_intervals(axes, places, percentage, fmt="o", color=series_colours()[0], capsize=3, label="with a peak")
         for baseline, (mark, label) in _BASELINE_MARKS.items():
             values = 100 * found["by_chance"].sel(baseline=baseline).values
             axes.plot(places + 0.2, values, linestyle="none", label=label, **mark)

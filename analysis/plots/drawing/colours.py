@@ -1,6 +1,7 @@
-"""Colours that are distinguishable with every kind of colour vision: sRGB in 0..1, (..., rgb).
+"""Colours of all pictures, distinguishable with every kind of colour vision: one meaning has one colour.
 
-Differences are distances in Oklab, in which equal distances look equal (Ottosson 2020).
+Arrays of colours are sRGB in 0..1, (..., rgb). Differences are distances in Oklab, in which equal distances look equal
+(Ottosson 2020). Every colour has a variant for dark backgrounds, which the style in use decides.
 """
 
 from __future__ import annotations
@@ -9,9 +10,39 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
-_DISTINCT_COLOURS = ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff")
-"""Ten colours of which any two are at least 0.15 apart in Oklab, for readers with and without each kind of colour
-blindness; an exchange search chose those with the largest minimum distance among colours that contrast with white."""
+from analysis.plots.drawing.style import current_style
+
+_COLOURS = {
+    "background": ("#ffffff", "#14171b"),
+    "ink": ("#1f2933", "#e8ebee"),
+    "muted": ("#616e7c", "#a3adb8"),
+    "faint": ("#bcc3ca", "#56606b"),
+    "grid": ("#e9ebed", "#2a3037"),
+    "band": ("#e3e7ea", "#30373f"),
+    "train": ("#243090", "#9cb4fc"),
+    "validation": ("#3c9cc0", "#54f0d8"),
+    "test": ("#3c9cc0", "#54f0d8"),
+    "unseen": ("#e47800", "#fcb460"),
+    "drop": ("#849078", "#9c5418"),
+    "spike": ("#cc0030", "#fc606c"),
+    "rise": ("#845490", "#b46ccc"),
+    "escape": ("#54300c", "#c0b4a8"),
+    "first": ("#186cb4", "#60b4fc"),
+    "second": ("#d86c30", "#fc9c54"),
+    "particles": ("#783090", "#c078fc"),
+    "network": ("#249024", "#6ce484"),
+    "successful": ("#0078c0", "#54b4f0"),
+    "failed": ("#d86000", "#fc9048"),
+}
+"""On white and on a dark background: the colours of text, of lines by their importance and of bands behind data, then
+those of meanings. The test split has the colour of the validation split, as no system has both."""
+
+_CLASSES = (
+    ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff"),
+    ("a8cca8", "846c84", "e4b430", "c0fcc0", "fc54fc", "24e4fc", "009c0c", "cc00d8", "909ca8", "fce424"),
+)
+"""Ten colours for a white and for a dark background, of which any two are at least 0.15, or 0.11, apart in Oklab for
+readers with and without each kind of colour blindness. A search chose those with the largest smallest distance."""
 
 _PERMUTATION_LIGHTNESS = 0.03
 """Largest difference in lightness (Oklab) between a multiset's colour and those of its permutations."""
@@ -22,8 +53,9 @@ def class_colours(n: int) -> np.ndarray:
 
     Neighbouring hues differ in lightness, too.
     """
-    if n <= len(_DISTINCT_COLOURS):
-        return np.array([to_rgb(f"#{code}") for code in _DISTINCT_COLOURS[:n]]).reshape(n, 3)
+    distinct = _CLASSES[current_style().dark]
+    if n <= len(distinct):
+        return np.array([to_rgb(f"#{code}") for code in distinct[:n]]).reshape(n, 3)
     hue = 2 * np.pi * (np.arange(n) / n + 0.08)
     level = np.arange(n) % 3
     if n % 3 == 1:
@@ -77,20 +109,35 @@ def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarra
 
 
 def pale_colours(colours: np.ndarray, opacity: float = 0.42) -> np.ndarray:
-    """Colours (..., rgb) mixed with white, for a background on which the full colours are visible."""
-    return opacity * colours + (1 - opacity)
+    """Colours (..., rgb) mixed with the background, for areas on which the full colours are visible."""
+    return opacity * colours + (1 - opacity) * np.array(to_rgb(colour("background")))
 
 
-LAYER_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")
-"""Colours of layers in the order of a trajectory's `layer` coordinate: those of Okabe and Ito, and brown."""
+_SERIES = (
+    ("#0c4890", "#a80030", "#009ccc", "#d82430", "#cc8400", "#306ca8", "#180c0c", "#787878"),
+    ("#6090e4", "#fcd89c", "#78c090", "#d860a8", "#fcb424", "#9cd8fc", "#e4fcfc", "#b49c24"),
+)
+"""Colours of layers, and of other things that a figure distinguishes and that have no colour of their own, on a white
+and on a dark background; any two are at least 0.1 apart."""
 
-_COLOUR_OF_SPLIT = {"train": 0, "validation": 1, "test": 1, "unseen": 2}
+
+def colour(meaning: str) -> str:
+    """The colour of a meaning, such as "train" or "spike", in the style in use."""
+    return _COLOURS[meaning][current_style().dark]
+
+
+def series_colours(n: int = 8) -> list[str]:
+    """Colours of n things without a colour of their own, such as layers; they repeat after eight."""
+    series = _SERIES[current_style().dark]
+    return [series[place % len(series)] for place in range(n)]
 
 
 def split_colours(splits: list[str]) -> np.ndarray:
-    """Colours of the curves of splits, (split, rgb), the same for a split in all figures."""
-    indices = [_COLOUR_OF_SPLIT.get(split, 3 + index) for index, split in enumerate(splits)]
-    return class_colours(3 + len(splits))[indices]
+    """Colours of the curves of splits, (split, rgb), the same for a split in all figures; other names have those of
+    layers."""
+    others = series_colours(len(splits))
+    known = [colour(split) if split in _COLOURS else other for split, other in zip(splits, others, strict=True)]
+    return np.array([to_rgb(each) for each in known]).reshape(-1, 3)
 
 
 def sequential_colours(n: int = 256) -> np.ndarray:

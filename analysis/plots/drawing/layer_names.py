@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.plots.drawing.colours import LAYER_COLOURS, sequential_colours
+from analysis.plots.drawing.colours import sequential_colours, series_colours
 
 MAX_NAMED_LAYERS = 16
 """Layers whose names are all drawn."""
@@ -13,7 +13,7 @@ MAX_NAMED_LAYERS = 16
 
 def layer_colours(count: int) -> Sequence[str] | np.ndarray:
     """Colours of layers: distinct ones up to eight, otherwise from dark (first) to light (last)."""
-    return LAYER_COLOURS if count <= len(LAYER_COLOURS) else sequential_colours(count)
+    return series_colours(count) if count <= 8 else sequential_colours(count)
 
 
 def named_layers(count: int, most: int = MAX_NAMED_LAYERS) -> np.ndarray:

@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.colours import class_colours, prefix_colours, split_colours, to_oklab
+from analysis.plots.drawing.style import STYLES, use_style
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from dynamics.settings import SparseSettings
 
@@ -17,6 +19,9 @@ READERS = {
     "without blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 }
 """What linear sRGB becomes for readers with all cones, or without one kind."""
+
+LUMINANCE = (0.2126, 0.7152, 0.0722)
+"""Weights of linear sRGB in the luminance, from which WCAG computes contrasts."""
 
 
 def seen(rgb, reader):
@@ -49,11 +54,39 @@ def test_class_colours_are_valid_and_distinct(n):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_classes_splits_and_layers_have_distinct_colours_with_every_colour_vision(reader):
-    for rgb in (*map(class_colours, range(2, 11)), split_colours(["train", "test", "unseen"])):
+def test_classes_have_distinct_colours_with_every_colour_vision(reader):
+    for rgb in map(class_colours, range(2, 11)):
         assert (distances(rgb, reader) + np.eye(len(rgb))).min() > 0.145
     for n in (11, 12, 13, 17, 31, 59):
         assert distances(class_colours(n), reader)[np.arange(n), (np.arange(n) + 1) % n].min() > 0.07
+
+
+TOGETHER = {
+    ("train", "test", "unseen", "spike", "rise"): 0.12,
+    ("train", "validation", "unseen", "drop", "spike", "rise", "escape"): 0.09,
+    ("ink", "spike", "rise", "drop"): 0.09,
+    ("first", "second"): 0.2,
+    ("particles", "network"): 0.2,
+    ("successful", "failed"): 0.2,
+}
+"""Meanings that occur in the same picture, and the smallest distance between their colours."""
+
+
+@pytest.mark.parametrize("name", STYLES)
+@pytest.mark.parametrize("reader", READERS)
+def test_meanings_that_occur_together_have_distinct_colours(reader, name):
+    with use_style(name):
+        for meanings, apart in TOGETHER.items():
+            rgb = np.array([to_rgb(colours.colour(each)) for each in meanings])
+            assert (distances(rgb, reader) + np.eye(len(rgb))).min() > apart, meanings
+        layers, classes = np.array(list(map(to_rgb, colours.series_colours()))), class_colours(10)
+        assert min((distances(rgb, reader) + np.eye(len(rgb))).min() for rgb in (layers, classes)) > 0.099
+        named = {*itertools.chain(*TOGETHER)} - {"validation"}
+        each = [*(tuple(rgb) for rgb in (*layers, *classes)), *(to_rgb(colours.colour(one)) for one in named)]
+        assert (distances(np.array(each), "all") + np.eye(len(each))).min() > 0.02  # one meaning per colour
+        text = np.array([to_rgb(colours.colour(each)) for each in ("background", "ink", "muted", *named)])
+        bright = (np.where(text <= 0.04045, text / 12.92, ((text + 0.055) / 1.055) ** 2.4) @ LUMINANCE) + 0.05
+        assert np.maximum(bright[1:] / bright[0], bright[0] / bright[1:]).min() > 2.99
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -1,0 +1,87 @@
+"""Styles of pictures: widths, sizes of text and background. The style in use holds for all that is drawn meanwhile.
+
+Lengths are in inches, sizes of text in points. No text is smaller than the size `text` of its style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Literal
+
+StyleName = Literal["paper", "screen", "dark"]
+
+_MM = 1 / 25.4
+COLUMN, FULL = 85, 180
+"""Widths of a column and of a page, in millimetres."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """Sizes and background of pictures."""
+
+    width: float
+    text: float
+    dpi: int  # of a PNG
+    dark: bool = False
+    column: bool = False
+
+    @property
+    def panels(self) -> int:
+        """Number of the narrowest readable panels that fit beside each other."""
+        return 2 if self.column else 4
+
+    @property
+    def panel_width(self) -> float:
+        """Width of the narrowest readable panel with its labels."""
+        return self.width / self.panels
+
+
+STYLES: dict[StyleName, Style] = {
+    "paper": Style(width=FULL * _MM, text=6.5, dpi=300),
+    "screen": Style(width=12.0, text=9.0, dpi=110),
+    "dark": Style(width=12.0, text=9.0, dpi=110, dark=True),
+}
+
+_IN_USE: ContextVar[Style] = ContextVar("style", default=STYLES["screen"])
+
+
+def current_style() -> Style:
+    """The style in use: `screen`, if no other is chosen by `use_style`."""
+    return _IN_USE.get()
+
+
+@contextmanager
+def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
+    """Draw in a style.
+
+    Parameters
+    ----------
+    name : {"paper", "screen", "dark"}
+        "paper" is 180 mm wide, with text of 6.5 points; "screen" is larger; "dark" is "screen" on a dark background.
+    column : bool
+        Draw for a column of 85 mm, or in the other styles for one that is as narrow.
+
+    Yields
+    ------
+    Style
+        Widths and sizes of the style.
+
+    Examples
+    --------
+    >>> from analysis.plots import new_figure, use_style
+    >>> with use_style("paper", column=True) as style:
+    ...     figure = new_figure(style.width, 2.0)
+    >>> round(25.4 * figure.get_figwidth())
+    85
+    """
+    style = STYLES[name]
+    if column:
+        style = replace(style, width=style.width * COLUMN / FULL, column=True)
+    token = _IN_USE.set(style)
+    try:
+        yield style
+    finally:
+        _IN_USE.reset(token)
