@@ -6,7 +6,6 @@ repaints.
 """
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,13 @@ import numpy as np
 from bokeh import models
 from bokeh.core.properties import value
 from bokeh.plotting import figure
+from bokeh.transform import transform
 from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.events import draw_event_marks
-from analysis.explorer.theme import FACE, FAINT, INK, PAPER, RULE, WARNING, style_sheet
+from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.colours import sequential_colours
 from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
@@ -66,12 +66,10 @@ def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float,
             parts.append(add_arrows(plot, layer, arrays[layer.array]))
         else:
             parts.append(add_pixels(plot, panel, layer, arrays[layer.array]))
-    said = models.Div(text="", styles=_NOTE_STYLE, render_as_text=True, margin=0)
+    heading = panel_heading(panel, width)
     for part in parts:
-        part.update(plot=plot, note=said)
-    maps = [said] if any(isinstance(layer, Map) for layer in panel.layers) else []
-    children = [panel_heading(panel, width), *maps, plot]
-    layout = models.Column(children=children, width=width, margin=(0, 8, 10, 0), name=panel.name)
+        part.update(plot=plot, heading=heading)
+    layout = models.Column(children=[heading, plot], width=width, margin=(0, 8, 10, 0), name=panel.name)
     return BokehPanel(layout, parts)
 
 
@@ -140,34 +138,37 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
 
 
 def panel_heading(panel: Panel, width: int) -> models.Div:
-    """The title, and below it a note or the legend of the curves."""
+    """The title, and below it a note, the legend of the curves, or the colours of a matrix.
+
+    If the panel shows another frame than the time bar, the script of the page says so in the element <em>.
+    """
     names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
     legend = [
         f'<span style="white-space:nowrap"><i style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
         for some, colours in names
         for name, colour in zip(some, colours, strict=True)
     ]
+    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     x_first, y_first = (panel.x_label, panel.y_label), (panel.y_label, panel.x_label)
     axes = ", ".join(filter(None, x_first)) if panel.equal else " / ".join(filter(None, y_first))
-    note = html.escape("; ".join(filter(None, (axes, panel.note))))
+    notes = [each for each in (axes, *panel.note.split("; ")) if each and not (image and each == image.scale)]
+    note = html.escape("; ".join(notes))
     legend += [f"<span>by {html.escape(panel.x_label)}</span>"] if legend and panel.x_label else []
     below = " ".join(legend) if legend else note
+    if image is not None:
+        below = f"<span>{note}</span>{image.low:.2g} {_COLOUR_BAR}{image.high:.2g}"
     said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
     letters = sum(len(name) + 4 for some, _ in names for name in some)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
-    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p>'
+    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
     return models.Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 
-_HEADING_STYLE = style_sheet("heading")
-
-
-_NOTE_STYLE: dict[str, str | None] = {
-    "position": "absolute", "right": "9px", "top": "18px", "font": f"11px/15px {FACE}", "color": WARNING,
-    "background": PAPER,
-}  # fmt: skip
-"""Style of the note that a map belongs to a different frame than the other panels."""
-
+_HEADING_STYLE = style_sheet("heading", warning=WARNING)
+_COLOUR_BAR = (
+    f'<i class="colours" style="background:linear-gradient(90deg,{",".join(map(to_hex, sequential_colours(9)))})"></i>'
+)
+"""Colours of the values of a matrix, from the lowest to the highest."""
 
 # ------------------------------------------------------------------------------------------------- layers
 
@@ -188,7 +189,7 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = models.ColumnDataSource(
         {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
-         "label": list(layer.names), "named": np.ones(len(colours), np.float32)}
+         "label": list(layer.names)}
     )  # fmt: skip
     size = _MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
     mark = models.Scatter(
@@ -198,26 +199,23 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     marks = plot.add_glyph(source, mark, level="overlay")
     renderers: list[models.GlyphRenderer] = [marks]
     if layer.labelled:
+        words = {"source": source, "plot": plot, "size": size, "letter": _LETTER, "line": _LINE}
+        dx, dy = (
+            models.CustomJSTransform(args={**words, "vertical": vertical}, v_func=_LABELS_CODE)
+            for vertical in (False, True)
+        )
         names = models.Text(
-            x="x", y="y", text="label", x_offset=size / 2 + 1, y_offset=-size / 2 + 1, text_font_size="10px",
-            text_color=INK, text_font=value(FACE), text_alpha="named",
+            x="x", y="y", text="label", x_offset=transform("x", dx), y_offset=transform("y", dy), text_align="center",
+            text_baseline="middle", text_font_size="10px", text_color=INK, text_font=value(FACE),
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     plot.add_tools(_hover_tool(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
-    part = {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
-    sized = plot.frame_width is not None  # a stretching figure has no fixed width
-    return part | _label_sizes(plot, layer.names) if layer.labelled and sized else part
+    return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
-LETTER, LINE = 6.4, 11.0
+_LETTER, _LINE = 6.4, 11.0
 """Width and height of a character of a label, in pixels."""
-
-
-def _label_sizes(plot: figure, names: Sequence[str]) -> dict[str, Any]:
-    """Size of each label in the panel's coordinates."""
-    across = (plot.x_range.end - plot.x_range.start) / plot.frame_width
-    up = (plot.y_range.end - plot.y_range.start) / plot.frame_height
-    return {"name_widths": [LETTER * len(name) * across for name in names], "name_height": LINE * up}
+_LABELS_CODE = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
 
 
 def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any]:

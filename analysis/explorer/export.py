@@ -56,8 +56,7 @@ def export_page(
     scenes = _chosen_scenes(files, runs, axes)
     known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
     shown = parse_panels(panels, known) or known
-    first = int(scenes[0].steps[0]) if step is None else step
-    text = _page_text(Screen(scenes, shown, time_bar(), None, first, by, size), map_frames)
+    text = _page_text(Screen(scenes, shown, time_bar(), None, step, by, size), map_frames)
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return len(text.encode())

@@ -14,13 +14,17 @@ class Figures {
 
   paint(place) {  // show an index of the time line; returns a promise that resolves when all figures are painted
     if (!this.views) this.find_views()
-    const work = [], changed = new Map()
+    const work = [], changed = new Map(), notes = new Map()
     for (const part of this.stage.parts) {
       const found = this.views.get(part)
-      if (!found?.in_sight || !this.write(part, place)) continue
+      if (!found?.in_sight) continue
+      const fresh = this.write(part, place), note = this.stale_note(part, place)
+      if (note || !notes.has(found.note)) notes.set(found.note, note)
+      if (!fresh) continue
       changed.set(found.plot, [...(changed.get(found.plot) ?? []), ...found.renderers])
       for (const view of found.renderers) work.push(view.glyph.set_data(part.source, view.all_indices, null))
     }
+    for (const [element, words] of notes) if (element.textContent != words) element.textContent = words
     return Promise.all(work).then(() => {
       for (const [plot, renderers] of changed) {
         plot.invalidate_painters(...renderers)
@@ -41,8 +45,9 @@ class Figures {
     const views = new Map([...Bokeh.index.all_views()].map((view) => [view.model, view]))
     for (const part of this.stage.parts) {
       const renderers = part.renderers.map((model) => views.get(model)), plot = views.get(part.plot)
-      if (!plot || renderers.some((view) => !view)) continue
-      this.views.set(part, {plot, renderers, in_sight: true})
+      const note = views.get(part.heading)?.shadow_el.querySelector("em")
+      if (!plot || !note || renderers.some((view) => !view)) continue
+      this.views.set(part, {plot, renderers, note, in_sight: true})
       name_for_readers(plot)
       this.sight.observe(plot.el)
     }
@@ -53,33 +58,27 @@ class Figures {
     const lane = this.stage.lanes[part.lane], frame = lane.frames[place], to = part.source.data
     if (part.kind == "cursor") {
       to.x = new Float64Array([part.clock[frame]])
+      part.shown = frame
       return true
     }
     const slice = this.stage.buffers.slice(`${part.lane}/${part.array}`, frame)
     if (!slice) return false
     const {numbers, from} = slice, {count} = part
+    part.shown = from
     if (part.kind == "pixels") {
       colour(part, numbers)
-      say_of_which_frame(part, lane, frame, from)
     } else {
       const names = part.kind == "points" ? ["x", "y"] : ["x0", "y0", "x1", "y1"]
       names.forEach((name, k) => { to[name] = numbers.subarray(k * count, (k + 1) * count) })
-      if (part.name_widths) to.named = apart(part, to.x, to.y)
       if (part.kind == "arrows") to.angle = to.x0.map((x, k) => Math.atan2(to.y1[k] - to.y0[k], to.x1[k] - x) - Math.PI / 2)
     }
     return true
   }
-}
 
-const apart = ({name_widths: width, name_height: height}, x, y) => {  // if labels overlap, only the first is drawn
-  const seen = new Float32Array(x.length).fill(1)
-  for (let k = 0; k < x.length; k++) {
-    for (let j = 0; j < k && seen[k]; j++) {
-      const beside = x[k] >= x[j] + width[j] || x[j] >= x[k] + width[k] || Math.abs(y[k] - y[j]) >= height
-      if (seen[j] && !beside) seen[k] = 0
-    }
+  stale_note({lane, shown, map}, place) {  // says which frame a part shows, if it is not that of the time line
+    const {frames, unit, clock} = this.stage.lanes[lane]
+    return shown == frames[place] ? "" : `${map ? "map of" : "shown:"} ${unit} ${Number(clock[shown].toPrecision(7))}`
   }
-  return seen
 }
 
 const name_for_readers = (plot) => {  // labels for screen readers; figures have no controls
@@ -109,11 +108,4 @@ const colour = ({source, palette, edges, columns}, numbers) => {
     to += 2
     if (++column == columns) { column = 0; to += 2 * columns }
   }
-}
-
-const say_of_which_frame = (part, lane, frame, from) => {  // shown if a map is of a different frame than the rest
-  if (!part.map || part.away === from - frame) return
-  part.away = from - frame
-  const words = from == frame ? "" : `map of ${lane.unit} ${lane.clock[from]}`
-  if (part.note.text != words) part.note.setv({text: words}, {sync: false})
 }

@@ -17,7 +17,8 @@ from analysis.explorer.screen import Screen, facts_line
 from analysis.explorer.streaming import BufferStream
 from analysis.explorer.theme import FAINT, INK, notice_div, text_div
 from analysis.explorer.timebar import time_bar
-from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, parse_panels
+from analysis.explorer.url_state import printable_text
+from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, split_panels
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
 from dynamics.errors import TrajectoryError
@@ -81,9 +82,8 @@ class RunsPage:
     def _renew(self, changed: Sequence[str]) -> None:
         """Show the view of the settings, or a message that says why this is not possible."""
         try:
-            self._make(changed)
-            nothing = self.screen is not None and not self.screen.panels
-            self.message.update(text="no panel is chosen" if nothing else "", visible=nothing)
+            notes = self._make(changed)
+            self.message.update(text="\n".join(notes), visible=bool(notes))
         except (SettingsError, TrajectoryError) as error:
             self._refuse(str(error))
         except OSError as error:
@@ -96,33 +96,55 @@ class RunsPage:
         self.wall.children, self.screen = [], None
         self.parcels.begin(None)
 
-    def _make(self, changed: Sequence[str]) -> None:
+    def _make(self, changed: Sequence[str]) -> list[str]:
+        """Show the view of the settings; returns notes on settings that this file does not allow."""
         s = self.settings
         if not s.file:
             raise SettingsError("file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc")
         trajectory, entries = self.files.opened(s.file)
         other, others = self.files.opened(s.other_file) if s.other_file != NO_CHOICE else (None, [])
-        self._settle_runs(changed, entries, others)
-        scenes = [build_scene(trajectory, s.run or 0, parse_axes(s.axes))]
-        if other is not None:
-            scenes.append(build_scene(other, s.other_run or 0, parse_axes(s.axes)))
+        notes = self._settle_runs(changed, entries, others)
+        chosen = [(trajectory, s.run or 0), *([] if other is None else [(other, s.other_run or 0)])]
+        try:
+            scenes = [build_scene(each, run, parse_axes(s.axes)) for each, run in chosen]
+        except SettingsError as error:
+            notes.append(f"{error}. The default is used.")
+            scenes = [build_scene(each, run) for each, run in chosen]
         titles = {panel.name: panel.title for each in scenes for panel in each.panels}
-        names = parse_panels(s.panels, list(titles)) if s.panels else default_panel_names(list(titles))
-        self._show(Screen(scenes, names, self.bar, self.told, s.step if self.screen is None else None, s.by, s.size))
+        wanted = split_panels(s.panels)
+        names = [name for name in titles if name in wanted]
+        if missing := [printable_text(name) for name in wanted if name not in titles]:
+            notes.append(f"panels: no {', '.join(missing)} here. {'The others' if names else 'A few'} are shown.")
+        if s.panels == NO_CHOICE:
+            notes.append("no panel is chosen")
+        elif not names:
+            names = default_panel_names(*([panel.name for panel in each.panels] for each in scenes))
+        keep = self.screen is not None and "file" not in changed
+        self._show(Screen(scenes, names, self.bar, self.told, s.step, s.by, s.size, keep))
         self.side.show(entries, others, titles, names)
+        return notes
 
-    def _settle_runs(self, changed: Sequence[str], entries: Sequence[RunEntry], others: Sequence[RunEntry]) -> None:
-        """Check that the runs exist; a new file starts with its default run. Raises SettingsError."""
-        s = self.settings
-        if s.run is None or changed == ("file",):
+    def _settle_runs(
+        self, changed: Sequence[str], entries: Sequence[RunEntry], others: Sequence[RunEntry]
+    ) -> list[str]:
+        """Choose the runs that are not chosen or do not exist; returns notes on the latter.
+
+        A new file starts at the end of its default run.
+        """
+        s, notes = self.settings, []
+        for name, runs in (("run", entries), ("other_run", others)):
+            if runs and (getattr(s, name) or 0) >= len(runs):
+                error = SettingsError(name, getattr(s, name), f"a run index from 0 to {len(runs) - 1}")
+                notes.append(f"{error}. The default is used.")
+                self._settle(**{name: None})
+        if changed == ("file",):
+            self._settle(run=None, step=None)
+        if s.run is None:
             self._settle(run=first_run_to_show(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
             same = s.other_file == s.file
             self._settle(other_run=next((e.place for e in others if not (same and e.place == s.run)), 0))
-        for name, runs in (("run", entries), ("other_run", others)):
-            place = getattr(s, name)
-            if runs and place is not None and place >= len(runs):
-                raise SettingsError(name, place, f"a run index from 0 to {len(runs) - 1}")
+        return notes
 
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""

@@ -75,7 +75,7 @@ def player_script() -> str:
 
 
 TAKE_CODE = """
-if (scrubber.stage?.number !== number) scrubber.take({number, parts, lanes, marks, times, unit, start, bar, told})
+if (scrubber.stage?.number !== number) scrubber.take({number, parts, lanes, marks, times, unit, start, keep, bar, told})
 """
 
 
@@ -86,13 +86,17 @@ class Screen:
 
     def __init__(
         self, scenes: Sequence[Scene], panels: Sequence[str], bar: Div, told: Div | None, step: int | None = None,
-        by: str = "clock", size: str = "medium",
+        by: str = "clock", size: str = "medium", keep: bool = False,
     ) -> None:  # fmt: skip
-        """step: the first step to show, of the first run; None keeps the position of the browser."""
+        """step: the first step to show, of the first run, by default the last.
+
+        keep: whether the browser keeps its position, if that is in the same unit of time.
+        """
         self.scenes, self.panels = match_limits(scenes), list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.line = make_timeline(scenes, self.frames, by)
-        place = 0 if step is None else self.line.place(0, self.scenes[0], self.frames[0], step)
+        last = len(self.line.times) - 1
+        place = last if step is None else self.line.place(0, self.scenes[0], self.frames[0], step)
         self.parts: list[dict[str, Any]] = []
         grids: list[UIElement] = [self._grid(lane, place, PANEL_SIZES[size]) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
@@ -103,18 +107,20 @@ class Screen:
         self.arguments = {
             "number": Screen.made, "parts": self.parts, "lanes": [self._lane(lane) for lane in range(len(scenes))],
             "marks": self._marks(), "times": self.line.times, "unit": self.line.unit,
-            "start": -1 if step is None else place, "bar": bar, "told": told,
+            "start": place, "keep": keep, "bar": bar, "told": told,
         }  # fmt: skip
 
     def _grid(self, lane: int, place: int, width: int) -> Column:
         scene = self.scenes[lane]
         frame = self.frames[lane][self.line.frames[lane][place]]
+        shared = {panel.name for panel in self.scenes[-1 - lane].panels}
         panels = [panel for panel in scene.panels if panel.name in self.panels]
+        panels.sort(key=lambda panel: panel.name not in shared)  # of two systems, panels of both come first
         arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
         made = [make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame]), width) for panel in panels]
         for each in made:
             for part in each.parts:
-                part["lane"] = lane
+                part.update(lane=lane, shown=int(self.line.frames[lane][place]))
                 if part["kind"] == "cursor":
                     part["clock"] = scene.clock[self.frames[lane]].astype(np.float64)
                 self.parts.append(part)

@@ -22,10 +22,7 @@ class Player {
     this.figures?.sight?.disconnect()
     this.figures = new Figures(this.stage, () => this.show(this.place))
     this.last = stage.times.length - 1
-    if (stage.start >= 0) this.place = stage.start
-    else if (before?.unit == stage.unit) this.place = this.at(before.times[Math.floor(this.place)])
-    else this.place = 0
-    this.place = within(this.place, 0, this.last)
+    this.place = stage.keep && before?.unit == stage.unit ? this.at(before.times[Math.floor(this.place)]) : stage.start
     this.shown = null
     if (!this.chosen) this.speed = this.last > 600 ? 60 : this.last > 60 ? 30 : 10
   }

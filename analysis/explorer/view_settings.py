@@ -36,16 +36,27 @@ class ViewSettings(param.Parameterized):
     size: Any = param.Selector(objects=list(PANEL_SIZES), default="medium", label="size of panels", precedence=8)
 
 
-def default_panel_names(names: Sequence[str], most: int = _DEFAULT_PANELS) -> list[str]:
-    """Names of the panels for the first view, in the order of the run."""
-    wanted = [name for name in _PANEL_PRIORITY if name in names]
-    wanted += [name for name in names if name not in wanted]
-    return [name for name in names if name in wanted[:most]]
+def default_panel_names(*runs: Sequence[str], most: int = _DEFAULT_PANELS) -> list[str]:
+    """Names of the panels for the first view, in the order of the runs.
+
+    runs: names of the panels of one run, or of two; if both have a panel with priority, it is shown.
+    """
+    shared = [name for name in _PANEL_PRIORITY if all(name in names for names in runs)]
+    wanted = set()
+    for names in runs:
+        ranked = dict.fromkeys(name for name in (*shared, *_PANEL_PRIORITY, *names) if name in names)
+        wanted.update(list(ranked)[:most])
+    return list(dict.fromkeys(name for names in runs for name in names if name in wanted))
+
+
+def split_panels(words: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [word.strip() for word in words.split(",") if word.strip() and words.strip() != NO_CHOICE]
 
 
 def parse_panels(words: str, names: Sequence[str]) -> list[str]:
     """The panels that a comma-separated list names, in the order of `names`. Raises SettingsError."""
-    wanted = [word.strip() for word in words.split(",") if word.strip() and words.strip() != NO_CHOICE]
+    wanted = split_panels(words)
     for word in wanted:
         if word not in names:
             raise SettingsError("panels", word, "one or more of " + ", ".join(names))

@@ -24,6 +24,8 @@ from tests.browser import open_page
 
 BLACK = np.zeros((3, 3))
 NAMES = ("a", "b", "c")
+LABEL_SIZE = (6.4, 11.0)
+"""Width and height of a label of one digit, in pixels."""
 
 # ------------------------------------------------------------------------------------------------ buffers
 
@@ -302,20 +304,28 @@ def test_a_run_with_metrics_only_shows_curves(runs_folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "words"),
-    [("other.nc", {}, "other.nc"), ("gone.nc", {}, "no such file"), ("particles.nc", {"run": 6}, "from 0 to 5"),
-     ("particles.nc", {"panels": "nonsense"}, "panels"), ("particles.nc", {"axes": "0,9"}, "axes"),
-     ("particles.nc", {"other_file": "particles", "other_run": 6}, "other_run")],
+    ("settings", "words"),
+    [({"run": 6}, "from 0 to 5"), ({"panels": "nonsense"}, "no nonsense here. A few are shown"),
+     ({"panels": "attention,force"}, "no attention here. The others are shown"), ({"axes": "0,9"}, "axes"),
+     ({"other_file": "particles", "other_run": 6}, "other_run")],
 )  # fmt: skip
-def test_the_page_shows_why_a_run_cannot_be_shown_until_it_can(runs_folder, name, settings, words):
-    page = page_of([runs_folder / name], **settings)
+def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(runs_folder, settings, words):
+    page = page_of([runs_folder / "particles.nc"], **settings)
+    assert page.message.visible
+    assert words in page.message.text
+    assert page.wall.children
+    shown = {"attention,force": ["force"]}.get(settings.get("panels"), default_panel_names(page.side.names))
+    assert page.screen.panels == shown
+    page.settings.param.update({setting: RunsPage([]).settings.param[setting].default for setting in settings})
+    assert not page.message.visible
+
+
+@pytest.mark.parametrize(("name", "words"), [("other.nc", "other.nc"), ("gone.nc", "no such file")])
+def test_the_page_shows_why_a_file_cannot_be_shown(runs_folder, name, words):
+    page = page_of([runs_folder / name])
     assert page.message.visible
     assert words in page.message.text
     assert not page.wall.children
-    if name == "particles.nc":
-        page.settings.param.update({setting: RunsPage([]).settings.param[setting].default for setting in settings})
-        assert not page.message.visible
-        assert page.wall.children
 
 
 def test_no_panels_are_shown_if_none_is_selected(runs_folder):
@@ -327,13 +337,21 @@ def test_no_panels_are_shown_if_none_is_selected(runs_folder):
     assert not page.message.visible
 
 
-def test_another_file_starts_with_one_of_its_own_runs(runs_folder):
-    page = page_of([runs_folder / "particles.nc", runs_folder / "sparse.nc"], run=5)
+def test_a_page_opens_at_the_end_or_at_its_step(runs_folder):
+    for step, start in ((None, 60), (20, 20)):
+        assert page_of([runs_folder / "particles.nc"], step=step).screen.arguments["start"] == start
+
+
+def test_another_file_starts_at_the_end_of_one_of_its_own_runs(runs_folder):
+    page = page_of([runs_folder / "particles.nc", runs_folder / "sparse.nc"], run=5, step=20)
     page.settings.file = "sparse"
     assert page.settings.run < 3
+    assert (page.screen.arguments["start"], page.screen.arguments["keep"]) == (30, False)
     assert page.screen.scenes[0].title.startswith("sparse")
     page.settings.other_file = "particles"
     assert page.screen.line.unit == "share"
+    for wall in page.screen.layout.children:  # which both systems have
+        assert wall.children[-1].children[0].name == "gradient_norm"
     page.settings.other_file = NO_CHOICE
     assert len(page.screen.scenes) == 1
 
@@ -371,32 +389,55 @@ def there(page, number=0):
     )
 
 
-PART = "scrubber.stage.parts.find((part) => part.name_widths)"
-LABELS = f"""() => {{
-  const part = {PART}, {{data}} = part.source
-  return [...["x", "y", "named"].map((name) => Array.from(data[name])), part.name_widths, part.name_height]
-}}"""
-LARGE = f"""() => {{
-  const part = {PART}
-  part.name_widths = part.name_widths.map((width) => 12 * width)
-  part.name_height *= 4
-}}"""
+LABELS = """() => {
+  const [part] = scrubber.stage.parts, {renderers: [, {glyph}]} = scrubber.figures.views.get(part)
+  const values = (name) => Array.from({length: glyph.data_size}, (_, k) => glyph[name].get(k) ?? NaN)
+  return [...["sx", "sy"].map((name) => Array.from(glyph[name])), ...["x_offset", "y_offset"].map(values)]
+}"""
+CROWD = """() => {
+  for (const {plot} of scrubber.stage.parts) {
+    for (const range of [plot.x_range, plot.y_range]) range.setv({start: 20 * range.start, end: 20 * range.end})
+  }
+}"""
 
 
-def test_labels_do_not_overlap(page):
+def test_labels_are_beside_their_marks_and_do_not_overlap(page):
     shown = page(tall=True, file="particles", run=0, panels="embedding")
-    for large, place in ((False, 1), (False, 10), (False, 20), (True, 1), (True, 10), (True, 20)):
-        if large and place == 1:
-            shown.evaluate(LARGE)
+    hidden = []
+    for crowded, place in ((False, 1), (False, 20), (True, 2), (True, 19)):
+        if crowded and place == 2:
+            shown.evaluate(CROWD)
         seek(shown, place)
-        x, y, named, width, height = map(np.array, shown.evaluate(LABELS))
-        left, right = np.maximum(x[:, None], x), np.minimum((x + width)[:, None], x + width)
-        over = (left < right) & (np.abs(y[:, None] - y) < height) & ~np.eye(len(x), dtype=bool)
-        named = named.astype(bool)
-        assert not over[np.ix_(named, named)].any()
-        assert over[~named][:, named].any(axis=1).all()  # none is left out without need
-        assert named.all() or large
+        x, y, dx, dy = np.array(shown.evaluate(LABELS), float)
+        named = np.isfinite(dx)
+        np.testing.assert_array_equal(np.isfinite(dy), named)
+        across, up = np.abs((x + dx)[:, None] - (x + dx)), np.abs((y + dy)[:, None] - (y + dy))
+        overlaps = (across < LABEL_SIZE[0]) & (up < LABEL_SIZE[1]) & ~np.eye(len(x), dtype=bool)
+        assert not overlaps.any()
         assert named[0]
+        assert set(np.round(np.hypot(dx, dy)[named])) <= {10, 11}
+        hidden.append((~named).sum())
+        if not crowded:
+            assert (dx[named] > 0).sum() > len(x) / 2  # to the right, as in figures
+    assert hidden[:2] == [0, 0]
+    assert min(hidden[2:]) > 0
+
+
+def test_panels_of_another_frame_are_marked_until_theirs_has_come(page):
+    shown = page(file="particles", run=0, panels="embedding,pair_sums", step=20)
+    shown.evaluate("""() => {
+      const {parts, buffers} = scrubber.stage, map = buffers.get(`0/${parts.find((part) => part.map).array}`)
+      map.held = new Uint8Array(61).fill(1, 0, 21)
+      window.missing = buffers.get("0/embedding")
+      buffers.delete("0/embedding")
+    }""")
+    seek(shown, 33)
+    for words in ("shown: step 20", "map of step 20"):
+        assert shown.get_by_text(words).is_visible()
+    shown.evaluate("scrubber.stage.buffers.forEach((buffer) => delete buffer.held)")
+    shown.evaluate("scrubber.stage.buffers.set('0/embedding', missing)")
+    seek(shown, 34)
+    assert not shown.get_by_text("step 20").count()
 
 
 def test_scrubbing_updates_every_panel(page, runs_folder):
