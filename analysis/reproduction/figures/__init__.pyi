@@ -1,6 +1,7 @@
 from .figure import DrawnFigure as DrawnFigure
 from .figure import PaperFigure as PaperFigure
 from .figure import draw_paper_figure as draw_paper_figure
+from .figure import paper_figure_alt as paper_figure_alt
 from .figure import paper_figure_caption as paper_figure_caption
 from .figure import paper_figure_title as paper_figure_title
 from .figure_runs import load_figure_runs as load_figure_runs

@@ -23,7 +23,7 @@ def vc8(data: FigureData) -> DrawnFigure:
     figure = _plot_attention_maps(build_scene(trajectory, chosen.run, panels=["attention"], marks=()))
     rule = f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row is a sequence, its "
     rule += f"{network.settings.sparsity} non-spurious tokens first. Rows sum to 1."
-    return DrawnFigure(figure, name_run(trajectory, chosen.run), rule)
+    return DrawnFigure(figure, name_run(trajectory, chosen.run), rule, [int(trajectory["seed"][chosen.run])])
 
 
 def _plot_attention_maps(scene: Scene) -> Figure:
@@ -38,10 +38,11 @@ def _plot_attention_maps(scene: Scene) -> Figure:
         drawn = axes.imshow(weights, aspect="auto", cmap="viridis", vmin=0, vmax=image.high, interpolation="nearest")
         axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
         axes.set_xlabel("position, from 0", fontsize=9)
+        axes.set_label(f"attention at the {word} of training")
         axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
     panels[0].set_yticks(range(len(image.rows)), image.rows, fontsize=7.5, family="monospace")
-    bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83)))
-    bar.set_label("attention, a share of 1", fontsize=9)
+    bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83), label="<colorbar>"))
+    bar.set_label("attention (fraction)", fontsize=9)
     return figure
 
 

@@ -44,7 +44,7 @@ def plot_circuit_panels(
     moment = trajectory.sel(step=[step])  # alone, so that limits are those of this frame
     scene = build_scene(moment, run, side=frames.SIDE, panels=PANELS, marks=())
     width = frames.SMALL_WIDTH if small else WIDTH
-    return frames.plot_frames_in_blocks(scene, [0], [title or scene.title], 4, width, timed=not title)
+    return frames.plot_frame(scene, title or scene.title, 4, width, timed=not title)
 
 
 MOST_CACHED_LABELS = 4
@@ -87,7 +87,8 @@ def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
         (label,) = cached_circuit_labels(trajectory.isel(run=[data.run]))
         chosen = RunChoice(data.run, f"the run that was asked for, labelled {label.label}: {label.reason}")
     figure = plot_circuit_panels(trajectory, chosen.run, data.small)
-    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, at the end", f"Chosen: {chosen.why}. {LEGEND}")
+    here, seeds = f"{name_run(trajectory, chosen.run)}, at the end", [int(trajectory["seed"][chosen.run])]
+    return DrawnFigure(figure, here, f"Chosen: {chosen.why}. {LEGEND}", seeds)
 
 
 def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds: Sequence[Kind]) -> RunChoice:
@@ -116,7 +117,8 @@ def vc1(data: FigureData) -> DrawnFigure:
     rule = f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on non-spurious positions, all "
     rule += "alike, no other position of effect), so this circuit was built by hand with the properties of section "
     rule += "3.1. "
-    return DrawnFigure(figure, "built by hand, as no run is ideal", rule + LEGEND, untrained_summary(settings))
+    here = "built by hand, as no run is ideal"
+    return DrawnFigure(figure, here, rule + LEGEND, about=untrained_summary(settings))
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
@@ -175,7 +177,7 @@ def vc10(data: FigureData, frame: int = 0) -> DrawnFigure:
     when = "before finetuning" if frame == 0 else "after finetuning"
     rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
     here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
-    return DrawnFigure(figure, here, rule, settings_summary(trajectory))
+    return DrawnFigure(figure, here, rule, [int(trajectory["seed"][chosen.run])], settings_summary(trajectory))
 
 
 def vc11(data: FigureData) -> DrawnFigure:

@@ -59,10 +59,12 @@ def _plot_chosen_runs(data: FigureData, chosen: dict[str, RunChoice], side: floa
         axes = add_axes_in_inches(figure, GAP + place * (side + GAP), GAP, side, side)
         x = final_embeddings(trajectory)[each.run]
         draw_tokens(axes, x)
+        axes.set_label(f"{what} at the end")
         axes.set_title(f"{name}: {'circle' if is_circle(x) else structure_label(x)}", fontsize=8.5, pad=3)
     rule = " ".join(f"{where}: {each.why}." for where, each in chosen.items())
     here = f"{(' and ' if len(names) == 2 else ', ').join(names)}, {setting_title(trajectory)}"
-    return DrawnFigure(figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}.")
+    seeds = trajectory["seed"].values[[each.run for each in chosen.values()]].tolist()
+    return DrawnFigure(figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}.", seeds)
 
 
 # ---------------------------------------------------------------------------------------------------- class maps
@@ -83,18 +85,19 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
     figure = _plot_class_map_pairs(data.only, [chosen.run], 1, 3.9)
     rule = f"Chosen: {chosen.why}. Left: the embedding at the end. Right: the predicted class of every point of the "
     rule += "plane, and the sums of the embeddings of all pairs."
-    return DrawnFigure(figure, f"{name_run(data.only, chosen.run)}, {setting_title(data.only)}", rule)
+    here = f"{name_run(data.only, chosen.run)}, {setting_title(data.only)}"
+    return DrawnFigure(figure, here, rule, [int(data.only["seed"][chosen.run])])
 
 
 def ca_e(data: FigureData) -> DrawnFigure:
-    """Fourteen embeddings beside their class maps."""
-    found, told = runs_with_seeds(data.only, range(10, 24))
-    runs = data.some(found, 4)
+    """Fourteen embeddings beside their class maps, or four in a small picture."""
+    runs, told = runs_with_seeds(data.only, range(10, 24), 4 if data.small else None)
     columns, side = (2, 2.35) if data.small else (3, 2.7)
     figure = _plot_class_map_pairs(data.only, runs, min(columns, len(runs)), side)
     rule = f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end, right the predicted class of "
     rule += "every point of the plane with the pair sums."
-    return DrawnFigure(figure, f"{len(runs)} runs, {setting_title(data.only)}", rule)
+    seeds = data.only["seed"].values[runs].tolist()
+    return DrawnFigure(figure, f"{len(runs)} runs, {setting_title(data.only)}", rule, seeds)
 
 
 def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: int, side: float) -> Figure:
@@ -107,12 +110,18 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
         shown = final_state(trajectory, run)
         left = GAP + place % columns * (pair + 2 * GAP)
         bottom = figure.get_figheight() - (place // columns + 1) * (side + HEAD)
-        draw_embedding(add_axes_in_inches(figure, left, bottom, side, side), shown, name_run(trajectory, run))
-        draw_class_map(add_axes_in_inches(figure, left + side + GAP, bottom, side, side), shown)
+        embedding = add_axes_in_inches(figure, left, bottom, side, side)
+        draw_embedding(embedding, shown, name_run(trajectory, run))
+        embedding.set_label("embedding")
+        class_map = add_axes_in_inches(figure, left + side + GAP, bottom, side, side)
+        draw_class_map(class_map, shown)
+        class_map.set_label("class map with pair sums")
     half = width / 2
     strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
     key_axes = add_axes_in_inches(figure, GAP, 0.05, half - 0.9, key - 0.1)
     draw_class_key(key_axes, strip, read_settings(trajectory))  # type: ignore[arg-type]
+    for axes in (key_axes, strip):
+        axes.set_label("<key>")
     return figure
 
 
@@ -120,29 +129,31 @@ def _plot_class_map_pairs(trajectory: xr.Dataset, runs: Sequence[int], columns: 
 
 
 def ca_c(data: FigureData) -> DrawnFigure:
-    """Twenty embeddings for each of four weight decays, or of three alignments of particles (appendix D)."""
+    """Twenty embeddings for each of four weight decays, or of three alignments of particles (appendix D); six in a
+    small picture."""
     words = [setting_title(each) for each in data.datasets]
-    figure, told = plot_runs_by_trajectory(data, words)
+    figure, told, seeds = plot_runs_by_trajectory(data, words)
     what = "Particles" if data.only.attrs["system"] == ParticleSettings.system else "Embeddings"
     here = ", ".join([words[0], *(word.split(" ")[-1] for word in words[1:])])
     kinds = "○ is a circle by algorithm 1, a number counts the imperfections of others"
-    return DrawnFigure(figure, here, f"{told} {what} at the end, {TOKENS_NOTE}; {kinds}.")
+    return DrawnFigure(figure, here, f"{told} {what} at the end, {TOKENS_NOTE}; {kinds}.", seeds)
 
 
-def plot_runs_by_trajectory(data: FigureData, words: Sequence[str]) -> tuple[Figure, str]:
-    """A block of runs for each trajectory, under its word, and which runs these are."""
+def plot_runs_by_trajectory(data: FigureData, words: Sequence[str]) -> tuple[Figure, str, list[int]]:
+    """A block of runs for each trajectory, under its word; which runs these are, in words and by their seeds."""
     blocks, told = [], []
+    drawn: dict[int, None] = {}
     for trajectory, word in zip(data.datasets, words, strict=True):
-        found, said = runs_with_seeds(trajectory, range(10, 30))
+        runs, said = runs_with_seeds(trajectory, range(10, 30), SMALL_COLUMNS if data.small else None)
         told.append(said)
-        runs = data.some(found, SMALL_COLUMNS)
-        shown, seeds = final_embeddings(trajectory)[runs], trajectory["seed"].values[runs]
+        shown, seeds = final_embeddings(trajectory)[runs], trajectory["seed"].values[runs].tolist()
+        drawn |= dict.fromkeys(seeds)
         kinds = ["○" if is_circle(x) else count_imperfections(x) for x in shown]
         blocks.append((word, shown, [f"{seed}: {kind}" for seed, kind in zip(seeds, kinds, strict=True)]))
     figure = _plot_panel_blocks(blocks, SMALL_COLUMNS if data.small else COLUMNS)
     if len(set(told)) == 1:
-        return figure, f"Each block: {told[0]}."
-    return figure, "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True)) + "."
+        return figure, f"Each block: {told[0]}.", list(drawn)
+    return figure, "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True)) + ".", list(drawn)
 
 
 PLANES = {3: ((0, 1), (0, 2), (1, 2)), 4: ((0, 1), (1, 2), (2, 3))}
@@ -150,18 +161,21 @@ PLANES = {3: ((0, 1), (0, 2), (1, 2)), 4: ((0, 1), (1, 2), (2, 3))}
 
 
 def ca_f(data: FigureData) -> DrawnFigure:
-    """Embeddings in three and four dimensions, each in three projections."""
-    blocks = []
-    for trajectory, count in zip(data.datasets, (7, 8), strict=True):
-        runs = data.some(runs_not_diverged(trajectory)[:count].tolist(), 4)
-        seeds, dim = [f"seed {seed}" for seed in trajectory["seed"].values[runs]], trajectory.sizes["axis"]
+    """Embeddings in three and four dimensions, each in three projections; four runs of each in a small picture."""
+    blocks, counts = [], []
+    drawn: dict[int, None] = {}
+    for trajectory, most in zip(data.datasets, (7, 8), strict=True):
+        runs = runs_not_diverged(trajectory)[: 4 if data.small else most]
+        seeds, dim = trajectory["seed"].values[runs].tolist(), trajectory.sizes["axis"]
+        drawn |= dict.fromkeys(seeds)
+        counts.append(f"{len(runs)} runs with D = {dim} (the paper: {most})")
         for first, second in PLANES[dim]:
             x = final_embeddings(trajectory)[runs][..., [first, second]]
-            blocks.append((f"D = {dim}: axes {first + 1} and {second + 1}", x, seeds))
+            blocks.append((f"D = {dim}: axes {first + 1} and {second + 1}", x, [f"seed {seed}" for seed in seeds]))
     figure = _plot_panel_blocks(blocks, COLUMNS)
-    rule = "The first runs, a column each, in three projections on two axes; the paper does not say which of the six "
-    rule += f"there are for D = 4. {TOKENS_NOTE.capitalize()}."
-    return DrawnFigure(figure, f"D = 3 and D = 4, {setting_title(data.only)}", rule)
+    rule = f"The first {' and '.join(counts)}, a column each, in three projections on two axes; the paper does not say "
+    rule += f"which of the six there are for D = 4. {TOKENS_NOTE.capitalize()}."
+    return DrawnFigure(figure, f"D = 3 and D = 4, {setting_title(data.only)}", rule, list(drawn))
 
 
 COLUMNS, SMALL_COLUMNS = 10, 6
@@ -184,6 +198,7 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
             left = 0.09 + place % most * (side + 0.06)
             axes = add_axes_in_inches(figure, left, top - (place // most + 1) * (side + head), side, side)
             draw_tokens(axes, x, mark=44, letters=5.2)
+            axes.set_label(word)
             axes.set_title(name, fontsize=7.5, pad=2)
         top -= count * (side + head)
     return figure
@@ -201,7 +216,9 @@ def ca6(data: FigureData) -> DrawnFigure:
     title = f"{runs} networks a weight decay, means with 95% intervals"
     figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
-        axes.set_ylabel("rank, or share of variance", fontsize=9)
+        axes.set_ylabel("rank, or fraction of variance", fontsize=9)
+        axes.set_label(f"alignment of weights and pair sums, {axes.get_title()}")
+    figure.axes[0].set_label("size of weights and biases")
     rule = "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: "
     rule += "how hidden weights and pair sums lie to each other, with chance levels."
-    return DrawnFigure(figure, f"{len(found)} weight decays", rule)
+    return DrawnFigure(figure, f"{len(found)} weight decays", rule, data.only["seed"].values.tolist())

@@ -1,5 +1,6 @@
 """Figures of many runs of VC's network: ablations, transfer, gradient norms, sparsity."""
 
+import itertools
 import sys
 
 import xarray as xr
@@ -49,8 +50,11 @@ def vc6(data: FigureData) -> DrawnFigure:
     """Ablations of one run."""
     result = data.only
     drawn = ablation_figure.plot_ablation(result.isel(run=[0]))
+    for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
+        axes.set_label(f"accuracy by {ablations.ABLATION_PANELS[name]}")
+    seed = int(result.attrs["seed"])
     rule = "The first run; data, initial weights and shuffles are the same in a panel: only the setting changes."
-    return DrawnFigure(drawn, f"run 0 (seed {result.attrs['seed']})", rule, _format_ablation_settings(result, 1))
+    return DrawnFigure(drawn, f"run 0 (seed {seed})", rule, [seed], _format_ablation_settings(result, 1))
 
 
 def vc7(data: FigureData) -> DrawnFigure:
@@ -66,13 +70,16 @@ def vc7(data: FigureData) -> DrawnFigure:
         ablation_figure.plot_ablation_means(axes, points)
         ablation_figure.decorate_ablation_panel(axes, name, points["value"], settings)
         axes.set_xlabel(ablations.ABLATION_PANELS[name], fontsize=9)
+        axes.set_label(f"mean accuracy by {ablations.ABLATION_PANELS[name]}")
     panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
     panels[0].set_ylim(-0.04, 1.06)
     title = f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs"
     ablation_figure.add_title_and_legend(drawn, 2.8, title)
     rule = "All runs that have not diverged. The band is the paper's, of ± one standard deviation; bars are 95% "
     rule += "intervals of the mean."
-    return DrawnFigure(drawn, f"{runs} runs a value", rule, _format_ablation_settings(result, runs))
+    first = int(result.attrs["seed"])
+    about = _format_ablation_settings(result, runs)
+    return DrawnFigure(drawn, f"{runs} runs a value", rule, range(first, first + runs), about)
 
 
 def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
@@ -109,7 +116,7 @@ def vc9(data: FigureData) -> DrawnFigure:
     about += f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"
     rule = "All runs. Left and middle: the paper's figure; “pretrained only” is from scratch, for E and for 2E epochs, "
     rule += "as the paper does not say which. Right: what it says of clusters in words."
-    return DrawnFigure(drawn, f"p = {vocabs[0]} to {vocabs[-1]}", rule, about)
+    return DrawnFigure(drawn, f"p = {vocabs[0]} to {vocabs[-1]}", rule, about=about)
 
 
 # -------------------------------------------------------------------------------------------- gradient norms
@@ -123,13 +130,21 @@ def vc15(data: FigureData) -> DrawnFigure:
     drawn = plot_gradient_norms(trajectory, found, chosen.run)
     drawn.suptitle("")  # which says less than the figure's
     if data.small:
-        excerpts.keep_loss_and_norm_panels(drawn)
+        excerpts.keep_run_panels(drawn)
     settings = sparse_settings(trajectory)
     batches = "full batch" if settings.batch == settings.data else f"mini-batches of {settings.batch}"
-    rule = f"Above, the paper's figure: {chosen.why}. Below: percentage of the drops and spikes of all runs "
-    rule += "with a peak of the norm, and the percentage expected by chance."
+    rule = f"Chosen: {chosen.why}. " + figure.panel_sentences(drawn, NORM_PANELS)
     here = f"{figure.name_run(trajectory, chosen.run)}, {batches}, d = {settings.dim}"
-    return DrawnFigure(drawn, here, rule)
+    return DrawnFigure(drawn, here, rule, [int(trajectory["seed"][chosen.run])])
+
+
+NORM_PANELS = {
+    "loss": "Loss, accuracy and gradient norms of this run are the paper's figure.",
+    "drops": "Below: percentage of the drops and spikes of all runs with a peak of the norm, and the percentage "
+    "expected by chance.",
+    "mean rank": "Below at the right: rank correlation of norm and decrease of the loss, mean over all runs.",
+}
+"""Sentences about the panels of gradient norms, by how their names begin."""
 
 
 def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
@@ -153,15 +168,24 @@ def vc17(data: FigureData) -> DrawnFigure:
     dims = [f"d = {sparse_settings(each).dim}" for each in trajectories]
     counts = [f"{int(each['success'].sum())} of {each.sizes['run']}" for each in found]
     rule = f"The first {found[0].sizes['run']} runs. Success: test accuracy above .9. The paper has one pair of panels "
-    rule += "and does not say of which data; here they are of training and of test data."
+    rule += "and does not say of which data. "
     if len(found) == 1:
-        drawn, kept = plot_sparsity(found, dims), [(0, "training data"), (2, "test data")]
+        drawn, kept = plot_sparsity(found, dims), [(0, "success and failure"), (1, "test accuracy")]
         here = f"{counts[0]} runs successful"
     else:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
         drawn, kept = plot_sparsity(found, names), [(4 * row, name) for row, name in enumerate(names)]
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])
-        rule += " Beside each row: how many are successful."
+        rule += "Beside each d: how many are successful. "
+    for axes, (dim, split, kind) in zip(drawn.axes, itertools.product(dims, SPLITS, KINDS), strict=False):
+        axes.set_label(f"{split} data, {dim}, {kind}")
+    drawn.axes[-1].set_label("<colorbar>")
     if data.small:
-        excerpts.keep_success_and_failure_panels(drawn, kept)
-    return DrawnFigure(drawn, here, rule, settings_summary(*trajectories))
+        excerpts.keep_sparsity_panels(drawn, kept)
+    shown = [split for split in SPLITS if figure.panel_sentences(drawn, {split: split})]
+    rule += f"Here: activations on {' and '.join(shown)} data."
+    return DrawnFigure(drawn, here, rule, trajectories[0]["seed"].values.tolist(), settings_summary(*trajectories))
+
+
+SPLITS, KINDS = ("training", "test"), ("success and failure", "by accuracy")
+"""Of the panels of sparsity, in their order: the data on which activations are counted, and the meaning of colours."""

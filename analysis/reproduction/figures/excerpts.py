@@ -1,8 +1,9 @@
 """Excerpts of the figures that other commands draw: fewer panels, of which the letters can be read in a small picture.
 
-Lengths are in inches, places in shares of the figure.
+Lengths are in inches, places in fractions of the figure.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -12,39 +13,42 @@ from matplotlib.figure import Figure
 WIDTH = 7.6
 
 
-def keep_loss_and_norm_panels(figure: Figure) -> None:
-    """Of a figure of gradient norms (`analysis.plots.gradients_figure`) the loss and, below it, the norms of all
-    layers."""
-    loss, norms = figure.axes[0], figure.axes[2]
-    _keep_panels(figure, [loss, norms], 4.7)
-    for axes, bottom in ((loss, 0.64), (norms, 0.21)):
-        axes.set_position((0.08, bottom, 0.9, 0.3))
-        title = axes.get_title()
-        axes.set_title("")
-        axes.set_title(title, loc="left", fontsize=9)
-    loss.set_xlabel("")
-    for words in norms.texts:  # which lines and dots are which
-        words.set(x=1.0, y=1.04, ha="right", fontsize=7.5)
+def keep_run_panels(figure: Figure) -> None:
+    """Of a figure of gradient norms (`analysis.plots.gradients_figure`) the four panels of one run: loss and accuracy
+    above the norms of all layers, logarithmic and linear."""
+    panels = figure.axes[:4]
+    _keep_panels(figure, panels, 5.0)
+    for axes, (bottom, left) in zip(panels, itertools.product((0.69, 0.21), (0.075, 0.575)), strict=True):
+        axes.set_position((left, bottom, 0.4, 0.26))
+        axes.tick_params(labelsize=8)
+    for axes in panels[:2]:
+        axes.set_xlabel("")
+    for words in panels[2].texts:  # which lines and dots are which
+        words.set(x=0, y=1.17, fontsize=8)
     _place_legend(figure, 4, "lower center")
 
 
 PANEL = 2.1
-"""Height of a panel of successes with all around it."""
+"""Height of a panel of sparsity with all around it."""
 
 
-def keep_success_and_failure_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> None:
-    """Of a figure of sparsity (`analysis.sparsity`) panels of successes and failures, by place and title."""
+def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> None:
+    """Of a figure of sparsity (`analysis.sparsity`) some panels, by place and title, three in a row; and its colour bar
+    where there is a panel of accuracies."""
     columns = min(3, len(kept))
     lines = -(-len(kept) // columns)
     panels, high = [figure.axes[at] for at, _ in kept], PANEL * lines + 0.75
-    _keep_panels(figure, panels, high)
+    with_bar = any("accuracy" in str(axes.get_label()) for axes in panels)
+    bar = figure.axes[-1]
+    _keep_panels(figure, [*panels, bar] if with_bar else panels, high)
+    bar.set_position((0.9, 0.45 / high, 0.014, 1 - 1.2 / high))
     for place, (axes, (_, title)) in enumerate(zip(panels, kept, strict=True)):
         line, column = divmod(place, columns)
-        width, lowest = 0.9 / columns, line == lines - 1
+        width, lowest = (0.82 if with_bar else 0.9) / columns, line == lines - 1
         bottom = 0.45 + PANEL * (lines - 1 - line)
         axes.set_position((0.08 + column * width, bottom / high, width - 0.03, (PANEL - 0.4) / high))
         axes.set_title(title, fontsize=9)
-        axes.set(xlabel="eps" if lowest else "", ylabel="" if column else "sparsity")
+        axes.set(xlabel="threshold eps (dimensionless)" if lowest else "", ylabel="" if column else "sparsity")
         axes.tick_params(labelbottom=lowest, labelleft=column == 0)
     _place_legend(figure, 2, "upper center")
 

@@ -1,7 +1,9 @@
 """Figures of the papers: what each needs, and what is drawn."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import xarray as xr
@@ -55,10 +57,6 @@ class FigureData(NamedTuple):
         """The requested run, or the choice of a rule."""
         return rule() if self.run is None else RunChoice(self.run, "the run that was asked for")
 
-    def some(self, runs: Sequence[int], few: int) -> Sequence[int]:
-        """The runs to show: all of them, or the first few in a small picture."""
-        return runs[:few] if self.small else runs
-
 
 class DrawnFigure(NamedTuple):
     """A figure that has been drawn, with its texts."""
@@ -68,6 +66,8 @@ class DrawnFigure(NamedTuple):
     """What is shown here, in a few words for the title"""
     rule: str
     """The rule by which runs were chosen, and what else a reader needs"""
+    seeds: Sequence[int] = ()
+    """Seeds of the runs that are drawn, in the order of panels; none for weights that come from no run"""
     about: str = ""
     """The settings; by default those of all datasets"""
 
@@ -108,6 +108,31 @@ def sparse_settings(trajectory: xr.Dataset) -> SparseSettings:
     return settings
 
 
+def panel_names(figure: Figure) -> list[str]:
+    """What each panel of a figure shows, in the order of drawing, by the label, the title or the x label of its axes.
+    Keys and colour bars, whose labels are in angle brackets, are no panels."""
+    names = []
+    for axes in figure.axes:
+        if axes.axison or axes.get_label():
+            found = (axes.get_label(), axes.get_title(), axes.get_title("left"), axes.get_xlabel())
+            names.append(next((str(each) for each in found if each), ""))
+    return [re.sub(r"^\d+-", "", name).replace("_", " ") for name in names if not name.startswith("<")]
+
+
+def panel_sentences(figure: Figure, sentences: Mapping[str, str]) -> str:
+    """Of the sentences about panels, by how the names of these panels begin, those whose panels are in a figure."""
+    names = panel_names(figure)
+    return " ".join(text for start, text in sentences.items() if any(name.startswith(start) for name in names))
+
+
+def format_seeds(seeds: Sequence[int]) -> str:
+    """Seeds in words; several that follow each other as a range."""
+    first, last = min(seeds), max(seeds)
+    if len(seeds) > 2 and sorted(seeds) == list(range(first, last + 1)):
+        return f"seeds {first} to {last}"
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
 def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
     """Draw a figure. Raises TrajectoryError if the data do not suffice."""
     drawn = figure.draw(data)
@@ -120,5 +145,13 @@ def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:
 
 
 def paper_figure_caption(drawn: DrawnFigure) -> str:
-    """The caption of a drawn figure: the rule by which runs were chosen, and the settings."""
-    return f"{drawn.rule}\n{drawn.about[0].upper()}{drawn.about[1:]}."
+    """The caption of a drawn figure: the rule by which runs were chosen, the seeds of those drawn, and the settings."""
+    seeds = f"{format_seeds(drawn.seeds).capitalize()}. " if drawn.seeds else ""
+    return f"{drawn.rule}\n{seeds}Data: {drawn.about}."
+
+
+def paper_figure_alt(drawn: DrawnFigure) -> str:
+    """A text in place of a drawn figure: what its panels show, and the seeds of their runs."""
+    panels = Counter(panel_names(drawn.figure)).items()
+    shown = [f"{count} of {name}" if count > 1 else name for name, count in panels]
+    return "; ".join(shown) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")

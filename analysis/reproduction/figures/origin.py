@@ -37,7 +37,8 @@ def vc12(data: FigureData) -> DrawnFigure:
         "it near the origin. Middle: largest slope of the norms. Right: of each run, the smallest length of an E + P "
         "and its largest movement between recorded frames over its length. Single steps: see VC.s4.3.scheduled-steps."
     )
-    return DrawnFigure(figure, f"{moved} within {every} steps (between recorded frames)", rule)
+    here = f"{moved} within {every} steps (between recorded frames)"
+    return DrawnFigure(figure, here, rule, trajectory["seed"].values.tolist())
 
 
 def _draw_steps(axes: Axes, radius: float) -> None:

@@ -1,10 +1,16 @@
 """Figure of the two phases of learning: sequence embeddings before, between and after the two drops of the loss."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-from analysis.plots.panels import build_scene, run_events
-from analysis.plots.scenes.common_panels import RecordedRun
+from analysis.plots.drawing.colours import split_colours
+from analysis.plots.figure_files import new_figure
+from analysis.plots.panels import build_scene
+from analysis.plots.scenes.scene import Scene
 from analysis.reproduction.figures import frames
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
 from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
@@ -12,32 +18,60 @@ from dynamics.errors import TrajectoryError
 from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.reader import truncate_trajectory
 
-WIDTH = 1500
-"""Of all panels, in pixels."""
+WIDTH = 7.8
+"""Of the figure, in inches."""
 MARGIN = 0.15
 """How much of the time until the last snapshot is shown after it."""
 
 
 def vc5(data: FigureData) -> DrawnFigure:
-    """Sequence embeddings and level lines at four moments, with the loss."""
+    """Sequence embeddings on the map of classes at four moments, and the loss with these moments."""
     trajectory = data.only
     found = first_two_drops(event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"])
     chosen = data.choose(lambda: run_with_median_drop_gap(found, successful_runs(trajectory)))
     steps, moments = trajectory["step"].values, drop_snapshots(trajectory, found, chosen.run)
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
-    events = run_events(RecordedRun(trajectory, chosen.run))  # of the whole run: its length decides what counts as one
-    marks = [mark for mark in events if (mark.begin if mark.kind == "drop" else mark.middle) <= until]
     shown = truncate_trajectory(trajectory, until)
-    scene = build_scene(shown, chosen.run, side=frames.SIDE, panels=("transform_map", "loss"), marks=marks)
+    scene = build_scene(shown, chosen.run, side=frames.SIDE, panels=("transform_map",), marks=())
     at = np.searchsorted(scene.steps, moments).tolist()
-    width = frames.SMALL_WIDTH if data.small else WIDTH
-    figure = frames.plot_frames_in_blocks(scene, at, ["(1)", "(2)", "(3)", "(4)"], 1, width)
+    spans = np.stack([found[name].values[chosen.run] for name in ("begin", "end")], axis=1)
+    drops = np.interp(spans, trajectory["step"], trajectory["epoch"])
+    figure = _plot_maps_and_loss(scene, at, shown["loss"].isel(run=chosen.run), drops)
     epochs = ", ".join(f"{epoch:g}" for epoch in scene.clock[at])
     rule = f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
     rule += f"second one begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, "
-    rule += "340, 365). Above, sequence embeddings upon the map of classes; below, the loss with a cursor at the "
-    rule += f"snapshot, until epoch {scene.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}; grey: the drops."
-    return DrawnFigure(figure, f"{name_run(trajectory, chosen.run)}, epochs {epochs}", rule)
+    rule += "340, 365). Above, sequence embeddings on the map of classes, a colour for each multiset of the "
+    rule += f"tokens that count; below, the loss until epoch {scene.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}."
+    here, seeds = f"{name_run(trajectory, chosen.run)}, epochs {epochs}", [int(trajectory["seed"][chosen.run])]
+    return DrawnFigure(figure, here, rule, seeds)
+
+
+def _plot_maps_and_loss(scene: Scene, at: Sequence[int], loss: xr.DataArray, drops: np.ndarray) -> Figure:
+    """Sequence embeddings on the map of classes at some frames, above the losses (step, split) of the run with lines at
+    these frames; drops: epochs at which the drops begin and end, (drop, 2)."""
+    figure = new_figure(WIDTH, 4.5)
+    grid = figure.add_gridspec(2, len(at), left=0.09, right=0.965, top=0.93, bottom=0.11, hspace=0.3, wspace=0.28)
+    below = figure.add_subplot(grid[1, :], label="loss")
+    for place, frame in enumerate(at):
+        epoch = scene.clock[frame]
+        axes = figure.add_subplot(grid[0, place], label=f"sequence embeddings on the class map, epoch {epoch:g}")
+        frames.draw_frame_panel(axes, scene, frame, 0.7)
+        axes.set_title(f"({place + 1}) epoch {epoch:g}", fontsize=9)
+        axes.tick_params(labelsize=8)
+        below.axvline(epoch, color="#c00000", linewidth=1, linestyle="--")
+        side, shift = (("right", -3), ("left", 3))[place % 2]  # beside the drop, so that numbers do not overlap
+        how = {"xytext": (shift, 1), "textcoords": "offset points", "fontsize": 9, "ha": side}
+        below.annotate(f"({place + 1})", (epoch, 1), xycoords=("data", "axes fraction"), **how)  # type: ignore[arg-type]
+    splits = loss["split"].values.astype(str).tolist()
+    for split, colour in zip(splits, split_colours(splits), strict=True):
+        below.plot(scene.clock, loss.sel(split=split), color=colour, linewidth=1.2, label=split)
+    for place, (begin, end) in enumerate(drops):
+        below.axvspan(begin, end, color="0.88", zorder=0, label="_" * place + "drops of the training loss")
+    below.set(yscale="log", xlim=(scene.clock[0], scene.clock[-1]), xlabel="epoch", ylabel="loss (nats)")
+    below.yaxis.set_minor_formatter(NullFormatter())
+    below.legend(frameon=False, fontsize=8, loc="lower left")
+    below.tick_params(labelsize=8)
+    return figure
 
 
 def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoice:

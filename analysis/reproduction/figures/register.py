@@ -78,7 +78,7 @@ PAPER_FIGURES = (
     PaperFigure("vc7", "the same for 100 runs: mean and standard deviation", (ensembles.ABLATIONS,), "30 minutes",
         ensembles.vc7, TWO, picks=False),
     PaperFigure("vc8", "attention at the start and the end of training, p = 2", SPARSE, MINUTE, attention.vc8),
-    PaperFigure("vc9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2, with 100 runs each",
+    PaperFigure("vc9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
         (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
     PaperFigure("vc10", "a circuit as in figure 2 with a token more, p = 3", FINETUNING, MINUTES, circuits.vc10),
     PaperFigure("vc11", "the same after 1000 epochs of finetuning", FINETUNING, MINUTES, circuits.vc11),

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.figures.figure import RunChoice
+from analysis.reproduction.figures.figure import RunChoice, format_seeds
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import not_diverged
@@ -84,10 +84,13 @@ class EndStates:
         return RunChoice(int(self.places[at]), lacking + why)
 
 
-def runs_with_seeds(trajectory: xr.Dataset, seeds: range) -> tuple[list[int], str]:
-    """Places of the runs of some seeds that have not diverged, in their order, or of as many first runs."""
+def runs_with_seeds(trajectory: xr.Dataset, seeds: range, few: int | None = None) -> tuple[list[int], str]:
+    """Places of the runs of some seeds, or of the first few of these, in their order; or of as many first runs where
+    one of the seeds is missing or has diverged. And which runs these are, in words."""
     at = {int(trajectory["seed"][run]): int(run) for run in runs_not_diverged(trajectory)}
     if at.keys() >= set(seeds):
-        return [at[seed] for seed in seeds], f"seeds {seeds[0]} to {seeds[-1]}, as in the paper"
-    some = list(at.values())[: len(seeds)]
+        shown = seeds[:few]
+        words = ", as in the paper" if shown == seeds else f" of the paper's {seeds[0]} to {seeds[-1]}"
+        return [at[seed] for seed in shown], format_seeds(shown) + words
+    some = list(at.values())[: len(seeds[:few])]
     return some, f"the first {len(some)} runs, as the paper's seeds {seeds[0]} to {seeds[-1]} are not all there"

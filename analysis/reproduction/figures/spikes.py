@@ -7,25 +7,25 @@ import numpy as np
 import torch
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from tqdm import tqdm
 
-from analysis.plots.drawing.colours import class_colours, pale_colours
+from analysis.plots.drawing.colours import class_colours, pale_colours, split_colours
 from analysis.plots.figure_files import new_figure
-from analysis.plots.panels import build_scene
-from analysis.reproduction.figures import frames
+from analysis.plots.scenes.sparse_arrays import class_level_numbers, probability_palette
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, name_run, sparse_settings
-from analysis.transitions.spike_attribution import forward_pass, training_sequences
+from analysis.transitions.spike_attribution import ForwardPass, TrainingSequences, forward_pass, training_sequences
 from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
 from dynamics.branching import replay
 from dynamics.errors import TrajectoryError
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
+from dynamics.networks.parameters import Weights
 from dynamics.training.finetuning import successful_runs
 
-WIDTH = 1500
-"""Of all panels of figure 13, in pixels."""
+WIDTH, MAP_SIDE = 7.8, 400
+"""Of the figures, in inches; of a class map, in pixels."""
 MOST = 20
 """Spikes that are looked at, the highest first, until one crosses a boundary."""
 
@@ -89,83 +89,196 @@ def format_delay(moments: tuple[int, int]) -> str:
     return "one step later" if count == 1 else f"{count} steps later"
 
 
+class _SpikeStates(NamedTuple):
+    """The network before and after the step of a spike, on the distinct training sequences of its run."""
+
+    network: ClusteringHead
+    on: TrainingSequences
+    weights: Sequence[Weights]
+    passes: list[ForwardPass]
+    correct: list[np.ndarray]
+    """Of each sequence, whether it is classified correctly: (sequence,)"""
+
+    @property
+    def lost(self) -> np.ndarray:
+        """Of each sequence, whether it is correct before and wrong after: (sequence,)."""
+        return self.correct[0] & ~self.correct[1]
+
+
+@torch.no_grad()
+def _states_of_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> _SpikeStates:
+    network = clustering_head_of(trajectory)
+    on = training_sequences(network.settings, found.spike.seed)
+    states = [{name: each.double() for name, each in weights(found.path, 0, at).items()} for at in found.moments]
+    passes = [forward_pass(network, state, on) for state in states]
+    return _SpikeStates(
+        network, on, states, passes, [(each.logits.argmax(-1) == on.targets).numpy() for each in passes]
+    )
+
+
+MOMENTS = ("before", "after")
+
+
 def vc13(data: FigureData) -> DrawnFigure:
-    """The loss around a spike, and sequence embeddings upon the map, before and after."""
-    found = highest_crossing_spike(data)
-    scene = build_scene(found.path, 0, side=frames.SIDE, panels=("loss", "transform_map"), marks=())
-    right = found.path["accuracy"].sel(split="train", step=list(found.moments)).isel(run=0).values
-    titles = [f"{word}: {share:.0%} of training right" for word, share in zip(("before", "after"), right, strict=True)]
-    width = frames.SMALL_WIDTH if data.small else WIDTH
-    at = np.searchsorted(scene.steps, found.moments).tolist()
-    figure = frames.plot_frames_in_blocks(scene, at, titles, 2, width)
+    """The loss around a spike, and sequence embeddings on the map of classes, before and after."""
+    trajectory, found = data.only, highest_crossing_spike(data)
+    states = _states_of_spike(trajectory, found)
+    epochs = [step / sparse_settings(trajectory).epoch_steps for step in found.moments]
+    figure = new_figure(WIDTH, 6.6)
+    (whole, close), maps = figure.subplots(2, 2, height_ratios=(0.75, 1))
+    figure.subplots_adjust(left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22)
+    for axes, path, run in ((whole, trajectory, found.spike.run), (close, found.path, 0)):
+        losses = path["loss"].sel(split="train").isel(run=run)
+        axes.plot(path["epoch"], losses, color=split_colours(["train"])[0], linewidth=1)
+        axes.set(yscale="log", xlabel="epoch", ylabel="training loss (nats)")
+    whole.axvline(epochs[1], color="#c00000", linewidth=1, linestyle="--")
+    whole.set_title("the whole run; dashed: the spike", fontsize=9)
+    close.set_title("the spike, step by step", fontsize=9)
+    for epoch, word, side, shift in zip(epochs, MOMENTS, ("right", "left"), (-3, 3), strict=True):
+        close.axvline(epoch, color="#c00000", linewidth=1, linestyle="--")
+        how: dict[str, Any] = {"xytext": (shift, 4), "textcoords": "offset points", "fontsize": 8, "ha": side}
+        close.annotate(word, (epoch, 0), xycoords=("data", "axes fraction"), **how)
+    xi = [each.xi.numpy() for each in states.passes]
+    limits = _limits_of(np.concatenate([each[states.lost] for each in xi]))
+    shares = found.path["accuracy"].sel(split="train", step=list(found.moments)).isel(run=0).values
+    for axes, places, weight, word, share in zip(maps, xi, states.weights, MOMENTS, shares, strict=True):
+        _draw_class_map(axes, states.network, weight, limits)
+        _draw_sequences(axes, places, states)
+        axes.set_title(f"{word}: {share:.0%} of training correct", fontsize=9)
+    for axes, name in zip(figure.axes, ("loss of the run", "loss around the spike", *MOMENTS), strict=True):
+        axes.set_label(f"sequence embeddings on the class map {name} the step" if name in MOMENTS else name)
+        axes.tick_params(labelsize=8)
+    classes = class_colours(states.network.settings.rows)
+    marks = [Line2D([], [], **DOT | {"color": each}, label=f"class {label}") for label, each in enumerate(classes)]
+    marks.append(Line2D([], [], **DOT | {"color": "0.5", "markeredgecolor": "black"}, label="becomes wrong"))
+    figure.legend(handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5)
     rule = f"Chosen: {found.why}. Replayed step by step: before is the spike's foot; after is "
-    rule += f"{format_delay(found.moments)}, behind the step with the largest rise. Left of each pair the loss with a "
-    rule += "cursor, right sequence embeddings upon the map of classes."
-    return DrawnFigure(figure, found.here, rule)
+    rule += f"{format_delay(found.moments)}, behind the step with the largest rise. Below: distinct training sequences "
+    rule += "in the colour of their class, on the map of predicted classes, enlarged to the sequences that become "
+    rule += "wrong; both have the same limits. Axes are not equal."
+    return DrawnFigure(figure, found.here, rule, [found.spike.seed])
+
+
+Limits = tuple[float, float, float, float]
+
+
+def _limits_of(places: np.ndarray, margin: float = 0.12) -> Limits:
+    """Limits (left, right, low, high) around places (point, 2)."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    room = margin * np.maximum(high - low, 1e-6)
+    (left, bottom), (right, top) = low - room, high + room
+    return float(left), float(right), float(bottom), float(top)
+
+
+@torch.no_grad()
+def _draw_class_map(axes: Axes, network: ClusteringHead, weight: Weights, limits: Limits) -> None:
+    """The class that the feed-forward layer and the output give to each place, paler where it is less probable."""
+    left, right, low, high = limits
+    x, y = np.meshgrid(np.linspace(left, right, MAP_SIDE), np.linspace(low, high, MAP_SIDE))
+    places = torch.from_numpy(np.stack([x, y], axis=-1).reshape(-1, 2))
+    numbers = class_level_numbers(network.transform(weight, places) @ weight["embedding"].mT)
+    rgb = probability_palette(network.settings.rows)[numbers.reshape(MAP_SIDE, MAP_SIDE)]
+    axes.imshow(rgb, extent=limits, origin="lower", aspect="auto", interpolation="nearest")
+    axes.set(xlabel="ξ, first axis", ylabel="ξ, second axis", autoscale_on=False)
+    axes.locator_params(nbins=5)
+
+
+def _draw_sequences(axes: Axes, places: np.ndarray, states: _SpikeStates) -> None:
+    """Sequences at places (sequence, 2) in the colours of their classes, with a black edge if they become wrong."""
+    rgb = class_colours(states.network.settings.rows)[states.on.targets]
+    for some, edge, size in ((~states.lost, "white", 10), (states.lost, "black", 14)):
+        x, y = places[some].T
+        axes.scatter(x, y, s=size, c=rgb[some], edgecolors=edge, linewidths=0.4)
 
 
 def vc14(data: FigureData) -> DrawnFigure:
     """What a small change of sequence embeddings does: before and after, with the assemblers between."""
-    network = clustering_head_of(data.only)
     found = highest_crossing_spike(data)
-    on = training_sequences(network.settings, found.spike.seed)
+    states = _states_of_spike(data.only, found)
+    network, on = states.network, states.on
     with torch.no_grad():
-        states = [{name: each.double() for name, each in weights(found.path, 0, at).items()} for at in found.moments]
-        passes = [forward_pass(network, state, on) for state in states]
-        responses = [network.transform(state, each.xi) for state, each in zip(states, passes, strict=True)]
-    right = [each.logits.argmax(-1) == on.targets for each in passes]
-    wrong = right[0] & ~right[1]
-    rgb = class_colours(network.settings.vocab)
-    figure = new_figure(14.0, 5.0)
-    panels = figure.subplots(1, 3)
-    figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.2, wspace=0.22)
-    _draw_displacements(panels[0], [each.xi for each in passes], rgb[on.targets], wrong.numpy())
-    _draw_assemblers(panels[1], states[0]["assembler"].numpy())
-    _draw_displacements(panels[2], responses, rgb[on.targets], wrong.numpy())
-    panels[0].set_title("sequence embeddings ξ", fontsize=10)
-    panels[2].set_title("transforms ζ, the response of the MLP", fontsize=10)
-    for axes in panels:
-        axes.set(xlabel="first axis", ylabel="second axis")
+        pairs = zip(states.weights, states.passes, strict=True)
+        responses = [network.transform(weight, each.xi).numpy() for weight, each in pairs]
+    prefixes = np.sort(on.tokens[:, list(network.settings.counting)].numpy(), axis=1)
+    multisets, group = np.unique(prefixes, axis=0, return_inverse=True)
+    names = ["".join(map(str, each)) for each in multisets.tolist()]
+    rgb = class_colours(network.settings.rows)[multisets.sum(axis=1) % network.settings.vocab]
+    figure = new_figure(WIDTH, 3.9)
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 0.9, 1.1))
+    figure.subplots_adjust(left=0.085, right=0.985, top=0.9, bottom=0.27, wspace=0.42)
+    _draw_displacements(left, [each.xi.numpy() for each in states.passes], group, names, rgb)
+    direction = _draw_assemblers(middle, states.weights[0]["assembler"].numpy())
+    _draw_responses(right, [each @ direction for each in responses], group, names, rgb, states.correct[1])
+    for axes in (left, middle, right):
+        axes.set_label(axes.get_title().split(":")[0])
         axes.grid(color="0.92")
         axes.set_axisbelow(True)
-    _draw_legend(figure, rgb)
-    rule = f"Chosen, as in figure 13: {found.why}. Left: sequence embeddings of the distinct training sequences at the "
-    rule += f"spike's foot and {format_delay(found.moments)}; right: what the feed-forward layer makes of them. "
-    rule += "Black lines join the two where a sequence that was right is now wrong, others are pale. Axes are not "
-    rule += "equal."
-    return DrawnFigure(figure, f"{found.here}, {float((on.weight * wrong).sum()):.0%} of sequences become wrong", rule)
+        axes.tick_params(labelsize=8)
+    _draw_legend(figure)
+    moved = [np.linalg.norm(after - before, axis=1).mean() for before, after in
+             (tuple(each.xi.numpy() for each in states.passes), tuple(responses))]  # fmt: skip
+    rule = f"Chosen, as in figure 13: {found.why}. Before is the spike's foot, after is {format_delay(found.moments)}. "
+    rule += "Left: means of the sequence embeddings of distinct training sequences with the same tokens, in any order, "
+    rule += "at the positions that count; an arrow leads from before to after. Right: the response of the feed-forward "
+    rule += "layer to these sequences, along the line on which the assemblers lie; colours are those of the correct "
+    rule += f"class. In the mean over sequences ξ moves by {moved[0]:.2g}, ζ by {moved[1]:.2g}. Axes are not equal."
+    lost = float((on.weight * torch.from_numpy(states.lost)).sum())
+    return DrawnFigure(figure, f"{found.here}, {lost:.0%} of sequences become wrong", rule, [found.spike.seed])
 
 
-def _draw_displacements(axes: Axes, ends: Sequence[torch.Tensor], rgb: np.ndarray, wrong: np.ndarray) -> None:
-    """Points (point, 2) before and after in their colours, pale but for those that become wrong, with lines between."""
-    first, last = (each.numpy() for each in ends)
-    for some, colours in ((~wrong, pale_colours(rgb)), (wrong, rgb)):
-        (x, y), shown = first[some].T, colours[some].tolist()
-        axes.scatter(x, y, s=30, facecolors="none", edgecolors=shown, linewidths=0.8)
-        axes.scatter(last[some, 0], last[some, 1], s=9, c=shown)
-    lines = np.stack([first[wrong], last[wrong]], axis=1)
-    axes.add_collection(LineCollection(list(lines), colors="0.1", linewidths=0.4, alpha=0.3))
+def _draw_displacements(
+    axes: Axes, ends: Sequence[np.ndarray], group: np.ndarray, names: Sequence[str], rgb: np.ndarray
+) -> None:
+    """Sequence embeddings (sequence, 2) before and after, pale, and an arrow between the means of each group."""
+    x, y = ends[0].T
+    axes.scatter(x, y, s=5, c=pale_colours(rgb)[group], linewidths=0)
+    for place, (name, colour) in enumerate(zip(names, rgb, strict=True)):
+        before, after = (each[group == place].mean(axis=0) for each in ends)
+        arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", after, before, arrowprops=arrow)
+        axes.annotate(name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center")
+    axes.set(xlabel="first axis", ylabel="second axis")
+    axes.set_title("sequence embeddings ξ", fontsize=9)
 
 
-def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> None:
-    """The assemblers u (hidden, axis) as arrows, and how heavy and how much along one line they are."""
-    singular = np.linalg.svd(assemblers, compute_uv=False)
-    share = singular[0] ** 2 / max(float((singular**2).sum()), 1e-300)
+def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
+    """The assemblers u (hidden, axis) as arrows, with their norm; returns the direction (axis,) of the line nearest to
+    them."""
+    _, singular, directions = np.linalg.svd(assemblers, full_matrices=False)
+    fraction = singular[0] ** 2 / max(float((singular**2).sum()), 1e-300)
     for x in assemblers:
         axes.annotate("", x, (0, 0), arrowprops={"arrowstyle": "-|>", "color": "#555555", "linewidth": 0.9})
     reach = 1.12 * max(float(np.abs(assemblers).max()), 1e-9)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="first axis", ylabel="second axis")
     norm = float(np.linalg.norm(assemblers))
-    axes.set_title(f"assemblers u: norm {norm:.1f}, {share:.1%} of squares along one line", fontsize=10)
+    axes.set_title(f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line", fontsize=9)
+    return directions[0]
 
 
-def _draw_legend(figure: Figure, rgb: np.ndarray) -> None:
-    """What the marks mean; rgb: colours of the classes."""
-    dot: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.4"}
-    marks = [
-        Line2D([], [], **{**dot, "color": each}, label=f"class {label}") for label, each in enumerate(rgb.tolist())
-    ]
-    marks.append(Line2D([], [], markerfacecolor="none", markersize=7, label="before", **dot))
-    marks.append(Line2D([], [], markersize=4, label="after", **dot))
-    marks.append(Line2D([], [], color="0.1", linewidth=0.8, label="becomes wrong"))
-    figure.legend(handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=9)
+def _draw_responses(
+    axes: Axes,
+    ends: Sequence[np.ndarray],
+    group: np.ndarray,
+    names: Sequence[str],
+    rgb: np.ndarray,
+    correct: np.ndarray,
+) -> None:
+    """Responses (sequence,) along a line, a row for each group: before as rings, after as dots, or crosses if wrong."""
+    colours = rgb[group]
+    axes.scatter(ends[0], group + 0.18, s=14, facecolors="none", edgecolors=colours, linewidths=0.6)
+    for some, mark in ((correct, "o"), (~correct, "x")):
+        axes.scatter(ends[1][some], group[some] - 0.18, s=10, c=colours[some], marker=mark, linewidths=0.7)
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel="ζ along the assemblers' line", ylabel="tokens that count", ylim=(-0.6, len(names) - 0.4))
+    axes.set_title("transforms ζ", fontsize=9)
+
+
+DOT: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.4", "markersize": 5}
+
+
+def _draw_legend(figure: Figure) -> None:
+    """What the marks mean."""
+    styles = {"before": {"markerfacecolor": "none"}, "after, correct": {}, "after, wrong": {"marker": "x"}}
+    marks = [Line2D([], [], **DOT | style, label=label) for label, style in styles.items()]
+    marks.insert(0, Line2D([], [], color="0.4", linewidth=1.8, label="arrows: from before to after, mean of a group"))
+    figure.legend(handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5)

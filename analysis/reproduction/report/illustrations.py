@@ -82,7 +82,8 @@ def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], 
         except (TrajectoryError, SettingsError):  # the runs are too few, or too short, for this figure
             continue
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        return Picture(chosen.name, claim, figure.paper_figure_title(chosen, drawn), figure.paper_figure_caption(drawn))
+        title, caption = figure.paper_figure_title(chosen, drawn), figure.paper_figure_caption(drawn)
+        return Picture(chosen.name, claim, title, caption, figure.paper_figure_alt(drawn))
     return None
 
 

@@ -48,7 +48,9 @@ class Picture(NamedTuple):
     claim: str
     """The claim in whose entry it is shown"""
     title: str
-    caption: str = ""
+    caption: str
+    alt: str
+    """A text in place of the figure"""
 
 
 class PartView(NamedTuple):

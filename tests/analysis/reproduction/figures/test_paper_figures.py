@@ -18,7 +18,8 @@ from analysis.clustering_heads.labels import CircuitLabel
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.output.results import write_result
 from analysis.reproduction.figures import attention, circuits, embeddings, ensembles, frames, phases, spikes
-from analysis.reproduction.figures.figure import FigureData, PaperFigure, draw_paper_figure
+from analysis.reproduction.figures import figure as paper_figure
+from analysis.reproduction.figures.figure import FigureData, PaperFigure, draw_paper_figure, format_seeds, panel_names
 from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
@@ -85,13 +86,14 @@ DRAWN = {
     "ca1": ("decay1", 2), "ca2": ("decay1", 1), "ca3": ("decay1", 4), "ca4": ("decay1", 4), "ca5": ("particles", 3),
     "ca6": ("decay1 decay0", 3), "ca-c": ("decay1 decay0", 2 * 3), "ca-d": ("particles particles", 2 * 3),
     "ca-e": ("decay1", 2 * 3 + 2), "ca-f": ("dim3 dim4", 6 * 2),
-    **{f"vc{each}": ("heads", 8) for each in range(1, 6)}, "vc6": ("ablation", 2), "vc7": ("ablation", 2),
-    "vc8": ("heads", 3), "vc9": ("transfer", 3), "vc11": ("heads finetuned", 8), "vc12": ("heads", 3),
-    "vc13": ("heads", 4), "vc14": ("heads", 3), "vc15": ("full", 2), "vc17": ("heads2", 5), "vc19": ("heads3", 7),
+    **{f"vc{each}": ("heads", 8) for each in range(1, 5)}, "vc5": ("heads", 5),
+    "vc6": ("ablation", 2), "vc7": ("ablation", 2), "vc8": ("heads", 3),
+    "vc9": ("transfer", 3), "vc11": ("heads finetuned", 8), "vc12": ("heads", 3),
+    "vc13": ("heads", 4), "vc14": ("heads", 3), "vc15": ("full", 4), "vc17": ("heads2", 3), "vc19": ("heads3", 7),
     "vc20": ("heads2 heads3", 2),
 }  # fmt: skip
 """What each figure is drawn from, and how many panels, colour bars and legends it has."""
-SMALL, SAVED = ("ca-e", "vc5", "vc15", "vc20"), ("ca3", "vc1", "vc14")
+SMALL, SAVED = ("ca-e", "vc5", "vc13", "vc14", "vc15", "vc17", "vc20"), ("ca3", "vc1", "vc14")
 """Figures that are drawn small, and one of each layout, which are saved, too."""
 
 
@@ -149,6 +151,56 @@ def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
         for axes, run in zip(found.figure.axes, runs, strict=True):
             np.testing.assert_array_equal(axes.collections[0].get_offsets(), last.isel(run=run))
             assert axes.get_title().startswith(f"run {run}: ")
+
+
+@pytest.mark.parametrize("name", list(DRAWN))
+def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened):
+    found = drawn(name)
+    keys = [axes for axes in found.figure.axes if axes.get_label().startswith("<") or not axes.axison]
+    panels = panel_names(found.figure)
+    assert len(panels) == DRAWN[name][1] - len(keys)
+    assert all(panels)
+    alt, caption = paper_figure.paper_figure_alt(found), paper_figure.paper_figure_caption(found)
+    assert alt.startswith(tuple(each for panel in panels for each in (panel, f"{panels.count(panel)} of {panel}")))
+    assert sum(int(count or 1) for count in re.findall(r"(?:^|; )(?:(\d+) of )?[^;]", alt)) == len(panels)
+    assert ("of all runs with a peak" in caption) == any(panel.startswith("drops") for panel in panels)
+    assert ("test data" in caption.replace("training and test", "test")) == any("test data" in each for each in panels)
+    if name in ("vc1", "vc9"):
+        assert not found.seeds
+        return
+    assert f"\n{format_seeds(found.seeds).capitalize()}. Data: " in caption
+    assert alt.endswith(f"({format_seeds(found.seeds)})")
+    known = [opened(word)["seed"].values.tolist() for word in DRAWN[name][0].split() if "seed" in opened(word)]
+    assert all(set(found.seeds) <= set(seeds) for seeds in known[:1] if name != "ca-f")
+    assert len(found.seeds) == 1 or not get_paper_figure(name).picks
+
+
+@pytest.mark.parametrize(("name", "count", "words"), [
+    ("ca-c", 20, "Each block: seeds 10 to 29, as in the paper."),
+    ("ca-c", 6, "Each block: seeds 10 to 15 of the paper's 10 to 29."),
+    ("ca-e", 14, "Seeds 10 to 23, as in the paper."),
+    ("ca-e", 4, "Seeds 10 to 13 of the paper's 10 to 23."),
+    ("ca-f", 7, "The first 7 runs with D = 3 (the paper: 7) and 7 runs with D = 4 (the paper: 8), a column each"),
+    ("ca-f", 4, "The first 4 runs with D = 3 (the paper: 7) and 4 runs with D = 4 (the paper: 8), a column each"),
+])  # fmt: skip
+def test_excerpts_name_the_seeds_that_they_show(name, count, words):
+    dims = (3, 4) if name == "ca-f" else (2,)
+    first = 0 if name == "ca-f" else 10
+    runs = [simulate(ModularSettings(dim=dim, **SEVEN), first + 20 if first else 7, steps=1, progress=False)
+            for dim in dims]  # fmt: skip
+    small = count in (4, 6)
+    found = draw_paper_figure(get_paper_figure(name), FigureData(tuple(runs), small=small))
+    assert words in found.rule
+    assert list(found.seeds) == list(range(first, first + count))
+    panels = [axes for axes in found.figure.axes if "class map" not in axes.get_label() and axes.axison]
+    panels = [axes for axes in panels if not axes.get_label().startswith("<")]
+    assert len(panels) == len(dims) * (3 if name == "ca-f" else 1) * count
+    for axes, seed in zip(panels, found.seeds, strict=False):
+        x = runs[0]["embedding"].isel(run=seed, step=-1)[:, :2]
+        if name == "ca-e":
+            assert axes.get_title().startswith(f"run {seed}")
+        else:
+            np.testing.assert_array_equal(axes.collections[0].get_offsets(), x)
 
 
 @pytest.mark.parametrize("name", SAVED)
@@ -314,10 +366,11 @@ def test_seeds_of_the_paper_are_shown_if_available():
     assert some == [0, 1, 2, 3]
     assert "the first 4 runs" in told
     few = whole.isel(run=slice(4))
-    figure, told = embeddings.plot_runs_by_trajectory(FigureData((whole, few), small=True), ["one", "two"])
+    figure, told, seeds = embeddings.plot_runs_by_trajectory(FigureData((whole, few), small=True), ["one", "two"])
     assert len(figure.axes) == 6 + 4
-    assert "one: seeds 10 to 29, as in the paper; two: the first 4 runs, as" in told
-    _, told = embeddings.plot_runs_by_trajectory(FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"])
+    assert seeds == [*range(10, 16), 8, 9]
+    assert "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in told
+    _, told, _ = embeddings.plot_runs_by_trajectory(FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"])
     assert told.startswith("Each block: the first 1 runs")
 
 
@@ -429,11 +482,11 @@ def test_snapshots_are_at_begin_and_end_of_the_drops():
         phases.drop_snapshots(trajectory, found, 1)
 
 
-def check_cursors(figure, moments):
-    """The panels of the loss, whose cursors stand at moments."""
-    losses = [axes for axes in figure.axes if axes.get_label().endswith("-loss")]
-    assert [line.get_xdata()[0] for axes in losses for line in axes.lines if line.get_animated()] == moments
-    return losses
+def check_moments(figure, label, moments):
+    """The panel of a loss, which has vertical lines at moments."""
+    (axes,) = (axes for axes in figure.axes if axes.get_label() == label)
+    assert [x[0] for x in (line.get_xdata() for line in axes.lines) if len(set(x)) == 1] == moments
+    return axes
 
 
 def test_drops_are_those_of_the_whole_run(drawn, opened):
@@ -447,9 +500,9 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
     epochs = ", ".join(f"{each:g}" for each in moments)
     assert shown.here.endswith(f"epochs {epochs}")
     assert f"analysis.events finds them: epochs {epochs} (the paper" in shown.rule
-    for axes in check_cursors(shown.figure, moments):
-        bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
-        np.testing.assert_allclose(bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps)
+    axes = check_moments(shown.figure, "loss", moments)
+    bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
+    np.testing.assert_allclose(bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps)
 
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
@@ -458,11 +511,10 @@ def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
     on = training_sequences(TINY, found.spike.seed)
     what = spikes.examine_spike(opened("heads"), found.spike, on).values
     assert found.moments == (what["foot"], what["at"] + 1)
-    losses = check_cursors(shown.figure, [step / TINY.epoch_steps for step in found.moments])
-    assert not any(axes.patches for axes in losses)  # a replay of some steps has no events of its own
+    check_moments(shown.figure, "loss around the spike", [step / TINY.epoch_steps for step in found.moments])
     right = found.path["accuracy"].sel(split="train", step=list(found.moments)).values[0]
-    titles = {f"{word}: {part:.0%} of training right" for word, part in zip(("before", "after"), right, strict=True)}
-    assert titles <= {text.get_text() for text in shown.figure.texts}
+    titles = [f"{word}: {part:.0%} of training correct" for word, part in zip(("before", "after"), right, strict=True)]
+    assert [axes.get_title() for axes in shown.figure.axes[2:]] == titles
     assert f"after is {spikes.format_delay(found.moments)}, behind" in shown.rule
     assert f"spike at epoch {found.spike.step / TINY.epoch_steps:g}" in shown.here
 
