@@ -20,7 +20,7 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
 ]
-exclude_patterns = ["_build", "findings.md"]
+exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4

@@ -19,15 +19,16 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 ENTRY = re.compile(r"!\[[^\]]*\]\(pictures/([^)]+)\)\n\n.*?```sh\n(.*?)```", re.DOTALL)
 DRAWN = re.compile(r"^(?:picture|film|figure:) +(\S+)", re.MULTILINE)
-GUIDE = DOCS / "own-model.md"
+GUIDE = DOCS / "guides" / "own-model.md"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
 ENVIRONMENT["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # `python` is the one that runs this
 VIEWPORT = {"width": 1400, "height": 900}
 
 
-def read_gallery() -> dict[str, str]:
-    """The command lines of each picture of the gallery, by the name of its file."""
-    return dict(ENTRY.findall((DOCS / "gallery.md").read_text()))
+def read_gallery() -> tuple[str, dict[str, str]]:
+    """The command lines that make the ensembles, and those of each picture by the name of its file."""
+    text = (DOCS / "gallery.md").read_text()
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0], dict(ENTRY.findall(text))
 
 
 def draw_picture(name: str, lines: str) -> None:
@@ -76,7 +77,9 @@ def save_screenshot(line: str, path: Path) -> None:
 
 def main(names: list[str]) -> None:
     """Draw the pictures with these names, or all; print the time that each takes."""
-    for name, lines in read_gallery().items():
+    ensembles, pictures = read_gallery()
+    run_lines(ensembles)
+    for name, lines in pictures.items():
         if not names or Path(name).stem in names:
             begin = time.monotonic()
             draw_picture(name, lines)
