@@ -121,7 +121,9 @@ def test_the_lines_of_python_about_the_example():
     np.testing.assert_array_equal(shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"]))
 
 
-TYPED = re.compile(r"(?:^|`)python (?:-m )?((?:sims\.|analysis\.|docs/momentum)\w[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE)
+TYPED = re.compile(
+    r"(?:^|`)python (?:-m )?((?:(?:sims|analysis)\.\w|docs/momentum)[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE
+)
 COMMANDS = [(page.name, words) for page in (*PAGES, ROOT / "README.md") for words in TYPED.findall(page.read_text())]
 
 
