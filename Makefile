@@ -8,7 +8,7 @@ help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
 	@echo "make test       set up everything, check style, types and imports, and run the tests"
 	@echo "make test-all   the same with the slow tests"
-	@echo "make browser    install Debian's Chromium, without which the tests of the explorer's page are skipped"
+	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
 	@echo "make clean      remove the environment and the caches in this folder, but no runs"
@@ -34,6 +34,10 @@ browser:
 		$$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@chromium --version 2>/dev/null
+	@command -v npm >/dev/null || { echo "make browser: npm is missing; it installs axe-core for the accessibility tests" >&2; exit 1; }
+	@test -f .browser/node_modules/axe-core/axe.min.js || \
+		npm install --silent --no-save --no-audit --no-fund --prefix .browser axe-core@4.14.1
+	@node -p '"axe-core " + require("./.browser/node_modules/axe-core").version'
 
 docs: .venv/full
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html -d docs/_build/doctrees
@@ -54,5 +58,5 @@ bench: .venv/full
 	@touch $@ .venv/core
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv docs/_build docs/reference/generated
+	rm -rf .venv .browser build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv docs/_build docs/reference/generated
 	find dynamics analysis sims tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

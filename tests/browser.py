@@ -21,6 +21,13 @@ HERE = ("127.0.0.1", "localhost")
 NOT_FETCHED = ("blob", "data", "about", "file")
 """Schemes of addresses of which nothing is fetched from another machine."""
 DRAWN = "() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
+AXE = ROOT / ".browser/node_modules/axe-core/axe.min.js"
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+"""Levels A and AA of WCAG 2.2, in the words of axe-core."""
+VIOLATIONS = """async (levels) => {
+  const {violations} = await axe.run(document, {runOnly: {type: "tag", values: levels}})
+  return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)
+}"""
 VIEWPORT = {"width": 1400, "height": 900}
 SECONDS = 20
 """Until what is waited for must have come, on a machine that has much else to do."""
@@ -155,6 +162,28 @@ def explorer(runs_folder):
     server = serve(runs_folder / "particles.nc", runs_folder / "sparse.nc")
     yield server
     server.end()
+
+
+@pytest.fixture
+def violations(chromium_page):
+    """A function that gives what axe-core finds wrong on the page."""
+    if not AXE.exists():
+        pytest.skip("no axe-core: `make browser` installs it")
+
+    def found():
+        chromium_page.evaluate(AXE.read_text(encoding="utf-8"))
+        return chromium_page.evaluate(VIOLATIONS, LEVELS)
+
+    return found
+
+
+def show_browser_tab(page, visible):
+    """Tell the page that the person has gone to another tab of the browser, or has returned."""
+    page.evaluate(
+        "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')) }",
+        not visible,
+    )
 
 
 def open_page(page, address):

@@ -86,6 +86,7 @@ def _empty_figure(panel: Panel, width: int) -> figure:
         x_range=models.Range1d(start=x[0], end=x[1]), y_range=models.Range1d(start=y[0], end=y[1]),
         y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
         outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
+        html_attributes={"data-name": panel.title},
     )  # fmt: skip
     plot.grid.visible = False
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
@@ -173,10 +174,25 @@ _COLOUR_BAR = (
 # ------------------------------------------------------------------------------------------------- layers
 
 
-def _hover_tool(renderer: models.GlyphRenderer, name: str, x: str, y: str, **more: Any) -> models.HoverTool:
-    """The hover text of a mark: its name and position. name, x, y: columns in Bokeh's notation."""
-    said = f"{name} ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
-    return models.HoverTool(renderers=[renderer], tooltips=said, formatters={x: "printf", y: "printf"}, **more)
+def _hover_tool(renderer: models.GlyphRenderer, x: str, y: str) -> models.HoverTool:
+    """The hover text of a mark: its name and position, above it. x, y: columns in Bokeh's notation."""
+    said = f"@label ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
+    formats = {x: "printf", y: "printf"}
+    return models.HoverTool(
+        renderers=[renderer], tooltips=said, formatters=formats, point_policy="snap_to_data", attachment="above"
+    )
+
+
+def curve_hover_tool(renderer: models.GlyphRenderer, said: str, *columns: str) -> models.HoverTool:
+    """The hover text of curves: values at the recorded step nearest to the pointer, at any height of the panel.
+
+    columns: those of the source that the text shows.
+    """
+    formats = dict.fromkeys(("$snap_x", "$snap_y", *columns), "printf")
+    return models.HoverTool(
+        renderers=[renderer], tooltips=said, formatters=formats, mode="vline", line_policy="nearest",
+        attachment="horizontal",
+    )  # fmt: skip
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
@@ -209,7 +225,8 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
             text_baseline="middle", text_font_size="10px", text_color=INK, text_font=value(FACE),
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
-    plot.add_tools(_hover_tool(marks, "@label", "@x", "@y", point_policy="snap_to_data"))
+    if set(shapes) != {"x"}:  # crosses lie on other marks
+        plot.add_tools(_hover_tool(marks, "@x", "@y"))
     return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
@@ -230,7 +247,7 @@ def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any
     shafts = plot.add_glyph(source, shaft, level="overlay")
     tip = models.Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
     tips = plot.add_glyph(source, tip, level="overlay")
-    plot.add_tools(_hover_tool(tips, "@label", "@x1", "@y1"))
+    plot.add_tools(_hover_tool(tips, "@x1", "@y1"))
     renderers = [shafts, tips]
     return {"kind": "arrows", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
@@ -255,7 +272,9 @@ def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarra
         words |= {"names": None, "rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
         words |= {"low": layer.low, "high": layer.high, "levels": IMAGE_LEVELS}
     named = models.CustomJSHover(args=words, code=_HOVER_CODE)
-    plot.add_tools(models.HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}))
+    plot.add_tools(
+        models.HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}, attachment="below")
+    )
     part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
     return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
 
@@ -297,5 +316,5 @@ def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: flo
     draw_event_marks(plot, panel, scene)
     cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
     span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
-    plot.add_tools(_hover_tool(lines, "@label", "$x", "$y", line_policy="nearest"))
+    plot.add_tools(curve_hover_tool(lines, f"@label: $snap_y{_HOVER_FORMAT}, {panel.x_label} $snap_x{{%.7g}}"))
     return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}

@@ -12,13 +12,12 @@ from bokeh.embed import file_html
 from bokeh.events import DocumentReady
 from bokeh.models import Column, CustomJS
 from bokeh.resources import INLINE
-from jinja2 import Template
 
 from analysis.explorer.catalogue import first_run_to_show
 from analysis.explorer.codec import changing_layers, clip_arrows, compress_buffer, encode_layer, visible_range
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.screen import PANEL_SIZES, TAKE_CODE, Screen, facts_line, player_script
-from analysis.explorer.theme import FAINT, PAGE_STYLE
+from analysis.explorer.theme import FAINT, PAGE_STYLE, html_template
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.timeline import COMPARE_BY
 from analysis.explorer.view_settings import parse_axes, parse_panels
@@ -30,8 +29,6 @@ from dynamics.settings import SettingsError, check_choice
 
 _MAP_FRAMES = 1001
 """Maximum number of frames of maps in a file; for other frames the nearest one is shown, with a note."""
-
-_DOCUMENT = Template((Path(__file__).parent / "export.html").read_text(encoding="utf-8"))
 
 
 def export_page(
@@ -87,7 +84,8 @@ def _page_text(screen: Screen, map_frames: int) -> str:
         "facts": html.escape(facts_line(scenes[0], screen.frames[0])) if len(scenes) == 1 else "",
         "buffers": json.dumps(_page_buffers(screen, map_frames)),
     }  # fmt: skip
-    return file_html(document, INLINE, title=words["heading"], template=_DOCUMENT, template_variables=words)
+    template = html_template("export")
+    return file_html(document, INLINE, title=words["heading"], template=template, template_variables=words)
 
 
 def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:

@@ -48,7 +48,6 @@ class Figures {
       const note = views.get(part.heading)?.shadow_el.querySelector("em")
       if (!plot || !note || renderers.some((view) => !view)) continue
       this.views.set(part, {plot, renderers, note, in_sight: true})
-      name_for_readers(plot)
       this.sight.observe(plot.el)
     }
     if (this.views.size < this.stage.parts.length) setTimeout(() => { this.views = null; this.changed() }, 100)
@@ -79,14 +78,6 @@ class Figures {
     const {frames, unit, clock} = this.stage.lanes[lane]
     return shown == frames[place] ? "" : `${map ? "map of" : "shown:"} ${unit} ${Number(clock[shown].toPrecision(7))}`
   }
-}
-
-const name_for_readers = (plot) => {  // labels for screen readers; figures have no controls
-  const events = plot.canvas_view?.events_el
-  if (!events) return
-  events.tabIndex = -1
-  events.setAttribute("role", "img")
-  events.setAttribute("aria-label", plot.model.name)
 }
 
 // Pixels of class indices: one for each, or two by two if the map has contours. The index then encodes contours

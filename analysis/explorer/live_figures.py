@@ -8,7 +8,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d, Span
 from bokeh.plotting import figure
 
-from analysis.explorer.bokeh_panels import add_arrows, add_pixels, add_points, palette_pixels, tick_values
+from analysis.explorer.bokeh_panels import (
+    add_arrows,
+    add_pixels,
+    add_points,
+    curve_hover_tool,
+    palette_pixels,
+    tick_values,
+)
 from analysis.explorer.controls import CURVE_COLOURS
 from analysis.explorer.theme import ACCENT, FAINT, RULE
 from analysis.plots.drawing.colours import class_colours
@@ -35,7 +42,7 @@ class LivePlane:
             x_range=x, y_range=y, tools="", toolbar_location=None, sizing_mode="scale_width", aspect_ratio=1,
             min_border=0, outline_line_color=None, background_fill_color=None, border_fill_color=None,
                 styles=_FRAME_STYLE,
-            html_attributes={"aria-label": label, "role": "img"}, max_width=540, name=label,
+            html_attributes={"data-name": label}, max_width=540, name=label,
         )  # fmt: skip
         # Axes, grids and spans query the page's styles at every paint, which takes longer than painting all glyphs.
         self.figure.update(left=[], below=[], center=[])
@@ -131,10 +138,13 @@ class LiveChart:
             x_axis_label=unit, tools="", toolbar_location=None, height=170, sizing_mode="stretch_width", name=label,
             min_border_left=52, min_border_right=10, outline_line_color=None, background_fill_color="white",
             border_fill_color=None,
-            html_attributes={"aria-label": label, "role": "img"},
+            html_attributes={"data-name": label},
         )  # fmt: skip
         for name, colour in zip(names, CURVE_COLOURS, strict=False):
             self.figure.line("x", name, source=self.source, line_width=1.6, line_color=colour)
+        values = "<br>".join(f"{name.removesuffix('_right')}: @{name}{{%.4g}}" for name in names)
+        columns = [f"@{name}" for name in ("x", *names)]
+        self.figure.add_tools(curve_hover_tool(self.figure.renderers[0], f"{unit} @x{{%.7g}}<br>{values}", *columns))
         if level is not None:
             self.figure.add_layout(Span(location=level, dimension="width", line_color=FAINT, line_dash="dashed"))
         if log:

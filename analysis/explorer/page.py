@@ -1,8 +1,6 @@
 """The page: its tabs, of which only the visible one computes, and its address (URL), which holds the view settings."""
 
-import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import param
@@ -10,7 +8,6 @@ from bokeh.core.templates import FILE
 from bokeh.document import Document
 from bokeh.events import DocumentReady
 from bokeh.models import Column, CustomJS, Div, RadioButtonGroup, Row, UIElement
-from jinja2 import Environment, FileSystemLoader, Template
 
 from analysis.explorer import url_state
 from analysis.explorer.live_particles import ParticlesPage
@@ -18,7 +15,7 @@ from analysis.explorer.live_training import TrainingPage
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
-from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, notice_div, text_div
+from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, html_template, notice_div, text_div
 from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
 
@@ -28,12 +25,6 @@ _WRITE_ADDRESS_CODE = """
     window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
 """The delay is needed because browsers allow only about 200 changes of the address in 30 s."""
-
-
-@functools.cache
-def _page_template() -> Template:
-    """The HTML template around the document, read once per server."""
-    return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template("page.html")
 
 
 class Tab(Protocol):
@@ -50,8 +41,8 @@ class Tab(Protocol):
     def show(self) -> None:
         """The tab becomes visible."""
 
-    def hide(self) -> None:
-        """The tab becomes hidden and stops computing."""
+    def hide(self, briefly: bool = False) -> None:
+        """The tab becomes hidden and stops computing. briefly: what was running goes on with `show`."""
 
 
 class Page:
@@ -64,17 +55,24 @@ class Page:
         self.shown = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(
-            labels=[name.capitalize() for name in self.names], active=0, stylesheets=[WIDGET_STYLES], margin=0
+            labels=[name.capitalize() for name in self.names],
+            active=0,
+            stylesheets=[WIDGET_STYLES],
+            margin=0,
+            css_classes=["tabs"],
         )
         self.message = notice_div()
         self.address = Div(visible=False)
+        self.asked = Div(visible=False, name="asked")
+        self.asked.on_change("tags", lambda attribute, old, new: self._answer(new[0]))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        document.add_root(Column(self._head(), self.message, self.body, self.address, sizing_mode="stretch_width"))
+        parts = (self._head(), self.message, self.body, self.address, self.asked)
+        document.add_root(Column(*parts, sizing_mode="stretch_width"))
         document.title = _TITLE
-        document.template = _page_template()
+        document.template = html_template("page")
         document.template_variables.update(base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE)
         self._begin(document.session_context.request.arguments if document.session_context else {})
         self.tabs.on_change("active", lambda attribute, old, new: self.show(self.names[new]))
@@ -114,6 +112,14 @@ class Page:
         tab.show()
         self._write()
 
+    def _answer(self, question: str) -> None:
+        """Answer the script of the page: the browser's tab became hidden or visible."""
+        tab = self.made[self.shown]
+        if question == "hidden":
+            tab.hide(briefly=True)
+        else:
+            tab.show()
+
     def _write(self, *events: Any) -> None:
         if self.shown:
             self.address.text = url_state.url_query(self.made[self.shown].settings, {"tab": self.shown})
@@ -129,7 +135,7 @@ class _MessageTab:
     def show(self) -> None:
         """Does nothing."""
 
-    def hide(self) -> None:
+    def hide(self, briefly: bool = False) -> None:
         """Does nothing, as nothing is animated."""
 
 

@@ -72,8 +72,8 @@ class LivePage:
     def show(self) -> None:
         self.player.show()
 
-    def hide(self) -> None:
-        self.player.hide()
+    def hide(self, briefly: bool = False) -> None:
+        self.player.hide(briefly)
 
 
 class Player:
@@ -82,15 +82,15 @@ class Player:
     def __init__(self, document: Document, frame: Callable[[bool], None], step: Callable[[], None]) -> None:
         """frame(moving): draws a frame, after advancing if `moving` is true. step: advances once."""
         self.document, self.frame = document, frame
-        self.running, self.stale, self.late, self.seen = False, True, False, False
+        self.running, self.stale, self.late, self.seen, self.interrupted = False, True, False, False, False
         self.pulse = _PaintMonitor(self._caught_up)
         self.timer: Any = None
-        self.start_button = make_button("Start", self.toggle, width=84, button_type="primary")
-        self.step_button = make_button("Step", partial(self._apart, step), width=64)
+        self.start_button = make_button("Start", self.toggle, "", ["key-Space"], width=84, button_type="primary")
+        self.step_button = make_button("Step", partial(self._apart, step), "", ["key-ArrowRight"], width=64)
 
     def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
         """Buttons to start or pause, to step, and to restart."""
-        anew = make_button("Reset", partial(self._apart, reset), width=70)
+        anew = make_button("Reset", partial(self._apart, reset), "", ["key-Home"], width=70)
         carried = [self.pulse.out, self.pulse.back]
         return Row(self.start_button, self.step_button, anew, *more, margin=(0, 0, 8, 0), tags=carried)
 
@@ -119,6 +119,9 @@ class Player:
 
     def show(self) -> None:
         """The page becomes visible: draw at once, and again when something changes."""
+        if self.interrupted:
+            self.start()
+        self.interrupted = False
         self.frame(False)
         self.seen = True
         if is_page_pending(self.document):
@@ -132,8 +135,9 @@ class Player:
             self.timer = self.document.add_periodic_callback(self._tick, _INTERVAL)
             self.ask()
 
-    def hide(self) -> None:
-        """The page becomes hidden: pause."""
+    def hide(self, briefly: bool = False) -> None:
+        """The page becomes hidden: pause. briefly: go on when it is shown, if the animation was running."""
+        self.interrupted = briefly and self.running
         self.pause()
         self.seen = False
         if self.timer is not None:

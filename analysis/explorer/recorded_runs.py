@@ -59,7 +59,7 @@ class RunsPage:
             self._shown = True
             self._renew(())
 
-    def hide(self) -> None:
+    def hide(self, briefly: bool = False) -> None:
         """The page becomes hidden; the browser pauses by itself."""
         self.parcels.stop()
 

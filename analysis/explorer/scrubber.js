@@ -8,8 +8,9 @@ const within = (value, low, high) => Math.min(Math.max(value, low), high)
 
 class Player {
   constructor() {
-    Object.assign(this, {place: 0, last: 0, playing: false, speed: 30, painted: 0, stage: null, shown: null})
+    Object.assign(this, {place: 0, last: 0, playing: false, interrupted: false, speed: 30, painted: 0, stage: null, shown: null})
     for (const kind of ["click", "input", "keydown"]) document.addEventListener(kind, (event) => this.hear(kind, event))
+    document.addEventListener("visibilitychange", () => this.go_on(!document.hidden))
     setInterval(() => { if (this.stage && !this.shown?.connected) this.show(this.place) }, 250)  // the user returned from another tab
   }
 
@@ -96,6 +97,12 @@ class Player {
     if (on) requestAnimationFrame(tick)
     else this.report()
     this.say(Math.floor(this.place))
+  }
+
+  go_on(visible) {  // pause while the browser's tab is hidden
+    const interrupted = this.interrupted
+    this.interrupted = !visible && this.playing
+    this.play(visible && interrupted)
   }
 
   step(by) {

@@ -3,13 +3,15 @@
 Blue, ink and grey have a contrast of at least 4.5 to 1 on the background, as WCAG 2 requires for small text.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from string import Template
+from string import Template as StyleTemplate
 from typing import Any
 
 import param
 from bokeh.models import Button, Div, Select
+from jinja2 import Environment, FileSystemLoader, Template
 
 ACCENT = "#0b6fa4"
 INK, FAINT = "#1f2933", "#616e7c"
@@ -24,7 +26,13 @@ FACE = 'system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", Arial, sans-seri
 def style_sheet(name: str, **more: str) -> str:
     """The style sheet NAME.css with the theme's colours and font, and `more` values of its placeholders."""
     values = {"accent": ACCENT, "ink": INK, "faint": FAINT, "paper": PAPER, "border": BORDER, "face": FACE, **more}
-    return Template((Path(__file__).parent / f"{name}.css").read_text(encoding="utf-8")).substitute(values)
+    return StyleTemplate((Path(__file__).parent / f"{name}.css").read_text(encoding="utf-8")).substitute(values)
+
+
+@functools.cache
+def html_template(name: str) -> Template:
+    """The HTML template NAME.html around a Bokeh document, with the scripts that it includes."""
+    return Environment(loader=FileSystemLoader(Path(__file__).parent)).get_template(f"{name}.html")
 
 
 PAGE_STYLE = style_sheet("page")
@@ -72,7 +80,7 @@ def make_button(
     label: str, press: Callable[[], None] | None = None, title: str = "", classes: Sequence[str] = (), **more: Any
 ) -> Button:
     """A button. title: its name, if the label is a symbol. Buttons of the class `small` are smaller."""
-    attributes = {"title": title, "aria-label": title} if title else {}
+    attributes = {"title": title} if title else {}
     looks = {"stylesheets": [WIDGET_STYLES], "margin": (0, 6, 6, 0), "html_attributes": attributes}
     made = Button(label=label, css_classes=list(classes), **{**looks, **more})
     if press is not None:

@@ -13,7 +13,7 @@ from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import url_state
 from analysis.explorer.server import NONCE_PLACEHOLDER, UNUSED_SECONDS, SecurityHeaders
-from tests.browser import SECONDS, open_page
+from tests.browser import SECONDS, open_page, show_browser_tab
 
 
 def asked(server, path="/", method="GET", **headers):
@@ -202,6 +202,17 @@ def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quie
     assert server.interrupt()[::2] == (130, "interrupted: the page has ended\n")
 
 
+def wait_for_rest(page):
+    """The step that the page shows, when it stays the same; one that was sent before the pause may still arrive."""
+    shown = page.get_by_text(re.compile(r"^step \d"))
+    for _ in range(5):
+        step = shown.inner_text()
+        page.wait_for_timeout(500)
+        if shown.inner_text() == step:
+            return step
+    raise AssertionError("the hidden tab went on")
+
+
 def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address)
@@ -212,15 +223,32 @@ def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page.get_by_role("button", name="Reset").wait_for(state="detached")
     page.get_by_role("button", name="Particles").click()
     page.get_by_role("button", name="Start").wait_for()
-    shown = page.get_by_text(re.compile(r"^step \d"))
-    for _ in range(5):  # a step that the server sent before it heard of the pause may still arrive
-        step = shown.inner_text()
-        page.wait_for_timeout(500)
-        if shown.inner_text() == step:
-            break
-    else:
-        raise AssertionError("the hidden tab went on")
+    wait_for_rest(page)
     assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
+
+
+def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(explorer, chromium_page):
+    page = chromium_page
+    open_page(page, explorer.address + "?tab=particles")
+    for running in (False, True):
+        if running:
+            page.keyboard.press("Space")
+            page.get_by_text(re.compile(r"^step [1-9]")).wait_for()
+        show_browser_tab(page, False)
+        page.get_by_role("button", name="Start").wait_for()
+        step = wait_for_rest(page)
+        show_browser_tab(page, True)
+        page.get_by_role("button", name="Pause" if running else "Start").wait_for()
+        if running:
+            page.get_by_text(step, exact=True).wait_for(state="detached")
+    page.keyboard.press("Space")
+
+
+@pytest.mark.parametrize("tab", ["runs", "particles", "training"])
+def test_a_tab_is_accessible(explorer, chromium_page, violations, tab):
+    open_page(chromium_page, f"{explorer.address}?tab={tab}")
+    chromium_page.wait_for_timeout(500)
+    assert violations() == []
 
 
 def test_the_url_follows_what_is_shown(explorer, chromium_page):

@@ -15,6 +15,12 @@ def opened(page, path):
     return page
 
 
+def test_an_exported_page_is_accessible(runs_folder, chromium_page, violations, tmp_path):
+    export_page(tmp_path / "page.html", runs_folder / "sparse.nc", 1)
+    opened(chromium_page, tmp_path / "page.html")
+    assert violations() == []
+
+
 def test_an_exported_page_plays_without_network_access(runs_folder, chromium_page, tmp_path):
     size = export_page(tmp_path / "page.html", runs_folder / "sparse.nc", 1)
     assert size == (tmp_path / "page.html").stat().st_size

@@ -165,9 +165,13 @@ def test_a_hidden_page_has_no_callbacks():
     player.show()
     player.start()
     assert len(player.document.session_callbacks) == 1
-    player.hide()
-    assert not player.document.session_callbacks
-    assert not player.running
+    for briefly in (True, False):
+        player.hide(briefly)
+        assert not player.document.session_callbacks
+        assert not player.running
+        player.show()
+        assert player.running == briefly
+        assert len(player.document.session_callbacks) == 1
 
 
 # ----------------------------------------------------------------------------------------------- training

@@ -20,7 +20,7 @@ from analysis.plots import Arrows, Image, Map, Points, Scene, panel_names
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics import ParticleSettings, SettingsError, open_trajectory, simulate
 from tests.analysis.explorer.player_state import BUFFERS_ARE_THERE, STATE, assert_shows, scene_of, seek, wait_for_frame
-from tests.browser import open_page
+from tests.browser import open_page, show_browser_tab
 
 BLACK = np.zeros((3, 3))
 NAMES = ("a", "b", "c")
@@ -487,6 +487,10 @@ def test_a_run_is_selected_while_another_plays(page, runs_folder):
     place = shown.evaluate("scrubber.place")
     shown.wait_for_function("(place) => scrubber.playing && scrubber.place > place", arg=place)
     assert shown.evaluate("scrubber.speed") == 0.5
+    show_browser_tab(shown, False)
+    assert not shown.evaluate("scrubber.playing")
+    show_browser_tab(shown, True)
+    assert shown.evaluate("scrubber.playing")
     shown.evaluate("scrubber.play(false)")
     assert_shows(seek(shown, 33), [scene_of(runs_folder, "particles", 3)])
     shown.wait_for_function("location.search.includes('run=3')")
@@ -521,13 +525,49 @@ def test_clicks_on_a_mark_and_on_a_curve_jump_to_their_frames(page):
     shown.wait_for_function("scrubber.drawn > 10 && scrubber.drawn < 50")
 
 
-def test_the_tooltip_of_a_map_names_the_class(page, runs_folder):
-    shown = page(file="particles", run=0, panels="pair_sums", step=60)
-    box = shown.locator(".bk-Figure").first.bounding_box()
-    shown.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.2)
-    layers = scene_of(runs_folder, "particles", 0).panels[1].layers
-    names = next(layer.names for layer in layers if isinstance(layer, Map))
-    shown.locator(".bk-Tooltip").filter(has_text=re.compile(f"({'|'.join(map(re.escape, names))})$")).first.wait_for()
+PIXEL = """([figure, x, y]) => {
+  const view = [...Bokeh.index.all_views()].find(({model}) => model.type == "Figure" && model.name == figure)
+  const {x: left, y: top} = view.canvas_view.el.getBoundingClientRect()
+  return [left + view.frame.x_scale.compute(x), top + view.frame.y_scale.compute(y)]
+}"""
+"""Where on the page a point of a figure is."""
+
+
+def hover(page, figure, x, y):
+    """The texts that appear when the pointer is at a point of a figure."""
+    page.mouse.move(0, 0)
+    page.locator(".bk-Tooltip").first.wait_for(state="hidden")
+    page.mouse.move(*page.evaluate(PIXEL, [figure, float(x), float(y)]))
+    page.locator(".bk-Tooltip").first.wait_for()
+    return page.locator(".bk-tooltip-content").all_inner_texts()
+
+
+@pytest.mark.parametrize("step", [60, 20])
+def test_the_pointer_shows_names_and_values(page, runs_folder, step):
+    shown = page(tall=True, file="particles", run=0, step=60, panels="embedding,pair_sums")
+    scene = scene_of(runs_folder, "particles", 0)
+    seek(shown, step)
+    arrays = scene.arrays([step])
+    embedding, sums = scene.panels[:2]
+    x, y = arrays["embedding"][0, 3]
+    assert hover(shown, embedding.title, x, y) == [f"3 ({x:.4g}, {y:.4g})"]
+    classes = next(layer.names for layer in sums.layers if isinstance(layer, Map))
+    assert hover(shown, sums.title, 0.9 * sums.x[0], 0.9 * sums.y[0])[0] in classes
+
+
+def test_the_pointer_shows_the_loss_and_the_attention(page, runs_folder):
+    shown = page(tall=True, file="sparse", run=1, step=60, panels="attention,loss")
+    scene = scene_of(runs_folder, "sparse", 1)
+    loss, matrix = (next(panel for panel in scene.panels if panel.name == name) for name in ("loss", "attention"))
+    (curves,), (image,), frame = loss.layers, matrix.layers, 7
+    seek(shown, frame)
+    said = hover(shown, loss.title, scene.clock[frame], loss.y[0] ** 0.5 * loss.y[1] ** 0.5)
+    lines = zip(curves.names, curves.y[:, frame], strict=True)
+    assert said == ["\n".join(f"{name}: {y:.4g}, epoch {scene.clock[frame]:.7g}" for name, y in lines)]
+    (said,) = hover(shown, matrix.title, 1, 1)
+    cell, value = said.split(": ")
+    assert cell == f"{image.rows[-2]}, {image.columns[1]}"
+    assert float(value) == pytest.approx(scene.arrays([frame])["attention"][0, -2, 1], abs=image.high / 254)
 
 
 def test_the_page_continues_after_a_change_of_tabs(page, runs_folder):

@@ -1,0 +1,27 @@
+// Keys of the whole page: numbers open tabs, and keys press the buttons of live pages that have a class such as key-Space.
+// Keys of the time line: scrubber.js.
+
+const FIELDS = "input:not([type=checkbox], [type=range]), textarea, select, [role=slider], [contenteditable]"
+const key_name = (event) => event.key == " " ? "Space" : event.key
+
+const pressed_button = (event, on) => {
+  const path = event.composedPath(), name = key_name(event)
+  if (on.matches("button, summary") && ["Space", "Enter"].includes(name)) return null
+  if (/^[1-9]$/.test(name)) return find_deep(".tabs")?.shadowRoot.querySelectorAll(".bk-btn")[name - 1]
+  const group = path.find((node) => node.classList?.contains("arrow-keys"))
+  const host = (group && find_deep(`.${CSS.escape(name)}`, group.shadowRoot)) ?? find_deep(`.key-${CSS.escape(name)}`)
+  return host?.shadowRoot.querySelector("button")
+}
+
+document.addEventListener("keydown", (event) => {
+  const on = event.composedPath()[0]
+  if (event.ctrlKey || event.altKey || event.metaKey || on.matches?.(FIELDS)) return
+  const button = pressed_button(event, on.matches ? on : document.body)
+  if (!button) return
+  event.preventDefault()
+  button.click()
+})
+
+// The server pauses while the browser's tab is hidden.
+const ask = (...words) => Bokeh.documents[0]?.get_model_by_name("asked")?.setv({tags: words})
+document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidden" : "visible"))
