@@ -16,6 +16,7 @@ from analysis.command_line.panel_selection import (
     check_panel_options,
     check_picture_path,
     default_picture_path,
+    leading_panels,
     map_pixels,
     open_shown_runs,
     picture_width,
@@ -45,7 +46,8 @@ def main(options: Options) -> None:
     names, left_out = select_panels(options, trajectories)
     width, side = picture_width(options, len(names)), map_pixels(options, len(names))
     scenes = [
-        plots.build_scene(each, run, options.axes, side, names) for each, run in zip(trajectories, runs, strict=True)
+        plots.build_scene(each, run, options.axes, side, names, follow=True)
+        for each, run in zip(trajectories, runs, strict=True)
     ]
     frames = plots.simultaneous_frames(scenes, plots.nearest_frame(scenes[0], options.step))
     step = int(scenes[0].steps[frames[0]])
@@ -54,7 +56,7 @@ def main(options: Options) -> None:
     if plots.compares_by_run_fraction(scenes):
         print("time        units differ; each run is shown after the same fraction of its length")
     out = check_picture_path(options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS)
-    grid = plots.PanelGrid(scenes, names, options.columns, width)
+    grid = plots.PanelGrid(scenes, names, options.columns, width, leading_panels(options, names))
     grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
     grid.save(out)
     print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({grid.width} x {grid.height})")

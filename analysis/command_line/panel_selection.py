@@ -17,7 +17,20 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MAX_PANELS = 16
-"""Panels that are drawn by default."""
+"""Panels that are drawn by default, of a system without a choice of its own."""
+
+_DEFAULT_PANELS = (
+    ("embedding", "pair_sums", "force", "imperfections", "circularity", "gradient_norm"),
+    ("embedding", "pair_sums", "descent", "imperfections", "loss", "accuracy"),
+    ("attention", "transform_map", "position_embeddings", "normalised_sums", "values", "normalised_sequences",
+     "receptors", "output_map", "loss", "accuracy"),
+)  # fmt: skip
+"""Panels of particles and of both networks that are drawn by default, if a run has all of them."""
+
+_LEADING_PANELS = ("embedding", "pair_sums", "attention", "transform_map")
+"""Panels that are larger than the others by default."""
+
+ALL_PANELS = "all"
 
 DEFAULT_WIDTH = 960
 """Default width in pixels for the panels of one run."""
@@ -41,8 +54,8 @@ class PanelOptions:
     run_of_other: int | None = None
     """Run index in the second trajectory. Default: the same index, or the next index if both files are the same."""
     panels: tuple[str, ...] = ()
-    """Names of the panels, in the order of drawing; the error for an unknown name lists all names. Default: the first
-    16 panels."""
+    """Names of the panels, in the order of drawing, or all; the error for an unknown name lists all names. Default: the
+    main panels of the system, or the first 16; the most important ones are larger."""
     columns: int | None = None
     """Number of panels per row. Default: up to 4."""
     axes: tuple[int, int] | None = None
@@ -67,18 +80,27 @@ def select_panels(
     """Names of the panels to draw, which all trajectories must have, and a note on panels that are not drawn.
 
     Without the option --panels, these are the first `most` (default: 16) panels, chosen from `default` if the
-    trajectories have any of those. Raises SettingsError, TrajectoryError.
+    trajectories have any of those, by default from the main panels of the system. Raises SettingsError, TrajectoryError.
     """
     names = [plots.panel_names(each) for each in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
-        if name not in common:
+        if name not in common and options.panels != (ALL_PANELS,):
             raise SettingsError("panels", name, "one or more of " + ", ".join(common))
     if not common:
         raise SettingsError("other", options.other, "a run that has panels in common with the first")
-    shown = options.panels or ([name for name in default if name in common] or common)[: most or MAX_PANELS]
-    left = () if options.panels else [name for name in common if name not in shown]
+    if options.panels:
+        return (common if options.panels == (ALL_PANELS,) else options.panels), ""
+    default = default or next((each for each in _DEFAULT_PANELS if set(each) <= set(common)), ())
+    shown = ([name for name in default if name in common] or common)[: most or MAX_PANELS]
+    left = [name for name in common if name not in shown]
     return tuple(shown), f"; with --panels also {', '.join(left)}" if left else ""
+
+
+def leading_panels(options: PanelOptions, names: Sequence[str]) -> list[str]:
+    """Those of the panels that are drawn larger than the others: none where the panels are chosen by name."""
+    chosen = options.panels not in ((), (ALL_PANELS,))
+    return [] if chosen or len(names) < 3 else [name for name in _LEADING_PANELS if name in names]
 
 
 def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:

@@ -85,7 +85,7 @@ def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
 
 def build_scene(
     trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96,
-    panels: Sequence[str] | None = None, marks: Sequence[EventMark] | None = None,
+    panels: Sequence[str] | None = None, marks: Sequence[EventMark] | None = None, follow: bool = False,
 ) -> Scene:  # fmt: skip
     """Return the panels of one run, with its title, its events and a function that computes the arrays of any frames.
 
@@ -104,6 +104,8 @@ def build_scene(
         Names of the panels, in their order; by default all of `panel_names`.
     marks : sequence of EventMark, optional
         Events of the run, for a trajectory that is a part of a longer one. By default they are detected in it.
+    follow : bool
+        Whether the limits of panels follow the points, as in films, instead of holding for the whole run.
 
     Returns
     -------
@@ -127,7 +129,7 @@ def build_scene(
     >>> scene.arrays([0, 2])["embedding"].shape
     (2, 5, 2)
     """
-    recorded = RecordedRun(trajectory, run, axes, check_integer("side", side, 2, 4096))
+    recorded = RecordedRun(trajectory, run, axes, check_integer("side", side, 2, 4096), follow)
     factories, compute_arrays = build_panels(recorded)
     for name in panels or ():
         if name not in factories:

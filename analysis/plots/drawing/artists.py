@@ -17,13 +17,15 @@ from matplotlib.artist import Artist as Drawn
 from matplotlib.artist import allow_rasterization
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
+from analysis.plots.drawing.colours import to_oklab
 from analysis.plots.drawing.contours import cells_of_pixels, contour_tiles, mark_contours, tile_pixels
 from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
 
@@ -31,10 +33,16 @@ MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
 """Relative areas of markers, so that all shapes look equally large."""
 
-MARK, LABEL, SHAFT, LINE = 7.0, 8.5, 1.6, 1.3
-"""Layout pixels: diameter of a marker, height of its label, width of an arrow's shaft and of a curve."""
+MARK, LABELLED_MARK, LABEL, TICK, SHAFT, LINE = 7.0, 13.0, 7.5, 9.0, 1.6, 1.3
+"""Layout pixels: diameters of a marker and of one with a label, heights of the label and of numbers at axes, widths of
+an arrow's shaft and of a curve."""
+
+_BAR = 0.3
+"""Largest length of a scale bar, as a fraction of the panel's width."""
 
 INK, FAINT = "0.15", "0.75"
+LIGHT, INK_ON_LIGHT = 0.62, 0.1
+"""Lightness of a marker (Oklab) above which its label is dark, and the label's grey."""
 BACK, FRONT = 2.0, 10.0
 """First z orders of static and of moving artists."""
 
@@ -62,9 +70,9 @@ def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: fl
     if isinstance(layer, Arrows):
         return ArrowsArtist(axes, layer, order, px)
     if isinstance(layer, Map):
-        return MapArtist(axes, panel, layer, order)
+        return MapArtist(axes, layer, order, panel.origin)
     if isinstance(layer, Image):
-        return ImageArtist(axes, panel, layer, order)
+        return ImageArtist(axes, layer, order)
     return CurvesArtist(axes, layer, order, px)
 
 
@@ -72,14 +80,18 @@ def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: fl
 
 
 class PointsArtist:
-    """Markers, one collection per shape, and their labels."""
+    """Markers, one collection per shape, the line through them, and their labels."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
         filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
         present = {shape: np.flatnonzero(shapes == shape) for shape in MARKER_SHAPES if shape in shapes}
         self.groups = [(of, _marks(axes, layer, shape, of, filled[of], order, px)) for shape, of in present.items()]
+        self.line = Line2D([], [], color=FAINT, linewidth=0.8 * px, zorder=order - 0.5, animated=True)
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
+        if layer.joined:
+            axes.add_line(self.line)
+            self.moving.insert(0, self.line)
         self.labels = _LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
         if self.labels:
             self.moving.append(self.labels.labels)
@@ -88,6 +100,7 @@ class PointsArtist:
         """values: (point, 2); a point that is NaN is not drawn."""
         for of, marks in self.groups:
             marks.set_offsets(values[of])
+        self.line.set_data(*np.vstack([values, values[:1]]).T)
         if self.labels:
             self.labels.show(values)
 
@@ -98,7 +111,7 @@ def _marks(
     marker = MarkerStyle(MARKERS[shape])
     path = marker.get_path().transformed(marker.get_transform())
     colours = np.asarray(layer.colours, float)[of]
-    area = layer.size * AREAS[shape] * (MARK * px) ** 2
+    area = AREAS[shape] * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
     faces, edges = np.where(filled[:, None], colours, 1.0), np.where(filled[:, None], 1.0, colours)
     widths = np.where(filled, 0.6, 1.3) * px
     return _add_paths(axes, [path], area, len(of), facecolors=faces, edgecolors=edges, linewidths=widths, zorder=order)
@@ -115,31 +128,23 @@ def _add_paths(axes: Axes, paths: Sequence[Path], area: float, count: int, **sty
 
 
 class _LabelsArtist:
-    """Names as outlines to the right of markers, or to the left near the edge of the panel; if names overlap, only the
-    first is drawn."""
+    """Names on markers, except on those that a later marker covers."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
-        beside = 0.5 * MARK * np.sqrt(layer.size) + 1.5
-        outlines = [TextPath((beside * px, 0), name, size=LABEL * px) for name in strip_common_words(layer.names)]
-        paths = [Path(outline.vertices - [0, 0.36 * LABEL * px], outline.codes) for outline in outlines]
-        self.labels = _add_paths(axes, paths, 1.0, len(paths), facecolors=INK, linewidths=0, zorder=order)
-        limits = np.array([axes.get_xlim(), axes.get_ylim()])
-        self.right, self.back = limits[0, 1], np.array([path.get_extents().x1 for path in paths]) + beside * px
-        self.point = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes)  # in the panel's coordinates
-        sizes = np.array([path.get_extents().size for path in paths]).reshape(-1, 2)
-        self.apart = 1.1 * (sizes[:, None] + sizes) / 2  # (name, name, 2): smallest distance without overlap
+        outlines = [TextPath((0, 0), name, size=LABEL * px) for name in strip_common_words(layer.names)]
+        middles = [path.get_extents().get_points().mean(axis=0) for path in outlines]
+        paths = [Path(path.vertices - middle, path.codes) for path, middle in zip(outlines, middles, strict=True)]
+        light = to_oklab(np.asarray(layer.colours, float))[:, :1] > LIGHT
+        inks = np.where(light, INK_ON_LIGHT, 1.0).repeat(3, axis=1)
+        self.labels = _add_paths(axes, paths, 1.0, len(paths), facecolors=inks, linewidths=0, zorder=order)
+        self.axes, self.covering = axes, 0.75 * LABELLED_MARK * px
 
     def show(self, places: np.ndarray) -> None:
         """places: (point, 2) of the markers."""
-        with np.errstate(invalid="ignore"):
-            across = places[:, 0] + self.back * self.point[0]
-            at = np.where(across > self.right, places[:, 0] - self.back * self.point[0], places[:, 0])
-            at = np.column_stack([at, places[:, 1]])
-            near = (np.abs(at[:, None] - at) / self.point < self.apart).all(axis=-1)
-        hidden = np.zeros(len(at), bool)
-        for place in np.flatnonzero(near.sum(axis=1) > 1):
-            hidden[place] = (near[place, :place] & ~hidden[:place]).any()
-        self.labels.set_offsets(np.where(hidden[:, None], np.nan, at))
+        points = places / point_size(self.axes)
+        near = np.hypot(*(points[:, None] - points).T) < self.covering  # NaN is near nothing
+        covered = np.tril(near, -1).any(axis=0)
+        self.labels.set_offsets(np.where(covered[:, None], np.nan, places))
 
 
 def strip_common_words(names: Sequence[str]) -> list[str]:
@@ -158,12 +163,16 @@ def axes_size_in_points(axes: Axes) -> np.ndarray:
     return np.asarray(axes.get_position().size) * figure.get_size_inches() * 72
 
 
+def point_size(axes: Axes) -> np.ndarray:
+    """Width and height of a point, 1/72 inch, in the coordinates of linear axes with their limits of the moment."""
+    return np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]) / axes_size_in_points(axes)
+
+
 class ArrowsArtist:
     """Arrows as polygons with seven corners; an arrow shorter than its head is drawn smaller."""
 
     def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
-        limits = np.array([axes.get_xlim(), axes.get_ylim()])
-        self.unit = (limits[:, 1] - limits[:, 0]) / axes_size_in_points(axes) * px  # size of a layout pixel
+        self.axes, self.px = axes, px
         self.arrows = PolyCollection(
             [], facecolors=np.asarray(layer.colours, float), edgecolors="white", linewidths=0.5 * px,
             zorder=order, animated=True,
@@ -173,7 +182,8 @@ class ArrowsArtist:
 
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are not drawn."""
-        self.arrows.set_verts(self.unit * arrow_polygons(values.reshape(-1, 2, 2) / self.unit))
+        pixel = point_size(self.axes) * self.px
+        self.arrows.set_verts(pixel * arrow_polygons(values.reshape(-1, 2, 2) / pixel))
 
 
 def arrow_polygons(ends: np.ndarray) -> np.ndarray:
@@ -226,8 +236,10 @@ def _enlarge_cells(cells: np.ndarray, height: int, width: int) -> np.ndarray:
     return cells[cells_of_pixels(height, len(cells))[:, None], cells_of_pixels(width, cells.shape[1])]
 
 
-def _pixels(axes: Axes, panel: Panel, order: float) -> _PixelImage:
-    image = _PixelImage(axes, interpolation="nearest", origin="lower", extent=(*panel.x, *panel.y), zorder=order)
+def _pixels(axes: Axes, order: float) -> _PixelImage:
+    """An image that fills the axes, whatever their limits are."""
+    image = _PixelImage(axes, interpolation="nearest", origin="lower", extent=(0, 1, 0, 1), zorder=order)
+    image.set_transform(axes.transAxes)
     image.set_animated(True)
     image.set_data(np.zeros((1, 1, 4), np.uint8))
     axes.add_image(image)
@@ -237,15 +249,15 @@ def _pixels(axes: Axes, panel: Panel, order: float) -> _PixelImage:
 class MapArtist:
     """Categories in the colours of a palette, with contours if `layer.lines` is true."""
 
-    def __init__(self, axes: Axes, panel: Panel, layer: Map, order: float) -> None:
+    def __init__(self, axes: Axes, layer: Map, order: float, origin: bool) -> None:
         self.count, self.lines = len(layer.palette), layer.lines
         rgb = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
         self.table = np.full((*rgb.shape[:-1], 4), 255, np.uint8)
         self.table[..., :3] = np.round(255 * rgb)
-        self.image = _pixels(axes, panel, order)
+        self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
-        if panel.origin:  # the map covers the origin lines of the panel
-            self.moving.append(draw_origin_lines(axes, order + 1, "0.35"))
+        if origin:  # the map covers the origin lines of the panel
+            self.moving += draw_origin_lines(axes, order + 1, "0.35", animated=True)
 
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column) unsigned integers."""
@@ -264,9 +276,9 @@ class MapArtist:
 class ImageArtist:
     """A matrix in the viridis colormap, with its strip of row colours."""
 
-    def __init__(self, axes: Axes, panel: Panel, layer: Image, order: float) -> None:
+    def __init__(self, axes: Axes, layer: Image, order: float) -> None:
         self.low, self.high = layer.low, layer.high
-        self.image = _pixels(axes, panel, order)
+        self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
         if layer.row_colours is not None:
             _strip(axes, np.asarray(layer.row_colours, float))
@@ -290,14 +302,37 @@ def _strip(axes: Axes, colours: np.ndarray) -> None:
     axes.add_collection(strip, autolim=False)
 
 
-def draw_origin_lines(axes: Axes, order: float, colour: str) -> LineCollection:
+def draw_origin_lines(axes: Axes, order: float, colour: str, animated: bool) -> list[Line2D]:
     """Add lines through the origin."""
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-    lines = LineCollection(
-        [[(x0, 0), (x1, 0)], [(0, y0), (0, y1)]], colors=colour, linewidths=0.5, zorder=order, animated=order >= FRONT
-    )
-    axes.add_collection(lines, autolim=False)
-    return lines
+    how: dict[str, Any] = {"color": colour, "linewidth": 0.5, "zorder": order, "animated": animated}
+    return [axes.axhline(0, **how), axes.axvline(0, **how)]
+
+
+class ScaleBar:
+    """A bar of a round length below a panel whose limits follow the points, and its length as text."""
+
+    def __init__(self, axes: Axes, order: float, px: float) -> None:
+        self.axes, self.px, self.height = axes, px, -7 * px / axes_size_in_points(axes)[1]
+        how: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "zorder": order, "animated": True}
+        self.bar = Line2D([], [], color=INK, linewidth=1.2 * px, marker="|", markersize=5 * px, **how)
+        axes.add_line(self.bar)
+        self.text = axes.text(0, self.height, "", fontsize=TICK * px, color=INK, va="center_baseline", **how)
+        self.moving: list[Drawn] = [self.bar, self.text]
+
+    def show(self, limits: np.ndarray) -> None:
+        """Limits of the panel (axis, end), which it gets."""
+        self.axes.set(xlim=limits[0], ylim=limits[1])
+        width = float(np.ptp(limits[0]))
+        length = round_length(_BAR * width)
+        self.bar.set_data([0, length / width], [self.height] * 2)
+        self.text.set_x(length / width + 5 * self.px / axes_size_in_points(self.axes)[0])
+        self.text.set_text(f"{length:g}")
+
+
+def round_length(most: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten up to a length."""
+    power = 10.0 ** np.floor(np.log10(most))
+    return float(f"{max(lead for lead in (1, 2, 5) if lead * power <= most * (1 + 1e-9)) * power:.0e}")
 
 
 # --------------------------------------------------------------------------------------------------- curves

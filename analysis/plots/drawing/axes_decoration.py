@@ -12,21 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from analysis.plots.drawing import artists
-from analysis.plots.drawing.artists import BACK, FAINT, INK, MATRIX_COLOURS
+from analysis.plots.drawing.artists import BACK, FAINT, INK, MATRIX_COLOURS, TICK
 from analysis.plots.scenes.scene import Curves, EventMark, Image, Map, Panel
 
-_TITLE, _SMALL, _TICK = 11.5, 9.5, 9.0  # heights of letters
+_TITLE, _SMALL = 11.5, 9.5  # heights of letters
 LINE_HEIGHT = 11.0  # of a line of names
 TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
 
 _MAX_NAMED_CLASSES, _MAX_CLASSES = 20, 40
 """Largest numbers of classes that the key names and shows; of more classes, it shows evenly spaced ones."""
+
+_HINTING = 1.06
+"""Largest usual ratio of the width of a drawn text to that of its outlines."""
 
 _DROP_COLOUR, _SPIKE_COLOUR = "0.90", "0.35"
 """Drops are bands behind the curves, spikes are triangles above them."""
@@ -41,9 +45,29 @@ class _ColouredText(NamedTuple):
 
 
 @functools.cache
-def text_width(text: str) -> float:
-    """Width of a text in letters of height 1."""
-    return float(TextPath((0, 0), text, size=100).get_extents().x1) / 100 if text.strip() else 0.0
+def text_width(text: str, bold: bool = False) -> float:
+    """Width of a text in letters of height 1, as letters on whole pixels are wider than their outlines."""
+    if not text.strip():
+        return 0.0
+    font = FontProperties(weight="bold" if bold else "normal")
+    return _HINTING * float(TextPath((0, 0), text, size=100, prop=font).get_extents().x1) / 100
+
+
+def _wrap_text(text: str, width: float) -> list[str]:
+    """A note in lines of a given width, broken at semicolons, and between words where a part is too long."""
+    lines: list[str] = []
+    for part in text.split("; ") if text else []:
+        if lines and _SMALL * text_width(f"{lines[-1]}; {part}") <= width:
+            lines[-1] += f"; {part}"
+            continue
+        lines.append("")
+        for word in part.split(" "):
+            longer = f"{lines[-1]} {word}".strip()
+            if lines[-1] and _SMALL * text_width(longer) > width:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+    return lines
 
 
 # --------------------------------------------------------------------------------------- text of a panel
@@ -82,7 +106,7 @@ def _place_panel_text(panel: Panel, width: float) -> _PanelText:
     size = _SMALL * min(1.0, free / (_SMALL * text_width(panel.note))) if panel.note else 0.0
     if panel.note and size < 0.85 * _SMALL:
         size = 0.0
-        below = [*below, [_ColouredText(panel.note, "0.45", 0.0)]]
+        below = [*below, *([_ColouredText(text, "0.45", 0.0)] for text in _wrap_text(panel.note, width))]
     return _PanelText(beside, size, below)
 
 
@@ -105,11 +129,11 @@ def decorate_axes(
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for spine in axes.spines.values():
         spine.set(color=FAINT, linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
-    if panel.origin and not any(isinstance(layer, Map) for layer in panel.layers):
-        artists.draw_origin_lines(axes, BACK - 1, "0.85")
+    if panel.origin and panel.views is None and not any(isinstance(layer, Map) for layer in panel.layers):
+        artists.draw_origin_lines(axes, BACK - 1, "0.85", animated=False)
     if any(isinstance(layer, Curves) for layer in panel.layers):
         _draw_events(axes, marks, px)
-    if not ticks:
+    if not ticks or panel.views is not None:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(NullLocator())
             axis.set_minor_locator(NullLocator())
@@ -118,7 +142,7 @@ def decorate_axes(
     else:
         _set_ticks(axes, panel)
     axes.tick_params(
-        labelsize=_TICK * px, length=2.5 * px, width=0.6 * px, pad=1.5 * px, color=FAINT, labelcolor="0.35"
+        labelsize=TICK * px, length=2.5 * px, width=0.6 * px, pad=1.5 * px, color=FAINT, labelcolor="0.35"
     )  # fmt: skip
     if ticks:
         _draw_text(axes, panel.x_label, (0.5, 0), (0, -14 - _SMALL), px, ha="center", va="baseline")
@@ -249,12 +273,12 @@ def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None
     """Names of columns, and of rows where they fit beside the matrix; of many, only some."""
     width, height = artists.axes_size_in_points(axes) / px
     columns, rows = artists.strip_common_words(image.columns), artists.strip_common_words(image.rows)
-    longest = _TICK * max(map(text_width, columns), default=0) + 5
+    longest = TICK * max(map(text_width, columns), default=0) + 5
     _set_tick_names(axes.xaxis, np.linspace(*panel.x, 2 * len(columns) + 1)[1::2], columns, int(width // longest))
     margin = 26 - (10 if panel.y_label or image.row_colours is not None else 0)
-    fits = _TICK * max(map(text_width, rows), default=0) <= margin
+    fits = TICK * max(map(text_width, rows), default=0) <= margin
     at = np.linspace(*panel.y, 2 * len(rows) + 1)[1::2][::-1]
-    _set_tick_names(axes.yaxis, at, rows, int(height // (1.2 * _TICK)) if fits else 0)
+    _set_tick_names(axes.yaxis, at, rows, int(height // (1.2 * TICK)) if fits else 0)
 
 
 def _set_tick_names(axis: Any, at: np.ndarray, names: list[str], fitting: int) -> None:
@@ -271,4 +295,4 @@ def _draw_colour_bar(axes: Axes, image: Image, px: float) -> None:
     bar.imshow(MATRIX_COLOURS[:, None], origin="lower", aspect="auto", interpolation="nearest", extent=(0, 1, 0, 1))
     bar.set_axis_off()
     for end, value, va in ((0, image.low, "bottom"), (1, image.high, "top")):
-        _draw_text(bar, f"{value:.2g}", (1, end), (2, 0), px, _TICK, va=va)
+        _draw_text(bar, f"{value:.2g}", (1, end), (2, 0), px, TICK, va=va)

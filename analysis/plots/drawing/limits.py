@@ -1,10 +1,11 @@
-"""Limits of a panel for a whole run."""
+"""Limits of a panel: for a whole run, or for each frame, where they follow the points."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy import ndimage
 
 PANEL_MARGIN = 0.08
 """Margin beyond the outermost point, as a fraction of the panel's side."""
@@ -17,6 +18,9 @@ _WILD = 4.0
 """For a diverged run, frames are left out that reach farther than this factor times the median reach, or 10 times this
 factor times the reach of the first frame; the last frame is not exempt."""
 
+_FOLLOWING_TIME = 0.05
+"""Fraction of a run by which limits that follow the points are ahead of a change and behind it."""
+
 AxisLimits = tuple[float, float]
 
 
@@ -27,12 +31,26 @@ class PanelLimits(NamedTuple):
     y: AxisLimits
     outside: float = 0.0  # fraction of the frames that have a point outside
     of: str = ""  # note on the frames from which the limits are, unless all
+    views: np.ndarray | None = None  # limits of each frame (frame, axis, end), where they follow the points
 
     @property
     def note(self) -> str:
         """Note that some points are outside the panel."""
         often = f"in {self.outside:.0%} of frames" if self.outside >= 0.01 else "in under 1% of frames"
         return "; ".join(filter(None, (f"some outside {often}" if self.outside else "", self.of)))
+
+    def at(self, frames: np.ndarray) -> np.ndarray:
+        """Limits at frames (frame,): (frame, axis, end), or (1, axis, end) where they hold for the whole run."""
+        return np.array([[self.x, self.y]]) if self.views is None else self.views[frames]
+
+    def widened(self, fraction: float) -> PanelLimits:
+        """Limits with a further margin on each side, as a fraction of the length of the side."""
+        x, y = (tuple(_widen(np.array(ends), fraction).tolist()) for ends in (self.x, self.y))
+        return self._replace(x=x, y=y, views=None if self.views is None else _widen(self.views, fraction))
+
+
+def _widen(ends: np.ndarray, fraction: float) -> np.ndarray:
+    return ends + fraction * np.diff(ends, axis=-1) * [-1, 1]
 
 
 def panel_limits(places: np.ndarray, diverged: bool = False, square: bool = True) -> PanelLimits:
@@ -57,10 +75,44 @@ def panel_limits(places: np.ndarray, diverged: bool = False, square: bool = True
     return PanelLimits((float(left), float(right)), (float(bottom), float(top)), float(outside.mean()))
 
 
-def pixel_centres(box: PanelLimits, side: int) -> np.ndarray:
-    """Centres of side x side pixels that tile a box, row after row from the lowest: (pixel, 2)."""
-    x, y = (low + (high - low) * (np.arange(side) + 0.5) / side for low, high in (box.x, box.y))
-    return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+def following_limits(places: np.ndarray, known: np.ndarray, count: int, square: bool = True) -> PanelLimits:
+    """Limits of each of `count` frames that contain its points, and that change little from a frame to the next.
+
+    places: points (known, point, 2) at the frames `known` (known,), NaN where there is none. The reach of a frame is
+    the largest within a twentieth of the run before and after it, averaged over as many frames on a logarithmic scale; so
+    the limits grow before the points do, and no point is outside.
+    """
+    low = np.fmin.reduce(places, axis=1, initial=np.inf).astype(np.float64)  # (known, 2)
+    high = np.fmax.reduce(places, axis=1, initial=-np.inf).astype(np.float64)
+    empty = ~(np.isfinite(low) & np.isfinite(high))
+    low, high = np.where(empty, -1.0, low), np.where(empty, 1.0, high)
+    width = int(np.ceil(_FOLLOWING_TIME * (len(known) - 1)))
+    middle = _smooth(low / 2 + high / 2, width)
+    half = np.maximum(high - middle, middle - low)
+    half = np.maximum(half, np.maximum(1e-3 * half.max(), 1e-9))  # a frame with all points at one place
+    half = half.max(axis=1, keepdims=True).repeat(2, axis=1) if square else half
+    half = np.exp(_smooth(ndimage.maximum_filter1d(np.log(half), 2 * width + 1, axis=0, mode="nearest"), width))
+    ends = np.stack([middle - half, middle + half], axis=-1)  # (known, axis, end)
+    flat = ends.reshape(len(known), 4)
+    views = np.stack([np.interp(np.arange(count), known, each) for each in flat.T], axis=1).reshape(count, 2, 2)
+    (left, right), (bottom, top) = views[-1].tolist()
+    return PanelLimits((left, right), (bottom, top), views=views).widened(PANEL_MARGIN)
+
+
+def _smooth(values: np.ndarray, width: int) -> np.ndarray:
+    """Moving average (frame, axis) over up to `width` frames on both sides, by two passes."""
+    for part in (width // 2, width - width // 2):
+        values = ndimage.uniform_filter1d(values, 2 * part + 1, axis=0, mode="nearest")
+    return values
+
+
+def pixel_centres(boxes: np.ndarray, side: int) -> np.ndarray:
+    """Centres of side x side pixels that tile boxes (frame, axis, end), row after row from the lowest: (frame, pixel,
+    2)."""
+    part = (np.arange(side) + 0.5) / side
+    x, y = np.moveaxis(boxes[..., :1] + np.diff(boxes, axis=-1) * part, 1, 0)  # (frame, side) each
+    each = np.broadcast_arrays(x[:, None, :], y[:, :, None])
+    return np.stack(each, axis=-1).reshape(len(boxes), side**2, 2)
 
 
 def _counting(low: np.ndarray, high: np.ndarray, diverged: bool) -> np.ndarray:

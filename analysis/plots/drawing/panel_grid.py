@@ -6,7 +6,8 @@ it. The grid can also be saved as PNG, SVG or PDF.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from matplotlib.text import Text
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing import panel_layout
-from analysis.plots.drawing.artists import INK, LayerArtist, make_layer_artist
+from analysis.plots.drawing.artists import FRONT, INK, LayerArtist, ScaleBar, draw_origin_lines, make_layer_artist
 from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
 from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
 from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
 DPI = 100
-_HEADING_SIZE = 13.5  # height of the heading's letters, where a panel is 240 pixels wide
+_HEADING_SIZE, _HEADING_LINE = 13.5, 18.0  # heights of the heading's letters and lines, in layout pixels
+_MIN_HEADING = 0.85
+"""Relative size of letters of a heading, below which the time is on a line of its own."""
 
 PICTURE_FORMATS = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 """Formats of a saved grid, and the metadata that are left out so that its bytes are the same every time."""
@@ -45,6 +48,8 @@ class PanelGrid:
         Panels of a scene in a row; by default up to four.
     width : int
         Width of the figure in pixels; the height follows from it.
+    leading : collection of str
+        Names of panels that are drawn larger than the others, two by two cells each.
     even : bool
         Whether width and height are rounded up to even numbers, as films need.
 
@@ -67,23 +72,27 @@ class PanelGrid:
 
     def __init__(
         self, scenes: Sequence[Scene], panels: Sequence[str] | None = None, columns: int | None = None,
-        width: int = 960, even: bool = False,
+        width: int = 960, leading: Collection[str] = (), even: bool = False,
     ) -> None:  # fmt: skip
         if not panels and len(scenes) > 1:
             panels = panel_layout.common_panel_names(scenes)
         blocks = panel_layout.set_common_colour_scale([panel_layout.named_panels(scene, panels) for scene in scenes])
-        count = len(blocks[0])
         self.scenes, self.panels = tuple(scenes), [panel.name for panel in blocks[0]]
-        columns = min(columns or panel_layout.default_columns(count), count)
-        self.layout = PanelLayout(blocks, panel_layout.common_limits(scenes, blocks), columns, width)
+        leading = [name for name in self.panels if name in leading]
+        cells = len(self.panels) + 3 * len(leading)
+        columns = min(columns or panel_layout.default_columns(len(self.panels), len(leading)), cells)
+        limits = panel_layout.common_limits(scenes, blocks)
+        self.layout = PanelLayout(blocks, limits, columns, width, leading)
+        if min(self._heading_size(index) for index in range(len(scenes))) < _MIN_HEADING:
+            self.layout = dataclasses.replace(self.layout, heading=2 * _HEADING_LINE)
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
         self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor="white")
         self.canvas = FigureCanvasAgg(self.figure)
         self.clocks = [self._draw_heading(index) for index in range(len(scenes))]
+        self._moving: list[Artist] = [*self.clocks]
+        self._bars: dict[str, list[ScaleBar]] = {}  # by panel, for each scene
         self.artists = [self._draw_block(index) for index in range(len(scenes))]  # each with its array's name
         self._draw_keys()
-        moving = [each for block in self.artists for _, artist in block for each in artist.moving]
-        self._moving: list[Artist] = [*self.clocks, *moving]
         self._background: Any = None
 
     @property
@@ -97,13 +106,20 @@ class PanelGrid:
         """Draw the title of a scene at the left, and return the text at the right, which shows the time."""
         s, scene = self.layout.scale, self.scenes[index]
         left, width = self.layout.left(index), self.layout.block
-        letters = text_width(self._time(index, -1)) + 1.12 * text_width(scene.title) + 1.5  # bold letters are wider
-        size = _HEADING_SIZE * self._px * min(1.0, (width - (RIGHT + 8) * s) / (_HEADING_SIZE * letters * s))
-        y = 1 - 0.52 * HEADING * s / self.height
+        second = self.layout.heading > HEADING  # whether the time is on a line of its own
+        size = _HEADING_SIZE * self._px * min(1.0, self._heading_size(index))
+        y, below = (1 - (0.52 * HEADING + line * _HEADING_LINE) * s / self.height for line in (0, second))
         how: dict[str, Any] = {"fontsize": size, "va": "center", "color": INK}
-        self.figure.text((left + 8 * s) / self.width, y, scene.title, weight="bold", **how)
-        right = (left + width - RIGHT * s) / self.width
-        return self.figure.text(right, y, "", ha="right", animated=True, zorder=100, **how)
+        start, end = (left + 8 * s) / self.width, (left + width - RIGHT * s) / self.width
+        self.figure.text(start, y, scene.title, weight="bold", **how)
+        how |= {"ha": "left" if second else "right", "animated": True, "zorder": 100}
+        return self.figure.text(start if second else end, below, "", **how)
+
+    def _heading_size(self, index: int) -> float:
+        """Size of letters in which the heading of a scene fits, relative to the usual one."""
+        title, time = text_width(self.scenes[index].title, bold=True), text_width(self._time(index, -1))
+        letters = max(title, time) if self.layout.heading > HEADING else title + time + 1.5
+        return (self.layout.block / self.layout.scale - RIGHT - 8) / (_HEADING_SIZE * letters)
 
     def _draw_keys(self) -> None:
         """Draw the key of colours and event marks below the first scene, and below others with different classes."""
@@ -127,12 +143,20 @@ class PanelGrid:
         scene, found = self.scenes[index], []
         marks = [(mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist()) for mark in scene.marks]
         clock_marks = [EventMark(*mark) for mark in marks]
-        for panel, box in zip(self.layout.blocks[index], self.layout.boxes(index), strict=True):
+        spans = [self.layout.text_width(span) for _, _, span in self.layout.cells]
+        for panel, box, width in zip(self.layout.blocks[index], self.layout.boxes(index), spans, strict=True):
             axes = self._add_axes(index, panel, box)
+            if panel.views is not None and panel.origin:
+                self._moving += draw_origin_lines(axes, FRONT - 1, "0.85", animated=True)
             for order, layer in enumerate(panel.layers):
                 artist = make_layer_artist(axes, panel, layer, order, self._px)
                 found.append((getattr(layer, "array", None), artist))
-            decorate_axes(axes, panel, self._px, self.layout.ticks, self.layout.text_width, clock_marks)
+                self._moving += artist.moving
+            decorate_axes(axes, panel, self._px, self.layout.ticks, width, clock_marks)
+            if panel.views is not None:
+                bar = ScaleBar(axes, 99, self._px)
+                self._bars.setdefault(panel.name, []).append(bar)
+                self._moving += bar.moving if self.layout.ticks else []
         return found
 
     def _add_axes(self, index: int, panel: Panel, box: tuple[float, float, float, float]) -> Axes:
@@ -150,6 +174,10 @@ class PanelGrid:
 
         arrays: the result of `Scene.arrays` for each scene; index: position of the frame in those arrays.
         """
+        for name, bars in self._bars.items():
+            panels = [next(panel for panel in block if panel.name == name) for block in self.layout.blocks]
+            for bar, view in zip(bars, panel_layout.common_views(panels, frames), strict=True):
+                bar.show(view)
         for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
             for name, artist in self.artists[scene]:
                 artist.show(found[name][index] if name else np.empty(0), frame)

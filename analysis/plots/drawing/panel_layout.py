@@ -6,9 +6,13 @@ the number of pixels per layout pixel.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from analysis.plots.drawing.axes_decoration import COLOUR_BAR_WIDTH, LINE_HEIGHT, TEXT_OVERHANG, text_lines_below
 from analysis.plots.scenes.scene import Curves, Image, Map, Panel, Scene
@@ -23,6 +27,7 @@ _MIN_WIDTH_WITH_TICKS = 150
 _Range = tuple[float, float]
 _PanelLimits = dict[str, tuple[_Range, _Range]]
 _PixelBox = tuple[float, float, float, float]  # left, top, width, height, in pixels
+_Cell = tuple[int, int, int]  # row, column, and cells in each direction
 
 
 def named_panels(scene: Scene, names: Sequence[str] | None) -> list[Panel]:
@@ -43,9 +48,22 @@ def common_panel_names(scenes: Sequence[Scene]) -> list[str]:
     return found
 
 
-def default_columns(count: int) -> int:
-    """Columns of a grid of `count` panels: at most four, nearly a square for few panels."""
+def default_columns(count: int, leading: int = 0) -> int:
+    """Columns of a grid of `count` panels, some of them leading: at most four, nearly a square for few panels."""
+    if leading:
+        return 4 if leading > 1 or count > 3 else 1 + count
     return 3 if count in (5, 6, 9) else min(4, math.ceil(math.sqrt(count)))
+
+
+def place_panels(names: Sequence[str], columns: int, leading: Collection[str]) -> list[_Cell]:
+    """Cells of panels in a grid: leading panels, the first, take two by two; the others fill the free cells by row."""
+    first = [name for name in names if name in leading] if columns > 1 else []
+    pairs = columns // 2
+    cells = {name: (2 * (index // pairs), 2 * (index % pairs), 2) for index, name in enumerate(first)}
+    taken = {(row + down, column + right) for row, column, _ in cells.values() for down in (0, 1) for right in (0, 1)}
+    free = (cell for cell in (divmod(index, columns) for index in itertools.count()) if cell not in taken)
+    cells |= {name: (*next(free), 1) for name in names if name not in cells}
+    return [cells[name] for name in names]
 
 
 def common_limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) -> list[_PanelLimits]:
@@ -64,6 +82,19 @@ def common_limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) ->
         for panel, each in zip(panels, found, strict=True):
             each[panel.name] = (panel.x, panel.y) if keep else (x, y)
     return found
+
+
+def common_views(panels: Sequence[Panel], frames: Sequence[int]) -> list[np.ndarray]:
+    """Limits (axis, end) of a panel of each scene at a frame of each, for limits that follow the points.
+
+    They are the same for all scenes, except those of maps, which tile their limits.
+    """
+    views = [panel.views[frame] for panel, frame in zip(panels, frames, strict=True) if panel.views is not None]
+    if len(views) < 2 or any(isinstance(layer, Map) for panel in panels for layer in panel.layers):
+        return views
+    x, y = (_union([tuple(view[axis]) for view in views]) for axis in (0, 1))
+    common = _extend_to_shape_of(panels[0], x, y) if panels[0].equal else (x, y)
+    return [np.array(common)] * len(views)
 
 
 def set_common_colour_scale(blocks: Sequence[Sequence[Panel]]) -> list[list[Panel]]:
@@ -107,6 +138,8 @@ class PanelLayout:
     limits: Sequence[_PanelLimits]
     columns: int
     width: int
+    leading: Collection[str] = ()  # names of the panels that take two by two cells
+    heading: float = HEADING
 
     @property
     def block(self) -> float:
@@ -115,7 +148,7 @@ class PanelLayout:
 
     @property
     def panel_width(self) -> float:
-        """Width of a panel with its surroundings."""
+        """Width of a panel of one cell with its surroundings."""
         return self.block / self.columns
 
     @property
@@ -128,50 +161,66 @@ class PanelLayout:
         """Whether ticks are drawn."""
         return self.panel_width >= _MIN_WIDTH_WITH_TICKS
 
-    @property
-    def text_width(self) -> float:
-        """Maximum width of a panel's text, in layout pixels."""
-        return self.panel_width / self.scale - (LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS)
+    @functools.cached_property
+    def cells(self) -> list[_Cell]:
+        """Cells of the panels of a scene."""
+        return place_panels([panel.name for panel in self.blocks[0]], self.columns, self.leading)
+
+    def text_width(self, span: int) -> float:
+        """Maximum width of the text of a panel of `span` cells, in layout pixels."""
+        margin = LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS
+        return span * self.panel_width / self.scale - margin
 
     def left(self, scene: int) -> float:
         """Left edge of a scene's block."""
         return scene * (self.block + BETWEEN)
 
+    def _margins(self, row: int) -> float:
+        """Height of what is above and below the axes whose last row is a given one."""
+        lines = [
+            (self.ticks and bool(panel.x_label)) + text_lines_below(panel, self.text_width(span))
+            for block in self.blocks
+            for panel, (first, _, span) in zip(block, self.cells, strict=True)
+            if first + span - 1 == row
+        ]
+        bottom = BOTTOM if self.ticks else _MARGIN_WITHOUT_TICKS
+        return (TOP + bottom + LINE_HEIGHT * max(lines, default=0)) * self.scale
+
+    @functools.cached_property
     def rows(self) -> list[float]:
         """Upper edges of the rows, and the lower edge of the last one."""
-        bottom = BOTTOM if self.ticks else _MARGIN_WITHOUT_TICKS
-        tops = [HEADING * self.scale]
-        for begin in range(0, len(self.blocks[0]), self.columns):
-            panels = [panel for block in self.blocks for panel in block[begin : begin + self.columns]]
-            lines = max(self._lines_below(panel) for panel in panels)
-            tops.append(tops[-1] + self.side + (TOP + bottom + LINE_HEIGHT * lines) * self.scale)
-        return tops
-
-    def _lines_below(self, panel: Panel) -> int:
-        return (self.ticks and bool(panel.x_label)) + text_lines_below(panel, self.text_width)
+        count = max(row + span for row, _, span in self.cells)
+        heights = [self.side + self._margins(row) for row in range(count)]
+        return list(itertools.accumulate(heights, initial=self.heading * self.scale))
 
     @property
     def side(self) -> float:
-        """Side of the square in which a panel's axes are placed."""
-        return self.panel_width - (LEFT + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS) * self.scale
+        """Side of the square in which the axes of a panel of one cell are placed."""
+        return self.panel_width - self._across
+
+    @property
+    def _across(self) -> float:
+        """Width of what is beside the axes of a panel."""
+        return (LEFT + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS) * self.scale
 
     @property
     def height(self) -> int:
         """Height of the picture."""
-        return round(self.rows()[-1] + FOOT * self.scale)
+        return round(self.rows[-1] + FOOT * self.scale)
 
     def boxes(self, scene: int) -> list[_PixelBox]:
         """Positions of the axes of a scene's panels, in whole pixels."""
-        s, tops, found = self.scale, self.rows(), []
-        for index, panel in enumerate(self.blocks[scene]):
-            row, column = divmod(index, self.columns)
+        s, found = self.scale, []
+        for panel, (row, column, span) in zip(self.blocks[scene], self.cells, strict=True):
             x = self.left(scene) + column * self.panel_width + (LEFT if self.ticks else _MARGIN_WITHOUT_TICKS) * s
-            found.append(self._fit_axes(scene, panel, x, tops[row] + TOP * s))
+            height = self.rows[row + span] - self.rows[row] - self._margins(row + span - 1)
+            box = (x, self.rows[row] + TOP * s, span * self.panel_width - self._across, height)
+            found.append(self._fit_axes(scene, panel, box))
         return found
 
-    def _fit_axes(self, scene: int, panel: Panel, x: float, y: float) -> _PixelBox:
-        """Position of a panel's axes in its square, with room for a colour bar and with equal scales."""
-        width = height = self.side
+    def _fit_axes(self, scene: int, panel: Panel, box: _PixelBox) -> _PixelBox:
+        """Position of a panel's axes in its box, with room for a colour bar and with equal scales."""
+        x, y, width, height = box
         if any(isinstance(layer, Image) for layer in panel.layers):
             width -= (COLOUR_BAR_WIDTH - RIGHT) * self.scale
         elif panel.equal:

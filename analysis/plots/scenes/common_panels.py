@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.layer_names import grouped_layers
-from analysis.plots.drawing.limits import PanelLimits, panel_limits
+from analysis.plots.drawing.limits import PanelLimits, following_limits, panel_limits
 from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
 from analysis.structures.embedding_motion import time_unit
@@ -52,13 +52,16 @@ class RunPanels(NamedTuple):
 class RecordedRun:
     """One run of a trajectory: its valid frames, and the unit of its time axis."""
 
-    def __init__(self, trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96) -> None:
-        """run: index along `run`; axes, side: see `analysis.plots.build_scene`. Raises SettingsError,
+    def __init__(
+        self, trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96,
+        follow: bool = False,
+    ) -> None:  # fmt: skip
+        """run: index along `run`; axes, side, follow: see `analysis.plots.build_scene`. Raises SettingsError,
         TrajectoryError."""
         runs = trajectory.sizes["run"]
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < runs:
             raise SettingsError("run", run, f"an index from 0 to {runs - 1}")
-        self.run, self.axes, self.side = int(run), axes, side
+        self.run, self.axes, self.side, self.follow = int(run), axes, side, follow
         steps = trajectory["step"].values
         self.last_step = int(trajectory["last_step"].values[run])
         count = int(np.searchsorted(steps, self.last_step, side="right"))
@@ -102,8 +105,12 @@ class RecordedRun:
         return "" if used == count else f"limits of {used} of {count} frames"
 
     def limits(self, places: np.ndarray, square: bool = True) -> PanelLimits:
-        """Limits of points (frame, point, 2) at the frames `limit_frames`; see `panel_limits`."""
-        return panel_limits(places, self.diverged, square)._replace(of=self.limits_note)
+        """Limits of points (frame, point, 2) at the frames `limit_frames`; see `panel_limits`, `following_limits`."""
+        if self.follow:
+            found = following_limits(places, self.limit_frames, len(self.steps), square)
+        else:
+            found = panel_limits(places, self.diverged, square)
+        return found._replace(of=self.limits_note)
 
     @property
     def clock_limits(self) -> tuple[float, float]:
@@ -133,15 +140,25 @@ def plane_panel(
     """A panel of points in the plane of a projection. more: further fields of `Panel`."""
     one_axis = plane is not None and plane.heights is not None
     notes = join_notes(plane.note if plane else "", note, limits.note)
-    y = (-1.0, 1.0) if one_axis else limits.y
-    return Panel(name, title, tuple(layers), limits.x, y, note=notes, **{"equal": not one_axis, "origin": True, **more})
+    y, views = limits.y, limits.views
+    if one_axis:
+        y = (-1.0, 1.0)
+        views = None if views is None else np.stack([views[:, 0], np.broadcast_to(y, (len(views), 2))], axis=1)
+    how = {"equal": not one_axis, "origin": True, "views": views, **more}
+    return Panel(name, title, tuple(layers), limits.x, y, note=notes, **how)
 
 
-def token_points(array: str, tokens: int) -> Points:
-    """Markers of numbered tokens, coloured along the number line."""
+def token_points(array: str, tokens: int, joined: bool = False) -> Points:
+    """Markers of numbered tokens, coloured along the number line. joined: whether a line runs through them."""
     few = tokens <= MAX_LABELLED_POINTS
-    names = tuple(map(str, range(tokens)))
-    return Points(array, colours.sequential_colours(tokens), names, size=1.4 if few else 0.6, labelled=few)
+    names, rgb = tuple(map(str, range(tokens))), colours.sequential_colours(tokens)
+    return Points(array, rgb, names, size=1.4 if few else 0.6, labelled=few, joined=joined)
+
+
+def token_note(tokens: int, joined: bool = False) -> str:
+    """Meaning of the colours of many tokens, and of the line through them."""
+    colour = "" if tokens <= MAX_LABELLED_POINTS else f"colour: token 0 (dark) to {tokens - 1} (light)"
+    return join_notes(colour, "line: successive tokens" if joined else "")
 
 
 def unit_points(array: str, last: np.ndarray) -> Points:
@@ -160,7 +177,9 @@ def _embedding_panels(recorded: RecordedRun) -> RunPanels:
 
     def panel() -> Panel:
         limits = recorded.limits(plane().places(x[recorded.limit_frames]))
-        return plane_panel("embedding", "embedding", [token_points("embedding", x.shape[1])], limits, plane())
+        tokens, joined = x.shape[1], recorded.has_residue_tokens
+        layer, note = token_points("embedding", tokens, joined), token_note(tokens, joined)
+        return plane_panel("embedding", "embedding", [layer], limits, plane(), note)
 
     return RunPanels({"embedding": panel}, compute_arrays)
 

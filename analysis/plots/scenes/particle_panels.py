@@ -70,11 +70,12 @@ def _balance(rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList) -
 
 
 def scaled_arrows(
-    places: np.ndarray, vectors: np.ndarray, length: float, longest: np.ndarray | None = None
+    places: np.ndarray, vectors: np.ndarray, length: float | np.ndarray, longest: np.ndarray | None = None
 ) -> np.ndarray:
     """Arrows (frame, token, 4) of vectors at places, both (frame, token, 2), scaled in each frame.
 
-    A vector of the norm `longest` (frame,), by default the largest norm of the frame, becomes an arrow of `length`.
+    A vector of the norm `longest` (frame,), by default the largest norm of the frame, becomes an arrow of `length`,
+    which may differ between frames.
     """
     most = np.linalg.norm(vectors, axis=-1).max(axis=-1) if longest is None else longest
     scale = np.divide(length, most, out=np.zeros_like(most), where=most > 0)
@@ -133,9 +134,7 @@ class PairPanels:
     @functools.cached_property
     def force_limits(self) -> PanelLimits:
         """Limits of tokens, extended so that the longest arrow at an outermost token is inside."""
-        (left, right), (bottom, top) = self.limits.x, self.limits.y
-        margin = 1.05 * ARROW_LENGTH * (right - left) - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN) * (right - left)
-        return self.limits._replace(x=(left - margin, right + margin), y=(bottom - margin, top + margin))
+        return self.limits.widened(1.05 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN))
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """See `Scene.compute_arrays`."""
@@ -156,7 +155,7 @@ class PairPanels:
     def map_points(self, frames: np.ndarray) -> np.ndarray:
         """Points at the centres of the map's pixels: (frame or 1, pixel, axis)."""
         mean_sum = 2 * self.embedding[frames].mean(axis=1)
-        return self.pair_plane.points(pixel_centres(self.pair_limits, self.recorded.side), mean_sum)
+        return self.pair_plane.points(pixel_centres(self.pair_limits.at(frames), self.recorded.side), mean_sum)
 
     def as_map(self, classes: np.ndarray) -> np.ndarray:
         """Classes (frame, pixel) as an array of a `Map`, (frame, row, column)."""
@@ -166,7 +165,7 @@ class PairPanels:
     def arrows(self, frames: np.ndarray, vectors: np.ndarray, longest: np.ndarray | None = None) -> np.ndarray:
         """Arrows of vectors (frame, token, axis) at the tokens: (frame, token, 4)."""
         tips = vectors @ self.plane.basis.T
-        length = ARROW_LENGTH * (self.limits.x[1] - self.limits.x[0])
+        length = ARROW_LENGTH * np.ptp(self.limits.at(frames)[:, 0], axis=-1)
         return scaled_arrows(self.plane.places(self.embedding[frames]), tips, length, longest)
 
     # defined by subclasses
@@ -186,13 +185,15 @@ class PairPanels:
     # ------------------------------------------------------------------------------------------- panels
 
     def embedding_panel(self) -> Panel:
-        tokens = common_panels.token_points("embedding", self.n)
-        return plane_panel("embedding", "embedding", [tokens], self.limits, self.plane)
+        tokens = common_panels.token_points("embedding", self.n, joined=True)
+        note = common_panels.token_note(self.n, joined=True)
+        return plane_panel("embedding", "embedding", [tokens], self.limits, self.plane, note)
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
         names = tuple(f"{title} on {token}" for token in range(self.n))
         dark = np.full((self.n, 3), 0.15)
-        layers: list[Layer] = [common_panels.token_points("embedding", self.n), Arrows(name, dark, names)]
+        layers: list[Layer] = [Arrows(name, dark, names), common_panels.token_points("embedding", self.n)]
+        note = join_notes(note, common_panels.token_note(self.n))
         return plane_panel(name, title, layers, self.force_limits, self.plane, note=note)
 
     def pair_panel(self, title: str, filled: np.ndarray | None, filled_note: str, cross: str) -> Panel:

@@ -26,7 +26,8 @@ class Points:
     shapes: tuple[str, ...] = ()  # of MARKER_SHAPES, one per point; empty: all circles
     filled: np.ndarray | None = None  # (point,) bool; None: all
     size: float = 1.0  # area of a marker relative to other layers
-    labelled: bool = False  # whether names are drawn beside the markers
+    labelled: bool = False  # whether names are drawn on the markers
+    joined: bool = False  # whether a closed line runs through all points, in their order
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ Layer = Points | Arrows | Map | Image | Curves
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Layers drawn on top of each other, in their order, within limits that hold for all frames."""
+    """Layers drawn on top of each other, in their order, within limits that hold for all frames, or for each frame."""
 
     name: str  # as typed on a command line, such as normalised_sequences
     title: str
@@ -96,7 +97,8 @@ class Panel:
     equal: bool = True  # whether both axes have the same scale
     log: bool = False  # whether the y axis is logarithmic
     origin: bool = False  # whether lines through the origin are drawn
-    note: str = ""  # for example, which axes are shown
+    note: str = ""  # which axes are shown, and what colours and symbols mean
+    views: np.ndarray | None = None  # limits of each frame (frame, axis, end), where they follow the points
 
 
 class EventMark(NamedTuple):

@@ -94,14 +94,16 @@ class SparsePanels(NetworkPanels):
         """Numbers of class and probability level under points, (frame, row, column)."""
         points_name = _POINTS_OF_MAP[name]
         side, plane = self.recorded.side, self.plane(points_name)
-        places = pixel_centres(self.limits(points_name), side)
-        found = np.empty((len(frames), len(places)), sparse_arrays.map_dtype(self.settings.rows))
+        boxes = np.broadcast_to(self.limits(points_name).at(frames), (len(frames), 2, 2))
+        found = np.empty((len(frames), side**2), sparse_arrays.map_dtype(self.settings.rows))
         with single_torch_thread():
             for row, frame in enumerate(frames[:, None]):
                 weights = self.weights_at(frame)
                 mean = self.points(frame, points_name).mean(axis=1) if self.settings.dim > 2 else None
-                points = torch.from_numpy(plane.points(places, mean)).to(weights["query"].dtype)
-                for batch in batch_slices(len(places), self.settings.hidden + self.settings.rows):
+                points = torch.from_numpy(plane.points(pixel_centres(boxes[[row]], side), mean)).to(
+                    weights["query"].dtype
+                )
+                for batch in batch_slices(side**2, self.settings.hidden + self.settings.rows):
                     some = points[:, batch]
                     zeta = self.network.transform(weights, some) if name == "transform_map" else some
                     found[row, batch] = sparse_arrays.class_level_numbers(zeta @ weights["embedding"].mT)[0]
