@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -62,6 +62,8 @@ class PanelOptions:
     """The two axes to draw, counted from 0, if there are more than two. Default: the principal axes."""
     width: int | None = None
     """Width of the picture in pixels. Default: 960 per run, or 640 per run for a single panel."""
+    style: Literal["paper", "screen", "dark"] = "screen"
+    """Style: dark has a dark background; paper and screen are the same."""
     out: Path | None = None
     """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in the folder of the trajectory."""
 
@@ -80,7 +82,8 @@ def select_panels(
     """Names of the panels to draw, which all trajectories must have, and a note on panels that are not drawn.
 
     Without the option --panels, these are the first `most` (default: 16) panels, chosen from `default` if the
-    trajectories have any of those, by default from the main panels of the system. Raises SettingsError, TrajectoryError.
+    trajectories have any of those, by default from the main panels of the system. Raises SettingsError,
+    TrajectoryError.
     """
     names = [plots.panel_names(each) for each in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))

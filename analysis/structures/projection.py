@@ -38,9 +38,9 @@ class Projection(NamedTuple):
         return places
 
     def points(self, places: np.ndarray, through: np.ndarray | None = None) -> np.ndarray:
-        """The points at places ([frame], place, 2) of the plane through points (frame, axis): (frame or 1, place, axis).
+        """The points at places ([frame,] place, 2) of the plane through points (frame, axis).
 
-        Through the origin by default; `through` has no effect if the basis spans all axes.
+        (frame or 1, place, axis). Through the origin by default; `through` has no effect if the basis spans all axes.
         """
         flat = (places @ self.basis).reshape(-1, places.shape[-2], self.basis.shape[1])
         if through is None or len(self.basis[0]) < 3:

@@ -58,6 +58,13 @@ def test_two_runs_side_by_side(small_runs, frame):
     assert "hidden" not in out.split("panels")[1]  # particles have none
 
 
+def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
+    assert "panels      embedding, pair_sums, descent, imperfections, loss, accuracy; with" in frame("modular")
+    out = frame("modular", "--panels all --out all.png")
+    assert "descent, law, hidden, circularity" in out
+    assert "also" not in out
+
+
 def test_axes_of_the_receptors_are_chosen(frame, tmp_path):
     for name, words in (("principal", ""), ("chosen", " --axes 0 2")):
         frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")

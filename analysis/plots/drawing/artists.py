@@ -18,6 +18,7 @@ from matplotlib.artist import allow_rasterization
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.colors import to_rgb
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
@@ -25,7 +26,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
-from analysis.plots.drawing.colours import to_oklab
+from analysis.plots.drawing.colours import colour, to_oklab
 from analysis.plots.drawing.contours import cells_of_pixels, contour_tiles, mark_contours, tile_pixels
 from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
 
@@ -40,7 +41,6 @@ an arrow's shaft and of a curve."""
 _BAR = 0.3
 """Largest length of a scale bar, as a fraction of the panel's width."""
 
-INK, FAINT = "0.15", "0.75"
 LIGHT, INK_ON_LIGHT = 0.62, 0.1
 """Lightness of a marker (Oklab) above which its label is dark, and the label's grey."""
 BACK, FRONT = 2.0, 10.0
@@ -68,7 +68,8 @@ def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: fl
     if isinstance(layer, Points):
         return PointsArtist(axes, layer, order, px)
     if isinstance(layer, Arrows):
-        return ArrowsArtist(axes, layer, order, px)
+        labelled = any(isinstance(each, Points) and each.labelled for each in panel.layers)
+        return ArrowsArtist(axes, layer, order, px, 0.5 * LABELLED_MARK if labelled else 0.0)
     if isinstance(layer, Map):
         return MapArtist(axes, layer, order, panel.origin)
     if isinstance(layer, Image):
@@ -87,7 +88,7 @@ class PointsArtist:
         filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
         present = {shape: np.flatnonzero(shapes == shape) for shape in MARKER_SHAPES if shape in shapes}
         self.groups = [(of, _marks(axes, layer, shape, of, filled[of], order, px)) for shape, of in present.items()]
-        self.line = Line2D([], [], color=FAINT, linewidth=0.8 * px, zorder=order - 0.5, animated=True)
+        self.line = Line2D([], [], color=colour("faint"), linewidth=0.8 * px, zorder=order - 0.5, animated=True)
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
         if layer.joined:
             axes.add_line(self.line)
@@ -112,7 +113,8 @@ def _marks(
     path = marker.get_path().transformed(marker.get_transform())
     colours = np.asarray(layer.colours, float)[of]
     area = AREAS[shape] * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
-    faces, edges = np.where(filled[:, None], colours, 1.0), np.where(filled[:, None], 1.0, colours)
+    back = np.array(to_rgb(colour("background")))
+    faces, edges = np.where(filled[:, None], colours, back), np.where(filled[:, None], back, colours)
     widths = np.where(filled, 0.6, 1.3) * px
     return _add_paths(axes, [path], area, len(of), facecolors=faces, edgecolors=edges, linewidths=widths, zorder=order)
 
@@ -169,12 +171,16 @@ def point_size(axes: Axes) -> np.ndarray:
 
 
 class ArrowsArtist:
-    """Arrows as polygons with seven corners; an arrow shorter than its head is drawn smaller."""
+    """Arrows as polygons with seven corners; an arrow shorter than its head is drawn smaller.
 
-    def __init__(self, axes: Axes, layer: Arrows, order: float, px: float) -> None:
-        self.axes, self.px = axes, px
+    Arrows at markers with labels begin at the edge of the marker.
+    """
+
+    def __init__(self, axes: Axes, layer: Arrows, order: float, px: float, start: float) -> None:
+        """start: distance of tails from the positions of `show`, in layout pixels."""
+        self.axes, self.px, self.start = axes, px, start
         self.arrows = PolyCollection(
-            [], facecolors=np.asarray(layer.colours, float), edgecolors="white", linewidths=0.5 * px,
+            [], facecolors=np.asarray(layer.colours, float), edgecolors=colour("background"), linewidths=0.5 * px,
             zorder=order, animated=True,
         )  # fmt: skip
         axes.add_collection(self.arrows, autolim=False)
@@ -183,15 +189,16 @@ class ArrowsArtist:
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are not drawn."""
         pixel = point_size(self.axes) * self.px
-        self.arrows.set_verts(pixel * arrow_polygons(values.reshape(-1, 2, 2) / pixel))
+        self.arrows.set_verts(pixel * arrow_polygons(values.reshape(-1, 2, 2) / pixel, self.start))
 
 
-def arrow_polygons(ends: np.ndarray) -> np.ndarray:
-    """Polygons (arrow, 7, 2) of arrows from tail to head, (arrow, 2, 2), in layout pixels."""
+def arrow_polygons(ends: np.ndarray, start: float = 0.0) -> np.ndarray:
+    """Polygons (arrow, 7, 2) of arrows from tail to head, (arrow, 2, 2), in layout pixels, moved by `start`."""
     along = ends[:, 1] - ends[:, 0]
     length = np.hypot(*along.T)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         along = along / length  # NaN if the length is 0
+    ends = ends + start * along[:, None]
     across = along[:, ::-1] * [-1, 1]
     size = np.minimum(1, length / (4.5 * SHAFT))
     neck, tail, head = ends[:, 1] - along * 4.5 * SHAFT * size, ends[:, 0], ends[:, 1] + 0 * along
@@ -257,7 +264,7 @@ class MapArtist:
         self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
         if origin:  # the map covers the origin lines of the panel
-            self.moving += draw_origin_lines(axes, order + 1, "0.35", animated=True)
+            self.moving += draw_origin_lines(axes, order + 1, colour("muted"), animated=True)
 
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column) unsigned integers."""
@@ -302,9 +309,9 @@ def _strip(axes: Axes, colours: np.ndarray) -> None:
     axes.add_collection(strip, autolim=False)
 
 
-def draw_origin_lines(axes: Axes, order: float, colour: str, animated: bool) -> list[Line2D]:
+def draw_origin_lines(axes: Axes, order: float, ink: str, animated: bool) -> list[Line2D]:
     """Add lines through the origin."""
-    how: dict[str, Any] = {"color": colour, "linewidth": 0.5, "zorder": order, "animated": animated}
+    how: dict[str, Any] = {"color": ink, "linewidth": 0.5, "zorder": order, "animated": animated}
     return [axes.axhline(0, **how), axes.axvline(0, **how)]
 
 
@@ -314,9 +321,9 @@ class ScaleBar:
     def __init__(self, axes: Axes, order: float, px: float) -> None:
         self.axes, self.px, self.height = axes, px, -7 * px / axes_size_in_points(axes)[1]
         how: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "zorder": order, "animated": True}
-        self.bar = Line2D([], [], color=INK, linewidth=1.2 * px, marker="|", markersize=5 * px, **how)
+        self.bar = Line2D([], [], color=colour("ink"), linewidth=1.2 * px, marker="|", markersize=5 * px, **how)
         axes.add_line(self.bar)
-        self.text = axes.text(0, self.height, "", fontsize=TICK * px, color=INK, va="center_baseline", **how)
+        self.text = axes.text(0, self.height, "", fontsize=TICK * px, color=colour("ink"), va="center_baseline", **how)
         self.moving: list[Drawn] = [self.bar, self.text]
 
     def show(self, limits: np.ndarray) -> None:
@@ -343,11 +350,11 @@ class CurvesArtist:
 
     def __init__(self, axes: Axes, layer: Curves, order: float, px: float) -> None:
         self.x, self.y = np.asarray(layer.x, float), np.asarray(layer.y, float)
-        for values, colour in zip(self.y, layer.colours, strict=True):
-            axes.plot(self.x, values, color=colour, linewidth=LINE * px, zorder=BACK)
-        self.cursor = axes.axvline(self.x[0], color="0.4", linewidth=0.8 * px, zorder=order, animated=True)
+        for values, rgb in zip(self.y, layer.colours, strict=True):
+            axes.plot(self.x, values, color=rgb, linewidth=LINE * px, zorder=BACK)
+        self.cursor = axes.axvline(self.x[0], color=colour("muted"), linewidth=0.8 * px, zorder=order, animated=True)
         self.dots = _add_paths(
-            axes, [Path.unit_circle()], 0.7 * (0.5 * MARK * px) ** 2, len(self.y), edgecolors="white",
+            axes, [Path.unit_circle()], 0.7 * (0.5 * MARK * px) ** 2, len(self.y), edgecolors=colour("background"),
             facecolors=np.asarray(layer.colours, float), linewidths=0.6 * px, zorder=order + 1,
         )  # fmt: skip
         self.moving: list[Drawn] = [self.cursor, self.dots]

@@ -14,11 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from analysis.plots.drawing import artists
-from analysis.plots.drawing.artists import BACK, FAINT, INK, MATRIX_COLOURS, TICK
+from analysis.plots.drawing.artists import BACK, LIGHT, MATRIX_COLOURS, TICK
+from analysis.plots.drawing.colours import colour, to_oklab
 from analysis.plots.scenes.scene import Curves, EventMark, Image, Map, Panel
 
 _TITLE, _SMALL = 11.5, 9.5  # heights of letters
@@ -26,14 +28,17 @@ LINE_HEIGHT = 11.0  # of a line of names
 TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
 
-_MAX_NAMED_CLASSES, _MAX_CLASSES = 20, 40
-"""Largest numbers of classes that the key names and shows; of more classes, it shows evenly spaced ones."""
+_MAX_SWATCHES, _MAX_CLASSES = 5, 24
+"""Largest numbers of classes that the key shows one by one, and in a colour bar, which shows evenly spaced ones."""
+
+_CELL = 13.0
+"""Width of a cell of the key's colour bar."""
 
 _HINTING = 1.06
 """Largest usual ratio of the width of a drawn text to that of its outlines."""
 
-_DROP_COLOUR, _SPIKE_COLOUR = "0.90", "0.35"
-"""Drops are bands behind the curves, spikes are triangles above them."""
+_BAND = 0.3
+"""Opacity of the bands behind curves that show drops. Spikes are triangles above the curves."""
 
 
 class _ColouredText(NamedTuple):
@@ -76,15 +81,15 @@ def _wrap_text(text: str, width: float) -> list[str]:
 def _curve_key(panel: Panel, width: float) -> list[list[_ColouredText]]:
     """Names of a panel's curves in lines of a given width; none for a single curve, which the title names."""
     layers = [layer for layer in panel.layers if isinstance(layer, Curves)]
-    names = [(name, colour) for layer in layers for name, colour in zip(layer.names, layer.colours, strict=True)]
+    names = [(name, rgb) for layer in layers for name, rgb in zip(layer.names, layer.colours, strict=True)]
     lines: list[list[_ColouredText]] = []
     used = width
-    for name, colour in names if len(names) > 1 else []:
+    for name, rgb in names if len(names) > 1 else []:
         needed = _SMALL * text_width(name)
         if used + needed > width:
             lines.append([])
             used = 0.0
-        lines[-1].append(_ColouredText(name, colour, used))
+        lines[-1].append(_ColouredText(name, rgb, used))
         used += needed + 8
     return lines
 
@@ -106,7 +111,7 @@ def _place_panel_text(panel: Panel, width: float) -> _PanelText:
     size = _SMALL * min(1.0, free / (_SMALL * text_width(panel.note))) if panel.note else 0.0
     if panel.note and size < 0.85 * _SMALL:
         size = 0.0
-        below = [*below, *([_ColouredText(text, "0.45", 0.0)] for text in _wrap_text(panel.note, width))]
+        below = [*below, *([_ColouredText(text, colour("muted"), 0.0)] for text in _wrap_text(panel.note, width))]
     return _PanelText(beside, size, below)
 
 
@@ -128,9 +133,9 @@ def decorate_axes(
     """Draw the static parts of a panel. width: maximum width of text; marks: events in the unit of the clock."""
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for spine in axes.spines.values():
-        spine.set(color=FAINT, linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
+        spine.set(color=colour("faint"), linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
     if panel.origin and panel.views is None and not any(isinstance(layer, Map) for layer in panel.layers):
-        artists.draw_origin_lines(axes, BACK - 1, "0.85", animated=False)
+        artists.draw_origin_lines(axes, BACK - 1, colour("grid"), animated=False)
     if any(isinstance(layer, Curves) for layer in panel.layers):
         _draw_events(axes, marks, px)
     if not ticks or panel.views is not None:
@@ -142,7 +147,8 @@ def decorate_axes(
     else:
         _set_ticks(axes, panel)
     axes.tick_params(
-        labelsize=TICK * px, length=2.5 * px, width=0.6 * px, pad=1.5 * px, color=FAINT, labelcolor="0.35"
+        labelsize=TICK * px, length=2.5 * px, width=0.6 * px, pad=1.5 * px, color=colour("faint"),
+        labelcolor=colour("muted"),
     )  # fmt: skip
     if ticks:
         _draw_text(axes, panel.x_label, (0.5, 0), (0, -14 - _SMALL), px, ha="center", va="baseline")
@@ -161,7 +167,7 @@ def _draw_text(
     """Draw text at a point in fractions of the axes, shifted by layout pixels."""
     axes.annotate(
         text, at, (shift[0] * px, shift[1] * px), xycoords="axes fraction", textcoords="offset points",
-        annotation_clip=False, **{"fontsize": size * px, "color": "0.35", **how},
+        annotation_clip=False, **{"fontsize": size * px, "color": colour("muted"), **how},
     )  # fmt: skip
 
 
@@ -169,13 +175,13 @@ def _draw_panel_text(axes: Axes, panel: Panel, px: float, ticks: bool, width: fl
     """The title above, and beside it or below the axes the names of curves and the note."""
     left, up = -TEXT_OVERHANG if ticks else 0.0, 5.5
     size = _TITLE * min(1.0, width / (_TITLE * text_width(panel.title) + 1e-9))
-    _draw_text(axes, panel.title, (0, 1), (left, up), px, size, color=INK)
+    _draw_text(axes, panel.title, (0, 1), (left, up), px, size, color=colour("ink"))
     text = _place_panel_text(panel, width)
     begin = width - (_line_end(text.beside[0]) if text.beside else 0)
     _draw_lines(axes, text.beside, (0, 1), (left + begin, up), px, _SMALL)
     if text.note:
         shift = (left + size * text_width(panel.title) + 8, up)
-        _draw_text(axes, panel.note, (0, 1), shift, px, text.note, color="0.45")
+        _draw_text(axes, panel.note, (0, 1), shift, px, text.note, color=colour("muted"))
     down = -_SMALL - (14 + (LINE_HEIGHT if panel.x_label else 0) if ticks else 3)
     longest = max((_line_end(line) for line in text.below), default=0)
     _draw_lines(axes, text.below, (0, 0), (left, down), px, _SMALL * min(1.0, width / max(longest, 1e-9)))
@@ -186,18 +192,18 @@ def _draw_lines(
     px: float, size: float,
 ) -> None:  # fmt: skip
     for row, line in enumerate(lines):
-        for text, colour, left in line:
-            _draw_text(axes, text, at, (shift[0] + left, shift[1] - row * LINE_HEIGHT), px, size, color=colour)
+        for text, rgb, left in line:
+            _draw_text(axes, text, at, (shift[0] + left, shift[1] - row * LINE_HEIGHT), px, size, color=rgb)
 
 
 def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
     """Drops and spikes of the run in a panel of curves."""
     for mark in marks:
         if mark.kind == "drop":
-            axes.axvspan(mark.begin, mark.end, color=_DROP_COLOUR, linewidth=0, zorder=BACK - 1.5)
+            axes.axvspan(mark.begin, mark.end, color=colour("drop"), alpha=_BAND, linewidth=0, zorder=BACK - 1.5)
     spikes = [mark.middle for mark in marks if mark.kind == "spike"]
     axes.plot(
-        spikes, [0.985] * len(spikes), "v", transform=axes.get_xaxis_transform(), color=_SPIKE_COLOUR,
+        spikes, [0.985] * len(spikes), "v", transform=axes.get_xaxis_transform(), color=colour("spike"),
         markersize=4 * px, markeredgewidth=0, zorder=BACK - 0.5,
     )  # fmt: skip
 
@@ -205,41 +211,81 @@ def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
 # ----------------------------------------------------------------------------------------- of all panels
 
 
-def draw_figure_key(
-    figure: Figure, panels: Sequence[Panel], kinds: Collection[str], at: tuple[float, float], px: float
-) -> None:  # fmt: skip
-    """Draw a line below all panels with the class of each colour of a map, and the event marks of curves.
+class _KeyEntry(NamedTuple):
+    """A symbol with its meaning, or cells of a colour bar with the names of classes."""
 
-    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom left of the figure.
+    text: str
+    colours: Sequence[Any]
+    marker: str = "s"
+    names: Sequence[str] = ()  # of the cells
+    opacity: float = 1.0
+
+    @property
+    def width(self) -> float:
+        """Width in layout pixels, with the distance to the next entry."""
+        symbol = _CELL * len(self.names) if self.names else 9
+        return symbol + _SMALL * text_width(self.text) + 18
+
+
+def draw_figure_key(
+    figure: Figure, panels: Sequence[Panel], kinds: Collection[str], at: tuple[float, float], px: float, width: float
+) -> None:  # fmt: skip
+    """Draw a line below all panels with the class of each colour of a map, and the meanings of marks and bars.
+
+    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom left of the figure; width:
+    largest width, in layout pixels.
     """
-    curves = any(isinstance(layer, Curves) for panel in panels for layer in panel.layers)
-    events = [("drop", _DROP_COLOUR, "s"), ("spike", _SPIKE_COLOUR, "v")]
-    classes = [(name, colour, "s", 0) for name, colour in class_colour_key(panels)]
-    marked = [(f"{kind}s", colour, shape, 10) for kind, colour, shape in events if curves and kind in kinds]
+    entries = [*_class_entries(panels), *_mark_entries(panels, kinds)]
+    px *= min(1.0, width / max(1.0, sum(entry.width for entry in entries)))
     pixel = np.array([px, px]) / 72 / figure.get_size_inches()
     x, y = np.array(at) / figure.dpi / figure.get_size_inches()
-    for text, colour, shape, gap in [*classes, *marked]:
-        x += (gap if classes else 0) * pixel[0]
-        marker = Line2D(
-            [x + 3 * pixel[0]], [y], marker=shape, color=colour, markersize=7 * px, markeredgewidth=0, linestyle=""
-        )  # fmt: skip
-        figure.add_artist(marker)
-        x += 10 * pixel[0]
-        figure.text(x, y, text, fontsize=_SMALL * px, color="0.35", va="center_baseline")
-        x += (_SMALL * text_width(text) + 7 if text else 0) * pixel[0]
+    how: dict[str, Any] = {"fontsize": _SMALL * px, "va": "center_baseline"}
+    for entry in entries:
+        beside = x
+        for name, rgb in zip(entry.names, entry.colours, strict=False):
+            size = _CELL * pixel[0], 11 * pixel[1]
+            figure.add_artist(Rectangle((beside, y - size[1] / 2), *size, color=rgb, linewidth=0))
+            ink = ("#000000", "#ffffff")[int(to_oklab(np.asarray(rgb, float))[0] < LIGHT)]
+            figure.text(beside + size[0] / 2, y, name, ha="center", color=ink, **how | {"fontsize": 7.5 * px})
+            beside += size[0]
+        if not entry.names:
+            style = {"color": entry.colours[0], "alpha": entry.opacity, "markersize": 7 * px, "linestyle": ""}
+            figure.add_artist(Line2D([x + 3 * pixel[0]], [y], marker=entry.marker, **style))
+            beside += 9 * pixel[0]
+        figure.text(beside + 3 * pixel[0], y, entry.text, color=colour("muted"), **how)
+        x += entry.width * pixel[0]
+
+
+def _class_entries(panels: Sequence[Panel]) -> list[_KeyEntry]:
+    """The classes of the first map: an entry each, or if there are many, all in a colour bar."""
+    classes = class_colour_key(panels)
+    if len(classes) <= _MAX_SWATCHES:
+        return [_KeyEntry(name, [rgb]) for name, rgb in classes]
+    return [_KeyEntry("class", [rgb for _, rgb in classes], names=[name.split(" ")[-1] for name, _ in classes])]
+
+
+def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyEntry]:
+    """The marks of events and of the frame in panels of curves, and the bars below panels that follow the points."""
+    found = []
+    if any(isinstance(layer, Curves) for panel in panels for layer in panel.layers):
+        if "drop" in kinds:
+            found.append(_KeyEntry("drop", [colour("drop")], "s", (), _BAND))
+        if "spike" in kinds:
+            found.append(_KeyEntry("spike", [colour("spike")], "v"))
+        found.append(_KeyEntry("this frame", [colour("muted")], "|"))
+    if any(panel.views is not None for panel in panels):
+        found.append(_KeyEntry("scale, which follows the points", [colour("ink")], "_"))
+    return found
 
 
 def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
-    """Names and full colours of the classes of the first map; of many classes only some, not all of them named."""
+    """Names and full colours of the classes of the first map; of many classes only some."""
     maps = [layer for panel in panels for layer in panel.layers if isinstance(layer, Map)]
     if not maps:
         return []
-    full = {name.split(",")[0]: colour for name, colour in zip(maps[0].names, maps[0].palette, strict=True)}
+    full = {name.split(",")[0]: rgb for name, rgb in zip(maps[0].names, maps[0].palette, strict=True)}
     shown = np.unique(np.linspace(0, len(full) - 1, min(len(full), _MAX_CLASSES)).astype(int))
-    names = [list(full)[index] for index in shown]
-    stride = -(-len(names) // _MAX_NAMED_CLASSES)
-    labels = ["" if k % stride else name if k == 0 else name.split(" ")[-1] for k, name in enumerate(names)]
-    return [(label, full[name]) for label, name in zip(labels, names, strict=True)]
+    return [(name, full[name]) for name in np.array(list(full))[shown].tolist()]
 
 
 # ------------------------------------------------------------------------------------------------- ticks

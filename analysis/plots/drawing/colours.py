@@ -60,7 +60,7 @@ def class_colours(n: int) -> np.ndarray:
     level = np.arange(n) % 3
     if n % 3 == 1:
         level[-1] = 1  # beside class 0, which has level 0
-    lightness = np.array([0.55, 0.70, 0.82])[level]
+    lightness = np.array([0.50, 0.68, 0.84])[level]
     return from_oklab(lightness, 0.14 * np.cos(hue), 0.14 * np.sin(hue))
 
 

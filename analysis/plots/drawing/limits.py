@@ -18,7 +18,7 @@ _WILD = 4.0
 """For a diverged run, frames are left out that reach farther than this factor times the median reach, or 10 times this
 factor times the reach of the first frame; the last frame is not exempt."""
 
-_FOLLOWING_TIME = 0.05
+_FOLLOWING_TIME = 0.025
 """Fraction of a run by which limits that follow the points are ahead of a change and behind it."""
 
 AxisLimits = tuple[float, float]
@@ -79,8 +79,8 @@ def following_limits(places: np.ndarray, known: np.ndarray, count: int, square: 
     """Limits of each of `count` frames that contain its points, and that change little from a frame to the next.
 
     places: points (known, point, 2) at the frames `known` (known,), NaN where there is none. The reach of a frame is
-    the largest within a twentieth of the run before and after it, averaged over as many frames on a logarithmic scale; so
-    the limits grow before the points do, and no point is outside.
+    the largest within a fortieth of the run before and after it, averaged over as many frames on a logarithmic scale;
+    so the limits grow before the points do, and no point is outside.
     """
     low = np.fmin.reduce(places, axis=1, initial=np.inf).astype(np.float64)  # (known, 2)
     high = np.fmax.reduce(places, axis=1, initial=-np.inf).astype(np.float64)
@@ -89,7 +89,7 @@ def following_limits(places: np.ndarray, known: np.ndarray, count: int, square: 
     width = int(np.ceil(_FOLLOWING_TIME * (len(known) - 1)))
     middle = _smooth(low / 2 + high / 2, width)
     half = np.maximum(high - middle, middle - low)
-    half = np.maximum(half, np.maximum(1e-3 * half.max(), 1e-9))  # a frame with all points at one place
+    half = np.maximum(half, max(1e-6 * half.max(), 1e-12))  # a frame with all points at one place
     half = half.max(axis=1, keepdims=True).repeat(2, axis=1) if square else half
     half = np.exp(_smooth(ndimage.maximum_filter1d(np.log(half), 2 * width + 1, axis=0, mode="nearest"), width))
     ends = np.stack([middle - half, middle + half], axis=-1)  # (known, axis, end)
@@ -107,8 +107,8 @@ def _smooth(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def pixel_centres(boxes: np.ndarray, side: int) -> np.ndarray:
-    """Centres of side x side pixels that tile boxes (frame, axis, end), row after row from the lowest: (frame, pixel,
-    2)."""
+    """Centres of side x side pixels that tile boxes (frame, axis, end), row after row from the lowest: (frame,
+    pixel, 2)."""
     part = (np.arange(side) + 0.5) / side
     x, y = np.moveaxis(boxes[..., :1] + np.diff(boxes, axis=-1) * part, 1, 0)  # (frame, side) each
     each = np.broadcast_arrays(x[:, None, :], y[:, :, None])

@@ -21,8 +21,9 @@ from matplotlib.text import Text
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing import panel_layout
-from analysis.plots.drawing.artists import FRONT, INK, LayerArtist, ScaleBar, draw_origin_lines, make_layer_artist
+from analysis.plots.drawing.artists import FRONT, LayerArtist, ScaleBar, draw_origin_lines, make_layer_artist
 from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
+from analysis.plots.drawing.colours import colour
 from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
 from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
@@ -86,7 +87,7 @@ class PanelGrid:
         if min(self._heading_size(index) for index in range(len(scenes))) < _MIN_HEADING:
             self.layout = dataclasses.replace(self.layout, heading=2 * _HEADING_LINE)
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
-        self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor="white")
+        self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor=colour("background"))
         self.canvas = FigureCanvasAgg(self.figure)
         self.clocks = [self._draw_heading(index) for index in range(len(scenes))]
         self._moving: list[Artist] = [*self.clocks]
@@ -109,7 +110,7 @@ class PanelGrid:
         second = self.layout.heading > HEADING  # whether the time is on a line of its own
         size = _HEADING_SIZE * self._px * min(1.0, self._heading_size(index))
         y, below = (1 - (0.52 * HEADING + line * _HEADING_LINE) * s / self.height for line in (0, second))
-        how: dict[str, Any] = {"fontsize": size, "va": "center", "color": INK}
+        how: dict[str, Any] = {"fontsize": size, "va": "center", "color": colour("ink")}
         start, end = (left + 8 * s) / self.width, (left + width - RIGHT * s) / self.width
         self.figure.text(start, y, scene.title, weight="bold", **how)
         how |= {"ha": "left" if second else "right", "animated": True, "zorder": 100}
@@ -124,12 +125,11 @@ class PanelGrid:
     def _draw_keys(self) -> None:
         """Draw the key of colours and event marks below the first scene, and below others with different classes."""
         s, kinds = self.layout.scale, {mark.kind for scene in self.scenes for mark in scene.marks}
-        keys: list[list[tuple[str, tuple[float, ...]]]] = []
         for index, panels in enumerate(self.layout.blocks):
-            keys.append([(name, tuple(colour)) for name, colour in class_colour_key(panels)])
+            keys = [_colour_names(each) for each in self.layout.blocks[: index + 1]]
             if keys[-1] not in keys[:-1]:
                 at = (self.layout.left(index) + 16 * s, 0.6 * FOOT * s)
-                draw_figure_key(self.figure, panels, kinds if index == 0 else (), at, self._px)
+                draw_figure_key(self.figure, panels, kinds, at, self._px, self.layout.block / s - 24)
 
     def _time(self, index: int, frame: int) -> str:
         """Step and epoch of a frame, with decimals where epochs of the run are not whole numbers."""
@@ -147,7 +147,7 @@ class PanelGrid:
         for panel, box, width in zip(self.layout.blocks[index], self.layout.boxes(index), spans, strict=True):
             axes = self._add_axes(index, panel, box)
             if panel.views is not None and panel.origin:
-                self._moving += draw_origin_lines(axes, FRONT - 1, "0.85", animated=True)
+                self._moving += draw_origin_lines(axes, FRONT - 1, colour("grid"), animated=True)
             for order, layer in enumerate(panel.layers):
                 artist = make_layer_artist(axes, panel, layer, order, self._px)
                 found.append((getattr(layer, "array", None), artist))
@@ -164,7 +164,13 @@ class PanelGrid:
         rectangle = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
         axes = self.figure.add_axes(rectangle, label=f"{index}-{panel.name}")
         x_limits, y_limits = self.layout.limits[index][panel.name]
-        axes.set(yscale="log" if panel.log else "linear", xlim=x_limits, ylim=y_limits, autoscale_on=False)
+        axes.set(
+            facecolor=colour("background"),
+            yscale="log" if panel.log else "linear",
+            xlim=x_limits,
+            ylim=y_limits,
+            autoscale_on=False,
+        )
         return axes
 
     # ----------------------------------------------------------------------------------------- frames
@@ -179,8 +185,8 @@ class PanelGrid:
             for bar, view in zip(bars, panel_layout.common_views(panels, frames), strict=True):
                 bar.show(view)
         for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
-            for name, artist in self.artists[scene]:
-                artist.show(found[name][index] if name else np.empty(0), frame)
+            for array, artist in self.artists[scene]:
+                artist.show(found[array][index] if array else np.empty(0), frame)
             self.clocks[scene].set_text(self._time(scene, frame))
 
     def draw(self) -> np.ndarray:
@@ -206,3 +212,8 @@ class PanelGrid:
         finally:
             for clock in self.clocks:
                 clock.set_animated(True)
+
+
+def _colour_names(panels: Sequence[Panel]) -> list[tuple[str, tuple[float, ...]]]:
+    """Names and colours of the classes in the key of panels."""
+    return [(name, tuple(rgb)) for name, rgb in class_colour_key(panels)]

@@ -19,7 +19,7 @@ from analysis.plots.scenes.scene import Curves, Image, Map, Panel, Scene
 from dynamics.settings import SettingsError
 
 LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # margins around the axes of a panel
-HEADING, FOOT, BETWEEN = 25, 13, 18  # heights above and below all panels; width between two scenes
+HEADING, FOOT, BETWEEN = 25, 18, 18  # heights above and below all panels; width between two scenes
 _MARGIN_WITHOUT_TICKS = 5
 _MIN_WIDTH_WITH_TICKS = 150
 """Width of a panel in pixels below which ticks are left out, as they would be too small to read."""

@@ -16,7 +16,14 @@ import torch
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.plots.drawing import colours
 from analysis.plots.scenes import common_panels
-from analysis.plots.scenes.common_panels import PanelFactory, RecordedRun, RunPanels, curve_panel, plane_panel
+from analysis.plots.scenes.common_panels import (
+    PanelFactory,
+    RecordedRun,
+    RunPanels,
+    curve_panel,
+    join_notes,
+    plane_panel,
+)
 from analysis.plots.scenes.particle_panels import PairPanels, balanced_force_fields
 from analysis.plots.scenes.recorded_weights import VALUES_PER_BATCH, NetworkPanels, batch_slices
 from analysis.plots.scenes.scene import LayerArrays, Panel
@@ -118,7 +125,7 @@ class ModularPanels(NetworkPanels, PairPanels):
         x = self.embedding[frames]
         forces = (without_shift_and_scaling(force, x) for force in (self.descent(frames), self.law_force(frames)))
         values = np.interp(np.arange(count), frames, cosine_similarity(*forces))[None]
-        note = "without shift and size" + ("" if len(frames) == count else f"; in {len(frames)} frames")
+        note = "translation and scaling removed" + ("" if len(frames) == count else f"; in {len(frames)} frames")
         title = "cosine of law and −dL/dE"
         rgb = colours.class_colours(1)
         return curve_panel(self.recorded, "cosine", title, values, ("cosine",), rgb, False, (-1.05, 1.05), note)
@@ -128,7 +135,7 @@ class ModularPanels(NetworkPanels, PairPanels):
         rows, plane = self.weights["hidden_weight"].numpy(), self.hidden_plane
         points = common_panels.unit_points("hidden", plane._replace(heights=None).places(rows[-1:])[0])
         limits = self.recorded.limits(plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1)
-        return plane_panel("hidden", "hidden weights", [points], limits, plane)
+        return plane_panel("hidden", "hidden weights", [points], limits, plane, "colour: direction at the end")
 
     @functools.cached_property
     def hidden_plane(self) -> Projection:
@@ -142,15 +149,17 @@ class ModularPanels(NetworkPanels, PairPanels):
 
     def run_panels(self) -> RunPanels:
         filled = self.trained[self.marked]
-        filled_note = "" if filled.all() else "filled: training pairs"
+        filled_note = join_notes("background: predicted class", "" if filled.all() else "filled: training pairs")
         metrics = common_panels.metric_panels(self.recorded)
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
-            "pair_sums": lambda: self.pair_panel("pair sums on class map", filled, filled_note, "wrong"),
-            "descent": lambda: self.force_panel("descent", "−dL/dE", "rescaled in each frame"),
+            "pair_sums": lambda: self.pair_panel("pair sums", filled, filled_note, "wrong"),
+            "descent": lambda: self.force_panel("descent", "−dL/dE", "longest arrow of equal length in all frames"),
         }
         if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
-            panels["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "rescaled in each frame")
+            panels["law"] = lambda: self.force_panel(
+                "law", "particle law, f_a = 1", "longest arrow of equal length in all frames"
+            )
         panels |= {"hidden": self.hidden_panel, **common_panels.structure_panels(self.recorded)}
         panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.compared_frames >= 2:

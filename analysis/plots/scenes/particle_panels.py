@@ -14,6 +14,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from matplotlib.colors import to_rgb
 from scipy.spatial import cKDTree
 
 from analysis.plots.drawing import colours
@@ -29,6 +30,9 @@ from dynamics.particles.system import ParticleSystem
 from dynamics.randomness import random_stream
 from dynamics.settings import ParticleSettings
 from dynamics.tasks import all_pairs, modular_sum
+
+_MAP_OPACITY = 0.55
+"""Opacity of the colours of classes in the background of pair sums."""
 
 _MAX_MARKED_PAIRS = 2000
 """Largest number of pair sums that are drawn; of more, a random selection, the same for every run."""
@@ -191,8 +195,8 @@ class PairPanels:
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
         names = tuple(f"{title} on {token}" for token in range(self.n))
-        dark = np.full((self.n, 3), 0.15)
-        layers: list[Layer] = [Arrows(name, dark, names), common_panels.token_points("embedding", self.n)]
+        ink = np.tile(to_rgb(colours.colour("ink")), (self.n, 1))
+        layers: list[Layer] = [Arrows(name, ink, names), common_panels.token_points("embedding", self.n)]
         note = join_notes(note, common_panels.token_note(self.n))
         return plane_panel(name, title, layers, self.force_limits, self.plane, note=note)
 
@@ -202,11 +206,22 @@ class PairPanels:
         names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(self.pairs[marked], self.residue[marked], strict=True))
         size = float(np.clip(np.sqrt(150 / len(marked)), 0.3, 1.2))
         sums = Points("pair_sums", rgb[self.residue[marked]], names, filled=filled, size=size)
-        crosses = Points("crosses", np.zeros((len(marked), 3)), names, ("cross",) * len(marked), size=0.6 * size)
+        crosses = Points(
+            "crosses",
+            np.tile(to_rgb(colours.colour("ink")), (len(marked), 1)),
+            names,
+            ("cross",) * len(marked),
+            size=0.6 * size,
+        )
         class_names = tuple(f"class {c}" for c in range(self.n))
-        layers: list[Layer] = [Map("classes", colours.pale_colours(rgb), class_names, lines=False), sums, crosses]
+        layers: list[Layer] = [
+            Map("classes", colours.pale_colours(rgb, _MAP_OPACITY), class_names, lines=False),
+            sums,
+            crosses,
+        ]
         some = "" if len(marked) == len(self.pairs) else f"{len(marked)} of {len(self.pairs)} pairs"
-        note = join_notes("map through the mean" if self.dim > 2 else "", filled_note, "×: " + cross, some)
+        through = "background: plane through the mean" if self.dim > 2 else ""
+        note = join_notes(filled_note, through, "×: " + cross, some)
         return plane_panel("pair_sums", title, layers, self.pair_limits, self.pair_plane, note=note, origin=False)
 
 
@@ -238,11 +253,15 @@ class ParticlePanels(PairPanels):
     def run_panels(self) -> RunPanels:
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
-            "pair_sums": lambda: self.pair_panel("pair sums, nearest class", None, "", "imperfection"),
-            "force": lambda: self.force_panel("force", "force", "rescaled in each frame"),
+            "pair_sums": lambda: self.pair_panel(
+                "pair sums", None, "background: nearest pair sum", "grid imperfection"
+            ),
+            "force": lambda: self.force_panel("force", "force", "longest arrow of equal length in all frames"),
         }
         for name in FIELD_NAMES:
-            panels[name] = functools.partial(self.force_panel, name, name.replace("_", " "), "all fields at one scale")
+            panels[name] = functools.partial(
+                self.force_panel, name, name.replace("_", " "), "same scale as the other fields"
+            )
         panels |= {**common_panels.structure_panels(self.recorded), **common_panels.metric_panels(self.recorded)}
         return RunPanels(panels, self.compute_arrays)
 

@@ -32,6 +32,7 @@ from dynamics.networks.threads import single_torch_thread
 _CLASS_SIGNS = {"square": "■", "circle": "●", "triangle": "▲", "diamond": "◆", "cross": "✖"}
 """Markers that are assigned to the classes in turn, and the same markers as characters."""
 
+_LEVEL_NOTE = "lines: probability " + ", ".join(map(str, sparse_arrays.PROBABILITY_LEVELS))
 _FRAMES_PER_BATCH = 128
 _MAX_MARKERS = 1200
 """Largest number of markers in a panel of tokens at positions; of more tokens, evenly spaced ones are shown."""
@@ -201,22 +202,23 @@ class SparsePanels(NetworkPanels):
         rgb, names = colours.class_colours(self.settings.length), tuple(map(str, range(self.settings.length)))
         few = len(names) <= 40
         markers = Points("position_embeddings", rgb, names, tuple(self.position_shapes), size=1.2, labelled=few)
-        return self._plot("position_embeddings", "position embeddings P(t)", [markers], note="circles: relevant")
+        note = "circles: relevant positions"
+        return self._plot("position_embeddings", "position embeddings P(t)", [markers], note=note)
 
     def sums(self) -> Panel:
-        note = join_notes("hollow: token 0", self.shown_note)
-        return self._plot("sums", "sums E(x) + P(t)", [self.position_points("sums")], note=note)
+        return self._plot("sums", "sums E(x) + P(t)", [self.position_points("sums")], note=self.shown_note)
 
     @property
     def shown_note(self) -> str:
-        """How many tokens are shown, where these are not all."""
-        return "" if len(self.shown) == self.settings.rows else f"{len(self.shown)} of {self.settings.rows} tokens"
+        """Meaning of the markers of tokens at positions, and how many tokens are shown, where these are not all."""
+        some = "" if len(self.shown) == self.settings.rows else f"{len(self.shown)} of {self.settings.rows} tokens"
+        return join_notes("colour: position", "hollow: token 0", some)
 
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
         layers: list[Layer] = [self.position_points("normalised_sums"), arrow]
-        limits, note = self.normalised_limits, self.query_note
-        return self._plot("normalised_sums", "normalised sums z, query", layers, limits=limits, note=note)
+        limits, note = self.normalised_limits, join_notes("arrow: query", self.query_note, self.shown_note)
+        return self._plot("normalised_sums", "normalised sums z", layers, limits=limits, note=note)
 
     def attention(self) -> Panel:
         return self._image("attention", "attention", "position", self.settings.length)
@@ -228,7 +230,7 @@ class SparsePanels(NetworkPanels):
         rows, column_names = self.sequences.names, tuple(map(str, range(columns)))
         image = Image(name, 0.0, high, rows, column_names, self.sequence_colours)
         x, y = (-0.5, columns - 0.5), (-0.5, len(rows) - 0.5)
-        note = join_notes(image.scale, self.recorded.limits_note)
+        note = join_notes(image.scale, "strip: prefixes", self.recorded.limits_note)
         return Panel(name, title, (image,), x, y, x_label, "sequence", equal=False, note=note)
 
     def values(self) -> Panel:
@@ -240,11 +242,11 @@ class SparsePanels(NetworkPanels):
 
     @property
     def shape_note(self) -> str:
-        """Class of each marker shape."""
+        """Meaning of shapes and colours of sequences."""
         classes, signs = np.unique(self.sequences.classes).tolist(), list(_CLASS_SIGNS.values())
         if classes[-1] >= len(signs):
-            return f"shapes: class modulo {len(signs)}"
-        return "class " + ", ".join(f"{signs[one]} {one}" for one in classes)
+            return f"shapes: class modulo {len(signs)}; colour: prefix"
+        return "class " + ", ".join(f"{signs[one]} {one}" for one in classes) + "; colour: prefix"
 
     def transform_map(self) -> Panel:
         return self._map_panel("transform_map", "transform p(y | ξ)")
@@ -253,7 +255,7 @@ class SparsePanels(NetworkPanels):
         return self._map_panel("output_map", "output p(y | ζ)")
 
     def _map_panel(self, name: str, title: str) -> Panel:
-        note = "through the mean" if self.settings.dim > 2 else ""
+        note = join_notes(_LEVEL_NOTE, "plane through the mean" if self.settings.dim > 2 else "", self.shape_note)
         points, classes = _POINTS_OF_MAP[name], self.settings.rows
         levels = sparse_arrays.probability_level_names(classes)
         class_map = Map(name, sparse_arrays.probability_palette(classes), levels)
@@ -262,27 +264,28 @@ class SparsePanels(NetworkPanels):
 
     def normalised_sequences(self) -> Panel:
         layers: list[Layer] = [self.sequence_points("normalised_sequences")]
-        note = ""
+        note = "colour: prefix"
         if self.settings.dim == 2:
             units = self.unit_points("boundaries")
             rgb = np.tile(colours.pale_colours(units.colours, 0.7), (2, 1))
             layers.append(replace(units, colours=rgb, names=2 * units.names, size=0.45))
-            note = "outside: unit boundaries"
+            note = join_notes(note, "ring: unit boundaries")
         return self._plot("normalised_sequences", "normalised ξ", layers, limits=self.normalised_limits, note=note)
 
     def receptors(self) -> Panel:
-        return self._plot("receptors", "receptors w", [self.unit_points("receptors")])
+        return self._plot("receptors", "receptors w", [self.unit_points("receptors")], note=_UNIT_NOTE)
 
     def assemblers(self) -> Panel:
-        return self._plot("assemblers", "assemblers u", [self.unit_points("assemblers")], note="colours of receptors")
+        return self._plot("assemblers", "assemblers u", [self.unit_points("assemblers")], note=_UNIT_NOTE)
 
     def transforms(self) -> Panel:
-        return self._plot("transforms", "transforms ζ", [self.sequence_points("transforms")])
+        return self._plot("transforms", "transforms ζ", [self.sequence_points("transforms")], note=self.shape_note)
 
     def output_probabilities(self) -> Panel:
         return self._image("output_probabilities", "output probabilities", "class", self.settings.rows)
 
 
+_UNIT_NOTE = "hidden units; colour: direction of the receptor at the end"
 _NOT_PROJECTED = ("attention", "output_probabilities", "boundaries")
 _POINTS_OF_MAP = {"transform_map": "sequence_embeddings", "output_map": "transforms"}
 """The points in whose plane a map is drawn: xi, of p(y|xi), and zeta, of p(y|zeta) = softmax(E zeta)."""

@@ -167,8 +167,8 @@ def test_the_query_arrow_fits_the_panel():
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
     np.testing.assert_array_equal(arrow[:, :2], 0)
     np.testing.assert_allclose(arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5)
-    assert shown.panels[0].note == f"query at {scale:.2g} of its length"
-    assert build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note == ""
+    assert f"arrow: query; query at {scale:.2g} of its length; " in shown.panels[0].note
+    assert "of its length" not in build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note
 
 
 def test_unit_boundaries_are_where_units_switch():
@@ -222,7 +222,7 @@ def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch
 def test_large_tables_are_thinned():
     shown = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
     consistent(shown)
-    assert one(shown, "sums").note == "hollow: token 0; 100 of 200 tokens"
+    assert one(shown, "sums").note == "colour: position; hollow: token 0; 100 of 200 tokens"
     assert len(layer(shown, "sums", Points).names) == 1200
     assert shown.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
 
@@ -555,9 +555,12 @@ def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
 
 
 def test_the_note_explains_the_shapes_of_sequences():
-    assert one(build_scene(sparse(), 0, side=SIDE), "sequence_embeddings").note == "class \u25a0 0, \u25cf 1"
+    assert (
+        one(build_scene(sparse(), 0, side=SIDE), "sequence_embeddings").note
+        == "class \u25a0 0, \u25cf 1; colour: prefix"
+    )
     many = build_scene(sparse(vocab=7), 0, side=SIDE, panels=["sequence_embeddings"])
-    assert many.panels[0].note == "shapes: class modulo 5"
+    assert many.panels[0].note == "shapes: class modulo 5; colour: prefix"
 
 
 @pytest.mark.parametrize("make", [sparse, modular, particles])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.plots.drawing.limits import panel_limits, pixel_centres
+from analysis.plots.drawing.limits import following_limits, panel_limits, pixel_centres
 from analysis.structures.projection import fit_projection
 
 
@@ -49,13 +49,40 @@ def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     assert panel_limits(growing, diverged=True).x[1] < 100  # but not that of one that diverged
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 200, 1001])
+@pytest.mark.parametrize("square", [True, False])
+def test_limits_that_follow_contain_all_points_and_change_smoothly(count, square, generator):
+    reach = np.where(np.arange(count) < count // 2, 0.01, 30.0) * (1 + (np.arange(count) == count // 3))
+    places = reach[:, None, None] * generator.uniform(-1, 1, (count, 5, 2)) + generator.standard_normal(2)
+    found = following_limits(places, np.arange(count), count, square)
+    low, high = np.moveaxis(found.views, -1, 0)
+    assert (low[:, None] < places).all()
+    assert (places < high[:, None]).all()
+    size = high - low
+    assert not square or np.allclose(size[:, 0], size[:, 1])
+    spread = np.ptp(places, axis=1).max(axis=1)
+    assert size[0].max() < 2.5 * spread[0] or count < 200  # the first frames fill their panel
+    if count >= 200:  # from one frame to the next by less than a factor of 30 / 0.01 shared by all frames around it
+        assert np.abs(np.diff(np.log(size), axis=0)).max() < 1.5 * np.log(6000) / (0.025 * count)
+
+
+def test_limits_that_follow_are_interpolated_between_known_frames():
+    places = np.linspace(1, 2, 11)[:, None, None] * np.array([[[-1.0, -1], [1, 1]]])
+    found = following_limits(places, np.arange(0, 101, 10), 101)
+    assert found.views.shape == (101, 2, 2)
+    assert (np.diff(found.views[:, 0, 1]) > -1e-9).all()
+    np.testing.assert_allclose([found.x, found.y], found.views[-1])
+    np.testing.assert_allclose(found.widened(0.5).at(np.array([3]))[0], 2 * found.views[3], atol=1e-9)
+    assert following_limits(np.full((3, 2, 2), np.nan), np.arange(3), 3).x == pytest.approx((-1.16, 1.16))
+
+
 def test_limits_of_nothing_of_one_point_and_of_huge_numbers():
     assert panel_limits(np.full((2, 3, 2), np.nan))[:2] == ((-1, 1), (-1, 1))
     assert panel_limits(np.full((2, 1, 2), 3.0)).x == (0, 6)
     assert np.isfinite(panel_limits(np.array([[[-1e300, 0], [1e300, 0]]])).x).all()
     wide = panel_limits(np.array([[[0.0, 0], [10, 1]]]), square=False)
     assert wide.y[1] < 1.2
-    ticks = pixel_centres(wide, 4)
+    ticks = pixel_centres(wide.at(np.arange(1)), 4)[0]
     assert ticks.shape == (16, 2)
     assert (np.diff(ticks[:4, 0]) > 0).all()
     assert ticks[0, 1] < ticks[-1, 1]  # the lowest row first

@@ -18,7 +18,7 @@ from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.contours import DARKER, contour_tiles, mark_contours, tile_pixels
 from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.drawing.panel_layout import common_limits, default_columns
+from analysis.plots.drawing.panel_layout import common_limits, default_columns, place_panels
 from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, EventMark, Image, Map, Panel, Points, Scene
 from dynamics.settings import SettingsError
 
@@ -99,12 +99,22 @@ def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_e
     np.testing.assert_allclose([colour[0, :3] for colour in colours], [RGB[0], np.ones(3), RGB[1]])
 
 
-def test_of_overlapping_labels_only_the_first_is_drawn():
-    grid, _, (artist,) = shown("points")
-    x, y = np.array(SQUARE[1] - SQUARE[0]) / grid.layout.boxes(0)[0][2] * np.array([[2.0, 0], [0, 20.0]])  # pixels
-    artist.show(np.array([[0, 0], x, x + 2 * y, x + y, [np.nan, np.nan]]), 0)
-    assert np.isfinite(artist.labels.labels.get_offsets()[:, 0]).tolist() == [True, False, True, True, False]
+def test_a_label_that_a_later_marker_covers_is_not_drawn():
+    _, _, (artist,) = shown("points")
+    x, y = np.diag(artists.point_size(artist.labels.axes) * artist.labels.covering)
+    artist.show(np.array([[0, 0], 0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y, [np.nan, np.nan]]), 0)
+    found = artist.labels.labels.get_offsets()
+    np.testing.assert_allclose(found[[1, 2, 3]], [0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y])
+    assert np.isfinite(found[:, 0]).tolist() == [False, True, True, True, False]
     assert all(np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4])  # the marks are all there
+
+
+def test_a_closed_line_joins_successive_points():
+    panel = dataclasses.replace(panels()[0], layers=(dataclasses.replace(panels()[0].layers[0], joined=True),))
+    grid = PanelGrid([make_scene(panels=(panel,))], width=240)
+    draw_at(grid, 3)
+    places = compute_arrays(np.array([3]), ["places"])["places"][0]
+    np.testing.assert_array_equal(grid.artists[0][0][1].line.get_xydata(), places[[0, 1, 2, 3, 4, 0]])
 
 
 def moved(change):
@@ -120,7 +130,7 @@ def moved(change):
 def test_a_point_that_is_nan_is_not_drawn():
     scene = make_scene(compute_arrays=moved(lambda places: np.nan))
     picture = draw_at(PanelGrid([scene], ["points"], width=240), 10)[..., :3].astype(int)
-    seen = [(np.abs(picture - colour).max(-1) < 8).any() for colour in np.round(255 * RGB).astype(int)]
+    seen = [(np.abs(picture - colour).max(-1) < 24).any() for colour in np.round(255 * RGB).astype(int)]
     assert seen == [True, True, False, True, True]
 
 
@@ -200,14 +210,6 @@ def test_matrices_of_two_scenes_have_the_same_scale():
     images = [artist for block in grid.artists for _, artist in block if isinstance(artist, artists.ImageArtist)]
     assert [artist.high for artist in images] == [5.0, 5.0]
     assert [panel.name for panel in grid.layout.blocks[1]] == ["matrix", "points"]
-
-
-def test_labels_at_the_right_edge_are_left_of_their_points():
-    _, _, (artist,) = shown("points")
-    artist.show(np.array([[1.95, 0], [0, 0], [0, 1.0], [0, -1.0], [-1.9, 0]]), 0)
-    found = artist.labels.labels.get_offsets()[:, 0] + artist.labels.back * artist.labels.point[0]
-    assert (found <= SQUARE[1]).all()
-    assert (artist.labels.labels.get_offsets()[1:, 0] == [0, 0, 0, -1.9]).all()
 
 
 @pytest.mark.parametrize(("count", "kind"), [(3, np.uint8), (64, np.uint8), (65, np.uint16), (16385, np.uint32)])
@@ -323,6 +325,32 @@ def test_sizes():
     assert grid.layout.columns == 4
     assert abs(grid.height - 960) < 30
     assert [default_columns(count) for count in (1, 2, 4, 5, 6, 7, 16, 40)] == [1, 2, 2, 3, 3, 3, 4, 4]
+
+
+def test_leading_panels_take_two_by_two_cells():
+    assert place_panels("abcde", 4, "ca") == [(0, 0, 2), (2, 0, 1), (0, 2, 2), (2, 1, 1), (2, 2, 1)]
+    assert place_panels("abc", 3, "a") == [(0, 0, 2), (0, 2, 1), (1, 2, 1)]
+    assert place_panels("ab", 1, "a") == [(0, 0, 1), (1, 0, 1)]
+    grid = PanelGrid([make_scene()], width=960, leading=["map"])
+    boxes = dict(zip(grid.panels, grid.layout.boxes(0), strict=True))
+    assert boxes["map"][2] > 2 * boxes["points"][2]
+    assert boxes["map"][2] == boxes["map"][3]
+    assert boxes["map"][1] + boxes["map"][3] == pytest.approx(boxes["matrix"][1] + boxes["matrix"][3], abs=25)
+
+
+def test_limits_that_follow_are_those_of_the_frame_and_common_to_scenes():
+    def following(size):
+        views = size * np.linspace(1, 2, FRAMES)[:, None, None] * np.array([[-1.0, 1], [-1, 1]])
+        return dataclasses.replace(panels()[0], views=views)
+
+    grid = PanelGrid([make_scene(panels=(following(size),)) for size in (1, 3)], width=480)
+    (alone,) = (PanelGrid([make_scene(panels=(following(1),))], width=240),)
+    np.testing.assert_array_equal(draw_at(alone, 20), redrawn(alone))
+    for shown, frames, reach in ((alone, (20,), 2), (alone, (0,), 1), (grid, (20, 0), 3)):
+        draw_at(shown, *frames)
+        assert {axes.get_xlim() for axes in shown.figure.axes} == {(-reach, reach)}
+    assert [artists.round_length(most) for most in (0.3, 0.99, 1, 7, 4.9e-5)] == [0.2, 0.5, 1, 5, 2e-5]
+    assert {bar.text.get_text() for bar in grid._bars["points"]} == {"1"}
 
 
 def test_numbers_of_axes_are_short():
