@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all lint docs bench browser clean
+.PHONY: help demo test test-all lint docs bench browser wheel clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
@@ -11,6 +11,7 @@ help:
 	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
+	@echo "make wheel      build the wheel and the source distribution into dist/"
 	@echo "make clean      remove the environment and the caches in this folder, but no runs"
 
 demo: .venv/core
@@ -42,7 +43,12 @@ browser:
 docs: .venv/full
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html -d docs/_build/doctrees
 
+wheel: .venv/full
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist
+
 bench: .venv/full
+	cd benchmarks && ../$(BIN)/asv machine --yes
 	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr
 
 .venv/bin/python:
@@ -58,5 +64,5 @@ bench: .venv/full
 	@touch $@ .venv/core
 
 clean:
-	rm -rf .venv .browser build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv docs/_build docs/reference/generated
+	rm -rf .venv .browser build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/.asv docs/_build docs/reference/generated
 	find dynamics analysis sims tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

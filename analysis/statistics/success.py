@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.success import successful_runs
 
 EVALUATION_SPLITS = ("test", "validation")
 """Splits by which a run is evaluated, in order of preference."""

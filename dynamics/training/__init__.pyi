@@ -1,6 +1,5 @@
 from .ensemble import TrainingState as TrainingState
 from .finetuning import finetuning_weights as finetuning_weights
-from .finetuning import successful_runs as successful_runs
 from .minibatches import epoch_orders as epoch_orders
 from .system import ModularSystem as ModularSystem
 from .system import SparseSystem as SparseSystem

@@ -10,9 +10,9 @@ import xarray as xr
 from dynamics import randomness
 from dynamics.initial_conditions import open_start, start_run_indices, start_step_index, verify_content_hash
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
-from dynamics.trajectory.diverged import not_diverged
+from dynamics.settings import SettingsError, SparseSettings
 from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.success import successful_runs
 
 
 def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, np.ndarray]:
@@ -57,33 +57,6 @@ def finetuning_weights(network: ClusteringHead, seeds: np.ndarray) -> dict[str, 
     table = randomness.normal_samples(seeds, "sparse/new_rows", network.shapes["embedding"]).astype(np.float32)
     table[:, : before.rows] = weights["embedding"]
     return {**weights, "embedding": table}
-
-
-def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY, split: str = "test") -> np.ndarray:
-    """Return which runs have not diverged and end above an accuracy.
-
-    Parameters
-    ----------
-    trajectory : xarray.Dataset
-        A trajectory of a clustering head (VC).
-    above : float, optional
-        Threshold of the accuracy, 0 to 1.
-    split : str, optional
-        Split whose accuracy is compared.
-
-    Returns
-    -------
-    numpy.ndarray
-        (run,) bool.
-
-    Examples
-    --------
-    >>> from dynamics import SparseSettings, simulate
-    >>> successful_runs(simulate(SparseSettings(data=64), runs=2, steps=2, progress=False))
-    array([False, False])
-    """
-    last = trajectory.isel(step=-1)
-    return (last["accuracy"].sel(split=split).values > above) & not_diverged(last)
 
 
 def source_run_indices(source: xr.Dataset, s: SparseSettings, seeds: np.ndarray) -> np.ndarray:

@@ -16,3 +16,4 @@ from .schema import RUNNING as RUNNING
 from .schema import VARIABLES as VARIABLES
 from .schema import read_settings as read_settings
 from .schema import validate_trajectory as validate_trajectory
+from .success import successful_runs as successful_runs

@@ -282,13 +282,14 @@ def _create_variable(
 
 def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
     """Strings as arrays of characters: netCDF-C crashes on its own string type if a file is open twice."""
-    text = variable.values.astype(str)
-    width = max(1, np.char.encode(text, "utf-8").dtype.itemsize)
+    encoded = np.char.encode(variable.values.astype(str), "utf-8")
+    width = max(1, encoded.dtype.itemsize)
     dims = (*map(str, variable.dims), f"{name}_length")
     _create_dimensions(group, dims, (*variable.shape, width))
     target = group.createVariable(name, "S1", dims)
     target.setncatts({**variable.attrs, "_Encoding": "utf-8"})
-    target[:] = text.astype(f"U{width}")
+    target.set_auto_chartostring(False)
+    target[:] = encoded.astype(f"S{width}")[..., None].view("S1")
 
 
 def _create_dimensions(group: netCDF4.Dataset, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from analysis.command_line.options import SparseOptions
-from dynamics import training
+from dynamics import trajectory as trajectories
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims import command_line
 from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, flag_is_set, option_value
@@ -50,7 +50,7 @@ def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]
     table = found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
     runs, seed = found.ensemble.runs, found.ensemble.seed
     if flag_is_set("only-successful", arguments):
-        runs, seed = int(training.successful_runs(trajectory).sum()), 0
+        runs, seed = int(trajectories.successful_runs(trajectory).sum()), 0
     if runs == 0:
         raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has such runs")
     return dataclasses.replace(

@@ -10,7 +10,7 @@ from analysis.clustering_heads.vocabulary_transfer import TRANSFER_COLUMNS, TRAN
 from analysis.output.tables import format_table
 from analysis.plots.transfer_figure import plot_transfer
 from dynamics import SparseSettings, open_trajectory, run_path, simulate
-from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.success import successful_runs
 
 WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)

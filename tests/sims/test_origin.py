@@ -52,7 +52,7 @@ def test_sparse_transfers_and_changes_of_the_batch_from_the_command_line(simulat
 
 @pytest.mark.parametrize("flag", ["--only-successful", "--only_successful"])
 def test_all_successful_runs_are_taken(simulated, flag, monkeypatch):
-    for module in ("dynamics.training", "dynamics.training.finetuning"):
+    for module in ("dynamics.trajectory", "dynamics.training.finetuning"):
         monkeypatch.setattr(f"{module}.successful_runs", lambda found: np.array([False, True, True, False]))
     source = simulated(f"sparse {SMALL} --runs 4 --epochs 1")
     path = simulated(f"sparse --from {source} {flag} --vocab 3 --epochs 1")
