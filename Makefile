@@ -41,7 +41,7 @@ browser:
 	@node -p '"axe-core " + require("./.browser/node_modules/axe-core").version'
 
 docs: .venv/full
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html -d docs/_build/doctrees
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d docs/_build/doctrees docs docs/_build/html
 
 wheel: .venv/full
 	rm -rf build dist

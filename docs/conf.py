@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,25 +20,47 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "mathml",
+    "api_pages",
 ]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
-nb_execution_mode = "cache"
-nb_execution_cache_path = str(DOCS / "_build" / "notebooks")
+nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+autodoc_default_options = {"no-value": True}
+autodoc_typehints = "none"
+
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "show_prev_next": False,
+}
+html_sidebars = {"index": [], "report": []}
 
 
 def setup(app) -> None:
     app.connect("source-read", name_targets_of_report)
+    app.connect("build-finished", copy_filterable_report)
 
 
 def name_targets_of_report(app, docname: str, source: list[str]) -> None:
     """Write the anchors of the generated report, which are HTML, as targets that Sphinx knows."""
     if docname == "report":
         source[0] = re.sub(r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE)
+
+
+def copy_filterable_report(app, exception) -> None:
+    """The HTML page of the report, under a name that differs from that of the page made from report.md."""
+    if exception is None and app.builder.format == "html":
+        shutil.copy(DOCS / "report.html", app.outdir / "report-with-filters.html")

@@ -121,6 +121,13 @@ def test_the_lines_of_python_about_the_example():
     np.testing.assert_array_equal(shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"]))
 
 
+@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"])
+def test_the_python_of_the_guides_runs(name):
+    blocks = BLOCK.findall(next(page for page in PAGES if page.stem == name).read_text())
+    assert blocks
+    execute("\n".join(blocks))
+
+
 TYPED = re.compile(
     r"(?:^|`)python (?:-m )?((?:(?:sims|analysis)\.\w|docs/momentum)[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE
 )

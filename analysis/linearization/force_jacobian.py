@@ -305,8 +305,8 @@ def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False
     xr.Dataset
         `growth_rate`, `rotation_rate` (run, step, mode) of the normalised motion; `force_growth_rate`,
         `force_rotation_rate` (run, step, force_mode) of dF/dx alone; `asymmetry` (run, step), Frobenius norm of the
-        antisymmetric part of dF/dx over that of dF/dx; `rest` (run, step), |G| over |F|. NaN in the frames of a run
-        after it diverged, and after the last mode of frames that have fewer modes than others.
+        antisymmetric part of dF/dx over that of dF/dx; `rest` (run, step), the norm of G over that of F. NaN in the
+        frames of a run after it diverged, and after the last mode of frames that have fewer modes than others.
 
     Raises
     ------

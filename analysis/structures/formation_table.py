@@ -126,7 +126,7 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
 
 
 def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
-    """One dataset of measures and onsets; names and dimensions of a second trajectory begin with other_."""
+    """One dataset of measures and onsets; names and dimensions of a second trajectory begin with `other_`."""
     parts = []
     for result, prefix in zip(results, ("", "other_"), strict=False):
         whole = result.measures.merge(result.onsets, compat="override", join="exact")

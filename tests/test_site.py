@@ -1,0 +1,85 @@
+"""The documentation site is built, with its notebooks; its links lead somewhere; it loads nothing from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytest.importorskip("sphinx")
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "link": "href",
+    "source": "src",
+    "iframe": "src",
+    "video": "src",
+    "object": "data",
+}
+"""Attributes by tag whose resource a browser loads with the page."""
+EXTERNAL_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
+
+
+class Page(HTMLParser):
+    """The names of a page's anchors, the places that it links to, and the resources that it loads."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.anchors, self.links, self.loaded = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        if found.get(LOADED.get(tag, "")):
+            self.loaded.append(found[LOADED[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site and its parsed pages by path."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", "trees"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", folder / "html"], cwd=folder, env=dict(os.environ), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    html = folder / "html"
+    return html, {path: Page(path.read_text()) for path in html.rglob("*.html") if "_static" not in path.parts}
+
+
+@pytest.mark.timeout(600)
+def test_links_anchors_and_pictures_of_the_site_exist(site):
+    folder, pages = site
+    missing = []
+    for path, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            named = target not in pages or not parts.fragment or unquote(parts.fragment) in pages[target].anchors
+            if not target.exists() or not named:
+                missing.append((str(path.relative_to(folder)), link))
+    assert missing == []
+
+
+def test_the_site_loads_nothing_from_another_host(site):
+    folder, pages = site
+    external = [(path.name, link) for path, page in pages.items() for link in page.loaded if urlsplit(link).netloc]
+    styles = [path.name for path in folder.rglob("*.css") if EXTERNAL_STYLE.search(path.read_text())]
+    assert external == styles == []
+
+
+def test_formulas_are_mathml_and_notebooks_show_their_outputs(site):
+    folder, _ = site
+    assert "<math " in (folder / "guides" / "networks.html").read_text()
+    for notebook in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
+        assert 'class="cell_output' in (folder / "notebooks" / f"{notebook.stem}.html").read_text()
