@@ -54,7 +54,8 @@ def tile_pixels(tiles: np.ndarray, marked: np.ndarray, size: tuple[int, int] | N
     """
     height, width = size or (2 * marked.shape[0], 2 * marked.shape[1])
     (rows, above), (columns, right) = _cells_and_halves(height, len(marked)), _cells_and_halves(width, marked.shape[1])
-    return tiles[marked[rows[:, None], columns], above[:, None], right]
+    index = 4 * marked[:, columns][rows].astype(np.intp) + (2 * above[:, None] + right)
+    return tiles.reshape(-1, *tiles.shape[3:])[index]
 
 
 def cells_of_pixels(size: int, count: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing import panel_layout
-from analysis.plots.drawing.artists import FRONT, LayerArtist, ScaleBar, draw_origin_lines, make_layer_artist
+from analysis.plots.drawing.artists import FollowingAxes, LayerArtist, make_layer_artist
 from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
 from analysis.plots.drawing.colours import colour
 from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
@@ -90,11 +90,18 @@ class PanelGrid:
         self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor=colour("background"))
         self.canvas = FigureCanvasAgg(self.figure)
         self.clocks = [self._draw_heading(index) for index in range(len(scenes))]
-        self._moving: list[Artist] = [*self.clocks]
-        self._bars: dict[str, list[ScaleBar]] = {}  # by panel, for each scene
+        self.following = FollowingAxes(self.figure, self._px, self.layout.ticks)
+        self._followed: dict[str, list[Axes]] = {}  # by panel, of each scene
+        self._moving: list[Artist] = [self.following.lines]
         self.artists = [self._draw_block(index) for index in range(len(scenes))]  # each with its array's name
         self._draw_keys()
+        self._moving += [self.following.bars, *self.clocks]
         self._background: Any = None
+
+    @property
+    def figure_artists(self) -> list[Artist]:
+        """Animated artists of the figure itself, which it does not draw as long as they are animated."""
+        return [*self.clocks, self.following.lines, self.following.bars]
 
     @property
     def _px(self) -> float:
@@ -146,17 +153,14 @@ class PanelGrid:
         spans = [self.layout.text_width(span) for _, _, span in self.layout.cells]
         for panel, box, width in zip(self.layout.blocks[index], self.layout.boxes(index), spans, strict=True):
             axes = self._add_axes(index, panel, box)
-            if panel.views is not None and panel.origin:
-                self._moving += draw_origin_lines(axes, FRONT - 1, colour("grid"), animated=True)
+            if panel.views is not None:
+                axes.patch.set_visible(False)  # which would cover the lines through the origin
+                self._followed.setdefault(panel.name, []).append(axes)
             for order, layer in enumerate(panel.layers):
                 artist = make_layer_artist(axes, panel, layer, order, self._px)
                 found.append((getattr(layer, "array", None), artist))
                 self._moving += artist.moving
             decorate_axes(axes, panel, self._px, self.layout.ticks, width, clock_marks)
-            if panel.views is not None:
-                bar = ScaleBar(axes, 99, self._px)
-                self._bars.setdefault(panel.name, []).append(bar)
-                self._moving += bar.moving if self.layout.ticks else []
         return found
 
     def _add_axes(self, index: int, panel: Panel, box: tuple[float, float, float, float]) -> Axes:
@@ -180,10 +184,12 @@ class PanelGrid:
 
         arrays: the result of `Scene.arrays` for each scene; index: position of the frame in those arrays.
         """
-        for name, bars in self._bars.items():
+        views = []
+        for name, followed in self._followed.items():
             panels = [next(panel for panel in block if panel.name == name) for block in self.layout.blocks]
-            for bar, view in zip(bars, panel_layout.common_views(panels, frames), strict=True):
-                bar.show(view)
+            limits = panel_layout.common_views(panels, frames)
+            views += [(*each, panels[0].origin) for each in zip(followed, limits, strict=True)]
+        self.following.show(views)
         for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
             for array, artist in self.artists[scene]:
                 artist.show(found[array][index] if array else np.empty(0), frame)
@@ -203,15 +209,15 @@ class PanelGrid:
     def save(self, path: Path) -> None:
         """Save in the format of the path's suffix, with the same bytes every time. Raises RecordingError."""
         suffix = path.suffix[1:].lower()
-        for clock in self.clocks:  # a figure does not draw its own animated artists
-            clock.set_animated(False)
+        for artist in self.figure_artists:
+            artist.set_animated(False)
         try:
             with replace_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
                 metadata = dict.fromkeys(PICTURE_FORMATS[suffix])
                 self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=metadata)
         finally:
-            for clock in self.clocks:
-                clock.set_animated(True)
+            for artist in self.figure_artists:
+                artist.set_animated(True)
 
 
 def _colour_names(panels: Sequence[Panel]) -> list[tuple[str, tuple[float, ...]]]:
