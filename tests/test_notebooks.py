@@ -1,5 +1,7 @@
 """The notebooks in docs/notebooks. The test of the documentation site executes them."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -15,3 +17,13 @@ def test_notebooks_are_stored_without_outputs(path):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert cells
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+
+
+def test_the_notebook_of_an_own_model_has_the_code_of_the_guide():
+    guide = (ROOT / "docs" / "guides" / "own-model.md").read_text()
+    own = nbformat.read(ROOT / "docs" / "notebooks" / "your-own-torch-model.ipynb", 4)
+    code = "\n".join(cell.source for cell in own.cells if cell.cell_type == "code")
+    training, loss = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    functions = re.findall(r"^(?:class|def) .*\n(?:(?: .*)?\n)*(?: .*\n)", training + loss, re.MULTILINE)
+    assert [each.split("(")[0] for each in functions] == ["class Adder", "def train", "def loss", "def batches"]
+    assert all(each in code for each in functions[:3])
