@@ -1,8 +1,8 @@
 """Settings of the systems: physics and optimisation, without the number of runs and steps.
 
 The settings of each system are a frozen dataclass. It is used in Python, defines the options of the command line, and
-is saved in trajectories. Names and symbols are those of the papers; CA is Musat, arXiv 2408.09414, and VC the paper on
-sparse modular addition (REFERENCES in README). This module imports only the standard library, so that --help is fast.
+is saved in trajectories. Names and symbols are those of the papers: CA is Musat, arXiv 2408.09414, and VC is Odonnat,
+Bouaziz, Cabannes, arXiv 2410.24050. This module imports only the standard library, so that --help is fast.
 """
 
 import importlib

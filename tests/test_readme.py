@@ -10,22 +10,11 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text()
 
 
-PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-
-
 def test_the_first_example_draws_circles(tmp_path):
-    code = PYTHON[0]
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 10
     exec(compile(code, "README.md", "exec"), {})
     assert imread(tmp_path / "circles.png").shape[:2] > (300, 300)
-
-
-def test_networks_are_evaluated_and_differentiated():
-    assert len(PYTHON) == 2
-    names = {}
-    exec(compile(PYTHON[1], "README.md", "exec"), names)
-    assert names["logits"].shape == (4, 21, 153, 17)
-    assert names["gradient"]["hidden_weight"].shape == (32, 2)
 
 
 def test_the_makefile_has_the_targets_of_the_readme():
@@ -38,16 +27,12 @@ def test_the_makefile_has_the_targets_of_the_readme():
 REPORT = (ROOT / "docs" / "report.md").read_text()
 
 
-def test_verdicts_and_counts_are_those_of_the_report():
-    """The verdicts of the main claims, the counts of verdicts by paper, and the headline."""
+def test_verdicts_are_those_of_the_report():
+    """The verdicts of some main claims, and the headline."""
     entries = dict(re.findall(r"^<a id=\"[^\"]+\"></a>\*\*([\w.-]+)\*\* (.) ", REPORT, flags=re.MULTILINE))
     shown = re.findall(r"(.) \[([\w.-]+)\]\(docs/report\.md#\2\)", README)
-    assert len(shown) > 25
+    assert len(shown) > 5
     assert [(name, mark) for mark, name in shown if entries[name] != mark] == []
-    counts = re.findall(r"^\|\[(?:CA|VC|CH)\].*$", README, flags=re.MULTILINE)
-    assert len(counts) == 3
-    for line in counts:
-        assert f"\n{line.replace('(docs/report.md#', '(#')}\n" in REPORT
     headline = re.search(r"^\*\*\d+ empirical claims of the papers were tested: .*\*\*$", REPORT, flags=re.MULTILINE)
     assert headline
     assert headline[0] in README
