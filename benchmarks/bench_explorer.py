@@ -22,7 +22,7 @@ from dynamics.errors import MissingPackage
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.reader import open_trajectory
-from tests.browser import DRAWN, FLAGS
+from tests.browser import DRAWN, FLAGS, RETURNED
 
 SECONDS = 4
 EPOCHS = 1000
@@ -75,6 +75,7 @@ class InBrowser:
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=program, args=FLAGS)
         self.page = self.browser.new_page(viewport=self.size)
+        self.page.add_init_script(RETURNED)
 
     def teardown(self, *words):
         if hasattr(self, "server"):

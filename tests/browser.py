@@ -28,6 +28,8 @@ VIOLATIONS = """async (levels) => {
   const {violations} = await axe.run(document, {runOnly: {type: "tag", values: levels}})
   return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)
 }"""
+RETURNED = "try { localStorage.setItem('explorer-tour', 'seen') } catch {}"
+"""Tells the page that it is not the first visit, so that no hints appear."""
 VIEWPORT = {"width": 1400, "height": 900}
 SECONDS = 20
 """Until what is waited for must have come, on a machine that has much else to do."""
@@ -50,6 +52,7 @@ def chromium():
 def chromium_tab(chromium):
     """A page that all tests use one after another: a new one would compile the scripts anew."""
     context = chromium.new_context(viewport=VIEWPORT)
+    context.add_init_script(RETURNED)
     yield context.new_page()
     context.close()
 
@@ -165,14 +168,14 @@ def explorer(runs_folder):
 
 
 @pytest.fixture
-def violations(chromium_page):
-    """A function that gives what axe-core finds wrong on the page."""
+def violations():
+    """A function that gives what axe-core finds wrong on a page."""
     if not AXE.exists():
         pytest.skip("no axe-core: `make browser` installs it")
 
-    def found():
-        chromium_page.evaluate(AXE.read_text(encoding="utf-8"))
-        return chromium_page.evaluate(VIOLATIONS, LEVELS)
+    def found(page):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        return page.evaluate(VIOLATIONS, LEVELS)
 
     return found
 

@@ -50,6 +50,7 @@ class Bar {
     if (play.getAttribute("aria-label") == label) return
     play.setAttribute("aria-label", label)
     play.title = `${label} (space)`
+    this.element.querySelector("output").ariaLive = playing ? "off" : "polite"
     play.className = playing ? "main playing" : "main"
   }
 }

@@ -34,7 +34,9 @@ class LabelledSlider:
         for widget in (self.slider, self.field):
             widget.on_change("value", self._turned)
         settings.param.watch(self._show, name)
-        self.layout = Row(self.slider, self.field, sizing_mode="stretch_width", margin=(0, 0, 10, 0))
+        self.layout = Row(
+            self.slider, self.field, sizing_mode="stretch_width", margin=(0, 0, 10, 0), css_classes=["setting"]
+        )
 
     def _turned(self, attribute: str, old: Any, new: Any) -> None:
         if new is None:  # the field was emptied
@@ -53,20 +55,21 @@ class StatusLine:
     def __init__(self, words: str = "", **styles: str) -> None:
         self.layout = text_div(words, colour=FAINT, **{**ONE_LINE, **styles})
         code = """
-            const words = this.tags[0] ?? ""
+            const [words = "", aloud = false] = this.tags, view = Bokeh.index.find_one(div)
             div.setv({text: words}, {silent: true})
-            const place = Bokeh.index.find_one(div)?.shadow_el.querySelector(".bk-clearfix")
+            const place = view?.shadow_el.querySelector(".bk-clearfix")
+            if (view) view.el.ariaLive = aloud ? "polite" : "off"
             if (place) place.textContent = words
         """
         self.carrier = ColumnDataSource()  # has no view in the browser
         self.carrier.js_on_change("tags", CustomJS(args={"div": self.layout}, code=code))
         self.layout.tags = [self.carrier]
 
-    def say(self, words: str) -> None:
+    def say(self, words: str, aloud: bool = False) -> None:
+        """aloud: whether screen readers announce the text."""
         if self.layout.document is None or is_page_pending(self.layout.document):
             self.layout.text = words
-        if self.carrier.tags != [words]:
-            self.carrier.tags = [words]
+        self.carrier.tags = [words, aloud]
 
 
 def is_page_pending(document: Document) -> bool:

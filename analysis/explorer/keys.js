@@ -15,13 +15,11 @@ const pressed_button = (event, on) => {
 
 document.addEventListener("keydown", (event) => {
   const on = event.composedPath()[0]
-  if (event.ctrlKey || event.altKey || event.metaKey || on.matches?.(FIELDS)) return
+  if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || on.matches?.(FIELDS)) return
+  if (document.querySelector("dialog[open]")) return
+  if (event.key == "?") ACTIONS["show-help"]()
   const button = pressed_button(event, on.matches ? on : document.body)
   if (!button) return
   event.preventDefault()
   button.click()
 })
-
-// The server pauses while the browser's tab is hidden.
-const ask = (...words) => Bokeh.documents[0]?.get_model_by_name("asked")?.setv({tags: words})
-document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidden" : "visible"))

@@ -15,6 +15,7 @@ from analysis.explorer.live_run import History, ParticleRun
 from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
 from analysis.explorer.theme import FAINT, make_button, parameter_select, select_widget, text_div
+from analysis.explorer.view_code import live_view_code
 from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
 from analysis.plots.scenes.scene import Arrows
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
@@ -139,6 +140,10 @@ class ParticlesPage(LivePage):
         self.preparing = False
         self.turned()
 
+    def python(self) -> str:
+        """Python lines that repeat the view."""
+        return live_view_code(self.run.settings, self.run.seed, int(self.run.state.last_step[0]), self.run.unchanged)
+
     def frame(self, moving: bool) -> None:
         if self.held is not None:
             self.put(self.held, self.among)
@@ -205,7 +210,7 @@ class ParticlesPage(LivePage):
         self.words.say(self.run.structure.words + note)
         stopped = "; the next step is not finite: the run has diverged" if self.run.diverged else ""
         coming = f"; {self.settings.dim} dimensions: kernels are being compiled" if self.preparing else ""
-        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}")
+        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}", not self.player.running)
 
     # ------------------------------------------------------------------------------------- user interaction
 

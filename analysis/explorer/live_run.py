@@ -55,6 +55,7 @@ class ParticleRun:
 
     def restart(self, embedding: np.ndarray | None = None) -> None:
         """Restart from the seed, or from positions (token, axis), which are normalised."""
+        self.unchanged = True
         if embedding is None:
             self.state = self.system.initial(np.array([self.seed]))
         else:
@@ -73,6 +74,7 @@ class ParticleRun:
         seed = settings.pop("seed", self.seed)
         before, after = self.settings, dataclasses.replace(self.settings, **settings)
         anew = (seed, after.n, after.dim) != (self.seed, before.n, before.dim)
+        self.unchanged &= after == before or self.state.step == 0
         if after != before:
             self.system = ParticleSystem(after)
         self.seed = seed
@@ -87,6 +89,7 @@ class ParticleRun:
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position
+        self.unchanged = False
         self.state = dataclasses.replace(self.state, embedding=self.system.normalise(moved[None]))
 
     def force(self) -> np.ndarray:
@@ -113,6 +116,7 @@ class TrainingRun:
 
     def restart(self) -> None:
         """Restart from the seed."""
+        self.unchanged = True
         self.system = create_system(self.settings, "cpu")
         self.state = self.system.initial(np.array([self.seed]))
         self.score()
@@ -146,6 +150,7 @@ class TrainingRun:
         if (after, seed) == (self.settings, self.seed):
             return False
         self.settings, self.seed = after, seed
+        self.unchanged &= self.state.step == 0
         if anew:
             self.restart()
         else:

@@ -13,6 +13,7 @@ from analysis.explorer.live_run import EPOCHS_PER_STEP, History, TrainingRun, em
 from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import TRAINING_SLIDER_STEPS, TrainingSliders
 from analysis.explorer.theme import FAINT, parameter_select, text_div
+from analysis.explorer.view_code import live_view_code
 from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.scenes.scene import Map
 from dynamics.settings import ModularSettings
@@ -107,6 +108,10 @@ class TrainingPage(LivePage):
             self.begin()
         self.player.ask()
 
+    def python(self) -> str:
+        """Python lines that repeat the view."""
+        return live_view_code(self.run.settings, self.run.seed, self.run.epoch, self.run.unchanged)
+
     def frame(self, moving: bool) -> None:
         if moving:
             advance_within_time(self.settings.pace, self.run.advance, 5)
@@ -166,4 +171,4 @@ class TrainingPage(LivePage):
         self.words["particles"].say(f"step {run.particles.state.step}: {structure.words}")
         self.words["map"].say("correct: " + ", ".join(f"{share:.0%} {split}" for split, share in run.accuracy.items()))
         stopped = "; the next epoch is not finite: the run has diverged" if run.diverged else ""
-        self.words["clock"].say(f"epoch {run.epoch}{stopped}")
+        self.words["clock"].say(f"epoch {run.epoch}{stopped}", not self.player.running)

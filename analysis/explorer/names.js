@@ -33,6 +33,7 @@ const name_controls = (root) => {
     if (buttons.length < 2 && !group.querySelector(".bk-active")) continue
     for (const button of buttons) set_attributes(button, {"aria-pressed": String(button.classList.contains("bk-active"))})
   }
+  if (root.host?.dataset.name && !root.querySelector(".picture")) add_picture_button(root)
   for (const events of root.querySelectorAll(".bk-events:not([role])")) {  // figures have no controls for keys
     set_attributes(events, {role: "img", tabindex: "-1", "aria-label": root.host.getRootNode().host.dataset.name})
   }

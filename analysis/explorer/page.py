@@ -15,7 +15,7 @@ from analysis.explorer.live_training import TrainingPage
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
-from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, html_template, notice_div, text_div
+from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, html_template, make_button, notice_div, text_div
 from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
 
@@ -44,6 +44,9 @@ class Tab(Protocol):
     def hide(self, briefly: bool = False) -> None:
         """The tab becomes hidden and stops computing. briefly: what was running goes on with `show`."""
 
+    def python(self) -> str:
+        """Python lines that repeat the view."""
+
 
 class Page:
     """All tabs for one visitor."""
@@ -62,14 +65,16 @@ class Page:
             css_classes=["tabs"],
         )
         self.message = notice_div()
-        self.address = Div(visible=False)
+        self.address = Div(visible=False, name="address")
         self.asked = Div(visible=False, name="asked")
-        self.asked.on_change("tags", lambda attribute, old, new: self._answer(new[0]))
+        self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
+        self.code = Div(visible=False)
+        self.code.js_on_change("tags", CustomJS(code='copy_from_page("Python", this.tags[0])'))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        parts = (self._head(), self.message, self.body, self.address, self.asked)
+        parts = (self._head(), self.message, self.body, self.address, self.asked, self.code)
         document.add_root(Column(*parts, sizing_mode="stretch_width"))
         document.title = _TITLE
         document.template = html_template("page")
@@ -80,7 +85,10 @@ class Page:
     def _head(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
         title.sizing_mode = None
-        return Row(title, self.tabs, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
+        buttons = (("Copy link", "", "copy-link"), ("Copy Python", "", "copy-python"), ("?", "Keys: ?", "show-help"))
+        made = [make_button(label, None, name, ["small", action]) for label, name, action in buttons]
+        tools = Row(*made, css_classes=["tools"], margin=(3, 0, 0, 24))
+        return Row(title, self.tabs, tools, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
         """Show the view that the address describes, and list its settings that were rejected."""
@@ -112,10 +120,12 @@ class Page:
         tab.show()
         self._write()
 
-    def _answer(self, question: str) -> None:
-        """Answer the script of the page: the browser's tab became hidden or visible."""
+    def _answer(self, question: str, number: float = 0) -> None:
+        """Answer the script of the page: Python was asked for, or the browser's tab became hidden or visible."""
         tab = self.made[self.shown]
-        if question == "hidden":
+        if question == "python":
+            self.code.tags = [tab.python(), number]
+        elif question == "hidden":
             tab.hide(briefly=True)
         else:
             tab.show()
@@ -137,6 +147,10 @@ class _MessageTab:
 
     def hide(self, briefly: bool = False) -> None:
         """Does nothing, as nothing is animated."""
+
+    def python(self) -> str:
+        """No lines, as there is nothing to repeat."""
+        return ""
 
 
 _NO_RUNS = """No trajectories were given. Record some runs with

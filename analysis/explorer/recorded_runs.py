@@ -18,6 +18,7 @@ from analysis.explorer.streaming import BufferStream
 from analysis.explorer.theme import FAINT, INK, notice_div, text_div
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.url_state import printable_text
+from analysis.explorer.view_code import RecordedView, recorded_view_code
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, split_panels
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
@@ -62,6 +63,19 @@ class RunsPage:
     def hide(self, briefly: bool = False) -> None:
         """The page becomes hidden; the browser pauses by itself."""
         self.parcels.stop()
+
+    def python(self) -> str:
+        """Python lines that repeat the view; none if nothing is shown."""
+        s, screen = self.settings, self.screen
+        if screen is None or s.run is None:
+            return ""
+        runs = [(s.file, s.run), *([(s.other_file, s.other_run or 0)] if len(screen.scenes) > 1 else [])]
+        steps = screen.steps_at(int(screen.scenes[0].steps[0]) if s.step is None else s.step)
+        views = [RecordedView(self.files.paths[file], run, step)
+                 for (file, run), step in zip(runs, steps, strict=True)]  # fmt: skip
+        shared = [{panel.name for panel in scene.panels} for scene in screen.scenes]
+        panels = [name for name in screen.panels if all(name in names for names in shared)]
+        return recorded_view_code(views, panels, parse_axes(s.axes))
 
     def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
         if new:

@@ -51,7 +51,12 @@ class RunSelector:
         self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
         styles = [WIDGET_STYLES, _TABLE_STYLE]
         self.runs = MultiSelect(
-            title="runs", size=_LINES, stylesheets=styles, sizing_mode="stretch_width", margin=(0, 0, 8, 0)
+            title="runs",
+            size=_LINES,
+            css_classes=["run-list"],
+            stylesheets=styles,
+            sizing_mode="stretch_width",
+            margin=(0, 0, 8, 0),
         )
         self.columns = text_div(
             "", 11, FAINT, (0, 0, 2, 8), font_family=_MONOSPACED, line_height="1.3", white_space="pre"

@@ -152,6 +152,12 @@ class Screen:
                     found.append({"kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words})
         return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
 
+    def steps_at(self, step: int) -> list[int]:
+        """The step of each run when the first is at a step."""
+        place = self.line.place(0, self.scenes[0], self.frames[0], step)
+        shown = zip(self.scenes, self.frames, self.line.frames, strict=True)
+        return [int(scene.steps[kept[frames[place]]]) for scene, kept, frames in shown]
+
     def listen(self) -> None:
         """Let the script of a served page receive the batches of buffers."""
         code = player_script() + TAKE_CODE + "scrubber.receive(parcel.data)"

@@ -129,12 +129,18 @@ class Player {
     this.report()
   }
 
+  get step_shown() {
+    const [lane] = this.stage.lanes
+    return lane.steps[lane.frames[Math.floor(this.place)]]
+  }
+
   report() {  // report the position to Python when it stops changing
     clearTimeout(this.reporting)
-    this.reporting = setTimeout(() => {
-      const place = Math.floor(this.place), {told, lanes: [lane]} = this.stage
-      told?.setv({tags: [lane.steps[lane.frames[place]]]})
-    }, 250)
+    this.reporting = setTimeout(() => this.tell(), 250)
+  }
+
+  tell() {
+    this.stage.told?.setv({tags: [this.step_shown]})
   }
 
   // ------------------------------------------------------------------------------------------------------- user input

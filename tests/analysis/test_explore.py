@@ -1,6 +1,7 @@
 """The explorer's command, its server and the address of its page."""
 
 import http.client
+import itertools
 import re
 import socket
 import time
@@ -248,7 +249,81 @@ def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(explo
 def test_a_tab_is_accessible(explorer, chromium_page, violations, tab):
     open_page(chromium_page, f"{explorer.address}?tab={tab}")
     chromium_page.wait_for_timeout(500)
-    assert violations() == []
+    assert violations(chromium_page) == []
+
+
+RING = "() => [...document.querySelectorAll('#ring, #tour')].map((each) => each.getBoundingClientRect().toJSON())"
+
+
+def boxes_overlap(first, second):
+    """Whether two rectangles of the page overlap by more than a border."""
+    return not any(one["x"] + one["width"] <= other["x"] + 1 or one["y"] + one["height"] <= other["y"] + 1
+                   for one, other in ((first, second), (second, first)))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tab", "size", "stored"),
+    [("runs", (1400, 900), True), ("runs", (1000, 700), False), ("particles", (1000, 700), True)],
+)
+def test_hints_on_the_first_visit_cover_nothing_they_explain(explorer, chromium, violations, tab, size, stored):
+    context, errors = chromium.new_context(viewport=dict(zip(("width", "height"), size, strict=True))), []
+    if not stored:
+        context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})")
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    open_page(page, f"{explorer.address}?tab={tab}")
+    hint = page.get_by_role("dialog", name="Hint")
+    for k in (1, 2, 3):
+        hint.get_by_text(f"{k} of 3").wait_for()
+        ring, box = page.evaluate(RING)
+        assert not boxes_overlap(ring, box)
+        assert min(box["x"], box["y"], size[0] - box["x"] - box["width"], size[1] - box["y"] - box["height"]) >= 0
+        assert page.evaluate("document.activeElement.closest('#tour') !== null")
+        if k == 2:
+            assert violations(page) == []
+        page.keyboard.press("Enter" if k < 3 else "Escape")
+    hint.wait_for(state="hidden")
+    page.reload()
+    page.wait_for_timeout(2500)
+    assert hint.is_visible() != stored
+    assert not errors
+    context.close()
+
+
+def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_page):
+    page = chromium_page
+    open_page(page, explorer.address)
+    page.keyboard.press("2")
+    seed = page.get_by_role("textbox", name="seed")
+    seed.fill("3")
+    seed.press("1")
+    assert seed.input_value() == "31"
+    seed.press("Enter")
+    page.wait_for_function("() => location.search.includes('seed=31')")
+    seed.evaluate("(field) => field.blur()")
+    for key, shown in (("ArrowRight", "step 1"), ("ArrowRight", "step 2"), ("Home", "step 0")):
+        page.keyboard.press(key)
+        page.get_by_text(shown, exact=True).wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").wait_for()
+    page.keyboard.press("1")
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog", name="Keys").wait_for(state="hidden")
+    assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("1")
+    page.get_by_role("slider", name="Frame").wait_for()
+
+
+@pytest.mark.parametrize("tab", ["runs", "particles", "training"])
+def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(explorer, chromium_page, tab):
+    page = chromium_page
+    page.set_viewport_size({"width": 1000, "height": 700})
+    open_page(page, f"{explorer.address}?tab={tab}")
+    page.get_by_role("button", name="Save as PNG").first.wait_for()
+    # marks of events may lie close to one another; the buttons beside them lead to the same events
+    boxes = [each.bounding_box() for each in page.locator("button:not([data-to])").all() if each.is_visible()]
+    assert all(0 <= box["x"] <= 1000 - box["width"] for box in boxes)
+    assert not any(boxes_overlap(*pair) for pair in itertools.combinations(boxes, 2))
 
 
 def test_the_url_follows_what_is_shown(explorer, chromium_page):

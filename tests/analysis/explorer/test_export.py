@@ -17,8 +17,15 @@ def opened(page, path):
 
 def test_an_exported_page_is_accessible(runs_folder, chromium_page, violations, tmp_path):
     export_page(tmp_path / "page.html", runs_folder / "sparse.nc", 1)
-    opened(chromium_page, tmp_path / "page.html")
-    assert violations() == []
+    page = opened(chromium_page, tmp_path / "page.html")
+    assert violations(page) == []
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").wait_for()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as PNG: loss").click()
+    assert saved.value.suggested_filename == "loss.png"
 
 
 def test_an_exported_page_plays_without_network_access(runs_folder, chromium_page, tmp_path):

@@ -13,6 +13,7 @@ from analysis.explorer import kernel_warmup
 from analysis.explorer import page as pages
 from analysis.explorer.live_particles import NUDGE_LENGTH, ParticlesPage, nearest_basis
 from analysis.explorer.live_run import EPOCHS_PER_STEP, MAX_HISTORY_POINTS, History, ParticleRun, TrainingRun
+from analysis.explorer.live_training import TrainingPage
 from analysis.explorer.player import FRAME_SECONDS as SECONDS_A_FRAME
 from analysis.explorer.player import Player, advance_within_time
 from dynamics import MissingPackage, ModularSettings, ParticleSettings, branch, simulate
@@ -223,6 +224,22 @@ def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
     assert "pip install" in pages.training_tab(Document()).layout.text
 
 
+@pytest.mark.parametrize(("kind", "change"), [(ParticlesPage, {"fa": 2.0, "n": 7}), (TrainingPage, {"n": 5})])
+def test_python_of_a_live_page_repeats_its_run(kind, change, monkeypatch, tmp_path):
+    page = kind(Document())
+    page.settings.param.update(seed=3, **change)
+    for _ in range(4):
+        page.step()
+    code = page.python()
+    monkeypatch.chdir(tmp_path)
+    exec(code, found := {})
+    assert np.array_equal(found["trajectory_frame"]["embedding"], page.run.embedding)
+    assert (tmp_path / "view.png").exists()
+    assert not code.startswith("#")
+    page.settings.param.update(**({"fa": 3.0} if kind is ParticlesPage else {"lr": 0.001}))
+    assert page.python().startswith("# Settings that were changed")
+
+
 # ----------------------------------------------------------------------------------------- in the browser
 
 
@@ -298,7 +315,7 @@ def test_particles_start_pause_and_reset(page):
     assert np.abs(paused - first).max() > 0.05
     page.wait_for_timeout(200)
     assert np.array_equal(tokens(page), paused)
-    page.get_by_role("button", name="Step").click()
+    page.get_by_role("button", name="Step", exact=True).click()
     wait_until_later(page, "step", step)
     assert shown_number(page, "step") == step + 1
     page.get_by_role("button", name="Reset").click()

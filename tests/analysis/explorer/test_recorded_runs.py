@@ -5,6 +5,7 @@ import re
 import zlib
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from bokeh.document import Document
@@ -568,6 +569,53 @@ def test_the_pointer_shows_the_loss_and_the_attention(page, runs_folder):
     cell, value = said.split(": ")
     assert cell == f"{image.rows[-2]}, {image.columns[1]}"
     assert float(value) == pytest.approx(scene.arrays([frame])["attention"][0, -2, 1], abs=image.high / 254)
+
+
+def copied(page, button):
+    """What a button puts on the clipboard."""
+    page.get_by_role("button", name=button).click()
+    page.get_by_text(button.removeprefix("Copy ").capitalize() + " copied").wait_for()
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_path):
+    shown = page(file="particles", run=1, other_file="particles", other_run=4, panels="embedding,imperfections")
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    state = seek(shown, 41)
+    code, link = copied(shown, "Copy Python"), copied(shown, "Copy link")
+    monkeypatch.chdir(tmp_path)
+    exec(code, found := {})
+    for name, run, part in zip(("first", "second"), (1, 4), state["parts"][::2], strict=True):
+        frame = found[f"{name}_frame"]
+        assert (int(frame["step"]), int(frame["seed"])) == (41, run)
+        np.testing.assert_allclose(np.transpose([part["x"], part["y"]]), frame["embedding"], rtol=1e-6)
+    assert (tmp_path / "view.png").stat().st_size > 1000
+    open_page(shown, link)
+    there(shown)
+    again = shown.evaluate(STATE)
+    assert (again["frames"], again["parts"]) == (state["frames"], state["parts"])
+    shown.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject() }")
+    shown.get_by_role("button", name="Copy link").click()
+    lines = shown.get_by_role("dialog", name="Link").get_by_role("textbox")
+    lines.wait_for()
+    assert lines.input_value() == link
+    assert lines.evaluate("(area) => area.selectionEnd - area.selectionStart") == len(link)
+
+
+@pytest.mark.parametrize(("file", "panel"), [("particles", "pair_sums"), ("sparse", "loss")])
+def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path):
+    name = next(each.title for each in scene_of(runs_folder, file, 0).panels if each.name == panel)
+    shown = page(file=file, run=0)
+    box = shown.locator(f".bk-events[aria-label='{name}']").bounding_box()
+    with shown.expect_download() as saved:
+        shown.get_by_role("button", name=f"Save as PNG: {name}").click()
+    saved.value.save_as(tmp_path / "panel.png")
+    picture = plt.imread(tmp_path / "panel.png")
+    assert picture.shape[1] == 4 * box["width"]
+    assert 0 < picture.shape[0] - 4 * box["height"] < 240  # its heading is above it
+    heading, panel = np.split(picture[..., :3], [picture.shape[0] - round(4 * box["height"])])
+    assert heading.min() < 0.3
+    assert len(np.unique(panel.reshape(-1, 3), axis=0)) > 50
 
 
 def test_the_page_continues_after_a_change_of_tabs(page, runs_folder):
