@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from analysis import output, plots, transitions
-from analysis.command_line.options import SparseOptions, TableOptions
+from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from analysis.output.tables import Column, output_table
 from dynamics.settings import SettingsError
@@ -21,7 +21,7 @@ PanelName = Literal["batch", "hidden", "lr", "mlp-lr-discount"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Reproduce VC figures 6 and 7: final test accuracy against batch size, hidden width, learning rate, and the
     discount of the MLP's learning rate, for one run and for many runs. Diverged runs are excluded from the means, their
     number is printed, and they do not count as successes. Existing runs are not computed again."""
@@ -69,8 +69,8 @@ def main(options: Options) -> None:
     count = f"{len(design.points)} in {options.folder} ({computed} computed, the others found)"
     print(f"ensembles   {count}", file=options.log)
     output.write_result(result, out)
-    plots.save_figure(plots.plot_ablation(result), out.with_suffix(".png"))
-    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.log)
+    plots.save_figure(plots.plot_ablation(result), options.picture_path(out))
+    print(f"result      {out}\npicture     {options.picture_path(out)}", file=options.log)
     output_table(transitions.ablation_table(result), _columns(options.seed), options.csv)
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import tyro
 
 from analysis import forces, output, plots, reproduction
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Measure how much of the gradient of a network's embeddings is explained by the particle forces of CA (section 6)
     during training. The table gives the cosine and R², the weight of each of the four force fields, and a baseline with
     randomly permuted (renamed) tokens. Without a trajectory, networks are trained at weight decay 0, 0.3, 0.6 and 1.
@@ -39,7 +39,7 @@ class Options(TableOptions):
     fa: float = ParticleSettings.fa
     """Alignment constant f_a of the particle forces; it is not used in the fit of the four fields."""
     out: Path | None = None
-    """With a trajectory: NetCDF file for the result; the picture is saved under the same name with the suffix .png.
+    """With a trajectory: NetCDF file for the result; the picture is saved beside it.
     Default: TRAJECTORY-audit.nc in the folder of the trajectory."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
@@ -66,7 +66,7 @@ def audit_file(options: Options, path: Path) -> None:
     for name in ("runs", "seed", "epochs", "settings"):
         if getattr(options, name) != getattr(Options(), name):
             raise SettingsError(name, getattr(options, name), "no value here: no networks are trained")
-    files = TrajectoryOptions(csv=options.csv, trajectory=path, out=options.out)
+    files = TrajectoryOptions(csv=options.csv, trajectory=path, out=options.out, format=options.format)
     trajectory, out = open_input(files, "audit")
     audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa))
     output.output_table(output.make_table(forces.audit_rows(audit)), forces.audit_columns(audit), options.csv)

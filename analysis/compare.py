@@ -11,7 +11,7 @@ import tyro
 
 import dynamics
 from analysis import forces, output, plots, structures
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings, SettingsError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Compare two trajectories of any systems: a table, a picture and a NetCDF file. Without a second trajectory,
     particles (CA section 6) are simulated from the initial embeddings of each run of the first trajectory, and the
     table shows how often both end in the same structure."""
@@ -33,7 +33,7 @@ class Options(TableOptions):
     steps: int | None = None
     """Number of steps of the simulated particles. Default: 100."""
     out: Path | None = None
-    """NetCDF file for the result; the picture has the suffix .png. Default: comparisons/FIRST-SECOND.nc."""
+    """NetCDF file for the result; the picture has the suffix of its format. Default: comparisons/FIRST-SECOND.nc."""
 
 
 def main(options: Options) -> None:
@@ -57,8 +57,8 @@ def main(options: Options) -> None:
     names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
     picture = plots.plot_comparison(result, names)
     output.write_result(result.assign_attrs(inputs), out)
-    plots.save_figure(picture, out.with_suffix(".png"))
-    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.log)
+    plots.save_figure(picture, options.picture_path(out))
+    print(f"result      {out}\npicture     {options.picture_path(out)}", file=options.log)
     table = output.make_table(structures.comparison_rows(result))
     output.output_table(table, structures.COMPARISON_COLUMNS, options.csv)
     if audit is not None:

@@ -12,13 +12,13 @@ import json
 from pathlib import Path
 
 from analysis import clustering_heads, output, plots
-from analysis.command_line.options import SparseOptions, TableOptions
+from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SUCCESS_ACCURACY
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Test whether ideal circuits of VC's network, constructed by hand, are fixed points of gradient descent. Computes
     the gradient and Hessian of the loss over all sequences, their components that break the symmetry between positions,
     and gradient descent after small perturbations."""
@@ -34,19 +34,20 @@ class Options(TableOptions):
     """Number of gradient descent steps after a perturbation; the learning rate is 1 divided by the largest eigenvalue
     of the Hessian."""
     out: Path = Path("runs/fixed-points.nc")
-    """NetCDF file for the result; the picture is saved under the same name with the suffix .png."""
+    """NetCDF file for the result; the picture is saved beside it."""
 
 
 def main(options: Options) -> None:
     """Compute the landscape; write the result, draw the figure, print the tables."""
     numbers = (options.decay, options.push, options.draws, options.steps)
     clustering_heads.check_landscape_settings(options.settings.settings, *numbers)
-    config = json.dumps({**dataclasses.asdict(options), "out": "", "csv": ""})
+    given = {**dataclasses.asdict(options), "out": "", "csv": ""}
+    config = json.dumps({name: value for name, value in given.items() if name not in ("style", "column", "format")})
     attributes = {"title": "The ideal circuit as a fixed point of gradient descent", "config_json": config}
     out = output.check_result_path(options.out, attributes)
     found = clustering_heads.fixed_point_landscape(options.settings.settings, *numbers).assign_attrs(attributes)
     output.write_result(found, out)
-    picture = out.with_suffix(".png")
+    picture = options.picture_path(out)
     plots.save_figure(plots.plot_fixed_points(found), picture)
     print(f"result      {out}\npicture     {picture}", file=options.log)
     output.output_table(clustering_heads.landscape_table(found), clustering_heads.LANDSCAPE_COLUMNS, options.csv)

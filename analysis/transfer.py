@@ -10,12 +10,12 @@ from pathlib import Path
 
 from analysis import clustering_heads, output, plots
 from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design
-from analysis.command_line.options import SparseOptions, TableOptions
+from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Reproduce figure 9 of VC: accuracy on unseen sequences of larger vocabularies, for networks trained from scratch
     and for networks finetuned from runs with the vocabulary --vocab. A second table groups the finetuned networks by
     the number of clusters of sequence embeddings before finetuning."""
@@ -44,9 +44,9 @@ def main(options: Options) -> None:
     out = output.check_result_path(options.out or output.combined_path(paths, "transfer", ".nc"), title)
     output.write_result(result, out)
     ideal = clustering_heads.ideal_cluster_count(design.source)
-    picture = out.with_suffix(".png")
+    picture = options.picture_path(out)
     plots.save_figure(plots.plot_transfer(result, ideal), picture)
-    print(f"result: {out}\nfigure: {picture}", file=options.log)
+    print(f"result      {out}\npicture     {picture}", file=options.log)
     output.output_table(clustering_heads.transfer_table(result), clustering_heads.TRANSFER_COLUMNS, options.csv)
     print("\n" + clustering_heads.format_transfer_by_clusters(result, ideal), file=options.log)
 

@@ -6,13 +6,13 @@ python -m analysis.weights
 import dataclasses
 
 from analysis import forces, output, plots
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Reproduce figure 6 of CA: mean absolute weight and bias of the hidden layer after training with several weight
     decays. Also measures the alignment of hidden weights with pair sums (CA section 5.2)."""
 
@@ -40,9 +40,9 @@ def main(options: Options) -> None:
     by_structure = forces.groups_by_structure(list(measures.values()))
     title = f"N = {options.settings.n}, D = {options.settings.dim}, H = {options.settings.hidden}: "
     title += f"{options.runs} networks per weight decay after {options.epochs} epochs, with 95% intervals"
-    picture = output.combined_path(paths, "weights", ".png")
+    picture = options.picture_path(output.combined_path(paths, "weights", ".nc"))
     plots.save_figure(plots.plot_weights(by_decay, by_structure, title), picture)
-    print(f"figure: {picture}", file=options.log)
+    print(f"picture     {picture}", file=options.log)
     rows = output.make_table(forces.weight_rows(by_decay, by_structure))
     output.output_table(rows, forces.WEIGHT_COLUMNS, options.csv)
 

@@ -6,7 +6,7 @@ python -m sims.modular --weight-decay 1.0
 import dataclasses
 
 from analysis import plots, reproduction
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 from sims import command_line
@@ -14,7 +14,7 @@ from sims.command_line.options import EnsembleOptions, OriginOptions, branch_def
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Train transformers with constant attention on modular addition (CA sections 3 to 5). Writes the trajectory,
     prints the row of table 1 together with the paper's values, and saves a picture of the embeddings and class maps of
     the networks."""
@@ -37,7 +37,7 @@ def main(options: Options) -> None:
     )
     epochs = int(trajectory["step"][-1])
     command_line.print_diverged(trajectory, "left out of the table", options.log)
-    picture = path.with_suffix(".png")
+    picture = options.picture_path(path)
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)

@@ -7,7 +7,7 @@ import dataclasses
 
 import dynamics
 from analysis import plots, reproduction
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 from sims import command_line
@@ -15,7 +15,7 @@ from sims.command_line.options import EnsembleOptions, OriginOptions, branch_def
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Simulate particles under clustering and alignment forces (CA section 6). Writes the trajectory, prints the row of
     table 2 together with the paper's values, and saves a picture of the final positions."""
 
@@ -37,7 +37,7 @@ def main(options: Options) -> None:
     ends = dynamics.final_embedding(trajectory)
     command_line.print_diverged(trajectory, "left out of the picture and the table", options.log)
     if ends.sizes["run"]:
-        picture = path.with_suffix(".png")
+        picture = options.picture_path(path)
         title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"
         plots.save_embeddings_plot(ends.values, ends["seed"].values, title, picture)
         print(f"picture     {picture}", file=options.log)

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 
 from analysis import clustering_heads, output, plots
-from analysis.command_line.options import SparseOptions, TableOptions
+from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, SparseSettings
 from sims import command_line
@@ -18,7 +18,7 @@ from sims.command_line.transfer import SparseOriginOptions, transfer_defaults, t
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TableOptions):
+class Options(PictureOptions):
     """Train one-layer transformers on sparse modular addition (VC sections 2 to 5). Writes the trajectory, prints the
     fractions of successful runs, and saves a picture of losses and accuracies."""
 
@@ -45,7 +45,7 @@ def main(options: Options) -> None:
     except SettingsError as error:
         names = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
         raise SettingsError(names.get(error.field, error.field), error.found, error.allowed) from None
-    picture = path.with_suffix(".png")
+    picture = options.picture_path(path)
     plots.save_figure(plots.plot_learning(trajectory), picture)
     print(f"picture     {picture}", file=options.log)
     columns = clustering_heads.LEARNING_COLUMNS

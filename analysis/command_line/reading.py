@@ -10,7 +10,7 @@ import tyro
 
 import dynamics
 from analysis import output, plots
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrajectoryOptions(TableOptions):
+class TrajectoryOptions(PictureOptions):
     """Options of a command that reads a trajectory and writes a result and a picture."""
 
     trajectory: tyro.conf.Positional[Path]
     """Trajectory file; its runs may still be in progress. A pattern in quotes, such as "seed*.nc", opens several files
     with the same settings as one ensemble."""
     out: Path | None = None
-    """NetCDF file for the result; the picture is saved under the same name with the suffix .png. Default:
+    """NetCDF file for the result; the picture is saved beside it. Default:
     TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
 
 
@@ -48,8 +48,9 @@ def write_result_and_picture(
 ) -> None:
     """Write the result with its title to `out`, and the picture beside it. Raises RecordingError."""
     output.write_result(result.assign_attrs(title=title, **_result_attributes(options, command)), out)
-    plots.save_figure(picture, out.with_suffix(".png"))
-    print(f"result      {out}\npicture     {out.with_suffix('.png')}", file=options.log)
+    path = options.picture_path(out)
+    plots.save_figure(picture, path)
+    print(f"result      {out}\npicture     {path}", file=options.log)
 
 
 def _result_attributes(options: TrajectoryOptions, command: str) -> dict[str, str]:

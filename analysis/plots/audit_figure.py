@@ -9,47 +9,45 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import new_figure, use_small_fonts
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import in_style, new_panels
 
-_FIELD_COLOURS = ("#2a7f4f", "#c23b3b", "#7a5ea8", "#8a6d3b")
 
-
+@in_style
 def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     """Draw the result of `audit_forces`: medians over runs with quartiles. name: that of the trajectory."""
-    figure = new_figure(11, 4.4)
-    plot_audit_panels(figure.subplots(1, 3), audit)
-    figure.suptitle(f"{name}: force audit of {audit.sizes['run']} runs", fontsize=10)
-    figure.tight_layout(rect=(0, 0, 1, 0.97))
+    title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
+    figure, panels = new_panels([4 / 3] * 3, title, height=1.15)
+    plot_audit_panels(panels, audit)
     return figure
 
 
 def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     """Draw cosines, R² and weights of the force audit along training."""
     step = audit["step"].values
+    (law, other), reference = colours.series_colours(2), colours.colour("muted")
     part = audit.sel(target="gradient", part="normalised")
     update = audit["cosine"].sel(target="update", part="normalised")
     whole = audit["cosine"].sel(target="gradient", part="whole")
-    _plot_band(panels[0], step, part["cosine"], "#1b6ca8", "law and -dL/dE")
-    _plot_band(panels[0], step, update, "#d1662f", "law and applied update")
-    _plot_band(panels[0], step, whole, "0.5", "law and -dL/dE, with shift and scaling")
-    panels[0].set(title="audit: cosine", ylim=(-1, 1))
-    _plot_band(panels[1], step, part["r_squared"], "#1b6ca8", "four fields fitted")
-    _plot_band(panels[1], step, part["renamed_r_squared"], "0.5", "four fields, tokens renamed")
-    _plot_band(panels[1], step, part["law_r_squared"], "#2a7f4f", "the law, one free factor")
-    panels[1].set(title="audit: R² of -dL/dE", ylim=(0, 1))
-    for field, colour in zip(audit["field"].values, _FIELD_COLOURS, strict=True):
+    _plot_band(panels[0], step, part["cosine"], law, "law and -dL/dE, normalised")
+    _plot_band(panels[0], step, update, other, "law and applied update")
+    _plot_band(panels[0], step, whole, reference, "law and -dL/dE with translation, scaling")
+    panels[0].set(title="cosine", ylim=(-1, 1))
+    _plot_band(panels[1], step, part["r_squared"], law, "four fields fitted")
+    _plot_band(panels[1], step, part["renamed_r_squared"], reference, "four fields, tokens renamed")
+    _plot_band(panels[1], step, part["law_r_squared"], other, "the law, one free factor")
+    panels[1].set(title="R² of -dL/dE", ylim=(0, 1))
+    for field, colour in zip(audit["field"].values, colours.series_colours()[2:6], strict=True):
         label = str(field).replace("_", " ")
         _plot_band(panels[2], step, part["weight"].sel(field=field), colour, label)
-    panels[2].set(title="audit: weight of each field in the fit")
+    panels[2].set(title="weight of each field in the fit")
     for panel in panels:
-        panel.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+        panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
         panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
         panel.set_xlabel("step")
         panel.set_xlim(0, max(step[-1], 1))
         if labels := panel.get_legend_handles_labels()[1]:
-            ncols = 1 + (len(labels) > 3)
-            panel.legend(fontsize=7, frameon=False, ncols=ncols, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    use_small_fonts(*panels, title=10)
+            panel.legend(ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3))
 
 
 def _plot_band(panel: Axes, step: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:
@@ -60,4 +58,4 @@ def _plot_band(panel: Axes, step: np.ndarray, values: xr.DataArray, colour: str,
         return
     low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
     panel.fill_between(step[some], low, high, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(step[some], middle, color=colour, linewidth=1.3, label=label)
+    panel.plot(step[some], middle, color=colour, label=label)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from matplotlib.lines import Line2D
 from scipy import ndimage
 
 from analysis.plots.curves import curves_caption, plot_metric_curves
-from analysis.plots.drawing.colours import class_colours, pale_colours
+from analysis.plots.drawing.colours import class_colours, colour, pale_colours
+from analysis.plots.drawing.style import current_style
 from analysis.plots.embedding_grid import draw_tokens
-from analysis.plots.figure_files import new_figure, save_figure
+from analysis.plots.figure_files import in_style, new_figure, save_figure
 from analysis.plots.scenes.modular_panels import classify_points
 from analysis.plots.scenes.recorded_weights import batch_slices
 from analysis.structures.circles_and_grids import structure_label
@@ -29,8 +31,10 @@ from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, training_pairs
 
 _MAX_RUNS, _COLUMNS = 6, 2
-SIDE, HEAD, GAP, MARGIN = 3.2, 0.5, 0.1, 0.25  # inches: side of a panel, its title, between panels, around all
-_KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = 0.75, 2.9, 0.6, 0.75  # inches
+SIDE = 3.2
+"""Side in inches of a panel for which the sizes of markers and numbers are made; they change with it."""
+_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = 3.8, 0.8, 2.0, 6.0, 23.0, 5.0, 6.5
+"""Heights and widths in units of the size of text: title of a panel, between panels, around all, and so on."""
 _POINTS_PER_INCH = 72
 
 
@@ -124,7 +128,7 @@ def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
     embedding = run.weights["embedding"].double().numpy()
     view = run.view._replace(origin=run.view.origin / 2)  # the mean token is half the mean pair sum
     draw_tokens(axes, run.add_heights(2 * view.places(embedding), np.arange(len(embedding))))
-    axes.set_title(f"{name}\n{structure_label(embedding)}", fontsize=8)
+    axes.set_title(f"{name}\n{structure_label(embedding)}")
 
 
 _MAP_WORK, _MIN_MAP_SIDE, MAX_MAP_SIDE = 1 << 32, 50, 400
@@ -133,59 +137,62 @@ _MAP_WORK, _MIN_MAP_SIDE, MAX_MAP_SIDE = 1 << 32, 50, 400
 
 def draw_class_map(axes: Axes, run: FinalState) -> None:
     """Draw the class map and, on top of it, all pair sums: filled for training, hollow for validation."""
+    inches = float(axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
     settings = run.network.settings
     side = int(np.sqrt(_MAP_WORK / (settings.hidden * (settings.n + settings.dim))))
     classes = class_map(run.network, run.weights, run.view, int(np.clip(side, _MIN_MAP_SIDE, MAX_MAP_SIDE)))
-    colours = class_colours(settings.n)
+    rgb = class_colours(settings.n)
     limits = (-MAP_REACH, MAP_REACH)
-    axes.imshow(pale_colours(colours)[classes], origin="lower", extent=limits * 2, interpolation="nearest")
+    axes.imshow(pale_colours(rgb)[classes], origin="lower", extent=limits * 2, interpolation="nearest")
     places = run.add_heights(run.view.places(run.sums), run.target)
-    _draw_pair_sums(axes, places, colours[run.target], run.trained, run.predicted != run.target)
+    _draw_pair_sums(axes, places, rgb[run.target], run.trained, run.predicted != run.target, _marker_area(run, inches))
     if settings.n <= 100:
-        _draw_class_numbers(axes, classes, places)
+        _draw_class_numbers(axes, classes, places, _marker_area(run, inches), inches)
     axes.set(xlim=limits, ylim=limits, xticks=[], yticks=[])
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
     counts = [f"{right[of].sum()}/{of.sum()} {name}" for name, of in splits.items() if of.any()]
-    axes.set_title("class map\ncorrect: " + ", ".join(counts), fontsize=8)
+    axes.set_title("class map, correct:\n" + ", ".join(counts))
 
 
-def _marker_area(pairs: int) -> float:
-    """Area of the marker of a pair sum in square points, small where there are many."""
-    return float(np.clip(6000 / pairs, 8, 40))
+def _marker_area(run: FinalState, inches: float) -> float:
+    """Area of the marker of a pair sum in square points, small where there are many. inches: side of the panel."""
+    return float(np.clip(6000 / len(run.target), 8, 40)) * (inches / SIDE) ** 2
 
 
-def _draw_pair_sums(axes: Axes, places: np.ndarray, rgb: np.ndarray, trained: np.ndarray, wrong: np.ndarray) -> None:
-    """Draw pair sums at places (pair, 2) with white edges, and crosses on the wrong ones."""
-    size = _marker_area(len(places))
+def _draw_pair_sums(
+    axes: Axes, places: np.ndarray, rgb: np.ndarray, trained: np.ndarray, wrong: np.ndarray, size: float
+) -> None:
+    """Draw pair sums at places (pair, 2) with pale edges, and crosses on the wrong ones. size: area of a marker."""
+    white, black = colour("background"), colour("ink")
     thin = 0.12 * np.sqrt(size)  # points
     x, y = places.T
     filled, hollow = np.flatnonzero(trained), np.flatnonzero(~trained)
     rings = rgb[hollow].tolist()
-    axes.scatter(x[filled], y[filled], s=size, c=rgb[filled], edgecolors="white", linewidths=thin, zorder=2)
-    axes.scatter(x[hollow], y[hollow], s=1.1 * size, c="white", edgecolors="white", linewidths=3 * thin, zorder=2)
-    axes.scatter(x[hollow], y[hollow], s=0.8 * size, c="white", edgecolors=rings, linewidths=2 * thin, zorder=2)
-    axes.scatter(x[wrong], y[wrong], s=0.45 * size, c="black", marker="x", linewidths=thin, zorder=3)
+    axes.scatter(x[filled], y[filled], s=size, c=rgb[filled], edgecolors=white, linewidths=thin, zorder=2)
+    axes.scatter(x[hollow], y[hollow], s=1.1 * size, c=white, edgecolors=white, linewidths=3 * thin, zorder=2)
+    axes.scatter(x[hollow], y[hollow], s=0.8 * size, c=white, edgecolors=rings, linewidths=2 * thin, zorder=2)
+    axes.scatter(x[wrong], y[wrong], s=0.45 * size, c=black, marker="x", linewidths=thin, zorder=3)
 
 
-def _draw_class_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray) -> None:
+def _draw_class_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray, area: float, inches: float) -> None:
     """Draw the class of each region of a map (row, column) where there is room between the pair sums."""
     side = len(classes)
-    point = side / (SIDE * _POINTS_PER_INCH)  # in pixels
+    point = side / (inches * _POINTS_PER_INCH)  # in pixels
     free = np.ones((side + 2, side + 2), dtype=bool)
     free[1:-1, 1:-1] = ndimage.maximum_filter(classes, 3) == ndimage.minimum_filter(classes, 3)
     free[[0, -1]] = free[:, [0, -1]] = False
     column, row = np.clip((side * (places / MAP_REACH + 1) / 2).astype(int), 0, side - 1).T
     unmarked = np.ones((side, side), dtype=bool)
     unmarked[row, column] = False
-    radius = point * np.sqrt(_marker_area(len(places)) / np.pi)
+    radius = point * np.sqrt(area / np.pi)
     inside, apart = ndimage.distance_transform_edt(free)[1:-1, 1:-1], ndimage.distance_transform_edt(unmarked)
     room = np.minimum(inside, apart - radius)
     for row, column in ndimage.maximum_position(room, *class_regions(classes)):
-        if room[row, column] >= 4.5 * point:
+        if room[row, column] >= 0.7 * current_style().text * point:
             x, y = MAP_REACH * (2 * np.array([column, row]) + 1 - side) / side
             number = str(classes[row, column])
-            axes.text(x, y, number, ha="center", va="center", fontsize=6.5, color="0.25", zorder=1)
+            axes.text(x, y, number, ha="center", va="center", color=colour("muted"), zorder=1)
 
 
 def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -204,36 +211,40 @@ def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
     """Draw the legend of pair sums into one axes, and the colours of the classes into the other."""
     n = settings.n
-    style: dict[str, Any] = {"linestyle": "none", "markersize": 6.5, "color": "0.4"}
-    handles = [Line2D([], [], marker="o", markeredgecolor="white", label="training pair", **style)]
+    style: dict[str, Any] = {"linestyle": "none", "color": colour("muted"), "markersize": 0.7 * current_style().text}
+    handles = [Line2D([], [], marker="o", markeredgecolor=colour("background"), label="training pair", **style)]
     if settings.train_pairs < settings.pairs:
-        hollow = {"markerfacecolor": "white", "markeredgewidth": 1.5}
+        hollow = {"markerfacecolor": colour("background"), "markeredgewidth": 1.5}
         handles.append(Line2D([], [], marker="o", label="validation pair", **{**style, **hollow}))
-    handles.append(Line2D([], [], marker="x", label="predicted wrongly", **{**style, "color": "black"}))
-    marks.legend(handles=handles, loc="center", ncols=1, fontsize=8, frameon=False, borderpad=0)
+    handles.append(Line2D([], [], marker="x", label="predicted wrongly", **{**style, "color": colour("ink")}))
+    marks.legend(handles=handles, loc="center", ncols=1, borderpad=0)
     marks.axis("off")
     strip.imshow(class_colours(n)[None], aspect="auto", extent=(-0.5, n - 0.5, 0, 1))
     stride = next(step for step in (1, 2, 5, 10, 20, 50) if n <= 20 * step)
+    strip.grid(False)
     strip.set(yticks=[], xlim=(-0.5, n - 0.5), xticks=range(0, n, stride))
-    strip.tick_params(labelsize=7, length=2, pad=2)
-    strip.set_title("class of a pair sum (full colour) and of the map (pale)", fontsize=8, pad=3)
+    strip.tick_params(length=2, pad=2)
+    strip.set_title("class of a pair sum (full colour) and of the map (pale)", pad=3)
 
 
 def _draw_loss_and_accuracy(figure: Figure, trajectory: xr.Dataset) -> None:
     """Draw the curves along the lower edge."""
-    width = (figure.get_figwidth() - 2 * _CURVE_MARGIN - MARGIN) / 2
-    left = _CURVE_MARGIN
-    loss = add_axes_in_inches(figure, left, 0.5, width, _CURVES_HEIGHT - 0.9)
+    inch = current_style().text / 72 * 10 / 9
+    margin = _CURVE_MARGIN * inch
+    width = (figure.get_figwidth() - 2 * margin - _MARGIN * inch) / 2
+    size = (4 * inch, width, (_CURVES_HEIGHT - 8) * inch)
+    loss = add_axes_in_inches(figure, margin, *size)
     plot_metric_curves(loss, trajectory, "loss")
-    loss.legend(loc="lower left", bbox_to_anchor=(0, 1), borderpad=0.3, ncols=2, fontsize=8, frameon=False)
-    accuracy = add_axes_in_inches(figure, left + width + _CURVE_MARGIN, 0.5, width, _CURVES_HEIGHT - 0.9)
+    loss.legend(loc="lower left", bbox_to_anchor=(0, 1), borderpad=0.3, ncols=2)
+    accuracy = add_axes_in_inches(figure, 2 * margin + width, *size)
     plot_metric_curves(accuracy, trajectory, "accuracy")
-    accuracy.set_title(curves_caption(trajectory), fontsize=8, loc="left")
+    accuracy.set_title(curves_caption(trajectory))
 
 
 # ------------------------------------------------------------------------------------------------- figure
 
 
+@in_style
 def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     """Draw up to six runs of the modular system at the end of training, and the curves of all runs.
 
@@ -266,24 +277,30 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     """
     network = constant_attention_of(trajectory)
     shown = min(_MAX_RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0
-    columns, rows = min(_COLUMNS, max(1, shown)), -(-shown // _COLUMNS)
-    width = 2 * MARGIN + columns * (2 * SIDE + GAP) + (columns - 1) * MARGIN if shown else 10.0
-    panels = rows * (SIDE + HEAD) + _KEY_HEIGHT if shown else 0.0
-    note = _figure_note(trajectory, shown)
-    height = (_TITLE_HEIGHT if note else _TITLE_HEIGHT - 0.2) + panels + _CURVES_HEIGHT
-    figure = new_figure(width, height)
-    figure.suptitle(title, fontsize=12, y=1 - 0.12 / height, va="top")
-    figure.text(0.5, 1 - 0.38 / height, note, fontsize=9, va="top", ha="center")
+    style = current_style()
+    inch = style.text / 72 * 10 / 9
+    head, gap, margin, key, curves, top = (
+        inch * each for each in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
+    )
+    columns = min(1 if style.column else _COLUMNS, max(1, shown))
+    rows = -(-shown // columns)
+    side = min((style.width - margin * (columns + 1)) / columns - gap, 2 * SIDE) / 2
+    left = (style.width - columns * (2 * side + gap) - (columns - 1) * margin) / 2
+    height = top + (rows * (side + head) + key if shown else 0.0) + curves
+    figure = new_figure(style.width, height)
+    figure.suptitle(title, y=1 - 0.8 * inch / height, va="top")
+    note = textwrap.fill(_figure_note(trajectory, shown), int(1.8 * style.width / inch))
+    figure.text(0.5, 1 - 2.8 * inch / height, note, va="top", ha="center")
     for index in range(shown):
-        left = MARGIN + (index % columns) * (2 * SIDE + GAP + MARGIN)
-        bottom = _CURVES_HEIGHT + _KEY_HEIGHT + (rows - 1 - index // columns) * (SIDE + HEAD)
+        across = left + (index % columns) * (2 * side + gap + margin)
+        bottom = curves + key + (rows - 1 - index // columns) * (side + head)
         run, name = final_state(trajectory, index), _run_name(trajectory, index)
-        draw_embedding(add_axes_in_inches(figure, left, bottom, SIDE, SIDE), run, name)
-        draw_class_map(add_axes_in_inches(figure, left + SIDE + GAP, bottom, SIDE, SIDE), run)
+        draw_embedding(add_axes_in_inches(figure, across, bottom, side, side), run, name)
+        draw_class_map(add_axes_in_inches(figure, across + side + gap, bottom, side, side), run)
     if shown:
-        half = width / 2
-        strip = add_axes_in_inches(figure, half - 0.8, _CURVES_HEIGHT + 0.3, half + 0.8 - MARGIN, 0.16)
-        marks = add_axes_in_inches(figure, MARGIN, _CURVES_HEIGHT, half - 0.8 - MARGIN, _KEY_HEIGHT - 0.1)
+        third = style.width / 3
+        strip = add_axes_in_inches(figure, third + margin, curves + 2.3 * inch, 2 * third - 2 * margin, 1.2 * inch)
+        marks = add_axes_in_inches(figure, margin, curves, third - margin, key - inch)
         draw_class_key(marks, strip, network.settings)
     _draw_loss_and_accuracy(figure, trajectory)
     return figure
@@ -313,5 +330,5 @@ def _run_name(trajectory: xr.Dataset, run: int) -> str:
 
 
 def save_class_map_figure(trajectory: xr.Dataset, title: str, path: Path) -> None:
-    """Save `class_map_figure` as a PNG. Raises TrajectoryError, RecordingError."""
+    """Save `class_map_figure`. Raises TrajectoryError, RecordingError."""
     save_figure(class_map_figure(trajectory, title), path)

@@ -11,52 +11,60 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.audit_figure import plot_audit_panels
-from analysis.plots.figure_files import draw_intervals, new_figure, use_small_fonts
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
 from analysis.statistics.intervals import binomial_interval
 
-_SIDE_COLOURS = ("#1b6ca8", "#d1662f")
+_DISTANCES = {"within_first": "within one", "within_second": "within the other", "between": "between both"}
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
 
+@in_style
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
     """Draw the result of `compare_trajectories`, with the force audit in a third row if it has one."""
     audited = "audit_cosine" in comparison
-    figure = new_figure(11, 10.6 if audited else 7.0)
-    panels = figure.subplots(3 if audited else 2, 3)
-    _plot_structures(panels[0, 0], panels[0, 1], comparison)
-    _plot_shape_distances(panels[0, 2], comparison)
-    _plot_curve(panels[1, 0], comparison, "speed", "speed of the embedding", relative=False)
-    _plot_curve(panels[1, 1], comparison, "gradient_norm", "norm of gradient or force / largest", relative=True)
-    _plot_curve(panels[1, 2], comparison, "displacement", "distance from the start / largest", relative=True)
+    figure, panels = new_panels([4 / 3] * (9 if audited else 6))
+    _plot_structures(panels[0], panels[1], comparison, names)
+    _plot_shape_distances(panels[2], comparison)
+    _plot_curve(panels[3], comparison, "speed", "speed of the embedding", relative=False)
+    _plot_curve(panels[4], comparison, "gradient_norm", "norm of gradient or force / largest", relative=True)
+    _plot_curve(panels[5], comparison, "displacement", "distance from the start / largest", relative=True)
     if audited:
         audit = comparison[[name for name in comparison.variables if str(name).startswith("audit_")]]
-        plot_audit_panels(panels[2], audit.rename({name: str(name)[6:] for name in (*audit.variables, "audit_run")}))
-    use_small_fonts(*panels.flat, title=10)
-    lines = [Line2D([], [], color=colour) for colour in _SIDE_COLOURS]
-    figure.legend(lines, names, loc="upper center", ncols=2, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 0.96))
+        plot_audit_panels(panels[6:], audit.rename({name: str(name)[6:] for name in (*audit.variables, "audit_run")}))
+    lines = [Line2D([], [], color=colour) for colour in _side_colours()]
+    draw_legend(figure, dict(zip(_numbered(names), lines, strict=True)))
     return figure
 
 
-def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset) -> None:
+def _side_colours() -> list[str]:
+    return [colours.colour("first"), colours.colour("second")]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names that differ, also of two runs of one file."""
+    return [f"{name} ({at})" for at, name in enumerate(names, 1)] if names[0] == names[1] else list(names)
+
+
+def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset, names: Sequence[str]) -> None:
     """Draw the percentages of circles, and histograms of the imperfections of the other runs."""
     others = []
     for at, side in enumerate(("first", "second")):
         circle = _finite(comparison[f"{side}_circle"].values)
         if len(circle):
             percentage = 100 * np.array(binomial_interval(int(circle.sum()), len(circle)))
-            fractions.bar(at, percentage[0], color=_SIDE_COLOURS[at], width=0.6)
-            draw_intervals(fractions, at, percentage, color="0.2", capsize=4, linewidth=1)
+            fractions.bar(at, percentage[0], color=_side_colours()[at], width=0.6)
+            draw_intervals(fractions, at, percentage, color=colours.colour("ink"), capsize=4)
         others.append(_finite(comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values))
     both = np.concatenate(others)
     if both.size:
         bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21).tolist()
-        for values, colour in zip(others, _SIDE_COLOURS, strict=True):
+        for values, colour in zip(others, _side_colours(), strict=True):
             if values.size:
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
-    fractions.set_xticks([0, 1], ["first", "second"])
-    fractions.set(xlim=(-0.7, 1.7), ylabel="%", title="circles, 95% interval")
-    counts.set(title="imperfections of other runs", xlabel="imperfections", ylabel="density")
+    fractions.set_xticks([0, 1], [name.split(":")[0] for name in names])
+    fractions.set(xlim=(-0.7, 1.7), ylabel="% of runs", title="runs that end as circles, 95% intervals")
+    counts.set(title="grid imperfections of other runs", xlabel="imperfections", ylabel="density")
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -66,30 +74,38 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
-    kinds = {"within_first": _SIDE_COLOURS[0], "within_second": _SIDE_COLOURS[1], "between": "0.35"}
+    kinds = dict(zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True))
     for name, colour in kinds.items():
-        values, label = _finite(found[name].values), name.replace("_", " ")
+        values, label = _finite(found[name].values), _DISTANCES[name]
         if values.size:
             panel.hist(values, bins=_DISTANCE_BINS, histtype="step", color=colour, density=True, label=label)
     if found.attrs.get("paired"):
         own = _finite(np.diag(found["between"].values))
         if own.size:
-            panel.hist(own, bins=_DISTANCE_BINS, density=True, color="0.35", alpha=0.25, label="same start")
+            panel.hist(
+                own,
+                bins=_DISTANCE_BINS,
+                density=True,
+                color=colours.colour("ink"),
+                alpha=0.25,
+                label="between, same start",
+            )
     panel.set(title="shape distance of end states", xlim=(0, 1))
-    panel.set(xlabel="Procrustes, relabelled by units", ylabel="density")
+    panel.set(xlabel="Procrustes distance, after relabelling by units", ylabel="density")
     if panel.get_legend_handles_labels()[0]:
-        panel.legend(fontsize=7, frameon=False, loc="upper center")
+        panel.set_ylim(top=1.4 * panel.get_ylim()[1])
+        panel.legend(loc="upper center", ncols=2)
 
 
 def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool) -> None:
     """Draw median and quartiles over runs; relative: divided by the largest median."""
     time = found["normalised_time"].values
-    for side, colour in zip(("first", "second"), _SIDE_COLOURS, strict=True):
+    for side, colour in zip(("first", "second"), _side_colours(), strict=True):
         low, middle, high = found[name].sel(side=side).values
         unit = np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
         panel.fill_between(time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0)
-        panel.plot(time, middle / unit, color=colour, linewidth=1.4)
+        panel.plot(time, middle / unit, color=colour)
     positive = np.nan_to_num(found[name].values) > 0
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
-    panel.set(title=title, xlabel="normalised time", xlim=(0, 1))
+    panel.set(title=f"{title}, median and quartiles", xlabel="normalised time", xlim=(0, 1))

@@ -10,41 +10,39 @@ from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
-from analysis.plots.drawing.colours import series_colours
-from analysis.plots.figure_files import new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 
-GROW, DECAY, THIRD, FOURTH, CHANCE = "#c1440e", "#1b6ca8", "#2a7f4f", "#7a5ea8", "0.45"
-_KIND_COLOURS = {"stable": DECAY, "saddle": "#d8a13a", "unstable": GROW}
+
+def colour_of(quantity: str) -> str:
+    """Colours of growing and of decaying modes, and of a third and a fourth quantity."""
+    places = {"growing": 3, "decaying": 0, "third": 4, "fourth": 2}
+    return colours.series_colours()[places[quantity]]
 
 
+@in_style
 def plot_curvature(found: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
     found = with_derived_variables(found)
-    figure = new_figure(14.0, 7.6)
-    panels = figure.subplots(2, 3)
-    _spectrum(panels[0, 0], found)
-    _extremes(panels[0, 1], found)
-    _growing(panels[0, 2], found)
-    if found.attrs["system"] == "particles":
-        _plane(panels[1, 0], found)
-        _kinds(panels[1, 1], found)
-        _rest(panels[1, 2], found)
-    else:
-        _movement(panels[1, 0], found)
-        _layers(panels[1, 1], found)
-        if "x_smallest" in found:
-            _margins(panels[1, 2], found)
-        else:
-            _trace(panels[1, 2], found)
-    for panel in panels.flat:
-        panel.tick_params(labelsize=8)
-        panel.grid(color="0.92", linewidth=0.7)
-        panel.set_axisbelow(True)
     runs = found.sizes["run"]
     caption = f"{runs} runs" if runs > 1 else "one run"
-    figure.suptitle(f"The linearised flow along a run: {found.attrs['system']}, {caption}", fontsize=11)
-    figure.tight_layout(rect=(0, 0, 1, 0.98))
+    title = f"The linearised flow along a run: {found.attrs['system']}, {caption}"
+    figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
+    _spectrum(panels[0], found)
+    _extremes(panels[1], found)
+    _growing(panels[2], found)
+    if found.attrs["system"] == "particles":
+        _plane(panels[3], found)
+        _kinds(panels[4], found)
+        _rest(panels[5], found)
+    else:
+        _movement(panels[3], found)
+        _layers(panels[4], found)
+        if "x_smallest" in found:
+            _margins(panels[5], found)
+        else:
+            _trace(panels[5], found)
     return figure
 
 
@@ -55,33 +53,35 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
     places = np.broadcast_to(step[:, None], growth.shape)
-    for sign, colour, label in ((1, GROW, "growing"), (-1, DECAY, "decaying")):
+    for sign, colour, label in ((1, colour_of("growing"), "growing"), (-1, colour_of("decaying"), "decaying")):
         shown = sign * growth > NULL_MODE_TOLERANCE * largest
         panel.scatter(places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0)
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = found.attrs["threshold"]
-    panel.axhline(-threshold, color=CHANCE, linewidth=1, linestyle="--", label="-2/lr")
+    panel.axhline(-threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr")
     panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
     panel.set(xlabel="step", ylabel="growth rate", xlim=step_limits(step))
-    panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}", fontsize=9, loc="left")
-    panel.legend(frameon=False, fontsize=8, markerscale=3, ncols=3, loc="upper center")
+    panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}")
+    panel.legend(markerscale=3, ncols=3, loc="upper center")
 
 
 def _extremes(panel: Axes, found: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    plot_statistic(panel, found, "sharpness", DECAY, "sharpness (fastest decay)", median_interval)
+    plot_statistic(panel, found, "sharpness", colour_of("decaying"), "sharpness (fastest decay)", median_interval)
     grows = found["largest_growth"].where(found["largest_growth"] > 0)
-    plot_statistic(panel, found.assign(grows=grows), "grows", GROW, "fastest growth, if any", median_interval)
-    panel.axhline(found.attrs["threshold"], color=CHANCE, linewidth=1, linestyle="--", label="2/lr")
+    plot_statistic(
+        panel, found.assign(grows=grows), "grows", colour_of("growing"), "fastest growth, if any", median_interval
+    )
+    panel.axhline(found.attrs["threshold"], color=colours.colour("muted"), linestyle="--", label="2/lr")
     panel.set(xlabel="step", ylabel="rate", xlim=step_limits(found["step"].values))
     use_log_axis(panel)
     title_panel(panel, found, "fastest modes against 2/lr", "medians")
-    panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
+    panel.legend(ncols=2, loc="upper center")
 
 
 def _growing(panel: Axes, found: xr.Dataset) -> None:
     if np.isfinite(found["growing_modes"].values).any():
-        plot_statistic(panel, found, "growing_modes", GROW, "", median_interval)
+        plot_statistic(panel, found, "growing_modes", colour_of("growing"), "", median_interval)
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
         annotate_panel(panel, "only the extreme eigenvalues are known")
@@ -95,9 +95,9 @@ def _growing(panel: Axes, found: xr.Dataset) -> None:
 def _movement(panel: Axes, found: xr.Dataset) -> None:
     """Fractions of the movement to the next frame, against chance."""
     lines = (
-        ("lowest_share", GROW, "along the lowest eigenvalue"),
-        ("negative_share", FOURTH, "within all negative ones"),
-        ("highest_share", DECAY, "along the highest one"),
+        ("lowest_share", colour_of("growing"), "along the lowest eigenvalue"),
+        ("negative_share", colour_of("fourth"), "within all negative ones"),
+        ("highest_share", colour_of("decaying"), "along the highest one"),
     )
     step = found["step"].values
     intervals = {
@@ -108,33 +108,33 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
     for name, colour, label in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
         shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
         _draw(panel, step, shares, colour, label)
-    for name, colour in (("negative_chance", FOURTH), ("lowest_chance", CHANCE)):
+    for name, colour in (("negative_chance", colour_of("fourth")), ("lowest_chance", colours.colour("muted"))):
         values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
         label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
-        panel.plot(found["step"], values, color=colour, linewidth=1.6, linestyle=":", label=label)
+        panel.plot(found["step"], values, color=colour, linestyle=":", label=label)
     panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step))
     use_log_axis(panel)
     title_panel(panel, found, "movement to the next frame", "means")
-    panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
+    panel.legend(ncols=2, loc="upper center")
 
 
 def _layers(panel: Axes, found: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
-        colour = series_colours()[place % 8]
+        colour = colours.series_colours()[place % 8]
         plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
     panel.set(xlabel="step", ylabel="eigenvalue", xlim=step_limits(found["step"].values))
     title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
     if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
         use_log_axis(panel)
-        panel.legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center")
+        panel.legend(ncols=3, loc="upper center")
     else:
         annotate_panel(panel, "requires the whole Hessian")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "trace", THIRD, "", median_interval)
+    plot_statistic(panel, found, "trace", colour_of("third"), "", median_interval)
     panel.set(xlabel="step", ylabel="trace", xlim=step_limits(found["step"].values))
     title_panel(panel, found, "trace of the Hessian", "median")
 
@@ -146,26 +146,26 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     known_frames = np.isfinite(ratio).any(axis=0)
     at, some = found["frame_step"].values[known_frames], ratio[:, known_frames]
     low, middle, high = np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
-    panel.fill_between(at, low, high, color=THIRD, alpha=0.25, linewidth=0)
-    panel.plot(at, middle, color=THIRD, linewidth=1, label="E + P, largest (band: 90% of runs)")
+    panel.fill_between(at, low, high, color=colour_of("third"), alpha=0.25, linewidth=0)
+    panel.plot(at, middle, color=colour_of("third"), label="E + P, largest (band: 90% of runs)")
     largest = found["xi_flip_ratio"].sel(quantile=1.0)
-    plot_statistic(panel, found.assign(one=largest), "one", FOURTH, "xi, largest", median_interval)
+    plot_statistic(panel, found.assign(one=largest), "one", colour_of("fourth"), "xi, largest", median_interval)
     near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
-    plot_statistic(panel, found.assign(one=near), "one", DECAY, "lr / smallest |xi|", median_interval)
-    panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="direction may reverse")
+    plot_statistic(panel, found.assign(one=near), "one", colour_of("decaying"), "lr / smallest |xi|", median_interval)
+    panel.axhline(1, color=colours.colour("muted"), linestyle="--", label="direction may reverse")
     panel.set(xlabel="step", ylabel="movement over distance")
     panel.set(xlim=step_limits(found["frame_step"].values))
     use_log_axis(panel)
     title_panel(panel, found, "flip ratio to the next frame", "medians")
-    panel.legend(frameon=False, fontsize=7.5, ncols=2, loc="upper center")
+    panel.legend(ncols=2, loc="upper center")
 
 
 def _plane(panel: Axes, found: xr.Dataset) -> None:
     """The eigenmodes of all runs in the last frame."""
     growth, rotation = (found[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate"))
-    colours = np.where(growth > 0, GROW, DECAY)
-    panel.scatter(growth.ravel(), rotation.ravel(), s=5, color=colours.ravel(), linewidths=0, alpha=0.5)
-    panel.axvline(0, color=CHANCE, linewidth=0.8)
+    kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying"))
+    panel.scatter(growth.ravel(), rotation.ravel(), s=5, color=kinds.ravel(), linewidths=0, alpha=0.5)
+    panel.axvline(0, color=colours.colour("muted"), linewidth=0.8)
     panel.set(xlabel="growth rate", ylabel="rotation rate")
     largest = np.abs(growth[np.isfinite(growth)]).max(initial=0.0) or 1.0
     panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
@@ -173,33 +173,37 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
         annotate_panel(panel, "no run has a mode here")
-    panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}", fontsize=9, loc="left")
+    panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}")
 
 
 def _kinds(panel: Axes, found: xr.Dataset) -> None:
     kind = found["kind"].values
     runs = (kind != NONE).sum(axis=0)
-    for name, colour in _KIND_COLOURS.items():
+    for name, colour in {
+        "stable": colour_of("decaying"),
+        "saddle": colour_of("third"),
+        "unstable": colour_of("growing"),
+    }.items():
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
         intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
         _draw(panel, found["step"].values, intervals, colour, name)
     panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=step_limits(found["step"].values))
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
     title_panel(panel, found, "stability", "fractions of runs")
-    panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
+    panel.legend(ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "rest", THIRD, "normalised force over force", median_interval)
-    plot_statistic(panel, found, "asymmetry", FOURTH, "antisymmetric part of dF/dx", median_interval)
+    plot_statistic(panel, found, "rest", colour_of("third"), "normalised force over force", median_interval)
+    plot_statistic(panel, found, "asymmetry", colour_of("fourth"), "antisymmetric part of dF/dx", median_interval)
     panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(found["step"].values))
     use_log_axis(panel)
     title_panel(panel, found, "distance from equilibrium, and asymmetry", "medians")
-    panel.legend(frameon=False, fontsize=8, loc="upper center")
+    panel.legend(loc="upper center")
 
 
 def annotate_panel(panel: Axes, what: str) -> None:
-    panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=9)
+    panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center")
 
 
 def plot_statistic(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
@@ -216,7 +220,7 @@ def _draw(
     band: bool = True,
 ) -> None:
     value, low, high = np.array(intervals).T
-    panel.plot(step, value, color=colour, linewidth=1.5, marker="o", markersize=2.5, label=label)
+    panel.plot(step, value, color=colour, marker="o", label=label)
     if band and np.isfinite(low).any():
         panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
 
@@ -225,7 +229,7 @@ def title_panel(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> No
     """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
     told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
-    panel.set_title(told, fontsize=9, loc="left")
+    panel.set_title(told)
 
 
 def use_log_axis(panel: Axes) -> None:

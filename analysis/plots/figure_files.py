@@ -41,7 +41,6 @@ def style_parameters() -> Any:
         "legend.title_fontsize": text,
         "axes.titlesize": 1.08 * text,
         "axes.titlepad": 0.6 * text,
-        "axes.titlelocation": "left",
         "figure.titlesize": 1.2 * text,
         "font.family": "DejaVu Sans",
         "lines.linewidth": 0.16 * text,
@@ -78,8 +77,10 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
             figure = plot(*arguments, **options)
             for axes in figure.axes:
                 _fit_text(axes, figure)
-            if figure.get_suptitle():
+            if engine := figure.get_layout_engine():
                 figure.suptitle(_wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2))
+                engine.execute(figure)
+                figure.set_layout_engine("none")
         return figure
 
     return draw
@@ -88,7 +89,7 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
 def _fit_text(axes: Axes, figure: Figure) -> None:
     """Wrap the title and the labels of axes, and set the style of ticks, which matplotlib creates later."""
     width, height = axes.get_position().size * figure.get_size_inches()
-    axes.set_title(_wrap(axes.get_title("left"), width, 1.08), loc="left")
+    axes.set_title(_wrap(axes.get_title(), width, 1.08))
     axes.set_xlabel(_wrap(axes.get_xlabel(), 1.1 * width, 1))
     axes.set_ylabel(_wrap(axes.get_ylabel(), height, 1))
     grid: Any = {"grid_color": colour("grid"), "grid_linewidth": 0.08 * current_style().text}
@@ -117,6 +118,8 @@ def new_panels(widths: Sequence[float], title: str = "", height: float = 1.0) ->
     rows = list(_rows(widths, style))
     figure = new_figure(style.width, (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text, layout="constrained")
     figure.suptitle(title)
+    if len(set(map(tuple, rows))) == 1:  # panels below each other are aligned
+        return figure, figure.subplots(len(rows), len(rows[0]), squeeze=False, width_ratios=rows[0]).ravel().tolist()
     panels: list[Axes] = []
     grid = figure.add_gridspec(len(rows), 1)
     for at, row in enumerate(rows):
@@ -135,16 +138,27 @@ def _rows(widths: Sequence[float], style: Style) -> Iterator[list[float]]:
     yield row
 
 
+def starts_row(axes: Axes) -> bool:
+    """Whether a panel is the first of its row."""
+    place = axes.get_subplotspec()
+    return place is not None and place.is_first_col()
+
+
+def legend_entries(figure: Figure) -> dict[str, Any]:
+    """Artists of all panels by their names; of several with the same name, the first."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, artist)
+    return found
+
+
 def draw_legend(figure: Figure, entries: dict[str, Any] | None = None, **options: Any) -> Legend:
     """Draw one legend below all panels, in as many columns as fit.
 
     entries: artists by their names, by default those of all panels. options: of matplotlib's legend.
     """
-    if entries is None:
-        entries = {}
-        for axes in figure.axes:
-            for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
-                entries.setdefault(name, artist)
+    entries = legend_entries(figure) if entries is None else entries
     longest = max(map(len, entries), default=1) * _LETTER + 4
     columns = max(1, int(72 * figure.get_figwidth() / (longest * current_style().text)))
     rows = -(-len(entries) // columns) or 1
@@ -159,25 +173,7 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
 
 
-def draw_grid(*panels: Axes, axis: Any = "both", linewidth: float = 0.7) -> None:
-    """Draw pale grid lines behind the data of panels, and set the font size of their tick labels."""
-    for panel in panels:
-        panel.tick_params(labelsize=8)
-        panel.grid(color=colour("grid"), axis=axis, linewidth=linewidth)
-        panel.set_axisbelow(True)
-
-
 def draw_intervals(axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any) -> None:
     """Draw values with a bar for the interval of each, without one where it is NaN: (point, 3), value, low and high."""
     value, low, high = np.reshape(intervals, (-1, 3)).T
     axes.errorbar(x, value, np.nan_to_num(np.abs([value - low, high - value])), **style)
-
-
-def use_small_fonts(*panels: Axes, title: int = 9, ticks: int = 8, which: Any = "both") -> None:
-    """Set the font sizes of small panels, and remove their upper and right frame lines."""
-    for panel in panels:
-        panel.title.set_fontsize(title)
-        panel.tick_params(which=which, labelsize=ticks)
-        panel.xaxis.label.set_fontsize(8)
-        panel.yaxis.label.set_fontsize(8)
-        panel.spines[["top", "right"]].set_visible(False)

@@ -5,25 +5,29 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import draw_grid, new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
-_COLOURS = {"all": "0.55", "order": "tab:blue", "suffix": "tab:orange"}
+
+def _direction_colours() -> dict[str, str]:
+    """Colours of all directions, and of those that break a symmetry."""
+    return {
+        "all": colours.colour("muted"),
+        **dict(zip(("order", "suffix"), colours.series_colours(4)[2:], strict=True)),
+    }
 
 
+@in_style
 def plot_fixed_points(found: xr.Dataset) -> Figure:
     """Four panels of the result of `fixed_point_landscape`."""
-    drawn = new_figure(16.0, 4.9)
-    panels = drawn.subplots(1, 4)
+    drawn, panels = new_panels([2, 2, 2, 2])
     _draw_gradients(panels[0], found)
     _draw_spectra(panels[1], found)
     for axes, start in zip(panels[2:], found["start"].values, strict=True):
         _draw_descent(axes, found.sel(start=start), str(start))
     lines, labels = panels[-1].get_legend_handles_labels()
     title = "perturbed parameters, length as a fraction of the norm of all parameters"
-    drawn.legend(lines, labels, loc="lower right", ncols=max(1, len(labels) // 2), frameon=False, fontsize=8,
-                 bbox_to_anchor=(0.99, 0.0), title=title, title_fontsize=8)  # fmt: skip
-    draw_grid(*panels)
-    drawn.subplots_adjust(left=0.045, right=0.99, top=0.92, bottom=0.26, wspace=0.27)
+    draw_legend(drawn, dict(zip(labels, lines, strict=True)), title=title)
     return drawn
 
 
@@ -32,24 +36,24 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     names = [name for name in found["circuit"].values if name.startswith("gain")]
     some, gains = found.sel(circuit=names), [float(name.split()[1]) for name in names]
     lines = (
-        ("loss", some["loss"], "0.55", "-"),
-        ("gradient", some["gradient"], "black", "-"),
-        ("gradient, breaking order", some["broken"].sel(part="order"), "tab:blue", "-"),
-        ("the same, training sample", some["sample_broken"].sel(part="order"), "tab:blue", "--"),
+        ("loss", some["loss"], colours.colour("muted"), "-"),
+        ("gradient", some["gradient"], colours.colour("ink"), "-"),
+        ("gradient, breaking order", some["broken"].sel(part="order"), _direction_colours()["order"], "-"),
+        ("the same on a training sample", some["sample_broken"].sel(part="order"), _direction_colours()["order"], "--"),
     )
     for label, values, colour, style in lines:
         y = np.maximum(values.values, 1e-30)
-        axes.plot(gains, y, color=colour, linestyle=style, marker="o", markersize=4, label=label)
-    axes.set(yscale="log", xlabel="gain (size of the MLP's contribution)", ylabel="norm, or loss")
-    axes.set_title("Constructed circuits, no weight decay", fontsize=9, loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+        axes.plot(gains, y, color=colour, linestyle=style, marker="o", label=label)
+    axes.set(yscale="log", xlabel="gain of the MLP", ylabel="norm, or loss")
+    axes.set_title("constructed circuits, no weight decay")
+    axes.legend(loc="best")
 
 
 def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     """Eigenvalues of the Hessian at the perturbed circuits, in all and in symmetry-breaking directions."""
     starts = [str(name) for name in found["start"].values]
     for place, start in enumerate(starts):
-        for offset, (part, colour) in zip((-0.25, 0.0, 0.25), _COLOURS.items(), strict=True):
+        for offset, (part, colour) in zip((-0.25, 0.0, 0.25), _direction_colours().items(), strict=True):
             values = found["eigenvalue" if part == "all" else f"{part}_eigenvalue"].sel(circuit=start).values
             label = None if place else "all directions" if part == "all" else f"breaking {part}"
             x = np.full(len(values), place + offset)
@@ -58,11 +62,11 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.set_yscale("symlog", linthresh=1e-8)
     ticks = [10.0**power for power in range(-8, int(np.ceil(np.log10(largest))) + 1, 2)]
     axes.set_yticks([*(-tick for tick in ticks[:4]), 0, *ticks])
-    axes.axhline(0, color="0.4", linewidth=0.7)
+    axes.axhline(0, color=colours.colour("muted"), linewidth=0.7)
     axes.set_xticks(range(len(starts)), starts)
     axes.set(xlim=(-0.6, len(starts) - 0.4), ylabel="eigenvalue of the Hessian")
-    axes.set_title("Curvature (axis linear below 1e-8)", fontsize=9, loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.set_title("curvature (axis linear below 1e-8)")
+    axes.legend(loc="lower right")
 
 
 def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
@@ -75,9 +79,9 @@ def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
             continue
         values = np.maximum(one["order_share"].values[:, place], 1e-16)
         label = f"{'P of non-spurious positions' if kind == 'order' else 'all parameters'}, {size:g}"
-        colour = _COLOURS["order"] if kind == "order" else "black"
-        axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."), linewidth=1.2,
+        colour = _direction_colours()["order"] if kind == "order" else colours.colour("ink")
+        axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."),
                   label=None if label in labelled else label)  # fmt: skip
         labelled.add(label)
     axes.set(yscale="log", xlabel="step of gradient descent", ylabel="largest order fraction")
-    axes.set_title(f"After perturbations, {start}", fontsize=9, loc="left")
+    axes.set_title(f"after perturbations, {start}")

@@ -4,30 +4,42 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from analysis.clustering_heads.learning_outcome import SUCCESS_THRESHOLDS, final_accuracies
 from analysis.plots.curves import curves_caption, plot_metric_curves
-from analysis.plots.drawing.colours import split_colours
-from analysis.plots.figure_files import new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_legend, in_style, legend_entries, new_panels
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
 
+@in_style
 def plot_learning(trajectory: xr.Dataset) -> Figure:
-    """Draw loss and accuracy of every split over epochs, and a histogram of the final test accuracies."""
-    figure = new_figure(13.0, 4.2)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.6))
-    plot_metric_curves(left, trajectory, "loss", single="test")
-    left.legend(frameon=False, fontsize=8, loc="lower left")
-    plot_metric_curves(middle, trajectory, "accuracy", single="test")
-    split_of_runs = "" if trajectory.sizes["run"] == 1 else ", test"
-    middle.set_title(curves_caption(trajectory) + split_of_runs, fontsize=8, loc="left")
+    """Draw loss and accuracy of every split over epochs, of successful and of failed runs, and a histogram of the final
+    test accuracies."""
     test = final_accuracies(trajectory)["test"]
-    _plot_final_accuracies(right, test)
-    figure.suptitle(_learning_title(trajectory, test), fontsize=11, y=0.97)
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.84, bottom=0.13, wspace=0.2)
+    groups = _runs_by_success(trajectory)
+    figure, panels = new_panels([4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1), _learning_title(trajectory, test))
+    for place, (name, runs) in enumerate(groups.items()):
+        for axes, metric in zip(panels[2 * place :], ("loss", "accuracy"), strict=False):
+            plot_metric_curves(axes, runs, metric)
+            axes.set_title(f"{len(runs['run'])} {name}" if name else curves_caption(runs))
+    draw_legend(figure, {**legend_entries(figure), "quartiles of runs": Patch(color=colours.colour("faint"))})
+    _plot_final_accuracies(panels[-1], test)
     return figure
+
+
+def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Successful and other runs by their names; a single run, or none, is not divided."""
+    if trajectory.sizes["run"] == 1:
+        return {"": trajectory}
+    last = trajectory["accuracy"].sel(split="test").isel(step=-1).values
+    successful = (last > SUCCESS_ACCURACY) & not_diverged(trajectory)
+    groups = {"successful runs": trajectory.isel(run=successful), "failed runs": trajectory.isel(run=~successful)}
+    return {name: runs for name, runs in groups.items() if runs.sizes["run"]}
 
 
 def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
@@ -43,14 +55,13 @@ def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
 
 def _plot_final_accuracies(axes: Axes, test: np.ndarray) -> None:
     bins = np.linspace(0, 1, 51).tolist()
-    colour = tuple(split_colours(["test"])[0])
-    counts, *_ = axes.hist(np.minimum(test, 1 - 1e-9), bins=bins, color=colour, orientation="horizontal")
+    counts, *_ = axes.hist(
+        np.minimum(test, 1 - 1e-9), bins=bins, color=colours.colour("test"), orientation="horizontal"
+    )
     axes.set_xlim(0, 1.05 * max(1.0, np.max(counts)))
     for limit in SUCCESS_THRESHOLDS[:2]:
-        axes.axhline(limit, color="0.4", linewidth=0.8, linestyle=":")
+        axes.axhline(limit, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
         axes.annotate(f"{limit:g}", (1, limit), (-2, -1), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", fontsize=7, color="0.4", ha="right", va="top")  # fmt: skip
-    axes.set(ylim=(-0.03, 1.03), xlabel="runs")
-    axes.set_title("test accuracy at the end", fontsize=8, loc="left")
+                      textcoords="offset points", color=colours.colour("muted"), ha="right", va="top")  # fmt: skip
+    axes.set(ylim=(-0.03, 1.03), xlabel="number of runs", ylabel="accuracy", title="test accuracy at the end")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.tick_params(labelsize=8)

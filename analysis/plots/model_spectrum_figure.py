@@ -10,40 +10,33 @@ from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import median_interval
 from analysis.plots.curvature_figure import (
-    CHANCE,
-    DECAY,
-    FOURTH,
-    GROW,
-    THIRD,
     annotate_panel,
+    colour_of,
     plot_statistic,
     step_limits,
     title_panel,
     use_log_axis,
 )
-from analysis.plots.figure_files import new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 
 
+@in_style
 def plot_model_curvature(found: xr.Dataset) -> Figure:
     """Panels of the result of `model_curvature`."""
-    figure = new_figure(14.0, 7.6)
-    panels = figure.subplots(2, 3)
-    _eigenvalues(panels[0, 0], found)
-    _sharpness(panels[0, 1], found)
-    _trace(panels[0, 2], found)
-    _fractions(panels[1, 0], found)
-    _preconditioned(panels[1, 1], found)
-    _loss(panels[1, 2], found)
-    for panel in panels.flat:
-        panel.set(xlabel="step", xlim=step_limits(found["step"].values))
-        panel.tick_params(labelsize=8)
-        panel.grid(color="0.92", linewidth=0.7)
-        panel.set_axisbelow(True)
     runs = found.sizes["run"]
     what = f"{found.attrs['model']}, {found.attrs['parameters']} parameters"
-    figure.suptitle(f"Curvature along a run: {what}, {f'{runs} runs' if runs > 1 else 'one run'}", fontsize=11)
-    figure.tight_layout(rect=(0, 0, 1, 0.98))
+    title = f"Curvature along a run: {what}, {f'{runs} runs' if runs > 1 else 'one run'}"
+    figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
+    _eigenvalues(panels[0], found)
+    _sharpness(panels[1], found)
+    _trace(panels[2], found)
+    _fractions(panels[3], found)
+    _preconditioned(panels[4], found)
+    _loss(panels[5], found)
+    for panel in panels:
+        panel.set(xlabel="step", xlim=step_limits(found["step"].values))
     return figure
 
 
@@ -52,61 +45,66 @@ def _eigenvalues(panel: Axes, found: xr.Dataset) -> None:
     step, values = found["step"].values, found["eigenvalue"].isel(run=0).values
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0) or 1.0
     half = values.shape[1] // 2
-    for part, colour, label in ((values[:, half:], DECAY, "largest"), (values[:, :half], GROW, "smallest")):
+    for part, colour, label in (
+        (values[:, half:], colour_of("decaying"), "largest"),
+        (values[:, :half], colour_of("growing"), "smallest"),
+    ):
         panel.scatter(np.broadcast_to(step[:, None], part.shape), part, s=9, color=colour, label=label, linewidths=0)
     panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
     low, high = panel.get_ylim()
     panel.set(ylabel="eigenvalue", ylim=(low, max(high, size) * 30))
-    panel.set_title(f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}", fontsize=9, loc="left")
-    panel.legend(frameon=False, fontsize=8, markerscale=2, ncols=2, loc="upper center")
+    panel.set_title(f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}")
+    panel.legend(markerscale=2, ncols=2, loc="upper center")
 
 
 def _sharpness(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "sharpness", DECAY, "sharpness", median_interval)
+    plot_statistic(panel, found, "sharpness", colour_of("decaying"), "sharpness", median_interval)
     if found["relative_sharpness"].notnull().any():
         limit = found.assign(limit=found["sharpness"] / found["relative_sharpness"])
-        plot_statistic(panel, limit, "limit", CHANCE, "2/lr", median_interval, band=False)
+        plot_statistic(panel, limit, "limit", colours.colour("muted"), "2/lr", median_interval, band=False)
     panel.set(ylabel="eigenvalue")
     use_log_axis(panel)
     title_panel(panel, found, "largest eigenvalue against 2/lr", "medians")
-    panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
+    panel.legend(ncols=2, loc="upper center")
 
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "trace", THIRD, "trace", median_interval)
+    plot_statistic(panel, found, "trace", colour_of("third"), "trace", median_interval)
     if found.sizes["run"] == 1:
         trace, error = (found[name].values[0] for name in ("trace", "trace_error"))
-        panel.errorbar(found["step"], trace, error, color=THIRD, linewidth=0, elinewidth=1.2, capsize=3)
+        panel.errorbar(found["step"], trace, error, color=colour_of("third"), linewidth=0, elinewidth=1.2, capsize=3)
     panel.set(ylabel="trace")
     what = "trace of the Hessian" if found.sizes["run"] > 1 else "trace of the Hessian ± standard error"
     title_panel(panel, found, what, "median")
 
 
 def _fractions(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "gradient_fraction", DECAY, "gradient", mean_interval)
-    plot_statistic(panel, found, "update_fraction", GROW, "update", mean_interval)
+    plot_statistic(panel, found, "gradient_fraction", colour_of("decaying"), "gradient", mean_interval)
+    plot_statistic(panel, found, "update_fraction", colour_of("growing"), "update", mean_interval)
     count = found.attrs["eigenvalues"]
-    panel.axhline(count / found.attrs["parameters"], color=CHANCE, linewidth=1, linestyle=":", label="chance")
+    panel.axhline(count / found.attrs["parameters"], color=colours.colour("muted"), linestyle=":", label="chance")
     panel.set(ylabel="fraction of the squared norm", ylim=(-0.03, 1.2))
     title_panel(panel, found, f"gradient and next update along {count} leading eigenvectors", "means")
-    panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center")
+    panel.legend(ncols=3, loc="upper center")
 
 
 def _preconditioned(panel: Axes, found: xr.Dataset) -> None:
     panel.set(ylabel="fraction of the limit")
     if found["relative_preconditioned"].notnull().any():
-        plot_statistic(panel, found, "relative_preconditioned", FOURTH, "preconditioned by Adam", median_interval)
-        panel.axhline(1, color=CHANCE, linewidth=1, linestyle="--", label="limit of stability")
+        plot_statistic(
+            panel, found, "relative_preconditioned", colour_of("fourth"), "preconditioned by Adam", median_interval
+        )
+        panel.axhline(1, color=colours.colour("muted"), linestyle="--", label="limit of stability")
         use_log_axis(panel)
-        panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
+        panel.legend(ncols=2, loc="upper center")
     else:
         annotate_panel(panel, "second moments are not recorded")
     title_panel(panel, found, "largest eigenvalue preconditioned by Adam, over its limit", "medians")
 
 
 def _loss(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "loss", THIRD, "loss", median_interval)
-    plot_statistic(panel, found, "gradient_size", FOURTH, "norm of its gradient", median_interval)
+    plot_statistic(panel, found, "loss", colour_of("third"), "loss", median_interval)
+    plot_statistic(panel, found, "gradient_size", colour_of("fourth"), "norm of its gradient", median_interval)
     use_log_axis(panel)
     title_panel(panel, found, "the given loss", "medians")
-    panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
+    panel.legend(ncols=2, loc="upper center")

@@ -6,15 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.plots.figure_files import new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SPIKE_CAUSES, STEP_CHANGES
 from analysis.transitions.spike_replays import smooth_norm_applies
 
-_CAUSE_COLOURS = dict(zip(SPIKE_CAUSES, ("tab:orange", "tab:blue", "tab:green", "0.45"), strict=True))
-
 _CHANGE_LABELS = {
     "unflipped": "without\nflips",
-    "smooth": "smooth norm,\nif applicable",
+    "smooth": "smooth\nnorm, if\napplicable",
     "frozen": "MLP\nfrozen",
     "held": "xi\nheld",
 }
@@ -22,24 +21,26 @@ _CHANGE_LABELS = {
 _MAX_EXAMPLES = 3
 
 
+@in_style
 def plot_spike_attribution(result: xr.Dataset) -> Figure:
     """Draw the result of `attribute_spikes`."""
-    figure = new_figure(15.0, 7.6)
-    grid = figure.add_gridspec(2, 12, left=0.05, right=0.985, top=0.92, bottom=0.09, hspace=0.42, wspace=2.2)
     examples = _example_spikes(result)
-    for place, spike in enumerate(examples):
-        _plot_path(figure.add_subplot(grid[0, 4 * place : 4 * place + 4]), result, spike)
+    count = max(1, len(examples))
+    figure, panels = new_panels([4 / count] * count + [1.1, 2, 0.9])
+    for axes, spike in zip(panels, examples, strict=False):
+        _plot_path(axes, result, spike)
+    draw_legend(figure)
     if not examples:
-        axes = figure.add_subplot(grid[0, :])
-        axes.text(0.5, 0.5, "no spike", ha="center", va="center", transform=axes.transAxes)
-        axes.set_axis_off()
-    _plot_causes(figure.add_subplot(grid[1, 0:3]), result)
-    _plot_remaining_rise(figure.add_subplot(grid[1, 3:9]), result)
-    _plot_update_ratios(figure.add_subplot(grid[1, 9:12]), result)
-    for axes in figure.axes:
-        axes.title.set_fontsize(10)
-        axes.tick_params(labelsize=8)
+        panels[0].text(0.5, 0.5, "no spike", ha="center", va="center", transform=panels[0].transAxes)
+        panels[0].set_axis_off()
+    _plot_causes(panels[-3], result)
+    _plot_remaining_rise(panels[-2], result)
+    _plot_update_ratios(panels[-1], result)
     return figure
+
+
+def _cause_colours() -> dict[str, str]:
+    return dict(zip(SPIKE_CAUSES, colours.series_colours(len(SPIKE_CAUSES)), strict=True))
 
 
 def _example_spikes(result: xr.Dataset) -> list[int]:
@@ -56,20 +57,19 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     one = result.isel(spike=spike)
     offset, path = result["offset"].values, one["path"].values
     at, foot = (int(one[name]) - int(one["step"]) for name in ("at", "foot"))
-    axes.plot(offset, path, color="0.2", linewidth=0.9)
-    axes.axvline(foot, color="0.7", linewidth=0.8, linestyle=":", label="foot")
-    axes.plot([at, at + 1], [float(one["loss_before"]), float(one["loss_after"])], color="tab:red", linewidth=2.5,
-              label="step examined")  # fmt: skip
-    axes.plot(0, float(one["height"]), "o", color="tab:purple", markersize=4, label="recorded peak")
+    axes.plot(offset, path, color=colours.colour("train"))
+    axes.axvline(foot, color=colours.colour("muted"), linewidth=0.8, linestyle=":", label="start of the spike")
+    axes.plot([at, at + 1], [float(one["loss_before"]), float(one["loss_after"])], linewidth=2.5,
+              color=colours.colour("spike"), label="step examined")  # fmt: skip
+    axes.plot(0, float(one["height"]), "o", color=colours.colour("ink"), label="recorded peak")
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
     known = offset[np.isfinite(path)]
-    axes.set(xlabel="steps from the recorded peak", ylabel="training loss")
+    axes.set(xlabel="steps from the recorded peak", ylabel="training loss (nats)")
     axes.set_title(f"seed {int(one['of_seed'])}: {cause}")
     first = max(known[0], foot - 60)
     axes.set_xlim(first, known[-1])
     axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
-    axes.legend(frameon=False, fontsize=8)
 
 
 def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
@@ -78,12 +78,12 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
     for place, cause in enumerate(SPIKE_CAUSES):
         members = causes == cause
         count = members.sum()
-        axes.bar(place, count, color=_CAUSE_COLOURS[cause], alpha=0.35)
-        axes.bar(place, (members & explained).sum(), color=_CAUSE_COLOURS[cause])
-        axes.annotate(f"{count}", (place, count), (0, 2), textcoords="offset points", ha="center", fontsize=8)
+        axes.bar(place, count, color=_cause_colours()[cause], alpha=0.35)
+        axes.bar(place, (members & explained).sum(), color=_cause_colours()[cause])
+        axes.annotate(f"{count}", (place, count), (0, 2), textcoords="offset points", ha="center")
     names = [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES]
     axes.set_xticks(range(len(SPIKE_CAUSES)), names)
-    axes.set(ylabel="spikes", title="by cause; dark: explained, pale: unexplained")
+    axes.set(ylabel="spikes", title="causes; pale: not explained")
     axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES)))
 
 
@@ -97,25 +97,25 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
             kept = (causes == cause) & ((change != "smooth") | smooth_norm_applies(result))
             values = result[f"remaining_{change}"].values[kept]
             x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
-            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=_CAUSE_COLOURS[cause], markersize=4, alpha=0.6,
+            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=_cause_colours()[cause], alpha=0.6,
                       label=cause if place == 0 else None)  # fmt: skip
-    axes.axhline(RISE_THRESHOLD, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axhline(RISE_THRESHOLD, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(STEP_CHANGES)), [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES])
     axes.set_ylim(-0.65, 1.65)
-    axes.set_title("fraction of the rise that remains when the step is changed (clipped to the axes)")
+    axes.set(ylabel="fraction of the rise", title="rise that remains when the step is changed (clipped)")
     if there:
-        axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=len(there), markerscale=2)
+        axes.legend(loc="upper right", ncols=min(2, len(there)), markerscale=2)
 
 
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     """Draw the largest update of normalised vectors, divided by their lengths; above 1 they may flip."""
-    bins = np.logspace(-3, 1, 41)
-    for name, colour, label in (("input_ratio", "tab:brown", "E + P"), ("xi_ratio", "tab:cyan", "xi")):
+    bins, (input_colour, xi_colour) = np.logspace(-3, 1, 41), colours.series_colours()[6:]
+    for name, colour, label in (("input_ratio", input_colour, "E + P"), ("xi_ratio", xi_colour, "xi")):
         values = result[name].values
         values = np.clip(values[np.isfinite(values)], 1e-3, 10)
         axes.hist(values, bins=bins.tolist(), color=colour, alpha=0.6, label=label)
-    axes.axvline(1, color="0.2", linewidth=0.9, linestyle="--")
-    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="relative update (may flip above 1)")
+    axes.axvline(1, color=colours.colour("muted"), linestyle="--")
+    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="largest update (may flip above 1)")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend()

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES, WeightGroup
-from analysis.plots.figure_files import draw_intervals, new_figure
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, legend_entries, new_panels
 
-_COLOURS = {"weight": "C0", "bias": "C1", "alignment": "C2", "boundaries": "C4", "rays": "C3"}
 _LABELS = {
     "weight": "weights $W_h$",
     "bias": "biases $b_h$",
@@ -22,24 +22,21 @@ _LABELS = {
 }
 
 
+@in_style
 def plot_weights(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[str, WeightGroup], title: str) -> Figure:
     """Draw sizes against weight decay, as in the paper, the alignment against weight decay, and by structure."""
-    figure = new_figure(13.0, 4.6)
-    figure.suptitle(title, fontsize=11)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.7))
+    figure, (left, middle, right) = new_panels([4 / 3] * 3, title)
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
     left.set(xlabel="weight decay", ylabel="mean absolute value", ylim=(0, None))
-    left.legend(frameon=False)
     _plot_means(middle, list(by_decay), list(by_decay.values()), ALIGNMENT_MEASURES)
-    middle.set(xlabel="weight decay", ylim=(0, 1.05), title="all runs")
-    middle.title.set_fontsize(10)
+    middle.set(xlabel="weight decay", ylabel="rank, or fraction of variance", ylim=(0, 1.05), title="all runs")
     _plot_means(right, list(range(len(by_structure))), list(by_structure.values()), ALIGNMENT_MEASURES, apart=0.2)
     names = [f"{name} ({group.runs})" for name, group in by_structure.items()]
     right.set(xlim=(-0.5, max(len(names), 1) - 0.5), ylim=(0, 1.05), title="by structure, at all weight decays")
     right.set_xticks(range(len(names)), names)
-    right.title.set_fontsize(10)
-    _plot_legend(figure, middle)
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.85, bottom=0.22, wspace=0.2)
+    entries = legend_entries(figure)
+    entries["by chance"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
+    draw_legend(figure, entries)
     return figure
 
 
@@ -49,22 +46,13 @@ def _plot_means(
     """Draw means with interval bars; a dotted line is a chance level. With `apart`, points beside each other."""
     for at, name in enumerate(names):
         shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (at - (len(names) - 1) / 2)  # bars beside each other
-        x = np.asarray(positions) + shift
+        x, colour = np.asarray(positions) + shift, colours.series_colours()[list(_LABELS).index(name)]
         means, line = [group.mean[name] for group in groups], "none" if apart else "-"
-        draw_intervals(axes, x, means, label=_LABELS[name], color=_COLOURS[name], marker="o", markersize=4, capsize=3,
+        draw_intervals(axes, x, means, label=_LABELS[name], color=colour, marker="o", capsize=3,
                        linestyle=line)  # fmt: skip
         if name in ALIGNMENT_MEASURES:
             chance = [group.chance[name] for group in groups]
             if apart:
-                axes.hlines(chance, x - 0.45 * apart, x + 0.45 * apart, color=_COLOURS[name], linestyle=":")
+                axes.hlines(chance, x - 0.45 * apart, x + 0.45 * apart, color=colour, linestyle=":")
             else:
-                axes.plot(x, chance, color=_COLOURS[name], linestyle=":")
-    axes.grid(color="0.92")
-    axes.set_axisbelow(True)
-
-
-def _plot_legend(figure: Figure, axes: Axes) -> None:
-    """Draw the legend of the alignment measures below the panels that show them."""
-    lines, labels = axes.get_legend_handles_labels()
-    lines, labels = [*lines, Line2D([], [], color="0.4", linestyle=":")], [*labels, "by chance"]
-    figure.legend(lines, labels, loc="lower center", bbox_to_anchor=(0.67, 0.0), ncols=4, frameon=False, fontsize=9)
+                axes.plot(x, chance, color=colour, linestyle=":")

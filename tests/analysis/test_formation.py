@@ -190,8 +190,8 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
     measured = (("a", structure_measures(planted(template))), ("large", structure_measures(large)))
     results = [FormationResult(name, "particles", each, find_formation_times(each)) for name, each in measured]
     drawn = plot_formation(results, 0)
-    assert "distance from the nearest grid" in [panel.get_title() for panel in drawn.axes]
-    assert [text.get_text() for panel in drawn.axes for text in panel.texts] == ["not known of large"]
+    assert "distance from the nearest grid" in [panel.get_title().replace("\n", " ") for panel in drawn.axes]
+    assert [text.get_text() for panel in drawn.axes for text in panel.texts] == ["not known for large"]
     assert drawn.axes[4].get_legend_handles_labels()[1] == ["structure", "circle", "grid", "imperfections"]
 
 

@@ -23,7 +23,7 @@ _COLOURS = {
     "validation": ("#3c9cc0", "#54f0d8"),
     "test": ("#3c9cc0", "#54f0d8"),
     "unseen": ("#e47800", "#fcb460"),
-    "drop": ("#849078", "#9c5418"),
+    "drop": ("#0c54e4", "#9c5418"),
     "spike": ("#cc0030", "#fc606c"),
     "rise": ("#845490", "#b46ccc"),
     "escape": ("#54300c", "#c0b4a8"),
@@ -114,8 +114,8 @@ def pale_colours(colours: np.ndarray, opacity: float = 0.42) -> np.ndarray:
 
 
 _SERIES = (
-    ("#0c4890", "#a80030", "#009ccc", "#d82430", "#cc8400", "#306ca8", "#180c0c", "#787878"),
-    ("#6090e4", "#fcd89c", "#78c090", "#d860a8", "#fcb424", "#9cd8fc", "#e4fcfc", "#b49c24"),
+    ("#0c4890", "#cc8400", "#009ccc", "#a80030", "#180c0c", "#787878", "#d82430", "#306ca8"),
+    ("#6090e4", "#fcb424", "#78c090", "#d860a8", "#e4fcfc", "#b49c24", "#fcd89c", "#9cd8fc"),
 )
 """Colours of layers, and of other things that a figure distinguishes and that have no colour of their own, on a white
 and on a dark background; any two are at least 0.1 apart."""

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.plots import class_maps
 from analysis.plots.class_maps import class_map_figure, final_state, predict_classes
-from analysis.plots.curves import metric_curves
+from analysis.plots.curves import metric_quartiles
 from analysis.plots.drawing.colours import class_colours
 from analysis.structures.projection import principal_plane
 from dynamics import ModularSettings, ParticleSettings, TrajectoryError, all_pairs, simulate, training_pairs
@@ -91,14 +91,14 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     np.testing.assert_allclose(crosses.get_offsets(), sums[wrong])
 
 
-def test_curves_are_masked_after_divergence_and_averaged_over_the_others():
+def test_quartiles_leave_out_runs_that_have_diverged():
     trajectory = trained(n=5, runs=3)
     trajectory["last_step"][1] = 25
-    each, mean = metric_curves(trajectory, "loss")
+    found = metric_quartiles(trajectory, "loss")
     loss = trajectory["loss"].values.astype(float)  # run, step, split
-    assert np.isnan(each[1, :, 3:]).all()
-    np.testing.assert_allclose(mean[:, :3], loss[:, :3].mean(axis=0).T)
-    np.testing.assert_allclose(mean[:, 3:], loss[[0, 2], 3:].mean(axis=0).T)
+    for place, level in enumerate((25, 50, 75)):
+        np.testing.assert_allclose(found[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T)
+        np.testing.assert_allclose(found[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T)
 
 
 def test_regions_are_connected_and_of_one_class():
@@ -135,9 +135,9 @@ def test_six_runs_are_shown_and_named_by_seed():
     figure = class_map_figure(trained(n=5, runs=7), "title")
     names = [axes.get_title().split("\n")[0] for axes in figure.axes]
     assert [name for name in names if name.startswith("seed")] == [f"seed {seed}" for seed in range(5, 11)]
-    assert names.count("class map") == 6
+    assert names.count("class map, correct:") == 6
     assert "6 of 7 runs" in [text.get_text() for text in figure.texts]
-    assert "mean of 7 runs" in figure.axes[-1].get_title(loc="left")
+    assert figure.axes[-1].get_title().startswith("7 runs")
 
 
 def test_a_diverged_run_is_labelled_and_metrics_alone_give_curves_alone():
@@ -146,14 +146,14 @@ def test_a_diverged_run_is_labelled_and_metrics_alone_give_curves_alone():
     assert last < 60
     assert class_map_figure(trajectory).axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
     figure = class_map_figure(trained(record="metrics"))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "accuracy"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss (nats)", "accuracy"]
 
 
 def test_a_loss_of_zero_stands_at_the_lower_edge():
     trajectory = trained(n=5)
     trajectory["loss"][:, 3:] = 0
     loss = class_map_figure(trajectory).axes[-2]
-    assert loss.get_ylabel() == "loss (0 at the lower edge)"
+    assert " ".join(loss.get_ylabel().split()) == "loss (nats; 0 at the lower edge)"
     assert (loss.lines[0].get_ydata()[3:] == loss.get_ylim()[0]).all()
 
 

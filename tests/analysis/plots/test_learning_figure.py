@@ -43,14 +43,16 @@ def test_missing_splits_are_empty():
     assert format_table(table, LEARNING_COLUMNS).endswith(" -")
 
 
-def test_the_picture_shows_means_and_end_states():
-    trajectory = planted([0.5, 0.51, 0.99, 1.0])
-    loss, accuracy, ends = plot_learning(trajectory).axes
-    for axes, name in ((loss, "loss"), (accuracy, "accuracy")):
+def test_the_picture_shows_medians_of_successful_and_of_failed_runs_and_end_states():
+    trajectory = planted([0.5, 0.51, 0.52, 0.99, 1.0])
+    *panels, ends = plot_learning(trajectory).axes
+    for place, (axes, name) in enumerate(zip(panels, ("loss", "accuracy") * 2, strict=True)):
+        runs = trajectory.isel(run=slice(3) if place > 1 else slice(3, 5))
         for line, split in zip(axes.lines, trajectory["split"].values, strict=True):
-            np.testing.assert_allclose(line.get_ydata(), trajectory[name].sel(split=split).mean("run"), rtol=1e-6)
-        assert len(axes.collections[0].get_segments()) == 4  # single runs, of the test split alone
-    assert sum(bar.get_width() for bar in ends.patches) == 4
+            np.testing.assert_allclose(line.get_ydata(), runs[name].sel(split=split).median("run"), rtol=1e-6)
+        assert len({line.get_linewidth() for line in axes.lines}) == 3  # all visible where they coincide
+    assert panels[0].get_title().split() == ["2", "successful", "runs"]
+    assert sum(bar.get_width() for bar in ends.patches) == 5
     assert ends.patches[-1].get_width() == 2
 
 
