@@ -434,7 +434,7 @@ class RecordedSettings:
     parameters: int = 0
     """Number of trained parameters."""
     signature: str = ""
-    """Digest of the names and shapes of the model's state."""
+    """Digest of the names, shapes and types of the tensors in the model's state."""
     recorded: str = ""
     """Names of the recorded variables, separated by commas."""
     modulus: int = 0
@@ -442,7 +442,7 @@ class RecordedSettings:
     epoch_steps: int = 0
     """Updates in an epoch; 0 without epochs."""
     time_step: float = 1.0
-    """Time that passes in one update: the learning rate at the beginning."""
+    """Time that passes in one update: the learning rate of the first parameter group at the beginning."""
     beta1: float = 0.0
     """Decay rate of the mean gradient in Adam, if second moments are recorded."""
     eps: float = 0.0

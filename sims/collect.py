@@ -28,7 +28,8 @@ class Options:
     tokens: int | None = None
     """Use only the first TOKENS rows of the embedding, which stand for numbers. Default: all."""
     weights: bool = False
-    """Also take all floating-point tensors, as variables parameter.NAME."""
+    """Also take all floating-point tensors, as variables parameter.NAME; running means and variances of normalisation
+    layers as buffer.NAME. A state dict does not tell other buffers from parameters."""
     modulus: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")] = None
     """Modulus of the addition that the model learns."""
     state_key: str | None = None

@@ -10,7 +10,7 @@ At a recorded frame with parameters theta, the Hessian H of the mean loss over t
   leading eigenvectors, those of the largest eigenvalues (Gur-Ari et al. 2018);
 - sharpness, the largest eigenvalue, times lr / 2: gradient descent is unstable above 1 (Cohen et al. 2021). With Adam
   this is a scale and not a limit. The learning rate is the recorded variable `learning_rate` (run, step) if there is
-  one, otherwise that at the beginning;
+  one, otherwise that of the first parameter group at the beginning;
 - if second moments v are recorded, the largest eigenvalue of P^-1/2 H P^-1/2, with Adam's preconditioner
   P = (1 - beta1^step) (sqrt(v) + eps), and its ratio to 2 (1 + beta1) / ((1 - beta1) lr), above which Adam is unstable
   (Cohen et al. 2022, "Adaptive gradient methods at the edge of stability").
@@ -46,6 +46,9 @@ Vectors = Callable[[torch.Tensor], torch.Tensor]
 
 _SCALE_TOLERANCE, _SCALE_BASIS = 1e-2, 20
 """Relative accuracy of the largest magnitude of an eigenvalue, which scales the tolerance, and vectors kept for it."""
+
+_TIMED_PRODUCTS = 5
+"""Number of products of which the median time is taken, since the machine may do other work."""
 
 SPECTRUM_SCALARS = {
     "loss": "mean loss over the batches",
@@ -202,13 +205,15 @@ def model_curvature(
 
 
 def describe_cost(model: RecordedModel, options: SpectrumOptions, at: tuple[int, int], count: int) -> str:
-    """The expected cost of `count` frames, from the time of a product at one of them (run, frame)."""
+    """The expected cost of `count` frames, from the median time of some products at one of them (run, frame)."""
     product = hessian_product(model, model.row(*at))
     vector = torch.ones(model.size, dtype=torch.float64)
-    product(vector)
-    begin = time.perf_counter()
-    product(vector)
-    seconds = time.perf_counter() - begin
+    times = []
+    for _ in range(1 + _TIMED_PRODUCTS):
+        begin = time.perf_counter()
+        product(vector)
+        times.append(time.perf_counter() - begin)
+    seconds = float(np.median(times[1:]))  # the first one takes longer
     fixed = _SCALE_BASIS + 2 * options.eigenvalues + options.probes + 3 * _SCALE_BASIS * model.has_moments
     few, many = fixed + options.basis, fixed + 10 * options.basis
     gigabytes = 8 * model.size * (options.basis + 4 * options.eigenvalues) / 1e9

@@ -3,7 +3,6 @@
 Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no code in them is run.
 """
 
-import hashlib
 import itertools
 import pickle
 import re
@@ -17,12 +16,15 @@ import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import identity_of
-from dynamics.recording.quantities import ParameterView, as_array, near_names, variable_dims
+from dynamics.recording.quantities import PARAMETER, ParameterView, as_array, near_names, state_signature, variable_dims
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
+
+RUNNING, BUFFER = ("running_mean", "running_var"), "buffer."
+"""Ends of the names of buffers of torch's normalisation layers, and what the names of their variables begin with."""
 
 StateDict = Mapping[str, torch.Tensor]
 
@@ -57,7 +59,8 @@ def collect_checkpoints(
     variables : mapping of str to str or ParameterView, optional
         Other tensors, by their names in the trajectory.
     weights : bool
-        Take all floating-point tensors too, as variables named ``parameter.NAME``.
+        Take all floating-point tensors too, as variables named ``parameter.NAME``. The running means and variances of
+        normalisation layers are named ``buffer.NAME``; a state dict does not tell other buffers from parameters.
     modulus : int
         Modulus of the addition that the model learns, if its tokens are numbers.
     state_key : str, optional
@@ -96,7 +99,7 @@ def collect_checkpoints(
     settings = RecordedSettings(
         model="checkpoints",
         parameters=sum(each.numel() for each in found[0].state.values()),
-        signature=hashlib.sha256("\n".join(sorted(found[0].state)).encode()).hexdigest()[:12],
+        signature=state_signature(found[0].state),
         recorded=", ".join(quantities),
         modulus=modulus,
     )
@@ -290,7 +293,8 @@ def _named_views(
     chosen = {} if embedding is None else {"embedding": embedding}
     chosen |= dict(variables)
     if weights:
-        chosen |= {f"parameter.{name}": name for name, each in state.items() if each.is_floating_point()}
+        floats = [name for name, each in state.items() if each.is_floating_point()]
+        chosen |= {f"{BUFFER if name.endswith(RUNNING) else PARAMETER}{name}": name for name in floats}
     if not chosen:
         raise SettingsError("embedding", "none", near_names("", state))
     return {name: ParameterView(each) if isinstance(each, str) else each for name, each in chosen.items()}

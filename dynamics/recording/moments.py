@@ -8,16 +8,18 @@ import torch
 from dynamics.settings import SettingsError
 
 
-def second_moment(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter, model: Any = None) -> torch.Tensor:
-    """Adam's bias-corrected second moment of a parameter's gradient: zeros before the first update."""
+def second_moment(
+    optimizer: torch.optim.Optimizer, group: int, parameter: torch.nn.Parameter, model: Any = None
+) -> torch.Tensor:
+    """Adam's bias-corrected second moment of the gradient of a parameter in a group of the optimizer: zeros before the
+    first update."""
     state = optimizer.state.get(parameter)
     if not state:
         return torch.zeros_like(parameter)
-    group = next(each for each in optimizer.param_groups if any(one is parameter for one in each["params"]))
     if "exp_avg_sq" not in state:
         raise SettingsError("moments", type(optimizer).__name__, "an optimizer with second moments, such as Adam")
     found = state.get("max_exp_avg_sq", state["exp_avg_sq"])
-    return found / (1 - group["betas"][1] ** float(state["step"]))
+    return found / (1 - optimizer.param_groups[group]["betas"][1] ** float(state["step"]))
 
 
 def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,6 +72,12 @@ def near_names(name: str, state: Mapping[str, object]) -> str:
     if near:
         return "a name of the model, for example " + ", ".join(near)
     return "a name of the model: " + ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
+
+
+def state_signature(state: Mapping[str, Any]) -> str:
+    """Digest of the names, shapes and types of the tensors of a state dict."""
+    lines = [f"{name}{tuple(each.shape)}{each.dtype}" for name, each in state.items() if torch.is_tensor(each)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def describe(values: Any) -> str:

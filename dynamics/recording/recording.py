@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from dynamics.recording.quantities import (
     as_array,
     describe,
     read_quantities,
+    state_signature,
     variable_dims,
 )
 from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, padded
@@ -89,7 +89,9 @@ def record(
     modulus : int
         Modulus of the addition that the model learns, if its tokens are numbers.
     variables : mapping of str to str, ParameterView or callable, optional
-        Other tensors to record, by their names in the file.
+        Other tensors to record, by their names in the file. The file has the learning rate of the first parameter
+        group at the beginning; curvature uses the number ``learning_rate``, if it is recorded, in its place. With a
+        scheduler: ``{"learning_rate": lambda model: torch.tensor(optimizer.param_groups[0]["lr"])}``.
     weights : bool
         Record all trained parameters, as variables named ``parameter.NAME``. Curvature needs them.
     moments : bool
@@ -168,7 +170,7 @@ def record(
         model=type(model).__name__,
         optimizer="+".join(type(each).__name__ for each in optimizers),
         parameters=sum(each.numel() for members in groups.values() for each in members),
-        signature=_signature(model),
+        signature=state_signature(model.state_dict()),
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
@@ -193,10 +195,15 @@ def _recorded_parameters(
     """The trained parameters and their second moments, by the names of their variables, as far as they are recorded."""
     names = {id(each): name for name, each in model.named_parameters()}
     trained = {names[id(each)]: each for members in groups.values() for each in members}
-    owner = {id(each): one for one in optimizers for group in one.param_groups for each in group["params"]}
+    owner = {
+        id(each): (one, index)
+        for one in optimizers
+        for index, group in enumerate(one.param_groups)
+        for each in group["params"]
+    }
     found: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained if weights}
     for name, each in trained.items() if moments else ():
-        found[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, owner[id(each)], each)
+        found[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, *owner[id(each)], each)
     return found
 
 
@@ -237,14 +244,6 @@ def _checked_dims(name: str, quantity: Quantity, model: torch.nn.Module) -> tupl
     if not torch.isfinite(found).all():
         raise SettingsError(name, "a value that is not finite", "finite values at the beginning")
     return variable_dims(name, tuple(found.shape))
-
-
-def _signature(model: torch.nn.Module) -> str:
-    """Digest of the names, shapes and types of a model's state."""
-    state = [
-        f"{name}{tuple(each.shape)}{each.dtype}" for name, each in model.state_dict().items() if torch.is_tensor(each)
-    ]
-    return hashlib.sha256("\n".join(state).encode()).hexdigest()[:12]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,8 @@ def state(step, tokens=5):
     return {
         "embed.weight": torch.randn(tokens, 3, generator=generator),
         "out.bias": torch.randn(tokens, generator=generator),
-        "count": torch.tensor(step),
+        "norm.running_mean": torch.full((3,), float(step)),
+        "norm.num_batches_tracked": torch.tensor(step),
     }
 
 
@@ -74,8 +75,21 @@ def test_checkpoints_of_every_form_are_read(tmp_path, save):
         expected = state(step)["embed.weight"].numpy()
         np.testing.assert_array_equal(trajectory["embedding"].sel(step=step)[0], expected)
         np.testing.assert_array_equal(trajectory["turned"].sel(step=step)[0], expected.T[:2])
-    assert {"parameter.embed.weight", "parameter.out.bias"} < set(trajectory.data_vars)
+    assert {"parameter.embed.weight", "parameter.out.bias", "buffer.norm.running_mean"} < set(trajectory.data_vars)
     assert dynamics.missing_steps(trajectory) == []
+
+
+def test_the_signature_is_that_of_a_recorded_model(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    found = []
+    for name, each in (("same", model), ("other", torch.nn.Linear(4, 2))):
+        (tmp_path / name).mkdir()
+        torch.save(each.state_dict(), tmp_path / name / "0.pt")
+        collected = dynamics.collect_checkpoints([tmp_path / name], weights=True)
+        found.append(dynamics.read_settings(collected).signature)
+    recorded = dynamics.record(model, optimizer, tmp_path / "mine.nc").settings.signature
+    assert found[0] == recorded != found[1]
 
 
 def test_missing_checkpoints_are_named(tmp_path):
