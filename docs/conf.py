@@ -42,11 +42,12 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
     "header_links_before_dropdown": 8,
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_prev_next": False,
 }
-html_sidebars = {"index": [], "report": []}
+html_sidebars = {name: [] for name in ("index", "get-started", "gallery", "report", "glossary")}
 
 
 def setup(app) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT
 
 pytest.importorskip("sphinx")
+pytestmark = pytest.mark.timeout(600)  # the first test builds the site
 LOADED = {
     "script": "src",
     "img": "src",
@@ -55,7 +56,6 @@ def site(tmp_path_factory):
     return html, {path: Page(path.read_text()) for path in html.rglob("*.html") if "_static" not in path.parts}
 
 
-@pytest.mark.timeout(600)
 def test_links_anchors_and_pictures_of_the_site_exist(site):
     folder, pages = site
     missing = []
