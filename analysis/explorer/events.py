@@ -6,15 +6,10 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, Segment
 from bokeh.plotting import figure
 
+from analysis.plots.drawing.colours import colour
 from analysis.plots.scenes.scene import EventMark, Panel, Scene
 
-EVENT_MARK_COLOURS = {
-    "drop": "#0072b2",
-    "spike": "#d55e00",
-    "escape": "#7b3294",
-    "plateau": "#9aa5b1",
-    "rise": "#a6761d",
-}
+EVENT_MARK_COLOURS = {kind: colour(kind) for kind in ("drop", "spike", "escape", "plateau", "rise")}
 """Colours of events, by kind."""
 
 

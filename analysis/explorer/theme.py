@@ -13,8 +13,10 @@ import param
 from bokeh.models import Button, Div, Select
 from jinja2 import Environment, FileSystemLoader, Template
 
+from analysis.plots.drawing.colours import colour
+
 ACCENT = "#0b6fa4"
-INK, FAINT = "#1f2933", "#616e7c"
+INK, FAINT = colour("ink"), colour("muted")
 """Colours of text and of secondary text."""
 WARNING = "#8a4b08"
 PAPER = "#fbfbfa"

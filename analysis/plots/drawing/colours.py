@@ -19,6 +19,7 @@ _COLOURS = {
     "faint": ("#bcc3ca", "#56606b"),
     "grid": ("#e9ebed", "#2a3037"),
     "band": ("#e3e7ea", "#30373f"),
+    "plateau": ("#9aa5b1", "#7b8794"),
     "train": ("#243090", "#9cb4fc"),
     "validation": ("#3c9cc0", "#54f0d8"),
     "test": ("#3c9cc0", "#54f0d8"),
