@@ -390,7 +390,7 @@ def test_a_figure_is_drawn_once_from_existing_runs(tmp_path):
     experiments = {"s": experiment("s", quick=sized(1, runs=6), ensembles=lambda params: [need])}
     text = write(results, tmp_path / "out" / "r.md", experiments, pictures=True)
     assert text.count("(r-figures/ca5.png)") == 1
-    assert "\nca5: CA figure 5" in text
+    assert "\nCA figure 5, here: run " in text
     assert (tmp_path / "out" / "r.html").read_text().count("data:image/png;base64,") == 1
     assert (tmp_path / "out" / "r-figures" / "ca5.png").stat().st_size < 60_000
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 1
