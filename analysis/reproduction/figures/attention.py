@@ -38,7 +38,7 @@ def _plot_attention_maps(scene: Scene) -> Figure:
         drawn = axes.imshow(weights, aspect="auto", cmap="viridis", vmin=0, vmax=image.high, interpolation="nearest")
         axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
         axes.set_xlabel("position, from 0", fontsize=9)
-        axes.set_label(f"attention at the {word} of training")
+        axes.set_label(f"attention at the {word}")
         axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
     panels[0].set_yticks(range(len(image.rows)), image.rows, fontsize=7.5, family="monospace")
     bar = figure.colorbar(drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83), label="<colorbar>"))

@@ -217,7 +217,7 @@ def ca6(data: FigureData) -> DrawnFigure:
     figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
         axes.set_ylabel("rank, or fraction of variance", fontsize=9)
-        axes.set_label(f"alignment of weights and pair sums, {axes.get_title()}")
+        axes.set_label(f"alignment with pair sums, {axes.get_title()}")
     figure.axes[0].set_label("size of weights and biases")
     rule = "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: "
     rule += "how hidden weights and pair sums lie to each other, with chance levels."

@@ -51,7 +51,7 @@ def vc6(data: FigureData) -> DrawnFigure:
     result = data.only
     drawn = ablation_figure.plot_ablation(result.isel(run=[0]))
     for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
-        axes.set_label(f"accuracy by {ablations.ABLATION_PANELS[name]}")
+        axes.set_label(f"accuracy by {ablations.ABLATION_PANELS[name].split(':')[0]}")
     seed = int(result.attrs["seed"])
     rule = "The first run; data, initial weights and shuffles are the same in a panel: only the setting changes."
     return DrawnFigure(drawn, f"run 0 (seed {seed})", rule, [seed], _format_ablation_settings(result, 1))
@@ -70,7 +70,7 @@ def vc7(data: FigureData) -> DrawnFigure:
         ablation_figure.plot_ablation_means(axes, points)
         ablation_figure.decorate_ablation_panel(axes, name, points["value"], settings)
         axes.set_xlabel(ablations.ABLATION_PANELS[name], fontsize=9)
-        axes.set_label(f"mean accuracy by {ablations.ABLATION_PANELS[name]}")
+        axes.set_label(f"mean accuracy by {ablations.ABLATION_PANELS[name].split(':')[0]}")
     panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
     panels[0].set_ylim(-0.04, 1.06)
     title = f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs"
@@ -177,8 +177,8 @@ def vc17(data: FigureData) -> DrawnFigure:
         drawn, kept = plot_sparsity(found, names), [(4 * row, name) for row, name in enumerate(names)]
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])
         rule += "Beside each d: how many are successful. "
-    for axes, (dim, split, kind) in zip(drawn.axes, itertools.product(dims, SPLITS, KINDS), strict=False):
-        axes.set_label(f"{split} data, {dim}, {kind}")
+    for axes, (_, split, kind) in zip(drawn.axes, itertools.product(dims, SPLITS, KINDS), strict=False):
+        axes.set_label(f"{split} data, {kind}")
     drawn.axes[-1].set_label("<colorbar>")
     if data.small:
         excerpts.keep_sparsity_panels(drawn, kept)

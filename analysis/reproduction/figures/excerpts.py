@@ -48,7 +48,7 @@ def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> Non
         bottom = 0.45 + PANEL * (lines - 1 - line)
         axes.set_position((0.08 + column * width, bottom / high, width - 0.03, (PANEL - 0.4) / high))
         axes.set_title(title, fontsize=9)
-        axes.set(xlabel="threshold eps (dimensionless)" if lowest else "", ylabel="" if column else "sparsity")
+        axes.set(xlabel="threshold eps" if lowest else "", ylabel="" if column else "sparsity")
         axes.tick_params(labelbottom=lowest, labelleft=column == 0)
     _place_legend(figure, 2, "upper center")
 

@@ -116,7 +116,9 @@ def panel_names(figure: Figure) -> list[str]:
         if axes.axison or axes.get_label():
             found = (axes.get_label(), axes.get_title(), axes.get_title("left"), axes.get_xlabel())
             names.append(next((str(each) for each in found if each), ""))
-    return [re.sub(r"^\d+-", "", name).replace("_", " ") for name in names if not name.startswith("<")]
+    in_grid = re.compile(r"^\d+-(\w+)$")  # such as 0-token_embeddings, of `PanelGrid`
+    shown = (name for name in names if not name.startswith("<"))
+    return [in_grid.sub(lambda found: found[1].replace("_", " "), name) for name in shown]
 
 
 def panel_sentences(figure: Figure, sentences: Mapping[str, str]) -> str:
@@ -141,7 +143,7 @@ def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
 
 def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:
     """The title of a drawn figure: which figure of the paper it is, and what is shown here."""
-    return f"{figure.source}, here: {drawn.here}"
+    return f"{figure.source}: {drawn.here}"
 
 
 def paper_figure_caption(drawn: DrawnFigure) -> str:

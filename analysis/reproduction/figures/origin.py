@@ -8,6 +8,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.linearization.normalisation import normalisation_jacobian_norm, normalised_length
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
+from analysis.plots.drawing.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, sparse_settings
 from dynamics.settings import SparseSettings
@@ -44,18 +45,18 @@ def vc12(data: FigureData) -> DrawnFigure:
 def _draw_steps(axes: Axes, radius: float) -> None:
     """Points that are moved by the same step, and where both are normalised to."""
     axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="0.6", linewidth=1))
-    for distance, colour in zip(DISTANCES, ("#d55e00", "#e69f00", "#0072b2"), strict=True):
+    for distance, shade in zip(DISTANCES, series_colours(3), strict=True):
         x = distance * np.array([np.cos(-0.9), np.sin(-0.9)])
         moved = x + STEP * np.array([0.0, 1.0])
         ends = [radius * each / np.linalg.norm(each) for each in (x, moved)]
         angles = np.unwrap([np.arctan2(*each[::-1]) for each in ends])
         arc = np.linspace(float(angles[0]), float(angles[1]), 50)
-        axes.plot(radius * np.cos(arc), radius * np.sin(arc), color=colour, linewidth=4, alpha=0.5)
+        axes.plot(radius * np.cos(arc), radius * np.sin(arc), color=shade, linewidth=4, alpha=0.5)
         for point, end in zip((x, moved), ends, strict=True):
-            axes.plot(*np.stack([point, end]).T, color=colour, linewidth=0.7, linestyle=":")
-        axes.annotate("", tuple(moved), tuple(x), arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 2})
+            axes.plot(*np.stack([point, end]).T, color=shade, linewidth=0.7, linestyle=":")
+        axes.annotate("", tuple(moved), tuple(x), arrowprops={"arrowstyle": "->", "color": shade, "linewidth": 2})
         turn = np.degrees(abs(np.diff(angles)[0]))
-        axes.plot([], [], color=colour, linewidth=3, label=f"|x| = {distance:g}: turned by {turn:.0f}°")
+        axes.plot([], [], color=shade, linewidth=3, label=f"|x| = {distance:g}: turned by {turn:.0f}°")
     axes.plot(0, 0, "k+", markersize=9)
     reach = 1.75 * max(radius, 1.0)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="first axis", ylabel="second axis")
@@ -67,10 +68,10 @@ def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
     """The operator norm of N' against the distance from the origin, sharp and smooth."""
     kind = "rms" if settings.norm.startswith("rms") else "unit"
     length = np.logspace(-3, 1, 400)
-    norms = {kind: ("#d55e00", "x / |x|"), f"{kind}-smooth": ("#0072b2", "σ(|x|) x / |x|, the remedy")}
-    for norm, (colour, word) in norms.items():
+    norms = {kind: "x / |x|", f"{kind}-smooth": "σ(|x|) x / |x|, the remedy"}
+    for (norm, word), shade in zip(norms.items(), series_colours(2), strict=True):
         values = normalisation_jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
-        axes.plot(length, values, color=colour, linewidth=1.8, label=f"{word} ({norm})")
+        axes.plot(length, values, color=shade, linewidth=1.8, label=f"{word} ({norm})")
     axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
     axes.set_title("slopes of the norm near the origin", fontsize=10)
 
@@ -80,8 +81,8 @@ def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
     near = np.nanmin(found["x_smallest"].values, axis=1)
     ratios = found["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(ratios), ratios, 0.0).max(axis=1)
-    for of, colour, mark, word in ((~success, "#d55e00", "x", "others"), (success, "#0072b2", "o", "successful")):
-        axes.plot(near[of], ratio[of], mark, color=colour, markersize=5, linestyle="none", alpha=0.8, label=word)
+    for of, meaning, mark in ((~success, "failed", "x"), (success, "successful", "o")):
+        axes.plot(near[of], ratio[of], mark, color=colour(meaning), markersize=5, linestyle="none", label=meaning)
     axes.axhline(1, color="0.3", linewidth=0.9, linestyle="--")
     axes.set(xscale="log", yscale="log", xlabel="smallest |E + P| of a run", ylabel="largest movement / |E + P|")
     axes.set_title("how near runs come", fontsize=10)

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.plots.drawing.colours import split_colours
+from analysis.plots.drawing.colours import colour, split_colours
 from analysis.plots.figure_files import new_figure
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
@@ -54,19 +54,19 @@ def _plot_maps_and_loss(scene: Scene, at: Sequence[int], loss: xr.DataArray, dro
     below = figure.add_subplot(grid[1, :], label="loss")
     for place, frame in enumerate(at):
         epoch = scene.clock[frame]
-        axes = figure.add_subplot(grid[0, place], label=f"sequence embeddings on the class map, epoch {epoch:g}")
+        axes = figure.add_subplot(grid[0, place], label="sequence embeddings on the class map")
         frames.draw_frame_panel(axes, scene, frame, 0.7)
         axes.set_title(f"({place + 1}) epoch {epoch:g}", fontsize=9)
         axes.tick_params(labelsize=8)
-        below.axvline(epoch, color="#c00000", linewidth=1, linestyle="--")
+        below.axvline(epoch, color=colour("ink"), linewidth=1, linestyle="--")
         side, shift = (("right", -3), ("left", 3))[place % 2]  # beside the drop, so that numbers do not overlap
         how = {"xytext": (shift, 1), "textcoords": "offset points", "fontsize": 9, "ha": side}
         below.annotate(f"({place + 1})", (epoch, 1), xycoords=("data", "axes fraction"), **how)  # type: ignore[arg-type]
     splits = loss["split"].values.astype(str).tolist()
-    for split, colour in zip(splits, split_colours(splits), strict=True):
-        below.plot(scene.clock, loss.sel(split=split), color=colour, linewidth=1.2, label=split)
+    for split, rgb in zip(splits, split_colours(splits), strict=True):
+        below.plot(scene.clock, loss.sel(split=split), color=rgb, linewidth=1.2, label=split)
     for place, (begin, end) in enumerate(drops):
-        below.axvspan(begin, end, color="0.88", zorder=0, label="_" * place + "drops of the training loss")
+        below.axvspan(begin, end, color=colour("band"), zorder=0, label="_" * place + "drops of the training loss")
     below.set(yscale="log", xlim=(scene.clock[0], scene.clock[-1]), xlabel="epoch", ylabel="loss (nats)")
     below.yaxis.set_minor_formatter(NullFormatter())
     below.legend(frameon=False, fontsize=8, loc="lower left")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from tqdm import tqdm
 
-from analysis.plots.drawing.colours import class_colours, pale_colours, split_colours
+from analysis.plots.drawing.colours import class_colours, colour, pale_colours
 from analysis.plots.figure_files import new_figure
 from analysis.plots.scenes.sparse_arrays import class_level_numbers, probability_palette
 from analysis.reproduction.figures.figure import DrawnFigure, FigureData, name_run, sparse_settings
@@ -129,13 +129,13 @@ def vc13(data: FigureData) -> DrawnFigure:
     figure.subplots_adjust(left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22)
     for axes, path, run in ((whole, trajectory, found.spike.run), (close, found.path, 0)):
         losses = path["loss"].sel(split="train").isel(run=run)
-        axes.plot(path["epoch"], losses, color=split_colours(["train"])[0], linewidth=1)
+        axes.plot(path["epoch"], losses, color=colour("train"), linewidth=1)
         axes.set(yscale="log", xlabel="epoch", ylabel="training loss (nats)")
-    whole.axvline(epochs[1], color="#c00000", linewidth=1, linestyle="--")
+    whole.axvline(epochs[1], color=colour("spike"), linewidth=1, linestyle="--")
     whole.set_title("the whole run; dashed: the spike", fontsize=9)
     close.set_title("the spike, step by step", fontsize=9)
     for epoch, word, side, shift in zip(epochs, MOMENTS, ("right", "left"), (-3, 3), strict=True):
-        close.axvline(epoch, color="#c00000", linewidth=1, linestyle="--")
+        close.axvline(epoch, color=colour("spike"), linewidth=1, linestyle="--")
         how: dict[str, Any] = {"xytext": (shift, 4), "textcoords": "offset points", "fontsize": 8, "ha": side}
         close.annotate(word, (epoch, 0), xycoords=("data", "axes fraction"), **how)
     xi = [each.xi.numpy() for each in states.passes]
@@ -146,7 +146,7 @@ def vc13(data: FigureData) -> DrawnFigure:
         _draw_sequences(axes, places, states)
         axes.set_title(f"{word}: {share:.0%} of training correct", fontsize=9)
     for axes, name in zip(figure.axes, ("loss of the run", "loss around the spike", *MOMENTS), strict=True):
-        axes.set_label(f"sequence embeddings on the class map {name} the step" if name in MOMENTS else name)
+        axes.set_label("sequence embeddings on the class map" if name in MOMENTS else name)
         axes.tick_params(labelsize=8)
     classes = class_colours(states.network.settings.rows)
     marks = [Line2D([], [], **DOT | {"color": each}, label=f"class {label}") for label, each in enumerate(classes)]
@@ -232,9 +232,9 @@ def _draw_displacements(
     """Sequence embeddings (sequence, 2) before and after, pale, and an arrow between the means of each group."""
     x, y = ends[0].T
     axes.scatter(x, y, s=5, c=pale_colours(rgb)[group], linewidths=0)
-    for place, (name, colour) in enumerate(zip(names, rgb, strict=True)):
+    for place, (name, shade) in enumerate(zip(names, rgb, strict=True)):
         before, after = (each[group == place].mean(axis=0) for each in ends)
-        arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
+        arrow = {"arrowstyle": "-|>", "color": shade, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", after, before, arrowprops=arrow)
         axes.annotate(name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center")
     axes.set(xlabel="first axis", ylabel="second axis")

@@ -281,14 +281,14 @@ def test_entry_has_parts_readings_and_remarks(written):
     text, page, _ = written
     entry = text[text.index('<a id="CA.s4.parts">') : text.index('<a id="CA.figure5.same">')]
     assert "- ● part 0: **60.7%" in entry
-    assert "- ✕ part 1: **48.0 [46.8, 49.2]** (n = 100 runs); paper: 35.5 ± 3.7, margin 5: not due" in entry
+    assert "- ✕ part 1: **48.0 [46.8, 49.2]** (100 runs); paper: 35.5 ± 3.7, margin 5: not due" in entry
     assert "As for " in page
     assert "Readings: <strong>this way</strong> (tested); that way." in page
     assert "margin 5: not due to chance, and larger than the margin" in page
     assert "outside our threshold (the paper states no number)" in page
     assert "**CA.figure5.same** ● reproduced (a smaller network). Claim" in text
     assert '**It is about larger models.**\n\n- <a id="VC.s5.open"></a>VC.s5.open: Claim VC.s5.open holds.\n' in text
-    assert '|<a id="VC.s2.built"></a>VC.s2.built|Claim VC.s2.built holds.|**5.0** (n = 100 runs); interval' in text
+    assert '|<a id="VC.s2.built"></a>VC.s2.built|Claim VC.s2.built holds.|**5.0** (100 runs); interval' in text
 
 
 def test_texts_common_to_all_parts_are_given_once(tmp_path):
@@ -300,7 +300,7 @@ def test_texts_common_to_all_parts_are_given_once(tmp_path):
 
 def test_experiments_have_size_reduction_and_time(tmp_path):
     text = write(all_results(Size.DEFAULT), tmp_path / "a.md", provenance=PROVENANCE._replace(size=Size.DEFAULT))
-    row = "|CA.0|fraction of runs|runs 4, wd [0.0, 1.0]|32 runs instead of 100|1 h 24 min|`python -m analysis.x`|"
+    row = "|CA.0|fraction of runs|runs 4, wd [0.0, 1.0]|32 runs instead of 100|1 h 24 min|`analysis.x`|"
     assert row in text
     assert "2026-11-21, 14:05 UTC. Measurements took 1 h 24 min;" in text
     assert text.rstrip().endswith("Python 3.11.9, commit 5be88b0.")
@@ -390,7 +390,7 @@ def test_a_figure_is_drawn_once_from_existing_runs(tmp_path):
     experiments = {"s": experiment("s", quick=sized(1, runs=6), ensembles=lambda params: [need])}
     text = write(results, tmp_path / "out" / "r.md", experiments, pictures=True)
     assert text.count("(r-figures/ca5.png)") == 1
-    assert "\nCA figure 5, here: run " in text
+    assert "\nCA figure 5: run " in text
     assert (tmp_path / "out" / "r.html").read_text().count("data:image/png;base64,") == 1
     assert (tmp_path / "out" / "r-figures" / "ca5.png").stat().st_size < 60_000
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 1
