@@ -34,6 +34,8 @@ _LEGEND_LETTERS_PER_PIXEL = 0.15
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
+_SQUARE_FRAME: dict[str, str | None] = {"flex": "none", "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)"}
+"""Styles of a figure with a square frame that fills the width of its container."""
 
 _ORIGIN_COLOUR = "#e4e7eb"
 """Colour of the lines through the origin."""
@@ -51,11 +53,11 @@ class BokehPanel:
 
 
 def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int) -> BokehPanel:
-    """A panel as a Bokeh figure with a given width in pixels.
+    """A panel as a Bokeh figure that fills its column of the page, which has at least a given width in pixels.
 
     arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
     """
-    plot = _empty_figure(panel, width)
+    plot = _empty_figure(panel)
     parts: list[dict[str, Any]] = []
     for layer in panel.layers:
         if isinstance(layer, Curves):
@@ -69,20 +71,22 @@ def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float,
     heading = panel_heading(panel, width)
     for part in parts:
         part.update(plot=plot, heading=heading)
-    layout = models.Column(children=[heading, plot], width=width, margin=(0, 8, 10, 0), name=panel.name)
+    layout = models.Column(
+        children=[heading, plot], sizing_mode="stretch_width", margin=(0, 8, 10, 0), name=panel.name,
+        styles={"container-type": "inline-size"},
+    )  # fmt: skip
     return BokehPanel(layout, parts)
 
 
 # ------------------------------------------------------------------------------------------ frame and title
 
 
-def _empty_figure(panel: Panel, width: int) -> figure:
+def _empty_figure(panel: Panel) -> figure:
     """An empty figure with fixed limits, in a square frame."""
-    side = width - LEFT - RIGHT
     x, y = _square_limits(panel)
     plot = figure(
-        frame_width=side, frame_height=side, min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP,
-        min_border_bottom=BOTTOM, width=width, height=side + TOP + BOTTOM,
+        min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP, min_border_bottom=BOTTOM,
+        sizing_mode="stretch_width", styles=_SQUARE_FRAME,
         x_range=models.Range1d(start=x[0], end=x[1]), y_range=models.Range1d(start=y[0], end=y[1]),
         y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
         outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
@@ -162,7 +166,7 @@ def panel_heading(panel: Panel, width: int) -> models.Div:
     letters = sum(len(name) + 4 for some, _ in names for name in some)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
     text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
-    return models.Div(text=text, width=width, height=37, margin=0, stylesheets=[_HEADING_STYLE])
+    return models.Div(text=text, sizing_mode="stretch_width", height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 
 _HEADING_STYLE = style_sheet("heading", warning=WARNING)

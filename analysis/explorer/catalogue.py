@@ -48,6 +48,13 @@ class RunEntry:
         """Kinds by which the run can be filtered."""
         return tuple(filter(None, (self.structure, self.circuit)))
 
+    @property
+    def words(self) -> str:
+        """The run in one line."""
+        accuracy = "" if self.accuracy is None else f"accuracy {self.accuracy:.3f}"
+        state = "" if self.status == "done" else self.status
+        return ", ".join(filter(None, (f"seed {self.seed}", accuracy, *self.kinds, state)))
+
 
 def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunEntry]:
     """The entries of all runs of a trajectory. path: its file; results are searched beside it."""

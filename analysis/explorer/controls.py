@@ -12,6 +12,8 @@ from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, WIDGET_STYLES, text
 CURVE_COLOURS = (ACCENT, "#c44e00", "#007a5a")
 """Blue, vermillion, green: colours of curves, dark enough for text."""
 
+_TWO_LINES = "@media (max-width: 1250px) { :host { height: 36px !important; flex-basis: 36px !important; } }"
+"""Style of details that may need two lines in narrow windows."""
 _HIDDEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
 
 
@@ -53,7 +55,7 @@ class StatusLine:
     """Text that changes often. A script replaces it, as Bokeh would otherwise lay out the whole page again."""
 
     def __init__(self, words: str = "", **styles: str) -> None:
-        self.layout = text_div(words, colour=FAINT, **{**ONE_LINE, **styles})
+        self.layout = text_div(words, colour=FAINT, **styles)
         code = """
             const [words = "", aloud = false] = this.tags, view = Bokeh.index.find_one(div)
             div.setv({text: words}, {silent: true})
@@ -79,7 +81,8 @@ def is_page_pending(document: Document) -> bool:
 
 def titled_plot(title: str, plot: UIElement, *details: UIElement) -> UIElement:
     """A plot with its title, and a line of details between them."""
-    line = Row(*(details or [text_div(" ")]), sizing_mode="stretch_width", height=18, margin=(0, 0, 4, 0))
+    looks: dict[str, Any] = {"sizing_mode": "stretch_width", "height": 18, "stylesheets": [_TWO_LINES]}
+    line = Row(*(details or [text_div(" ")]), margin=(0, 0, 4, 0), **looks)
     head = text_div(title, font_weight="600", **ONE_LINE)
     return Column(head, line, plot, sizing_mode="stretch_width", margin=(0, 18, 14, 0))
 

@@ -22,7 +22,9 @@ class Figures {
       if (note || !notes.has(found.note)) notes.set(found.note, note)
       if (!fresh) continue
       changed.set(found.plot, [...(changed.get(found.plot) ?? []), ...found.renderers])
-      for (const view of found.renderers) work.push(view.glyph.set_data(part.source, view.all_indices, null))
+      for (const {glyph, all_indices} of found.renderers) {
+        work.push(glyph.set_data(part.source, all_indices, null).then(() => glyph.after_visuals()))
+      }
     }
     for (const [element, words] of notes) if (element.textContent != words) element.textContent = words
     return Promise.all(work).then(() => {

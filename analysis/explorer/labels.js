@@ -14,7 +14,9 @@ marks.forEach((mark, k) => {
   const across = letter * label[k].length, beside = (size + across) / 2 + 1.5, above = (size + line) / 2
   const places = [[beside, 0], [-beside, 0], [0, -above], [0, above]].map(([dx, dy]) => (
     {x: mark.x + dx, y: mark.y + dy, across, up: line, offset: vertical ? dy : dx}))
-  const inside = places.filter((place) => place.x + across / 2 < side && !drawn.some((other) => overlap(place, other)))
+  const within = (at, extent) => at > extent / 2 && at < side - extent / 2
+  const inside = places.filter((place) => (
+    within(place.x, across) && within(place.y, line) && !drawn.some((other) => overlap(place, other))))
   const found = inside.find((place) => !marks.some((other) => other !== mark && overlap(place, other))) ?? inside[0]
   if (!found || !isFinite(found.x + found.y)) return
   drawn.push(found)

@@ -14,7 +14,7 @@ from analysis.explorer.live_figures import LiveChart, LivePlane, LiveTokens, pai
 from analysis.explorer.live_run import History, ParticleRun
 from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
-from analysis.explorer.theme import FAINT, make_button, parameter_select, select_widget, text_div
+from analysis.explorer.theme import FAINT, STACKED, make_button, parameter_select, select_widget, text_div
 from analysis.explorer.view_code import live_view_code
 from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
 from analysis.plots.scenes.scene import Arrows
@@ -51,11 +51,11 @@ class ParticlesPage(LivePage):
             LiveChart("grid imperfections over steps", ["imperfections"], "step"),
             LiveChart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
         ]
-        self.stages = Row(sizing_mode="stretch_width")
+        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED])
         self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
-        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
+        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width", stylesheets=[STACKED])
 
     def controls(self) -> UIElement:
         dials = [LabelledSlider(self.settings, name, step).layout for name, step in PARTICLE_SLIDER_STEPS.items()]
@@ -79,7 +79,7 @@ class ParticlesPage(LivePage):
         note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
         return Row(
             titled_plot("Force norm", force), titled_plot("Grid imperfections", imperfections),
-            titled_plot("Largest / smallest norm", ratio, note), sizing_mode="stretch_width",
+            titled_plot("Largest / smallest norm", ratio, note), sizing_mode="stretch_width", stylesheets=[STACKED],
         )  # fmt: skip
 
     def begin(self) -> None:

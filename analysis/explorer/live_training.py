@@ -12,7 +12,7 @@ from analysis.explorer.live_figures import LiveChart, LivePlane, LiveTokens, pai
 from analysis.explorer.live_run import EPOCHS_PER_STEP, History, TrainingRun, embedding_structure
 from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
 from analysis.explorer.sliders import TRAINING_SLIDER_STEPS, TrainingSliders
-from analysis.explorer.theme import FAINT, parameter_select, text_div
+from analysis.explorer.theme import FAINT, STACKED, parameter_select, text_div
 from analysis.explorer.view_code import live_view_code
 from analysis.plots.drawing.colours import class_colours, pale_colours
 from analysis.plots.scenes.scene import Map
@@ -46,11 +46,11 @@ class TrainingPage(LivePage):
             LiveChart("accuracy over epochs", right, "epoch", limits=(0, 1.05)),
             LiveChart("grid imperfections over epochs", _KINDS, "epoch"),
         ]
-        self.stages = Row(sizing_mode="stretch_width")
+        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED])
         self.settings.param.watch(self.turned, list(TRAINING_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
-        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width")
+        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width", stylesheets=[STACKED])
 
     def controls(self) -> UIElement:
         dials = [LabelledSlider(self.settings, name, step).layout for name, step in TRAINING_SLIDER_STEPS.items()]
@@ -66,6 +66,7 @@ class TrainingPage(LivePage):
             titled_plot("Loss", loss, *curve_legend(_SPLITS)),
             titled_plot("Accuracy", accuracy, *curve_legend(_SPLITS)),
             titled_plot("Grid imperfections", imperfections, *curve_legend(_KINDS)), sizing_mode="stretch_width",
+            stylesheets=[STACKED],
         )  # fmt: skip
 
     def begin(self) -> None:

@@ -88,7 +88,8 @@ class Page:
         buttons = (("Copy link", "", "copy-link"), ("Copy Python", "", "copy-python"), ("?", "Keys: ?", "show-help"))
         made = [make_button(label, None, name, ["small", action]) for label, name, action in buttons]
         tools = Row(*made, css_classes=["tools"], margin=(3, 0, 0, 24))
-        return Row(title, self.tabs, tools, sizing_mode="stretch_width", margin=(14, 0, 16, 0))
+        wrap: dict[str, str | None] = {"flex-wrap": "wrap", "row-gap": "6px"}
+        return Row(title, self.tabs, tools, sizing_mode="stretch_width", margin=(14, 0, 16, 0), styles=wrap)
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
         """Show the view that the address describes, and list its settings that were rejected."""

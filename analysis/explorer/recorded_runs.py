@@ -15,7 +15,7 @@ from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.run_selector import RunSelector
 from analysis.explorer.screen import Screen, facts_line
 from analysis.explorer.streaming import BufferStream
-from analysis.explorer.theme import FAINT, INK, notice_div, text_div
+from analysis.explorer.theme import FAINT, INK, STACKED, notice_div, text_div
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.url_state import printable_text
 from analysis.explorer.view_code import RecordedView, recorded_view_code
@@ -46,7 +46,8 @@ class RunsPage:
         self.told.on_change("tags", self._looked_at)
         self.wall = Column(sizing_mode="stretch_width", margin=0)
         parts = (self.title, self.facts, self.message, self.bar, self.wall, self.told)
-        self.layout = Row(self.side.layout, Column(*parts, sizing_mode="stretch_width"), sizing_mode="stretch_width")
+        content = Column(*parts, sizing_mode="stretch_width")
+        self.layout = Row(self.side.layout, content, sizing_mode="stretch_width", stylesheets=[STACKED])
         self.parcels = BufferStream(self.layout)
         self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
 

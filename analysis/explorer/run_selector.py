@@ -5,23 +5,32 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from bokeh.models import CheckboxGroup, Column, MultiSelect, Row, UIElement
+from bokeh.models import CheckboxGroup, Column, MultiSelect, Row, Select, UIElement
 
 from analysis.explorer.catalogue import RUN_ORDERS, RunEntry, filter_runs, run_endings, run_table_lines
 from analysis.explorer.screen import PANEL_SIZES
-from analysis.explorer.theme import FAINT, INK, WIDGET_STYLES, make_button, select_widget, text_div
+from analysis.explorer.theme import (
+    FAINT,
+    INK,
+    LAST_IF_STACKED,
+    WIDGET_STYLES,
+    make_button,
+    select_widget,
+    text_div,
+)
 from analysis.explorer.timeline import COMPARE_BY
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings
 
 _MONOSPACED = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 _TABLE_STYLE = f"""
-    select.bk-input {{ font: 11px/1.45 {_MONOSPACED}; padding: 3px; }}
+    select.bk-input {{ font: 11px/16px {_MONOSPACED}; padding: 0 3px; }}
+    option {{ height: 16px; min-height: 16px; padding: 0 2px; box-sizing: border-box; }}
     label {{ position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }}
     """
 """Style of the list of runs and its header."""
 _SPACE = "\N{NO-BREAK SPACE}"
 _LINES = 9
-"""Visible lines of the list of runs."""
+"""Largest number of visible lines of the list of runs."""
 
 
 class RunSelector:
@@ -38,11 +47,11 @@ class RunSelector:
         self._make_panels()
         self._bind()
         parts = [
-            *([self.file] if len(files) > 1 else []), _heading("Runs"), _row(self.wanted, self.kind), self.order,
-            self.columns, self.runs, _heading("Compare"), self.other_file, _row(self.other_run, self.by),
+            *([self.file] if len(files) > 1 else []), _heading("Runs"), _row(self.wanted, self.kind, self.order),
+            self.columns, self.runs, _heading("Compare"), self.other_file, self.other_run, self.by,
             _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
         ]  # fmt: skip
-        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0))
+        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0), stylesheets=[LAST_IF_STACKED])
 
     def _make_runs(self, files: Sequence[str]) -> None:
         self.file = select_widget("file", list(files), self.settings.file)
@@ -51,13 +60,9 @@ class RunSelector:
         self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
         styles = [WIDGET_STYLES, _TABLE_STYLE]
         self.runs = MultiSelect(
-            title="runs",
-            size=_LINES,
-            css_classes=["run-list"],
-            stylesheets=styles,
-            sizing_mode="stretch_width",
+            title="runs", css_classes=["run-list"], stylesheets=styles, sizing_mode="stretch_width",
             margin=(0, 0, 8, 0),
-        )
+        )  # fmt: skip
         self.columns = text_div(
             "", 11, FAINT, (0, 0, 2, 8), font_family=_MONOSPACED, line_height="1.3", white_space="pre"
         )
@@ -119,8 +124,7 @@ class RunSelector:
         two = s.other_file != NO_CHOICE
         self.other_run.visible = self.by.visible = two
         if two:
-            words = ["seed " + " ".join(line.split()) for line in run_table_lines(others)[1]]
-            options = [(str(other.place), word) for other, word in zip(others, words, strict=True)]
+            options = [(str(other.place), other.words) for other in others]
             self.other_run.update(options=options, value=str(s.other_run))
         self._quiet = False
         self._list_runs()
@@ -154,7 +158,7 @@ class RunSelector:
         options = [(str(entry.place), line.replace(" ", _SPACE)) for entry, line in zip(found, lines, strict=True)]
         value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
         self.columns.text = header if found else "no run matches"
-        self.runs.update(options=options, value=value)
+        self.runs.update(options=options, value=value, size=min(max(len(options), 2), _LINES))
         self._quiet = False
 
 
@@ -163,4 +167,7 @@ def _heading(words: str) -> UIElement:
 
 
 def _row(*parts: UIElement) -> Row:
-    return Row(children=list(parts), sizing_mode="stretch_width", margin=0, spacing=8)
+    """Parts beside each other, at most two selects in a row."""
+    for part in parts:
+        part.min_width = 124 if isinstance(part, Select) else 0
+    return Row(children=list(parts), sizing_mode="stretch_width", margin=0, spacing=8, styles={"flex-wrap": "wrap"})

@@ -21,8 +21,9 @@ from analysis.explorer.timeline import make_timeline
 from analysis.plots.drawing.panel_layout import common_limits
 from analysis.plots.scenes.scene import Image, Panel, Scene
 
-PANEL_SIZES = {"small": 218, "medium": 258, "large": 400}
-"""Width of panels in pixels."""
+PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
+"""Smallest width of panels in pixels; they fill the width of the page. Three medium ones fit beside the controls if the
+page is 1000 pixels wide."""
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
@@ -124,7 +125,8 @@ class Screen:
                 if part["kind"] == "cursor":
                     part["clock"] = scene.clock[self.frames[lane]].astype(np.float64)
                 self.parts.append(part)
-        look: dict[str, str | None] = {"display": "flex", "flex-wrap": "wrap", "align-content": "flex-start"}
+        columns = f"repeat(auto-fill, minmax(min(100%, {width}px), 1fr))"
+        look: dict[str, str | None] = {"display": "grid", "grid-template-columns": columns}
         wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
         if len(self.scenes) == 1:  # the page shows the title above
             return Column(children=[wall], sizing_mode="stretch_width", margin=0)

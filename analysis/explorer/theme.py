@@ -40,6 +40,12 @@ def html_template(name: str) -> Template:
 PAGE_STYLE = style_sheet("page")
 """Styles of the whole page."""
 
+_NARROW = "@media (max-width: 860px)"
+STACKED = f"{_NARROW} {{ :host {{ display: grid !important; grid-template-columns: minmax(0, 1fr); }} }}"
+"""Style of a row whose parts are below each other in a narrow window."""
+LAST_IF_STACKED = f"{_NARROW} {{ :host {{ order: 1; }} }}"
+"""Style of the part of such a row that is then the last."""
+
 WIDGET_STYLES = style_sheet("widgets")
 """Styles of every widget."""
 
