@@ -21,13 +21,16 @@ from matplotlib.ticker import MaxNLocator
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.events import draw_event_marks
 from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
+from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
-from analysis.plots.drawing.colours import sequential_colours
+from analysis.plots.drawing.colours import sequential_colours, to_oklab
 from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
 from analysis.plots.scenes.scene import Arrows, Curves, Image, LayerArrays, Map, Panel, Points, Scene
 
-_MARK_SIZE = 7.0
-"""Diameter of a marker of size 1, in pixels."""
+_MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
+"""Diameter of a marker of size 1, and of a marker with a label, in pixels."""
+_LINE_COLOUR = "#b8c0c8"
+"""Colour of the line through successive tokens."""
 
 _LEGEND_LETTERS_PER_PIXEL = 0.15
 """Number of legend characters that fit into a line, per pixel of its width."""
@@ -163,7 +166,7 @@ def panel_heading(panel: Panel, width: int) -> models.Div:
     if image is not None:
         below = f"<span>{note}</span>{image.low:.2g} {_COLOUR_BAR}{image.high:.2g}"
     said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
-    letters = sum(len(name) + 4 for some, _ in names for name in some)
+    letters = sum(len(name) + 4 for some, _ in names for name in some) if legend else len(note)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
     text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
     return models.Div(text=text, sizing_mode="stretch_width", height=37, margin=0, stylesheets=[_HEADING_STYLE])
@@ -200,7 +203,7 @@ def curve_hover_tool(renderer: models.GlyphRenderer, said: str, *columns: str) -
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
-    """Add markers, with labels beside them or on hover."""
+    """Add markers, the line through them, and their labels, as `artists.PointsArtist` does."""
     colours = list(map(to_hex, layer.colours))
     filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
     shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
@@ -211,22 +214,24 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
         {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
          "label": list(layer.names)}
     )  # fmt: skip
-    size = _MARK_SIZE * layer.size**0.5 + (2 if layer.labelled else 0)
+    size = _LABELLED_MARK_SIZE if layer.labelled else _MARK_SIZE * layer.size**0.5
+    renderers: list[models.GlyphRenderer] = []
+    if layer.joined:
+        outline_of_all = models.Patch(x="x", y="y", fill_color=None, line_color=_LINE_COLOUR)
+        renderers.append(plot.add_glyph(source, outline_of_all, level="overlay"))
     mark = models.Scatter(
         x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
         line_width=0.8 if filled.all() else 1.2,
     )  # fmt: skip
     marks = plot.add_glyph(source, mark, level="overlay")
-    renderers: list[models.GlyphRenderer] = [marks]
+    renderers.append(marks)
     if layer.labelled:
-        words = {"source": source, "plot": plot, "size": size, "letter": _LETTER, "line": _LINE}
-        dx, dy = (
-            models.CustomJSTransform(args={**words, "vertical": vertical}, v_func=_LABELS_CODE)
-            for vertical in (False, True)
-        )
+        source.data["ink"] = np.where(to_oklab(np.asarray(layer.colours))[:, 0] > artists.LIGHT, INK, "#ffffff")
+        words = {"source": source, "plot": plot, "covering": 0.75 * size}
+        offset = transform("x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE))
         names = models.Text(
-            x="x", y="y", text="label", x_offset=transform("x", dx), y_offset=transform("y", dy), text_align="center",
-            text_baseline="middle", text_font_size="10px", text_color=INK, text_font=value(FACE),
+            x="x", y="y", text="label", x_offset=offset, text_align="center", text_baseline="middle",
+            text_font_size="8.5px", text_color="ink", text_font=value(FACE),
         )  # fmt: skip
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     if set(shapes) != {"x"}:  # crosses lie on other marks
@@ -234,8 +239,6 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
 
 
-_LETTER, _LINE = 6.4, 11.0
-"""Width and height of a character of a label, in pixels."""
 _LABELS_CODE = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
 
 

@@ -1,6 +1,5 @@
 """Figures of live runs: square planes with points, arrows and maps, and charts over time."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from analysis.explorer.bokeh_panels import (
 from analysis.explorer.controls import CURVE_COLOURS
 from analysis.explorer.theme import ACCENT, FAINT, RULE
 from analysis.plots.drawing.colours import class_colours
-from analysis.plots.scenes.common_panels import MAX_LABELLED_POINTS, token_points
+from analysis.plots.scenes.common_panels import token_points
 from analysis.plots.scenes.scene import Arrows, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
@@ -105,11 +104,8 @@ class LiveTokens:
     """Numbered tokens, joined along the number line; one may be selected. The data source is named after the plane."""
 
     def __init__(self, stage: LivePlane, n: int) -> None:
-        self.path = ColumnDataSource({"x": np.full(n + 1, np.nan), "y": np.full(n + 1, np.nan)})
         self.ring = ColumnDataSource({"x": [np.nan], "y": [np.nan]})
-        stage.figure.line("x", "y", source=self.path, line_color="#b8c0c8", level="overlay")
-        size = 4.0 if n <= _FEW_TOKENS else 2.0 if n <= MAX_LABELLED_POINTS else 1.0
-        self.marks = stage.points(dataclasses.replace(token_points("embedding", n), size=size))
+        self.marks = stage.points(token_points("embedding", n, joined=True))
         self.marks.source.name = f"{stage.figure.name} tokens"
         stage.figure.scatter("x", "y", size=24, fill_color=None, line_color=ACCENT, line_width=2, source=self.ring,
                              level="overlay")  # fmt: skip
@@ -117,7 +113,6 @@ class LiveTokens:
     def show(self, places: np.ndarray, chosen: int | None = None) -> None:
         x, y = places.T
         self.marks.show(places)
-        _patch_source(self.path, {"x": np.append(x, x[:1]), "y": np.append(y, y[:1])})
         if chosen is not None:
             _patch_source(self.ring, {"x": x[chosen : chosen + 1], "y": y[chosen : chosen + 1]})
 

@@ -25,8 +25,6 @@ from tests.browser import open_page, show_browser_tab
 
 BLACK = np.zeros((3, 3))
 NAMES = ("a", "b", "c")
-LABEL_SIZE = (6.4, 11.0)
-"""Width and height of a label of one digit, in pixels."""
 
 # ------------------------------------------------------------------------------------------------ buffers
 
@@ -391,37 +389,31 @@ def there(page, number=0):
 
 
 LABELS = """() => {
-  const [part] = scrubber.stage.parts, {renderers: [, {glyph}]} = scrubber.figures.views.get(part)
-  const values = (name) => Array.from({length: glyph.data_size}, (_, k) => glyph[name].get(k) ?? NaN)
-  return [...["sx", "sy"].map((name) => Array.from(glyph[name])), ...["x_offset", "y_offset"].map(values)]
+  const [part] = scrubber.stage.parts, {glyph} = scrubber.figures.views.get(part).renderers.at(-1)
+  const offsets = Array.from({length: glyph.data_size}, (_, k) => glyph.x_offset.get(k) ?? NaN)
+  return [...["sx", "sy"].map((name) => Array.from(glyph[name])), offsets]
 }"""
 CROWD = """() => {
-  for (const {plot} of scrubber.stage.parts) {
-    for (const range of [plot.x_range, plot.y_range]) range.setv({start: 20 * range.start, end: 20 * range.end})
-  }
+  const {x_range, y_range} = scrubber.stage.parts[0].plot
+  for (const range of [x_range, y_range]) range.setv({start: 20 * range.start, end: 20 * range.end})
 }"""
+COVERING = 10.5
+"""Distance in pixels below which a mark covers the label of an earlier one."""
 
 
-def test_labels_are_beside_their_marks_and_do_not_overlap(page):
+def test_labels_are_on_their_marks_unless_a_later_one_covers_them(page):
     shown = page(tall=True, file="particles", run=0, panels="embedding")
-    hidden = []
-    for crowded, place in ((False, 1), (False, 20), (True, 2), (True, 19)):
-        if crowded and place == 2:
+    for crowded in (False, True):
+        if crowded:
             shown.evaluate(CROWD)
-        seek(shown, place)
-        x, y, dx, dy = np.array(shown.evaluate(LABELS), float)
-        named = np.isfinite(dx)
-        np.testing.assert_array_equal(np.isfinite(dy), named)
-        across, up = np.abs((x + dx)[:, None] - (x + dx)), np.abs((y + dy)[:, None] - (y + dy))
-        overlaps = (across < LABEL_SIZE[0]) & (up < LABEL_SIZE[1]) & ~np.eye(len(x), dtype=bool)
-        assert not overlaps.any()
-        assert named[0]
-        assert set(np.round(np.hypot(dx, dy)[named])) <= {10, 11}
-        hidden.append((~named).sum())
-        if not crowded:
-            assert (dx[named] > 0).sum() > len(x) / 2  # to the right, as in figures
-    assert hidden[:2] == [0, 0]
-    assert min(hidden[2:]) > 0
+        seek(shown, 1 + crowded)
+        x, y, offset = np.array(shown.evaluate(LABELS), float)
+        near = np.hypot(x[:, None] - x, y[:, None] - y) < COVERING
+        covered = np.tril(near, -1).any(axis=0)
+        np.testing.assert_array_equal(np.isnan(offset), covered)
+        assert not offset[~covered].any()
+        assert covered.any() == crowded
+        assert not covered[-1]
 
 
 def test_panels_of_another_frame_are_marked_until_theirs_has_come(page):
@@ -635,3 +627,29 @@ def test_panels_are_selected_by_labelled_checkboxes(page):
     shown.get_by_role("checkbox", name="pair sums").check()
     there(shown, before["number"])
     assert "pair_sums" in {part["array"] for part in shown.evaluate(STATE)["parts"]}
+
+
+LAYOUT = """() => {
+  const views = [...Bokeh.index.all_views()], of = (type) => views.filter(({model}) => model.type == type)
+  const boxes = of("Figure").map((view) => view.el.getBoundingClientRect())
+  const {documentElement: {scrollWidth, scrollHeight}} = document
+  const [list] = of("MultiSelect").map((view) => view.shadow_el.querySelector("select"))
+  return {
+    overflow: [scrollWidth > innerWidth, scrollHeight > innerHeight],
+    columns: new Set(boxes.map((box) => Math.round(box.left))).size,
+    frames: of("Figure").map(({model}) => Math.abs(model.inner_width - model.inner_height)),
+    rows: list.clientHeight / 16 - list.options.length,
+    cut: of("Div").filter(({model, el}) => model.render_as_text && el.scrollWidth > el.clientWidth + 1).length,
+  }
+}"""
+
+
+@pytest.mark.parametrize(("size", "columns"), [((1400, 900), 4), ((1000, 700), 3), ((400, 800), 1)])
+def test_panels_fill_the_width_of_the_page(page, size, columns):
+    shown = page(file="sparse")
+    shown.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    shown.wait_for_function(f"({LAYOUT})().columns == {columns}")
+    found = shown.evaluate(LAYOUT)
+    assert found["overflow"] == [False, size[0] < 1400]
+    assert max(found["frames"]) <= 1
+    assert (found["rows"], found["cut"]) == (0, 0)
