@@ -54,7 +54,7 @@ class LabelledSlider:
 class StatusLine:
     """Text that changes often. A script replaces it, as Bokeh would otherwise lay out the whole page again."""
 
-    def __init__(self, words: str = "", **styles: str) -> None:
+    def __init__(self, words: str = "", **styles: Any) -> None:
         self.layout = text_div(words, colour=FAINT, **styles)
         code = """
             const [words = "", aloud = false] = this.tags, view = Bokeh.index.find_one(div)
