@@ -33,7 +33,7 @@ from dynamics.tasks import all_pairs, training_pairs
 _MAX_RUNS, _COLUMNS = 6, 2
 SIDE = 3.2
 """Side in inches of a panel for which the sizes of markers and numbers are made; they change with it."""
-_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = 3.8, 0.8, 2.0, 6.0, 23.0, 5.0, 6.5
+_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = 5.0, 0.8, 2.0, 6.0, 23.0, 5.0, 6.5
 """Heights and widths in units of the size of text: title of a panel, between panels, around all, and so on."""
 _POINTS_PER_INCH = 72
 
