@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
-_FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 110, 480, 4
+_FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
     "embedding", "pair_sums", "attention", "sequence_embeddings", "transform_map", "loss", "imperfections", "force",
 )  # fmt: skip
@@ -59,7 +59,7 @@ class Options(PanelOptions):
     """Last step. Default: the last recorded one."""
     every: int | None = None
     """Interval between the recorded frames to show; the last frame is always shown. Default: 1; for a GIF, chosen to
-    give 110 frames."""
+    give 80 frames."""
     event: Literal["spike", "drop", "first-drop"] | None = None
     """Show a single event. spike: the highest spike, replayed and shown at every step; drop: the largest drop of the
     loss after its first plateau; first-drop: the first drop. Without --run, spike and drop are selected from all

@@ -1,4 +1,4 @@
-"""Films of sixteen panels at 960 x 960: frames per second, compared with clearing and redrawing each frame."""
+"""Films of sixteen panels of 240 pixels, four in a row: frames per second, compared with clearing and redrawing."""
 
 import statistics
 import tempfile
@@ -85,13 +85,14 @@ def frames_a_second(function, frames: int, repeats: int = 3) -> float:
 
 
 class Film:
-    """A film of a default run at 960 x 960. Arrays are computed while frames are drawn; a second process encodes."""
+    """A film of a default run, whose limits follow the points. Arrays are computed while frames are drawn; a second
+    process encodes."""
 
     timeout = 600
 
     def setup(self):
         trajectory = simulate(SparseSettings(), runs=1, seed=9, steps=EPOCHS * 64, every=64)
-        self.scene = build_scene(trajectory, 0, panels=panel_names(trajectory)[:MAX_PANELS])
+        self.scene = build_scene(trajectory, 0, panels=panel_names(trajectory)[:MAX_PANELS], follow=True)
         self.grid = PanelGrid([self.scene], width=960, even=True)
         self.film = film_frames([self.scene])
 

@@ -34,7 +34,7 @@ _REPRODUCIBLE = "-fflags +bitexact -flags:v +bitexact -map_metadata -1".split()
 H264_OPTIONS = [*"-preset veryfast -crf 21 -threads 2 -movflags +faststart -f mp4".split(), *_REPRODUCIBLE]
 """Browsers play this format, and start playing before the whole file is loaded."""
 
-_GIF_FILTER = "split[a][b];[a]palettegen=max_colors=96:reserve_transparent=1[p];[b][p]paletteuse=dither=none"
+_GIF_FILTER = "split[a][b];[a]palettegen=max_colors=64:reserve_transparent=1[p];[b][p]paletteuse=dither=none"
 """One palette for the whole film. Without dithering, areas that do not change need no bytes."""
 
 _GIF_OPTIONS = ["-filter_complex", _GIF_FILTER, *"-loop 0 -threads 1 -f gif".split(), *_REPRODUCIBLE]

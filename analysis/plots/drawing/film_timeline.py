@@ -53,7 +53,7 @@ def run_fraction(clock: np.ndarray) -> np.ndarray:
 
 def film_frames(
     scenes: Sequence[Scene], begin: int | None = None, end: int | None = None, every: int | None = 1,
-    by_events: bool = False, last: int = 1, most: int = 110,
+    by_events: bool = False, last: int = 1, most: int = 80,
 ) -> FilmFrames:  # fmt: skip
     """Every recorded frame, or one in `every`, from step `begin` to `end` of the first scene, and the last one.
 

@@ -168,7 +168,7 @@ class PanelLayout:
 
     def text_width(self, span: int) -> float:
         """Maximum width of the text of a panel of `span` cells, in layout pixels."""
-        margin = LEFT - TEXT_OVERHANG + 4 if self.ticks else 2 * _MARGIN_WITHOUT_TICKS
+        margin = LEFT - TEXT_OVERHANG + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS
         return span * self.panel_width / self.scale - margin
 
     def left(self, scene: int) -> float:

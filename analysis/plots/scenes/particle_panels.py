@@ -138,7 +138,7 @@ class PairPanels:
     @functools.cached_property
     def force_limits(self) -> PanelLimits:
         """Limits of tokens, extended so that the longest arrow at an outermost token is inside."""
-        return self.limits.widened(1.05 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN))
+        return self.limits.widened(1.2 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN))
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """See `Scene.compute_arrays`."""
