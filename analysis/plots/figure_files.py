@@ -166,8 +166,9 @@ def draw_legend(figure: Figure, entries: dict[str, Any] | None = None, **options
     return figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, **options)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Save a figure as the PNG, SVG or PDF that the suffix of its path names. Raises RecordingError."""
+    path = Path(path)
     suffix = path.suffix[1:].lower()
     with replace_file(path) as temporary, matplotlib.rc_context(VECTOR_PARAMETERS):
         figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
