@@ -53,7 +53,7 @@ def plot_run(
     >>> [axes.get_label() for axes in plot_run(trajectory, step=0, panels=["embedding", "circularity"]).axes]
     ['0-embedding', '0-circularity']
     """
-    scene = build_scene(trajectory, run, panels=panels)
+    scene = build_scene(trajectory, run, panels=panels, follow=True)
     grid, frame = PanelGrid([scene], columns=columns, width=width), nearest_frame(scene, step)
     grid.show([frame], [scene.arrays([frame])])
     for clock in grid.clocks:  # a figure does not draw its own animated artists
@@ -101,7 +101,7 @@ def film_run(
     >>> film_run(trajectory, "run.gif", panels=["embedding"], width=320).name
     'run.gif'
     """
-    scene = build_scene(trajectory, run, panels=panels)
+    scene = build_scene(trajectory, run, panels=panels, follow=True)
     film = film_frames([scene], every=None, last=max(1, round(fps / 2)), most=frames)
     plots.write_film(PanelGrid([scene], columns=columns, width=width, even=True), film, Path(path), fps, False)
     return Path(path)
