@@ -15,11 +15,13 @@ from .recording.quantities import ParameterView as ParameterView
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record
 from .run_checks import run_path as run_path
+from .settings import TRANSFORMER_PRESETS as TRANSFORMER_PRESETS
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings
 from .settings import RecordedSettings as RecordedSettings
 from .settings import SettingsError as SettingsError
 from .settings import SparseSettings as SparseSettings
+from .settings import TransformerSettings as TransformerSettings
 from .simulation import simulate as simulate
 from .sweeps.run import sweep as sweep
 from .system import System as System
@@ -27,6 +29,7 @@ from .system import register as register
 from .system_checks import create_system as create_system
 from .tasks import all_pairs as all_pairs
 from .tasks import modular_sum as modular_sum
+from .tasks import operation_table as operation_table
 from .tasks import sample_sequences as sample_sequences
 from .tasks import sparse_sum as sparse_sum
 from .tasks import training_pairs as training_pairs

@@ -5,7 +5,9 @@ is saved in trajectories. Names and symbols are those of the papers: CA is Musat
 Bouaziz, Cabannes, arXiv 2410.24050. This module imports only the standard library, so that --help is fast.
 """
 
+import dataclasses
 import importlib
+import math
 import numbers
 import operator
 import os
@@ -209,7 +211,8 @@ class OptimizerSettings:
         check_choice("optimizer", self.optimizer, get_args(OptimizerName))
         if self.momentum and self.optimizer != "sgd":
             raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
-        for field, default in (("beta1", 0.9), ("beta2", 0.999)):
+        for field in ("beta1", "beta2"):
+            default = self.__dataclass_fields__[field].default
             if self.optimizer == "sgd" and getattr(self, field) != default:
                 raise SettingsError(field, getattr(self, field), f"{default} unless the optimizer is adam or adamw")
 
@@ -412,6 +415,164 @@ class SparseSettings(OptimizerSettings):
             raise SettingsError("start_runs", self.start_runs, "seed unless start is a trajectory")
 
 
+TaskName = Literal["add", "subtract", "multiply", "quadratic", "symmetric", "dihedral"]
+InitialisationName = Literal["zhong", "nanda"]
+
+
+@dataclass(frozen=True)
+class TransformerSettings(OptimizerSettings):
+    """A transformer without layer normalisation that learns a binary operation: addition modulo p and others, or the
+    composition in a group. The defaults are those of Zhong et al., arXiv 2306.17844 (ZL); those of Nanda et al.,
+    arXiv 2301.05217 (NA), are in `TRANSFORMER_PRESETS`. All values are dimensionless.
+
+    Examples
+    --------
+    >>> from dynamics import TransformerSettings
+    >>> settings = TransformerSettings(n=5, dim=8, heads=2, train_share=0.6)
+    >>> settings.pairs, settings.train_pairs, settings.width
+    (25, 15, 32)
+    """
+
+    system: ClassVar[str] = "transformer"
+
+    weight_decay: float = 2.0
+    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term in the loss."""
+    optimizer: OptimizerName = "adamw"
+    """Optimizer, as in torch.optim."""
+    beta2: float = 0.98
+    """Decay rate of the mean squared gradient in adam and adamw."""
+    warmup: int = 10
+    """Number of first updates over which the learning rate increases linearly to its value."""
+    batch: int = 0
+    """Number of pairs in a mini-batch; the last mini-batch of an epoch may be smaller. 0: the whole training split."""
+    task: TaskName = "add"
+    """Operation: a + b, a - b, a b, or a² + ab + b² modulo n (add, subtract, multiply, quadratic), or the composition
+    in the symmetric group S_n or the dihedral group D_n (symmetric, dihedral)."""
+    n: int = 59
+    """Modulus p; for groups, the n of S_n (n! elements) or D_n (2n elements)."""
+    ordered: bool = True
+    """Whether all ordered pairs (a, b) are data, or only those with a <= b."""
+    train_share: float = 0.8
+    """Fraction of the pairs that are trained on (their number is rounded down); the others are the test split."""
+    attention_rate: float = 1.0
+    """Attention rate α (ZL): the attention matrix is α softmax + (1 - α), so 0 gives each token the weight 1."""
+    layers: int = 1
+    """Number of layers L."""
+    heads: int = 4
+    """Number of attention heads per layer."""
+    dim: int = 128
+    """Width d of the residual stream, the dimension of the embeddings."""
+    head_dim: int = 0
+    """Width of an attention head. 0: dim / heads, rounded down, but at least 1."""
+    hidden: int = 0
+    """Width of the MLP. 0: 4 dim."""
+    activation: ActivationName = "relu"
+    """Activation function of the MLP; gelu is the exact GELU."""
+    equals_token: bool = False
+    """Whether the sequence is (a, b, =) instead of (a, b). The prediction is read off the last position."""
+    causal: bool = False
+    """Whether a position attends only to itself and earlier ones; with one layer this changes nothing."""
+    own_vocabularies: bool = False
+    """Whether b has embeddings of its own, so that its token is not that of the same element as a."""
+    initialisation: InitialisationName = "zhong"
+    """Standard deviation of the initial MLP weights: 1/sqrt(outputs) (zhong) or 1/sqrt(dim) (nanda). Other weights are
+    the same in both: 1/sqrt(dim), and 1/sqrt(tokens) for the unembedding."""
+
+    @property
+    def modulus(self) -> int:
+        """The modulus p; 0 for groups, whose elements are no numbers."""
+        return 0 if self.task in ("symmetric", "dihedral") else self.n
+
+    @property
+    def elements(self) -> int:
+        """Number of elements, which is the number of classes."""
+        return {"symmetric": math.factorial(min(self.n, 6)), "dihedral": 2 * self.n}.get(self.task, self.n)
+
+    @property
+    def tokens(self) -> int:
+        """Number of rows of the embedding: those of a, then those of b if they are others, then the = token."""
+        return self.elements * (1 + self.own_vocabularies) + self.equals_token
+
+    @property
+    def positions(self) -> int:
+        """Length of the sequence."""
+        return 2 + self.equals_token
+
+    @property
+    def width(self) -> int:
+        """Width of the MLP."""
+        return self.hidden or 4 * self.dim
+
+    @property
+    def head_width(self) -> int:
+        """Width of an attention head."""
+        return self.head_dim or max(1, self.dim // self.heads)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        m = self.elements
+        return m * m if self.ordered else m * (m + 1) // 2
+
+    @property
+    def train_pairs(self) -> int:
+        """Number of pairs that are trained on."""
+        return int(self.train_share * self.pairs + 1e-9)
+
+    @property
+    def batch_pairs(self) -> int:
+        """Number of pairs in a mini-batch."""
+        return self.batch or self.train_pairs
+
+    @property
+    def epoch_steps(self) -> int:
+        """Mini-batches in an epoch."""
+        return -(-self.train_pairs // self.batch_pairs)
+
+    @property
+    def default_steps(self) -> int:
+        """20,000 epochs."""
+        return 20_000 * self.epoch_steps
+
+    @property
+    def default_every(self) -> int:
+        """100 epochs."""
+        return 100 * self.epoch_steps
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("task", self.task, get_args(TaskName))
+        check_choice("activation", self.activation, get_args(ActivationName))
+        check_choice("initialisation", self.initialisation, get_args(InitialisationName))
+        low, high = {"symmetric": (1, 6), "dihedral": (1, 500)}.get(self.task, (1, 1000))
+        _check_field(self, "n", check_integer, low, high)
+        for field in ("layers", "heads", "dim"):
+            _check_field(self, field, check_integer, 1, 10_000)
+        for field in ("head_dim", "hidden", "warmup", "batch"):
+            _check_field(self, field, check_integer, 0, 10_000_000)
+        for field in ("ordered", "equals_token", "causal", "own_vocabularies"):
+            if not isinstance(getattr(self, field), bool):
+                raise SettingsError(field, getattr(self, field), "True or False")
+        _check_field(self, "attention_rate", check_real, up_to=1)
+        _check_field(self, "train_share", check_real, positive=True, up_to=1)
+        if self.train_pairs < 1:
+            allowed = f"a fraction that selects at least one of the {self.pairs} pairs"
+            raise SettingsError("train_share", self.train_share, allowed)
+        _check_field(self, "batch", check_integer, 0, self.train_pairs)
+
+
+_NANDA = TransformerSettings(
+    n=113, train_share=0.3, weight_decay=1.0, equals_token=True, causal=True, initialisation="nanda"
+)
+
+TRANSFORMER_PRESETS: dict[str, TransformerSettings] = {
+    "zhong": TransformerSettings(),
+    "nanda": _NANDA,
+    "small": dataclasses.replace(_NANDA, n=53, train_share=0.5),
+}
+"""Settings of ZL, of NA, and of a smaller network that generalises earlier with the rest as NA."""
+
+
 @dataclass(frozen=True)
 class RecordedSettings:
     """A model that was trained in a loop of its own and recorded by `dynamics.record`; it cannot be simulated.
@@ -474,7 +635,9 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
 }
 """Allowed values of the choices in `ParticleSettings`, in the order of their numbers in the kernels."""
 
-SETTINGS_CLASSES: dict[str, type] = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+SETTINGS_CLASSES: dict[str, type] = {
+    each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings, TransformerSettings)
+}
 """Settings class of each system that can be simulated, by its name in trajectories."""
 
 SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"

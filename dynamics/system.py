@@ -102,6 +102,7 @@ SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
     "particles": "dynamics.particles.system.ParticleSystem",
     "modular": "dynamics.training.system.ModularSystem",
     "sparse": "dynamics.training.system.SparseSystem",
+    "transformer": "dynamics.training.system.TransformerSystem",
 }
 """Class of each system, or its import path, by the name of the system in settings and trajectories."""
 

@@ -1,12 +1,14 @@
-"""The tasks: addition modulo N of unordered pairs of tokens (CA), and sparse modular addition of sequences (VC)."""
+"""The tasks: addition modulo N of unordered pairs of tokens (CA), sparse modular addition of sequences (VC), and binary
+operations on numbers modulo p or in a group."""
 
+import itertools
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics import randomness
-from dynamics.settings import SettingsError, SparseSettings, check_integer
+from dynamics.settings import SettingsError, SparseSettings, TransformerSettings, check_integer
 
 
 def all_pairs(n: int) -> np.ndarray:
@@ -91,6 +93,60 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
     for row, seed in enumerate(seeds):
         mask[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
     return mask
+
+
+def operation_table(settings: TransformerSettings) -> np.ndarray:
+    """The results of the operation that the transformer learns.
+
+    Elements of the symmetric group are the permutations in lexicographic order, and (a b)[i] = a[b[i]]. Those of the
+    dihedral group are the rotations r^k, numbered k, and the reflections s r^k, numbered n + k.
+
+    Parameters
+    ----------
+    settings : TransformerSettings
+
+    Returns
+    -------
+    numpy.ndarray
+        (element, element) int64: the number of the result for a and b.
+
+    Examples
+    --------
+    >>> from dynamics import TransformerSettings, operation_table
+    >>> operation_table(TransformerSettings(task="subtract", n=3))
+    array([[0, 2, 1],
+           [1, 0, 2],
+           [2, 1, 0]])
+    """
+    n, number = settings.n, np.arange(settings.elements)
+    a, b = number[:, None], number[None, :]
+    if settings.task == "symmetric":
+        permutations = np.array(list(itertools.permutations(range(n))))
+        place = n ** np.arange(n)
+        codes = permutations @ place
+        order = np.argsort(codes)
+        return order[np.searchsorted(codes[order], permutations[:, permutations] @ place)]
+    if settings.task == "dihedral":
+        turned = np.where(b < n, a % n, -a) + b  # r^k s = s r^-k
+        return turned % n + n * ((a < n) != (b < n))
+    results = {"add": a + b, "subtract": a - b, "multiply": a * b, "quadratic": a * a + a * b + b * b}
+    return results[settings.task] % n
+
+
+def operation_pairs(settings: TransformerSettings) -> np.ndarray:
+    """The pairs (pair, 2) of elements that are the data of the transformer: all (a, b), or those with a <= b."""
+    m = settings.elements
+    if not settings.ordered:
+        return all_pairs(m)
+    return np.stack(np.divmod(np.arange(m * m), m), axis=-1)
+
+
+def operation_splits(settings: TransformerSettings, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the training pairs and of the test pairs of each run, both (run, pair), in increasing order."""
+    count = settings.train_pairs
+    orders = [randomness.random_stream(int(seed), "transformer/split").permutation(settings.pairs) for seed in seeds]
+    shuffled = np.array(orders, dtype=np.int64).reshape(len(seeds), settings.pairs)
+    return np.sort(shuffled[:, :count], axis=1), np.sort(shuffled[:, count:], axis=1)
 
 
 def sample_sequences(settings: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:

@@ -22,6 +22,7 @@ from .landscape import fixed_point_landscape as fixed_point_landscape
 from .landscape import format_perturbation_table as format_perturbation_table
 from .landscape import landscape_table as landscape_table
 from .learning_outcome import LEARNING_COLUMNS as LEARNING_COLUMNS
+from .learning_outcome import OPERATION_COLUMNS as OPERATION_COLUMNS
 from .learning_outcome import final_accuracies as final_accuracies
 from .learning_outcome import learning_table as learning_table
 from .transfer_design import TransferDesign as TransferDesign

@@ -8,7 +8,7 @@ import xarray as xr
 
 from analysis.output.tables import Column, interval_columns, make_table
 from analysis.statistics.intervals import binomial_interval, mean_interval
-from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
@@ -18,8 +18,7 @@ the others exceeded."""
 
 _SPLITS = ("train", "test", "unseen")
 
-LEARNING_COLUMNS = (
-    Column("p", "vocab"),
+_OUTCOME_COLUMNS = (
     Column("epochs", "epochs"),
     Column("runs", "runs"),
     Column("diverged", "diverged"),
@@ -28,6 +27,11 @@ LEARNING_COLUMNS = (
     Column("test = 1 %", "above_1", digits=1, interval="bounds", scale=100),
     *(Column(f"{split} accuracy %", split, digits=1, interval="half-width", scale=100) for split in _SPLITS),
 )
+LEARNING_COLUMNS = (Column("p", "vocab"), *_OUTCOME_COLUMNS)
+OPERATION_COLUMNS = (
+    Column("task", "task"), Column("n", "n"), Column("attention rate", "attention_rate"), *_OUTCOME_COLUMNS[:-1],
+)  # fmt: skip
+"""Columns of `learning_table` for the transformer, which has no split of unseen data."""
 
 
 def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
@@ -39,10 +43,11 @@ def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
     """Success rates of all runs and mean accuracies of those that have not diverged, in one row."""
     settings, found = read_settings(trajectory), final_accuracies(trajectory)
-    assert isinstance(settings, SparseSettings)
-    runs, test = trajectory.sizes["run"], found["test"]
-    row = {"vocab": settings.vocab, "epochs": float(trajectory["epoch"][-1]), "runs": runs}
-    row["diverged"] = runs - len(test)
+    assert isinstance(settings, SparseSettings | TransformerSettings)
+    runs, test = trajectory.sizes["run"], found.get("test", np.empty(0))
+    described = ("vocab",) if isinstance(settings, SparseSettings) else ("task", "n", "attention_rate")
+    row = {name: getattr(settings, name) for name in described}
+    row |= {"epochs": float(trajectory["epoch"][-1]), "runs": runs, "diverged": runs - len(found["train"])}
     for limit in SUCCESS_THRESHOLDS:
         count = int((test >= 1).sum() if limit == 1 else (test > limit).sum())
         row |= interval_columns(f"above_{limit:g}", binomial_interval(count, runs))

@@ -29,9 +29,11 @@ from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE, stack_frames
 from analysis.linearization.hessians import LossFunction, estimate_trace, extreme_eigenpairs, training_objective
+from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of
+from dynamics.networks.transformer import Transformer
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import check_variable_recorded
 
@@ -149,6 +151,8 @@ def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = 
         If it is not the trajectory of a network, or has no weights.
     """
     network = network_of(trajectory)
+    if isinstance(network, Transformer):
+        raise TrajectoryError("attribute system: found transformer, expected modular or sparse")
     rows = flat_weight_pairs(trajectory, network, frames)
     valid = valid_frames(trajectory).values
     jobs = [(run, place) for run in range(len(valid)) for place, frame in enumerate(frames) if valid[run, frame]]

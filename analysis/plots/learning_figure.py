@@ -1,4 +1,4 @@
-"""Figure of the command `sims.sparse`: losses and accuracies of an ensemble of VC's network, and final accuracies."""
+"""Figure of `sims.sparse` and `sims.transformer`: losses and accuracies of an ensemble, and final accuracies."""
 
 import numpy as np
 import xarray as xr
@@ -11,7 +11,7 @@ from analysis.clustering_heads.learning_outcome import SUCCESS_THRESHOLDS, final
 from analysis.plots.curves import curves_caption, plot_metric_curves
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, legend_entries, new_panels
-from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
@@ -19,8 +19,8 @@ from dynamics.trajectory.schema import read_settings
 @in_style
 def plot_learning(trajectory: xr.Dataset) -> Figure:
     """Draw loss and accuracy of every split over epochs, of successful and of failed runs, and a histogram of the final
-    test accuracies."""
-    test = final_accuracies(trajectory)["test"]
+    test accuracies; of the training accuracies if there is no test split."""
+    test, split = final_accuracies(trajectory)[_last_split(trajectory)], _last_split(trajectory)
     groups = _runs_by_success(trajectory)
     figure, panels = new_panels([4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1), _learning_title(trajectory, test))
     for place, (name, runs) in enumerate(groups.items()):
@@ -28,15 +28,19 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
             plot_metric_curves(axes, runs, metric)
             axes.set_title(f"{len(runs['run'])} {name}" if name else curves_caption(runs))
     draw_legend(figure, {**legend_entries(figure), "quartiles of runs": Patch(color=colours.colour("faint"))})
-    _plot_final_accuracies(panels[-1], test)
+    _plot_final_accuracies(panels[-1], test, split)
     return figure
+
+
+def _last_split(trajectory: xr.Dataset) -> str:
+    return "test" if "test" in trajectory["split"].values else "train"
 
 
 def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
     """Successful and other runs by their names; a single run, or none, is not divided."""
     if trajectory.sizes["run"] == 1:
         return {"": trajectory}
-    last = trajectory["accuracy"].sel(split="test").isel(step=-1).values
+    last = trajectory["accuracy"].sel(split=_last_split(trajectory)).isel(step=-1).values
     successful = (last > SUCCESS_ACCURACY) & not_diverged(trajectory)
     groups = {"successful runs": trajectory.isel(run=successful), "failed runs": trajectory.isel(run=~successful)}
     return {name: runs for name, runs in groups.items() if runs.sizes["run"]}
@@ -44,16 +48,28 @@ def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
 
 def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
     settings = read_settings(trajectory)
-    assert isinstance(settings, SparseSettings)
+    assert isinstance(settings, SparseSettings | TransformerSettings)
     above = int((test > SUCCESS_ACCURACY).sum())
     outcome = f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS_ACCURACY:g}"
-    return (
-        f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}, "
-        f"{float(trajectory['epoch'][-1]):g} epochs: {outcome if len(test) else 'all runs diverged'}"
-    )
+    if isinstance(settings, SparseSettings):
+        task = f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}"
+    else:
+        task = OPERATION_TITLES[settings.task].format(n=settings.n)
+    return f"{task}, {float(trajectory['epoch'][-1]):g} epochs: {outcome if len(test) else 'all runs diverged'}"
 
 
-def _plot_final_accuracies(axes: Axes, test: np.ndarray) -> None:
+OPERATION_TITLES = {
+    "add": "a + b modulo {n}",
+    "subtract": "a - b modulo {n}",
+    "multiply": "a b modulo {n}",
+    "quadratic": "a² + ab + b² modulo {n}",
+    "symmetric": "Composition in the symmetric group S{n}",
+    "dihedral": "Composition in the dihedral group D{n}",
+}
+"""The tasks of the transformer in words."""
+
+
+def _plot_final_accuracies(axes: Axes, test: np.ndarray, split: str) -> None:
     bins = np.linspace(0, 1, 51).tolist()
     counts, *_ = axes.hist(
         np.minimum(test, 1 - 1e-9), bins=bins, color=colours.colour("test"), orientation="horizontal"
@@ -63,5 +79,5 @@ def _plot_final_accuracies(axes: Axes, test: np.ndarray) -> None:
         axes.axhline(limit, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
         axes.annotate(f"{limit:g}", (1, limit), (-2, -1), xycoords=("axes fraction", "data"),
                       textcoords="offset points", color=colours.colour("muted"), ha="right", va="top")  # fmt: skip
-    axes.set(ylim=(-0.03, 1.03), xlabel="number of runs", ylabel="accuracy", title="test accuracy at the end")
+    axes.set(ylim=(-0.03, 1.03), xlabel="number of runs", ylabel="accuracy", title=f"{split} accuracy at the end")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -37,6 +37,7 @@ from dynamics.settings import (
     RecordedSettings,
     SettingsError,
     SparseSettings,
+    TransformerSettings,
     check_integer,
     describe_model,
 )
@@ -156,6 +157,7 @@ def _run_title(recorded: RecordedRun) -> str:
 _ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
     SparseSettings.system: ("sparse modular addition", {"vocab": "p", "dim": "d"}),
     ModularSettings.system: ("modular addition", {"n": "N", "weight_decay": "weight decay"}),
+    TransformerSettings.system: ("transformer", {"task": "task", "n": "n", "attention_rate": "α"}),
     ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
 }
 """By system: its name, and the settings that every title contains, with their symbols."""

@@ -1,4 +1,4 @@
-"""The two transformers as pure functions of a dict of arrays, and their parameters."""
+"""The transformers as pure functions of a dict of arrays, and their parameters."""
 
 import lazy_loader as lazy
 

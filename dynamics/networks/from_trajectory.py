@@ -12,29 +12,34 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.networks.transformer import Transformer
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings, TransformerSettings
 from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
-_Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
+_Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
-NETWORKS: Mapping[str, type[ConstantAttention | ClusteringHead]] = {
+Network = ConstantAttention | ClusteringHead | Transformer
+
+NETWORKS: Mapping[str, type[Network]] = {
     ModularSettings.system: ConstantAttention,
     SparseSettings.system: ClusteringHead,
+    TransformerSettings.system: Transformer,
 }
 """Network class for each value of the trajectory attribute `system`."""
 
 
-def network_of(trajectory: xr.Dataset) -> ConstantAttention | ClusteringHead:
+def network_of(trajectory: xr.Dataset) -> Network:
     """Return the network whose training a trajectory records.
 
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory of the system ``modular`` or ``sparse``, from `dynamics.simulate` or `dynamics.open_trajectory`.
+        A trajectory of the system ``modular``, ``sparse`` or ``transformer``, from `dynamics.simulate` or
+        `dynamics.open_trajectory`.
 
     Returns
     -------
-    ConstantAttention or ClusteringHead
+    ConstantAttention, ClusteringHead or Transformer
         The network with the settings stored in the trajectory. It holds no weights: see `weights`.
 
     Raises
@@ -65,10 +70,16 @@ def clustering_head_of(trajectory: xr.Dataset) -> ClusteringHead:
     return _network_of_class(trajectory, ClusteringHead, SparseSettings.system)
 
 
+def transformer_of(trajectory: xr.Dataset) -> Transformer:
+    """The transformer (ZL, NA) of a trajectory. Raises TrajectoryError for any other system."""
+    return _network_of_class(trajectory, Transformer, TransformerSettings.system)
+
+
 def _network_of_class(trajectory: xr.Dataset, network_class: type[_Network], system: str) -> _Network:
     if trajectory.attrs["system"] != system:
-        found, paper = trajectory.attrs["system"], "CA" if system == ModularSettings.system else "VC"
-        raise TrajectoryError(f"attribute system: found {found}, expected {system}, the network of {paper}")
+        papers = {ModularSettings.system: "CA", SparseSettings.system: "VC", TransformerSettings.system: "ZL and NA"}
+        found = trajectory.attrs["system"]
+        raise TrajectoryError(f"attribute system: found {found}, expected {system}, the network of {papers[system]}")
     network = network_of(trajectory)
     assert isinstance(network, network_class)
     return network

@@ -4,3 +4,4 @@ from .minibatches import epoch_orders as epoch_orders
 from .system import ModularSystem as ModularSystem
 from .system import SparseSystem as SparseSystem
 from .system import TrainingSystem as TrainingSystem
+from .system import TransformerSystem as TransformerSystem

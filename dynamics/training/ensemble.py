@@ -1,7 +1,8 @@
 """Advancing an ensemble of networks: groups of runs on threads, and the treatment of runs that diverge.
 
 The runs are divided among threads. Each thread has one backend (`dynamics.training.backends`) for its group of runs and
-takes all steps up to the next recorded frame without waiting for others. On CUDA there is a single group.
+takes all steps up to the next recorded frame without waiting for others. There is a single group on CUDA, and for the
+transformer, whose backend has threads of its own.
 
 A run has diverged when a weight or moment is no longer finite, which also happens when the activations of a training
 input overflow. It keeps its last finite state, and the other runs continue. Since a number that
@@ -174,12 +175,15 @@ _Result = TypeVar("_Result")
 
 
 class EnsembleTrainer:
-    """An ensemble divided into groups of runs, with a trainer and a thread for each; `make` creates a trainer."""
+    """An ensemble divided into groups of runs, with a trainer and a thread for each; `make` creates a trainer.
 
-    def __init__(self, make: Callable[[np.ndarray], Trainer], seeds: np.ndarray, device: str) -> None:
+    divided: whether there is more than one group.
+    """
+
+    def __init__(self, make: Callable[[np.ndarray], Trainer], seeds: np.ndarray, divided: bool) -> None:
         self.seeds = np.array(seeds)
         blocks = -(-len(seeds) // LANES_32)
-        threads = min(blocks, get_num_threads()) if device == "cpu" else 1
+        threads = min(blocks, get_num_threads()) if divided else 1
         bounds = [min(len(seeds), LANES_32 * (blocks * k // threads)) for k in range(threads + 1)]
         self.groups = [slice(*ends) for ends in itertools.pairwise(bounds)]
         self.pool = ThreadPoolExecutor(threads)

@@ -5,9 +5,12 @@ run has the same mini-batches on every device and in every ensemble. The hash is
 Lea and Flood 2014), applied once for each of the three numbers.
 """
 
+import math
 from typing import Any
 
 import numpy as np
+
+from dynamics.system import EpochClock
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
@@ -62,3 +65,9 @@ def epoch_orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
     keys = shuffle_keys(np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits)
     keys.sort(axis=1)
     return keys & ((1 << bits) - 1)
+
+
+def epoch_and_batch(epoch_steps: int, clock: EpochClock, step: int) -> tuple[int, int]:
+    """The epoch of update step + 1, and the index of its mini-batch in that epoch."""
+    epochs, batch = divmod(step - clock.step, epoch_steps)
+    return math.ceil(clock.epoch) + epochs, batch

@@ -1,7 +1,5 @@
 """Backends for the clustering head (VC), trained in mini-batches in the order of `dynamics.training.minibatches`."""
 
-import math
-
 import numpy as np
 import torch
 
@@ -14,16 +12,10 @@ from dynamics.settings import SparseSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
 from dynamics.tasks import EvaluationSequences, evaluation_sequences, sample_sequences, sparse_sum
 from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
-from dynamics.training.minibatches import epoch_orders, index_bits, shuffle_keys
+from dynamics.training.minibatches import epoch_and_batch, epoch_orders, index_bits, shuffle_keys
 
 MAX_SCORING_NUMBERS = 1 << 28
 """Largest number of activations and one-hot tokens on a device during evaluation."""
-
-
-def _epoch_and_batch(s: SparseSettings, clock: EpochClock, step: int) -> tuple[int, int]:
-    """The epoch of update step + 1, and the index of its mini-batch in that epoch."""
-    epochs, batch = divmod(step - clock.step, s.epoch_steps)
-    return math.ceil(clock.epoch) + epochs, batch
 
 
 def _training_and_evaluation(s: SparseSettings, seeds: np.ndarray) -> tuple[LabelledSequences, EvaluationSequences]:
@@ -47,7 +39,7 @@ class SparseSimdBackend(SimdBackend):
     def train(self, step: int, steps: int) -> None:
         s, last = self.network.settings, step + steps
         while step < last:
-            batches = min(last - step, s.epoch_steps - _epoch_and_batch(s, self.clock, step)[1])
+            batches = min(last - step, s.epoch_steps - epoch_and_batch(s.epoch_steps, self.clock, step)[1])
             self._train_within_epoch(step, batches)
             step += batches
 
@@ -57,7 +49,7 @@ class SparseSimdBackend(SimdBackend):
     def _train_within_epoch(self, step: int, steps: int) -> None:
         """Apply the updates step + 1, ..., step + steps, all in one epoch; with 0 steps, compute the gradient."""
         s = self.network.settings
-        epoch, batch = _epoch_and_batch(s, self.clock, step)
+        epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)
         if self.order is None or self.order[0] != epoch:
             self.order = (epoch, epoch_orders(self.seeds, epoch, s.data))
         train_sparse(
@@ -106,7 +98,7 @@ class SparseTorchBackend(TorchBackend):
 
     def prepare(self, step: int) -> int:
         s = self.network.settings
-        epoch, batch = _epoch_and_batch(s, self.clock, step)
+        epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)
         if epoch != self.epoch:
             bits = index_bits(s.data)
             keys = shuffle_keys(self.seeds, torch.full_like(self.seeds, epoch), self.index, bits)
@@ -117,7 +109,7 @@ class SparseTorchBackend(TorchBackend):
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
         s = self.network.settings
-        size = min(s.batch, s.data - _epoch_and_batch(s, self.clock, step)[1] * s.batch)
+        size = min(s.batch, s.data - epoch_and_batch(s.epoch_steps, self.clock, step)[1] * s.batch)
         rows = self.order.index_select(1, self.begin + self.index[:size])
         tokens = torch.gather(self.tokens, 1, rows[..., None].expand(-1, -1, s.length)).long()
         return self.network.losses(weights, tokens, torch.gather(self.targets, 1, rows).long()).mean(-1).sum()

@@ -1,4 +1,4 @@
-"""The two training systems: ensembles of networks that implement the protocol `dynamics.System`."""
+"""The training systems: ensembles of networks that implement the protocol `dynamics.System`."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from numba import get_num_threads
 
 from dynamics import tasks
 from dynamics.initial_conditions import append_content_hash
@@ -14,9 +15,10 @@ from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
-from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings
+from dynamics.networks.transformer import Transformer
+from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings, TransformerSettings
 from dynamics.system import DEFAULT_CLOCK
-from dynamics.training import modular_backends, sparse_backends
+from dynamics.training import modular_backends, sparse_backends, transformer_backends
 from dynamics.training.backends import Backend
 from dynamics.training.ensemble import (
     EnsembleTrainer,
@@ -29,13 +31,15 @@ from dynamics.training.ensemble import (
 )
 from dynamics.training.finetuning import finetuning_weights
 
-_Network = TypeVar("_Network", ConstantAttention, ClusteringHead)
+_Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
 
 class TrainingSystem(ABC, Generic[_Network]):
     """An ensemble of networks in training, as a `dynamics.System`. Subclasses define the network and its backend."""
 
     clock = DEFAULT_CLOCK
+    groups_on_threads = True
+    """Whether groups of runs are trained on threads on a CPU; otherwise the backend has threads of its own."""
 
     def __init__(
         self,
@@ -96,8 +100,9 @@ class TrainingSystem(ABC, Generic[_Network]):
 
     def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
         if self._trainer is None or not np.array_equal(state.seeds, self._trainer.seeds):
+            divided = self.groups_on_threads and self.device == "cpu"
             self._trainer = EnsembleTrainer(
-                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, self.device
+                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, divided
             )
         return self._trainer
 
@@ -208,6 +213,50 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
         s, width = self.settings, max(runs, LANES_32)
         each = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
         return width * each + 4 * LANES_32 * (2 * s.rows * s.length * s.dim + 4 * s.hidden)
+
+
+class TransformerSystem(TrainingSystem[Transformer]):
+    """The transformer of Zhong et al. and Nanda et al. on a binary operation, as a `dynamics.System`.
+
+    Parameters
+    ----------
+    settings : TransformerSettings
+        Network, data and optimizer.
+    device : {"auto", "cpu", "cuda"}, optional
+        Where to compute; "auto" is a CUDA device if torch finds one.
+    ensemble_width : int, optional
+        Smallest width of batched products on CUDA, on which rounding depends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynamics import TransformerSettings
+    >>> system = TransformerSystem(TransformerSettings(n=5, dim=8), device="cpu")
+    >>> state = system.advance(system.initial(np.arange(3)), 2)
+    >>> system.observe(state)["loss"].shape  # run, split
+    (3, 2)
+    """
+
+    numerics_version = 1
+    """Raised whenever a change alters results."""
+    groups_on_threads = False
+
+    def __init__(self, settings: TransformerSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+        self.settings = settings
+        splits = transformer_backends.transformer_splits(settings)
+        super().__init__(Transformer(settings), splits, settings, device, ensemble_width)
+
+    def backend(self, seeds: np.ndarray) -> Backend:
+        if self.device == "cpu":
+            return transformer_backends.TransformerCpuBackend(self.network, seeds, self.clock)
+        return transformer_backends.TransformerTorchBackend(
+            self.network, seeds, self.device, self.ensemble_width, self.clock
+        )
+
+    def working_bytes(self, runs: int) -> int:
+        s = self.settings
+        evaluation = 16 * s.pairs * s.elements + 16 * transformer_backends.PORTION_PAIRS * s.width * s.layers
+        return runs * (64 * sum(self.network.lengths) + 32 * s.pairs) + get_num_threads() * evaluation
 
 
 def resolve_device(device: str) -> str:

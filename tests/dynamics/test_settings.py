@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, TransformerSettings
 
 INVALID = {
     ParticleSettings: [
@@ -37,6 +37,14 @@ INVALID = {
         *((name, 0) for name in ("length", "data", "dim", "hidden", "mlp_lr_discount")),
         *(("vocab", 1), ("norm", "layer"), ("table", -1), ("activation", "tanh"), ("output_bias", 1)),
         *(("receptor_biases", None), ("start", ""), ("start_step", 3)),
+    ],
+    TransformerSettings: [
+        *((name, 0) for name in ("n", "dim", "heads", "layers")),
+        *((name, -1) for name in ("hidden", "head_dim", "warmup", "batch")),
+        *((name, 1) for name in ("ordered", "causal", "equals_token", "own_vocabularies")),
+        *(("attention_rate", value) for value in (-0.1, 1.1)),
+        *(("train_share", value) for value in (0, 1.5, 0.0001)),
+        *(("batch", 10**6), ("task", "divide"), ("activation", "tanh"), ("initialisation", "xavier")),
     ],
 }
 

@@ -1,11 +1,21 @@
 """The task and the streams of random numbers."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from dynamics.randomness import normal_samples, random_stream
-from dynamics.settings import SettingsError, SparseSettings
-from dynamics.tasks import all_pairs, distinct_sequences, modular_sum, sample_sequences
+from dynamics.settings import SettingsError, SparseSettings, TransformerSettings
+from dynamics.tasks import (
+    all_pairs,
+    distinct_sequences,
+    modular_sum,
+    operation_pairs,
+    operation_splits,
+    operation_table,
+    sample_sequences,
+)  # fmt: skip
 from tests import naive
 
 
@@ -15,6 +25,46 @@ def test_pairs_stand_in_the_order_of_algorithm_2_and_have_modular_sums():
     assert modular_sum(np.array([[3, 4], [0, 0]]), 5).tolist() == [2, 0]
     with pytest.raises(SettingsError, match="n: found 0"):
         all_pairs(0)
+
+
+def test_operations_modulo_p_are_those_of_python():
+    for task, operation in (
+        ("add", lambda a, b: a + b), ("subtract", lambda a, b: a - b), ("multiply", lambda a, b: a * b),
+        ("quadratic", lambda a, b: a * a + a * b + b * b),
+    ):  # fmt: skip
+        table = operation_table(TransformerSettings(task=task, n=7))
+        assert table.tolist() == [[operation(a, b) % 7 for b in range(7)] for a in range(7)]
+
+
+@pytest.mark.parametrize(("task", "n", "order"), [("symmetric", 3, 6), ("symmetric", 4, 24), ("dihedral", 5, 10)])
+def test_compositions_are_groups_that_do_not_commute(task, n, order):
+    table, numbers = operation_table(TransformerSettings(task=task, n=n)), np.arange(order)
+    assert (table[0] == numbers).all()
+    assert (table[:, 0] == numbers).all()
+    np.testing.assert_array_equal(table[table], table[:, table])  # (a b) c = a (b c)
+    for each in (table, table.T):
+        np.testing.assert_array_equal(np.sort(each, axis=1), np.broadcast_to(numbers, table.shape))
+    assert (table != table.T).any()
+
+
+def test_permutations_compose_from_right_to_left_and_rotations_turn_reflections():
+    permutations = list(itertools.permutations(range(4)))
+    table = operation_table(TransformerSettings(task="symmetric", n=4))
+    for a, b in ((3, 17), (22, 5)):
+        assert permutations[table[a, b]] == tuple(permutations[a][i] for i in permutations[b])
+    dihedral = operation_table(TransformerSettings(task="dihedral", n=5))
+    assert dihedral[1, 5] == dihedral[5, 4]  # r s = s r^-1
+    assert dihedral[5, 5] == 0
+
+
+def test_splits_of_pairs_depend_on_the_seed_alone():
+    s = TransformerSettings(n=6, ordered=False, train_share=0.5)
+    assert len(operation_pairs(s)) == s.pairs == 21
+    train, test = operation_splits(s, np.array([4, 5]))
+    assert (train.shape, test.shape) == ((2, 10), (2, 11))
+    for run in range(2):
+        assert sorted([*train[run], *test[run]]) == list(range(21))
+    np.testing.assert_array_equal(operation_splits(s, np.array([5]))[0][0], train[1])
 
 
 @pytest.mark.parametrize("data", [1, 2, 300])

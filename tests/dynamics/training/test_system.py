@@ -1,4 +1,4 @@
-"""Both training systems: exactness, divergence, backends that agree, devices, and what happens without torch."""
+"""All training systems: exactness, divergence, backends that agree, devices, and what happens without torch."""
 
 import dataclasses
 import sys
@@ -10,17 +10,18 @@ import xarray as xr
 
 from dynamics import MissingPackage, TrajectoryError, branch, checkpoints, final_embedding, open_trajectory, replay
 from dynamics.kernels.compiling import numba_threads
-from dynamics.settings import ModularSettings, SettingsError, SparseSettings
+from dynamics.settings import ModularSettings, SettingsError, SparseSettings, TransformerSettings
 from dynamics.simulation import restore_state, simulate
+from dynamics.system import system_class
 from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
-from dynamics.training.system import ModularSystem, SparseSystem
 from dynamics.trajectory.schema import DIVERGED, DONE
 from tests.interruptions import interrupt_at
 
 MODULAR = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 SPARSE = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
-SMALL = pytest.mark.parametrize("s", [MODULAR, SPARSE], ids=["modular", "sparse"])
+TRANSFORMER = TransformerSettings(n=5, dim=8, heads=2, train_share=0.6, batch=6)
+SMALL = pytest.mark.parametrize("s", [MODULAR, SPARSE, TRANSFORMER], ids=lambda s: s.system)
 RULES = [
     dataclasses.replace(s, optimizer=rule, momentum=0.5 if rule == "sgd" else 0.0)
     for s in (ModularSettings(n=7, hidden=9), SPARSE)
@@ -38,7 +39,7 @@ def run(s, runs, steps, **options):
 
 
 def system_of(s):
-    return (ModularSystem if isinstance(s, ModularSettings) else SparseSystem)(s, "cpu")
+    return system_class(s.system)(s, "cpu")
 
 
 def backends_of(s, runs):
@@ -124,10 +125,11 @@ def test_training_interrupted_and_resumed_has_the_same_bits(s):
 DIVERGING = [
     (ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0), 1e12, 40),
     (dataclasses.replace(SPARSE, optimizer="sgd", lr=1.0, momentum=0.5), 100, 20),
+    (dataclasses.replace(TRANSFORMER, optimizer="sgd", lr=0.1), 1e3, 20),
 ]
 
 
-@pytest.mark.parametrize(("s", "factor", "steps"), DIVERGING, ids=["modular", "sparse"])
+@pytest.mark.parametrize(("s", "factor", "steps"), DIVERGING, ids=["modular", "sparse", "transformer"])
 def test_divergence_ends_a_run_and_not_the_ensemble(s, factor, steps):
     """It happens at a step that is not checked; the last finite state is kept, and other runs are not affected."""
     system = system_of(s)
