@@ -1,7 +1,7 @@
 """Final test accuracy against each swept setting (VC figures 6 and 7)."""
 
+import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,28 +18,31 @@ from dynamics.trajectory.schema import read_settings
 
 
 @in_style
-def plot_ablation(result: xr.Dataset) -> Figure:
-    """Draw the first run above (VC figure 6) and all runs below (figure 7); a single run has figure 6 only."""
+def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
+    """Draw the first run above (VC figure 6) and all runs below (figure 7); a single run has figure 6 only.
+
+    with_first: whether a figure of several runs has the first run, too.
+    """
     names, settings, runs = swept_settings(result), read_settings(result), result.sizes["run"]
     assert isinstance(settings, SparseSettings)
     task = f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}"
     title = f"{task}: test accuracy after {result.attrs['epochs']} epochs"
-    count, rows = len(names), 1 if runs == 1 else 2
-    figure, panels = new_panels([max(1.0, 4 / count)] * count * rows, title)
-    for place, axes in enumerate(panels):
-        name = names[place % count]
+    first = [f"seed {result.attrs['seed']} (VC fig. 6)"] if with_first or runs == 1 else []
+    rows = first + [f"{runs} runs (VC fig. 7)"] * (runs > 1)
+    figure, panels = new_panels([max(1.0, 4 / len(names))] * len(names) * len(rows), title)
+    for axes, (row, name) in zip(panels, itertools.product(rows, names), strict=True):
         points = ablation_table(result, [name])
-        if place < count:
+        if row in first:
             _plot_first_run(axes, points, f"run of seed {result.attrs['seed']}")
         else:
-            plot_ablation_means(axes, points)
-        decorate_ablation_panel(axes, name, points["value"], settings)
-        ylabel = "test accuracy" if place < count else "test accuracy, fraction of runs"
+            _plot_means(axes, points)
+        _decorate_panel(axes, name, points["value"], settings)
+        ylabel = "test accuracy" if row in first else "test accuracy, fraction of runs"
         axes.set(xlabel=ABLATION_PANELS[name], ylabel=ylabel if starts_row(axes) else "", ylim=(-0.04, 1.06))
-    captions = f"seed {result.attrs['seed']} (VC figure 6)", f"{runs} runs (VC figure 7)"
-    for axes, caption in zip(panels[::count], captions, strict=False):
-        axes.set_title(caption)
-    draw_legend(figure, _legend_entries(figure))
+    for axes, row in zip(panels[:: len(names)], rows, strict=True):
+        axes.set_title(row)
+    entries = legend_entries(figure)
+    draw_legend(figure, dict(sorted(entries.items(), key=lambda entry: entry[0].startswith(("chance", "the recipe")))))
     return figure
 
 
@@ -52,7 +55,7 @@ def _plot_first_run(axes: Axes, points: pd.DataFrame, label: str) -> None:
                   label="diverged")  # fmt: skip
 
 
-def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
+def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
     """Draw the mean over runs with its 95% interval, the standard deviation as a band, and fractions of runs.
 
     points: rows of `ablation_table`.
@@ -68,7 +71,7 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
     alone = known[1:-1] & ~known[:-2] & ~known[2:]  # isolated points, at which the band has no width
     axes.vlines(x[alone], (mean - deviation)[alone], (mean + deviation)[alone], color=accuracy, alpha=0.18,
                 linewidth=8)  # fmt: skip
-    axes.plot("value", "above_0.98", data=points, color=colours.colour("successful"), marker=".",
+    axes.plot("value", "above_0.98", data=points, color=colours.colour("ink"), marker=".",
               label="fraction of runs above .98")  # fmt: skip
     diverged = (points["diverged"] / points["runs"])[points["diverged"] > 0]
     if len(diverged):
@@ -76,7 +79,7 @@ def plot_ablation_means(axes: Axes, points: pd.DataFrame) -> None:
                   linestyle="none", label="fraction of runs that diverged")  # fmt: skip
 
 
-def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings: SparseSettings) -> None:
+def _decorate_panel(axes: Axes, name: str, x: Sequence[float], settings: SparseSettings) -> None:
     """Set a logarithmic axis that covers the values and the recipe's value; mark the recipe's value and chance."""
     at = getattr(settings, name)
     axes.axhline(1 / settings.vocab, color=colours.colour("muted"), linestyle=":", label=f"chance, 1/{settings.vocab}")
@@ -89,23 +92,3 @@ def decorate_ablation_panel(axes: Axes, name: str, x: Sequence[float], settings:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _legend_entries(figure: Figure) -> dict[str, Any]:
-    """Artists by their names, the lines of chance and of the recipe last."""
-    return dict(sorted(legend_entries(figure).items(), key=lambda entry: entry[0].startswith(("chance", "the recipe"))))
-
-
-def add_title_and_legend(figure: Figure, height: float, title: str) -> None:
-    """Add a title above the panels and one legend below them; the figure is enlarged to contain both."""
-    width, entries = figure.get_figwidth(), _legend_entries(figure)
-    rows = -(-len(entries) // int(width / 2.2))
-    above, below = 0.7, 0.65 + 0.2 * rows  # inches
-    total = height + above + below
-    figure.set_figheight(total)
-    figure.suptitle(title, y=1 - 0.12 / total, va="top")
-    figure.legend(entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 0.0),
-                  ncols=-(-len(entries) // rows))  # fmt: skip
-    figure.subplots_adjust(
-        left=0.62 / width, right=1 - 0.2 / width, bottom=below / total, top=1 - above / total, wspace=0.08, hspace=0.16
-    )

@@ -98,9 +98,7 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
     title = "runs in which each has formed"
     title += f" (dashed: {results[1].name}; bands: 95%)" if len(results) > 1 else ", with the 95% band of structure"
     panel.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="normalised time", ylabel="fraction of runs", title=title)
-    panel.legend(
-        title="the table has further events", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2,
-    )  # fmt: skip
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
 
 def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:

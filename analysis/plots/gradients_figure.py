@@ -167,9 +167,9 @@ def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
         axes.plot(found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour)
     if found["correlation"].notnull().any():
         anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
-        axes.axhspan(-anywhere, anywhere, color=colours.colour("band"), zorder=0, label="largest by chance, anywhere")
+        axes.axhspan(-anywhere, anywhere, color=colours.colour("band"), zorder=0, label="largest by chance, any shift")
         for side in (-near, near):
-            label = "the same, nearby" if side > 0 else None
+            label = "largest by chance, small shifts" if side > 0 else None
             axes.axhline(side, color=colours.colour("muted"), linestyle="--", zorder=0, label=label)
     axes.axvline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     axes.set(

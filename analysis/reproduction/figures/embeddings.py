@@ -11,7 +11,7 @@ from analysis.plots.class_maps import add_axes_in_inches, draw_class_key, draw_c
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import new_figure
 from analysis.plots.weights_figure import plot_weights
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run
+from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, own_style
 from analysis.reproduction.figures.run_choice import EndStates, final_embeddings, runs_not_diverged, runs_with_seeds
 from analysis.structures.circles_and_grids import count_imperfections, is_circle, structure_label
 from dynamics.settings import ParticleSettings
@@ -214,9 +214,9 @@ def ca6(data: FigureData) -> DrawnFigure:
     groups = {each: hidden_weights.mean_weight_measures(runs) for each, runs in found.items()}
     runs = data.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
-    figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
+    with own_style(data):
+        figure = plot_weights(groups, hidden_weights.groups_by_structure(list(found.values())), title)
     for axes in figure.axes[1:]:
-        axes.set_ylabel("rank, or fraction of variance", fontsize=9)
         axes.set_label(f"alignment with pair sums, {axes.get_title()}")
     figure.axes[0].set_label("size of weights and biases")
     rule = "All runs. Left: the paper's figure. Middle and right: what the paper says of it in words (5.2), measured: "

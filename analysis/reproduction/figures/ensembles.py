@@ -10,7 +10,6 @@ from analysis.clustering_heads.clusters import ideal_cluster_count
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_TITLE, run_transfer
 from analysis.plots import ablation_figure
-from analysis.plots.figure_files import new_figure
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.plots.sparsity_figure import plot_sparsity
 from analysis.plots.transfer_figure import plot_transfer
@@ -48,38 +47,29 @@ ABLATIONS = RequiredResult("Ablations of VC's training recipe", "analysis.ablati
 
 def vc6(data: FigureData) -> DrawnFigure:
     """Ablations of one run."""
-    result = data.only
-    drawn = ablation_figure.plot_ablation(result.isel(run=[0]))
-    for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
-        axes.set_label(f"accuracy by {ablations.ABLATION_PANELS[name].split(':')[0]}")
-    seed = int(result.attrs["seed"])
+    seed = int(data.only.attrs["seed"])
     rule = "The first run; data, initial weights and shuffles are the same in a panel: only the setting changes."
-    return DrawnFigure(drawn, f"run 0 (seed {seed})", rule, [seed], _format_ablation_settings(result, 1))
+    return _draw_ablations(data, data.only.isel(run=[0]), f"run 0 (seed {seed})", rule, "accuracy")
 
 
 def vc7(data: FigureData) -> DrawnFigure:
     """Ablations of many runs: mean and standard deviation."""
-    result = data.only
-    runs, names, settings = result.sizes["run"], ablations.swept_settings(result), sparse_settings(result)
+    runs = data.only.sizes["run"]
     if runs < 2:
         raise TrajectoryError("dimension run: found 1, a standard deviation needs 2 or more")
-    drawn = new_figure(max(6.4, 3.3 * len(names)), 2.8)
-    panels = drawn.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
-        points = ablations.ablation_table(result, [name])
-        ablation_figure.plot_ablation_means(axes, points)
-        ablation_figure.decorate_ablation_panel(axes, name, points["value"], settings)
-        axes.set_xlabel(ablations.ABLATION_PANELS[name], fontsize=9)
-        axes.set_label(f"mean accuracy by {ablations.ABLATION_PANELS[name].split(':')[0]}")
-    panels[0].set_ylabel("test accuracy, fraction of runs", fontsize=9)
-    panels[0].set_ylim(-0.04, 1.06)
-    title = f"Test accuracy after {result.attrs['epochs']} epochs, {runs} runs"
-    ablation_figure.add_title_and_legend(drawn, 2.8, title)
     rule = "All runs that have not diverged. The band is the paper's, of ± one standard deviation; bars are 95% "
     rule += "intervals of the mean."
-    first = int(result.attrs["seed"])
-    about = _format_ablation_settings(result, runs)
-    return DrawnFigure(drawn, f"{runs} runs a value", rule, range(first, first + runs), about)
+    return _draw_ablations(data, data.only, f"{runs} runs a value", rule, "mean accuracy")
+
+
+def _draw_ablations(data: FigureData, result: xr.Dataset, here: str, rule: str, shown: str) -> DrawnFigure:
+    """The ablations of one run, or the means of several; `shown`: what is drawn of them."""
+    runs, first = result.sizes["run"], int(result.attrs["seed"])
+    with figure.own_style(data):
+        drawn = ablation_figure.plot_ablation(result, with_first=False)
+    for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
+        axes.set_label(f"{shown} by {ablations.ABLATION_PANELS[name].split(':')[0]}")
+    return DrawnFigure(drawn, here, rule, range(first, first + runs), _format_ablation_settings(result, runs))
 
 
 def _format_ablation_settings(result: xr.Dataset, runs: int) -> str:
@@ -110,7 +100,8 @@ TRANSFERS = RequiredResult(TRANSFER_TITLE, "analysis.transfer", _find_or_run_tra
 def vc9(data: FigureData) -> DrawnFigure:
     """Accuracies of larger vocabularies, from scratch and finetuned."""
     result = data.only
-    drawn = plot_transfer(result, ideal_cluster_count(SparseSettings()))
+    with figure.own_style(data):
+        drawn = plot_transfer(result, ideal_cluster_count(SparseSettings()))
     vocabs = [int(each) for each in result["vocab"].values]
     about = f"sparse modular addition: L = 12, k = 5, d = 2, h = 32, {result.attrs['epochs']} epochs, "
     about += f"{result.sizes['run']} runs a mark (the paper has 250 a bar)"

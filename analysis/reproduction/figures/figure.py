@@ -4,11 +4,13 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import xarray as xr
 from matplotlib.figure import Figure
 
+from analysis.plots.drawing.style import Style, use_style
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
@@ -93,6 +95,11 @@ class PaperFigure(NamedTuple):
         """The figure or appendix of the paper, such as CA figure 3."""
         paper, place = self.name[:2].upper(), self.name[2:]
         return f"{paper} appendix {place[1:].upper()}" if place.startswith("-") else f"{paper} figure {place}"
+
+
+def own_style(data: FigureData) -> AbstractContextManager[Style]:
+    """The style of a figure that a command draws, too: with larger letters in a small picture."""
+    return use_style("paper" if data.small else "screen")
 
 
 def name_run(trajectory: xr.Dataset, run: int) -> str:

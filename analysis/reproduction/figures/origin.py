@@ -23,15 +23,15 @@ def vc12(data: FigureData) -> DrawnFigure:
     trajectory = data.only
     settings = sparse_settings(trajectory)
     found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])
-    figure = new_figure(14.0, 4.6)
+    figure = new_figure(10.5, 3.7)
     left, middle, right = figure.subplots(1, 3)
-    figure.subplots_adjust(left=0.05, right=0.985, top=0.9, bottom=0.14, wspace=0.3)
+    figure.subplots_adjust(left=0.06, right=0.985, top=0.91, bottom=0.14, wspace=0.32)
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
     moved = _draw_approach(right, found, successful_runs(trajectory))
     for axes in (middle, right):
         axes.legend(frameon=False, fontsize=8.5)
-        axes.grid(color="0.92")
+        axes.grid(color=colour("grid"))
     every = int(np.ptp(trajectory["step"].values[:2]))
     rule = (
         "Left: a sketch, as in the paper: the same small step turns a vector little far from the origin and reverses "

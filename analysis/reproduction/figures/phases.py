@@ -41,7 +41,9 @@ def vc5(data: FigureData) -> DrawnFigure:
     rule = f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2) as it ends, (3) as the "
     rule += f"second one begins, (4) as it ends, as analysis.events finds them: epochs {epochs} (the paper: 244, 260, "
     rule += "340, 365). Above, sequence embeddings on the map of classes, a colour for each multiset of the "
-    rule += f"tokens that count; below, the loss until epoch {scene.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}."
+    rule += (
+        f"non-spurious tokens; below, the loss until epoch {scene.clock[-1]:g} of {trajectory['epoch'].values[-1]:g}."
+    )
     here, seeds = f"{name_run(trajectory, chosen.run)}, epochs {epochs}", [int(trajectory["seed"][chosen.run])]
     return DrawnFigure(figure, here, rule, seeds)
 

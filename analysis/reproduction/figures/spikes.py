@@ -269,7 +269,7 @@ def _draw_responses(
     for some, mark in ((correct, "o"), (~correct, "x")):
         axes.scatter(ends[1][some], group[some] - 0.18, s=10, c=colours[some], marker=mark, linewidths=0.7)
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="ζ along the assemblers' line", ylabel="tokens that count", ylim=(-0.6, len(names) - 0.4))
+    axes.set(xlabel="ζ along the assemblers' line", ylabel="non-spurious tokens", ylim=(-0.6, len(names) - 0.4))
     axes.set_title("transforms ζ", fontsize=9)
 
 

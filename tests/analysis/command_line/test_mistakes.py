@@ -28,7 +28,7 @@ VALUES = {
     "analysis.fixed_points": "--vocab 4, --dim 1, --decay 0.0, --push 2.0, --steps 0, --draws 0",
     "analysis.formation p.nc": "--every 0, --run 4, --run -1",
     "analysis.frame n.nc": "--run 3, --run -1, --step 41, --step -2, --panels circles, --panels loss loss, "
-    "--out figure.jpg, --out data.png, --width 7, --width 121, --width 240 --columns 90, --columns 0, "
+    "--out figure.jpg, --out data.png, --width 7, --width 120 --columns 90, --columns 0, "
     "--run-of-other 1",
     "analysis.frame data.png": "--out data.png",
     "analysis.gradients p.nc": "--run 3",
