@@ -273,7 +273,7 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     >>> from dynamics import ModularSettings, simulate
     >>> trajectory = simulate(ModularSettings(n=5, hidden=8), runs=2, steps=2, record="metrics", progress=False)
     >>> [axes.get_ylabel() for axes in class_map_figure(trajectory).axes]
-    ['loss', 'accuracy']
+    ['loss (nats)', 'accuracy']
     """
     network = constant_attention_of(trajectory)
     shown = min(_MAX_RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0

@@ -201,6 +201,7 @@ def vc14(data: FigureData) -> DrawnFigure:
         responses = [network.transform(weight, each.xi).numpy() for weight, each in pairs]
     prefixes = np.sort(on.tokens[:, list(network.settings.counting)].numpy(), axis=1)
     multisets, group = np.unique(prefixes, axis=0, return_inverse=True)
+    group = group.ravel()  # NumPy 2.0 gives a column
     names = ["".join(map(str, each)) for each in multisets.tolist()]
     rgb = class_colours(network.settings.rows)[multisets.sum(axis=1) % network.settings.vocab]
     figure = new_figure(WIDTH, 3.9)
