@@ -1,6 +1,5 @@
 """The identity of a run, which determines its file, and the versions of the software that computed it."""
 
-import dataclasses
 import functools
 import hashlib
 import json
@@ -11,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dynamics.settings import Settings, SettingsError
+from dynamics.settings import Settings, SettingsError, saved_settings
 from dynamics.system import System
 
 IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
@@ -33,7 +32,7 @@ def identity_of(
     settings: Settings, runs: int, seed: int, every: int, record: str = "all", device: str = "cpu", version: int = 1
 ) -> dict[str, Any]:
     """The attributes `IDENTITY_ATTRIBUTES` of a run with these settings, simulated or recorded."""
-    config = json.dumps(dataclasses.asdict(settings), sort_keys=True)
+    config = json.dumps(saved_settings(settings), sort_keys=True)
     values = (settings.system, config, seed, runs, every, record, device, version)
     return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
 

@@ -90,6 +90,23 @@ StepRule = Literal["force", "direction", "particle"]
 BalanceRule = Literal["magnitude", "count", "none"]
 VarianceRule = Literal["overall", "axis", "none"]
 DiagonalRule = Literal["twice", "once", "none"]
+SumMethod = Literal["auto", "direct", "tree"]
+
+TREE_DIMENSIONS = 2
+"""Largest dimension of particles for which there is a fast summation."""
+TREE_PARTICLES = 128
+"""Number of particles from which "auto" selects the fast summation, which is several times as fast there."""
+
+SAVED_IF_CHANGED = {"saved": "if changed"}
+"""Metadata of settings that saved settings contain only if they differ from their defaults: settings added after files
+had been written, which keep their names so."""
+
+
+def saved_settings(settings: Any) -> dict[str, Any]:
+    """The settings as they are saved in files and identify a run."""
+    defaults = {each.name: each.default for each in dataclasses.fields(settings) if each.metadata == SAVED_IF_CHANGED}
+    values = dataclasses.asdict(settings)
+    return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,11 @@ class ParticleSettings:
     with one row per token."""
     start_step: int = 0
     """Recorded step whose positions are used if --start is a trajectory; -1 is the last step."""
+    method: SumMethod = dataclasses.field(default="auto", metadata=SAVED_IF_CHANGED)
+    """Summation of forces: over all pairs of pair sums ("direct"), by a fast multipole method in one or two dimensions
+    ("tree"), or by the faster of both ("auto": tree from N = 128)."""
+    accuracy: float = dataclasses.field(default=1e-6, metadata=SAVED_IF_CHANGED)
+    """Largest error of the forces of method "tree", relative to the largest force; direct sums are exact."""
 
     @property
     def modulus(self) -> int:
@@ -164,13 +186,19 @@ class ParticleSettings:
         return self.step_size
 
     def __post_init__(self) -> None:
-        for field in ("fa", "ga", "gr"):
-            _check_field(self, field, check_real)
+        for name in ("fa", "ga", "gr"):
+            _check_field(self, name, check_real)
         _check_field(self, "step_size", check_real, positive=True)
         _check_field(self, "n", check_integer, 1, 100_000)
         _check_field(self, "dim", check_integer, 1, 64)  # kernels are unrolled over axes
-        for field, choices in PARTICLE_CHOICES.items():
-            check_choice(field, getattr(self, field), choices)
+        for name, choices in PARTICLE_CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
+        check_choice("method", self.method, get_args(SumMethod))
+        if self.method == "tree" and self.dim > TREE_DIMENSIONS:
+            raise SettingsError("method", "tree", f"direct or auto for more than {TREE_DIMENSIONS} dimensions")
+        _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)
+        if self.accuracy < 1e-12:
+            raise SettingsError("accuracy", self.accuracy, "a number from 1e-12 to 0.01, or method direct")
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a file')
         _check_field(self, "start_step", check_integer, -1, 2**62)

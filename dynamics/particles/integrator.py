@@ -218,6 +218,17 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)
+def apply_fields(blocks, force, magnitude, track, moving, pairs, params, axes):
+    """Take one step in place along fields that are given, if `moving`, and write the total force to force[:, 0].
+
+    force: (block, field, token x axis x lane); magnitude: (block, field, lane); track: (block, row, lane).
+    """
+    moved = np.empty(blocks.shape[1])
+    for block in range(len(blocks)):
+        _apply_forces(blocks[block], force[block], magnitude[block], moved, track[block], moving, pairs, params, axes)
+
+
+@cached_kernel(pair_forces, pair_list, simd, settings)
 def normalise_blocks(blocks, n, variance, axes):
     """Normalise the positions of all blocks (block, token x axis x lane) in place."""
     for block in range(len(blocks)):

@@ -1,0 +1,82 @@
+"""Direct sums of the fields over like pairs of pair sums, of which there are about N³/4.
+
+The repulsion between like pairs, which is no field of the model, is summed as well, to be subtracted from that between
+all pairs.
+"""
+
+import numpy as np
+from numba import prange
+
+from dynamics.kernels import simd
+from dynamics.kernels.compiling import cached_kernel, kernel_function
+from dynamics.kernels.simd import (
+    LANES_64,
+    broadcast_vectors,
+    dot,
+    load_vectors,
+    scalars,
+    store_scalars,
+    store_vectors,
+    where_above,
+)
+from dynamics.particles import pair_forces, pair_list
+from dynamics.particles.pair_forces import alignment_force, in_half_plane, inverse_length
+
+ATTRACTION, REPULSION, ALIGNMENT = range(3)
+
+
+@kernel_function
+def _like_fields(x_ij, points, directions, first, last, gap, fields, magnitudes, axes):
+    """Attraction, repulsion and alignment of eight pair sums by the pair sums first to last - 1, with their magnitudes.
+
+    The alignment includes that of a pair sum by itself.
+    """
+    attracted, repelled, aligned = x_ij - x_ij, x_ij - x_ij, x_ij - x_ij
+    count, strength, partners = scalars(0.0), scalars(0.0), scalars(0.0)
+    for kl in range(first, last):
+        x_kl = broadcast_vectors(points, kl, axes)
+        difference = x_ij - x_kl
+        inverse = inverse_length(difference)
+        attracted -= difference * inverse
+        count += where_above(inverse, 0.0, scalars(1.0))
+        inverse = where_above(dot(difference, difference), gap * gap, inverse)
+        repelled += difference * (inverse * inverse)
+        strength += inverse
+        aligned += alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
+        partners += in_half_plane(x_ij, x_kl)
+    store_vectors(fields, ATTRACTION, attracted)
+    store_vectors(fields, REPULSION, repelled)
+    store_vectors(fields, ALIGNMENT, aligned)
+    store_scalars(magnitudes, ATTRACTION, count)
+    store_scalars(magnitudes, REPULSION, strength)
+    store_scalars(magnitudes, ALIGNMENT, partners)
+
+
+@cached_kernel(pair_forces, pair_list, simd, parallel=True)
+def like_sums(points, directions, pairs, gap, axes):
+    """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and their magnitudes (3, pair).
+
+    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the origin. Pair sums up to `gap`
+    from each other do not repel. Magnitudes are those of ordered pairs. The alignment of a pair sum by itself is
+    included.
+    """
+    count, dim = points.shape
+    fields, magnitudes = np.empty((3, count, dim)), np.empty((3, count))
+    flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
+    for number in prange(len(pairs.groups)):
+        group = np.int64(number)
+        first, last = pairs.bounds[pairs.groups[group, 0]], pairs.bounds[pairs.groups[group, 0] + 1]
+        start = pairs.groups[group, 1]
+        used = min(LANES_64, last - start)
+        lanes, out, sums = np.zeros(dim * LANES_64), np.empty(3 * dim * LANES_64), np.empty(3 * LANES_64)
+        for k in range(used):
+            for axis in range(dim):
+                lanes[axis * LANES_64 + k] = points[start + k, axis]
+        x_ij = load_vectors(lanes, 0, axes)
+        _like_fields(x_ij, flat_points, flat_directions, first, last, gap, out, sums, axes)
+        for field in range(3):
+            for k in range(used):
+                magnitudes[field, start + k] = sums[field * LANES_64 + k]
+                for axis in range(dim):
+                    fields[field, start + k, axis] = out[(field * dim + axis) * LANES_64 + k]
+    return fields, magnitudes

@@ -1,0 +1,152 @@
+"""Fast force sums against direct sums and plain loops, their accuracy, and the same bits on any number of threads."""
+
+import json
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamics.kernels.compiling import numba_threads
+from dynamics.particles import ParticleSystem, force_fields, group_pairs, plane_multipoles
+from dynamics.particles.fast_forces import fast_fields
+from dynamics.particles.half_planes import half_plane_sums
+from dynamics.particles.point_tree import build_tree
+from dynamics.provenance import identity_of
+from dynamics.settings import ParticleSettings, SettingsError
+from tests import naive
+from tests.polygons import polygon
+
+
+def arrangement(kind, n, generator):
+    """Positions (token, axis) of zero mean and unit spread, except those of the lattice, which are whole numbers."""
+    side = int(np.ceil(np.sqrt(n)))
+    grid = np.stack([np.arange(n) % side, np.arange(n) // side], axis=1) - float(side // 2)
+    if kind == "lattice":  # pair sums coincide exactly, and many are at right angles
+        return grid
+    drawn = generator.standard_normal((n, 2))
+    x = {
+        "random": drawn,
+        "circle": polygon(n),
+        "grid": grid + 1e-3 * drawn,
+        "coincident": drawn[np.arange(n) % (n // 8 + 1)],
+        "two scales": drawn * np.where(np.arange(n) % 3, 1.0, 1e-6)[:, None],
+    }[kind]
+    return (x - x.mean(axis=0)) / x.std()
+
+
+def assert_accurate(found, direct, accuracy):
+    """Forces within the accuracy of the largest of their field, magnitudes within it; all but repulsion to rounding."""
+    for field, tolerance in enumerate((1e-12, accuracy, 1e-12, 1e-12)):
+        largest = np.linalg.norm(direct.force[field], axis=-1).max()
+        np.testing.assert_allclose(found.force[field], direct.force[field], rtol=0, atol=tolerance * largest)
+        np.testing.assert_allclose(found.magnitude[field], direct.magnitude[field], rtol=tolerance)
+
+
+KINDS = ("random", "circle", "grid", "lattice", "coincident", "two scales")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "accuracies"), [(113, (1e-3, 1e-6, 1e-9)), (199, (1e-6,)), (257, (1e-6,))])
+def test_errors_are_below_the_accuracy(kind, n, accuracies, generator):
+    x, pairs = arrangement(kind, n, generator), group_pairs(n)
+    direct = force_fields(x, pairs)
+    for accuracy in accuracies:
+        found = fast_fields(x, pairs, accuracy)
+        assert_accurate(found, direct, accuracy)
+        largest = np.linalg.norm(found.force[1], axis=-1).max()
+        np.testing.assert_allclose(found.force[:2].sum(axis=1), 0, atol=accuracy * largest)
+
+
+@given(n=st.integers(1, 14), dim=st.integers(1, 2), seed=st.integers(0, 2**32), twice=st.booleans())
+def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twice):
+    generator = np.random.default_rng(seed)
+    x = generator.integers(-1, 2, (n, dim)) + generator.choice([0, 0.1]) * generator.standard_normal((n, dim))
+    listed = np.stack(np.triu_indices(n), axis=1)
+    listed = listed[generator.random(len(listed)) < 0.8]
+    found = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
+    force, magnitude = naive.fields(x, *np.ascontiguousarray(listed.T), n, twice)
+    np.testing.assert_allclose(found.force, force, atol=1e-9 * (np.abs(force).max() + 1))
+    np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-9)
+
+
+def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
+    x = generator.standard_normal((60, 2))
+    x[1::2] = -x[::2] + 1e-13 * generator.standard_normal((30, 2))  # pair sums at the origin
+    assert_accurate(fast_fields(x, group_pairs(60), 1e-6), force_fields(x), 1e-6)
+
+
+def test_repulsion_of_points_against_plain_sums(generator):
+    z = generator.standard_normal(700) + 1j * generator.standard_normal(700)
+    points = np.stack([z.real, z.imag], axis=1)
+    found, strength = plane_multipoles.repulsion_sums(build_tree(points), np.arange(700), 1e-10)
+    inverse = 1 / (z[:, None] - z + np.diag(np.full(700, np.inf)))
+    field = inverse.sum(axis=1).conj()
+    np.testing.assert_allclose(found, np.stack([field.real, field.imag], axis=1), atol=1e-9 * np.abs(field).max())
+    np.testing.assert_allclose(strength, np.abs(inverse).sum(), rtol=1e-10)
+
+
+def test_half_planes_against_plain_sums(generator):
+    points = np.concatenate([generator.integers(-3, 4, (300, 2)).astype(float), generator.standard_normal((200, 2))])
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    directions = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    aligned, partners = half_plane_sums(points, directions)
+    inside = points[:, :1] * points[:, 0] + points[:, 1:] * points[:, 1] > 0
+    np.testing.assert_allclose(aligned, inside @ directions, atol=1e-12)
+    np.testing.assert_array_equal(partners, inside.sum(axis=1))
+
+
+def test_the_bits_do_not_depend_on_threads_or_on_other_runs():
+    system = ParticleSystem(ParticleSettings(n=37, fa=2.0, method="tree"))
+    state = system.initial(np.arange(3))
+    together = system.advance(state, 3)
+    with numba_threads(1):
+        alone = system.advance(system.initial(np.array([1])), 3)
+    assert numba.get_num_threads() >= 1
+    np.testing.assert_array_equal(alone.embedding[0], together.embedding[1])
+    np.testing.assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
+def test_steps_by_both_methods_agree(dim, balance):
+    """A start at zero steps has the norm of the force, too."""
+    ends = []
+    for method in ("direct", "tree"):
+        settings = ParticleSettings(
+            n=23, dim=dim, method=method, accuracy=1e-9, repulsion_balance=balance, alignment_balance=balance
+        )
+        system = ParticleSystem(settings)
+        ends.append(system.advance(system.initial(np.arange(2)), 1))
+    np.testing.assert_allclose(ends[1].embedding, ends[0].embedding, atol=1e-8)
+    np.testing.assert_allclose(ends[1].gradient_norm, ends[0].gradient_norm, rtol=1e-8)
+    np.testing.assert_allclose(ends[1].update_norm, ends[0].update_norm, rtol=1e-7)
+
+
+# ------------------------------------------------------------------------------------------------- settings
+
+
+def test_auto_selects_by_number_and_dimension():
+    for n, dim, method in ((127, 2, "auto"), (128, 2, "tree"), (128, 1, "tree"), (128, 3, "auto")):
+        assert ParticleSystem(ParticleSettings(n=n, dim=dim)).settings.method == method
+
+
+def test_saved_settings_name_method_and_accuracy_only_where_they_change_results():
+    def saved(**changes):
+        return json.loads(identity_of(ParticleSystem(ParticleSettings(**changes)).settings, 1, 0, 1)["config_json"])
+
+    assert saved().keys().isdisjoint({"method", "accuracy"})
+    assert saved(n=997)["method"] == "tree"
+    assert saved(accuracy=1e-8)["accuracy"] == 1e-8
+
+
+@pytest.mark.parametrize("changes", [{"method": "tree", "dim": 3}, {"accuracy": 0.5}, {"accuracy": 1e-20}])
+def test_what_the_fast_sums_do_not_cover_is_refused(changes):
+    with pytest.raises(SettingsError, match=next(iter(changes))):
+        ParticleSettings(**changes)
+
+
+def test_the_memory_needed_is_known_beforehand():
+    assert ParticleSystem(ParticleSettings(n=997)).working_bytes(1) < 2**30
+    assert ParticleSystem(ParticleSettings(n=20_000)).working_bytes(1) > 2**36
