@@ -4,6 +4,7 @@ from . import forces as forces
 from . import linearization as linearization
 from . import output as output
 from . import plots as plots
+from . import progress_measures as progress_measures
 from . import reproduction as reproduction
 from . import statistics as statistics
 from . import structures as structures
@@ -20,6 +21,9 @@ from .linearization import force_spectra as force_spectra
 from .linearization import linearize_trajectory as linearize_trajectory
 from .linearization import loss_curvature as loss_curvature
 from .linearization import measure_normalisation_margins as measure_normalisation_margins
+from .progress_measures import grokking_phases as grokking_phases
+from .progress_measures import grokking_times as grokking_times
+from .progress_measures import measure_progress as measure_progress
 from .statistics import binomial_interval as binomial_interval
 from .statistics import jackknife_runs as jackknife_runs
 from .statistics import kaplan_meier as kaplan_meier

@@ -36,6 +36,7 @@ from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .panels import PANEL_BUILDERS as PANEL_BUILDERS
 from .panels import build_scene as build_scene
 from .panels import panel_names as panel_names
+from .progress_figure import plot_progress as plot_progress
 from .run_choice import select_run as select_run
 from .run_pictures import film_run as film_run
 from .run_pictures import plot_run as plot_run

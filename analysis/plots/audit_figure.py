@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.plots.curves import plot_quartile_band
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import in_style, new_panels
 
@@ -29,17 +29,17 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     part = audit.sel(target="gradient", part="normalised")
     update = audit["cosine"].sel(target="update", part="normalised")
     whole = audit["cosine"].sel(target="gradient", part="whole")
-    _plot_band(panels[0], step, part["cosine"], law, "law and -dL/dE, normalised")
-    _plot_band(panels[0], step, update, other, "law and applied update")
-    _plot_band(panels[0], step, whole, reference, "law and -dL/dE with translation, scaling")
+    plot_quartile_band(panels[0], step, part["cosine"], law, "law and -dL/dE, normalised")
+    plot_quartile_band(panels[0], step, update, other, "law and applied update")
+    plot_quartile_band(panels[0], step, whole, reference, "law and -dL/dE with translation, scaling")
     panels[0].set(title="cosine", ylim=(-1, 1))
-    _plot_band(panels[1], step, part["r_squared"], law, "four fields fitted")
-    _plot_band(panels[1], step, part["renamed_r_squared"], reference, "four fields, tokens renamed")
-    _plot_band(panels[1], step, part["law_r_squared"], other, "the law, one free factor")
+    plot_quartile_band(panels[1], step, part["r_squared"], law, "four fields fitted")
+    plot_quartile_band(panels[1], step, part["renamed_r_squared"], reference, "four fields, tokens renamed")
+    plot_quartile_band(panels[1], step, part["law_r_squared"], other, "the law, one free factor")
     panels[1].set(title="R² of -dL/dE", ylim=(0, 1))
     for field, colour in zip(audit["field"].values, colours.series_colours()[2:6], strict=True):
         label = str(field).replace("_", " ")
-        _plot_band(panels[2], step, part["weight"].sel(field=field), colour, label)
+        plot_quartile_band(panels[2], step, part["weight"].sel(field=field), colour, label)
     panels[2].set(title="weight of each field in the fit")
     for panel in panels:
         panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
@@ -48,14 +48,3 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
         panel.set_xlim(0, max(step[-1], 1))
         if labels := panel.get_legend_handles_labels()[1]:
             panel.legend(ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3))
-
-
-def _plot_band(panel: Axes, step: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:
-    """Draw the median over runs with quartiles."""
-    by_run = values.transpose("run", "step").values
-    some = np.isfinite(by_run).any(axis=0)
-    if not some.any():
-        return
-    low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
-    panel.fill_between(step[some], low, high, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(step[some], middle, color=colour, label=label)

@@ -26,7 +26,7 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
     """Draw the median over runs of a metric against epochs, for each split, with a band between the quartiles."""
     quartiles = metric_quartiles(trajectory, name)
     if name == "loss":
-        quartiles = _set_log_loss_axis(axes, quartiles)
+        quartiles = set_log_loss_axis(axes, quartiles)
     else:
         axes.set(ylim=(-0.03, 1.03), ylabel=name)
     epoch = trajectory["epoch"].values
@@ -40,7 +40,18 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
     axes.set(xlabel="epoch", xlim=(first, last) if last > first else (first - 0.5, first + 0.5))
 
 
-def _set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
+def plot_quartile_band(panel: Axes, time: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:
+    """Draw the median over runs of values (run, step) with a band between the quartiles, where any run has a value."""
+    by_run = values.transpose("run", "step").values
+    some = np.isfinite(by_run).any(axis=0)
+    if not some.any():
+        return
+    low, middle, high = np.nanquantile(by_run[:, some], (0.25, 0.5, 0.75), axis=0)
+    panel.fill_between(time[some], low, high, color=colour, alpha=0.18, linewidth=0)
+    panel.plot(time[some], middle, color=colour, label=label)
+
+
+def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
     """Set a logarithmic axis over the losses; returns them with zeros replaced by the lower end of the axis."""
     positive = losses[losses > 0]
     low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)

@@ -1,0 +1,96 @@
+"""Figure of the progress measures: losses and phases of training, measures of the logits and weights, the delay."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.plots.curves import curves_caption, plot_metric_curves, plot_quartile_band, set_log_loss_axis
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_legend, in_style, new_panels
+from analysis.statistics.survival import kaplan_meier
+
+_PHASE_COLOURS = {"memorisation": "train", "circuit formation": "plateau", "cleanup": "test"}
+
+_PANELS: dict[str, dict[str, str]] = {
+    "loss of parts of the logits": {
+        "restricted_loss": "restricted loss, all pairs",
+        "excluded_loss": "excluded loss, training pairs",
+    },
+    "Fourier components": {
+        "embedding_gini": "Gini coefficient, embedding",
+        "map_gini": "Gini coefficient, neuron-logit map",
+        "key_fraction": "key frequencies, fraction of the logits' variance",
+    },
+    "clock or pizza": {
+        "gradient_symmetricity": "gradient symmetricity",
+        "distance_irrelevance": "distance irrelevance",
+        "component_circularity": "circularity of components",
+    },
+    "sum of squared weights": {"squared_weights": "squared weights"},
+}
+"""Title of each panel, and its measures with their names."""
+
+
+@in_style
+def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
+    """Draw the result of `measure_progress` of a trajectory: medians over runs with quartiles, and the grokking delay.
+
+    The phases are drawn at their median times, in runs that have all three.
+    """
+    figure, panels = new_panels([4 / 3] * 6, curves_caption(trajectory), height=1.1)
+    time, unit = result["step"].values / result.attrs["unit"], result.attrs["unit_of_time"]
+    plot_metric_curves(panels[0], trajectory, "loss")
+    panels[0].set(title="loss", xlabel=unit)
+    colour = iter(colours.series_colours(9))
+    for panel, (title, measures) in zip(panels[1:], _PANELS.items(), strict=False):
+        for name, label in measures.items():
+            plot_quartile_band(panel, time, result[name], next(colour), label)
+        panel.set(title=title, xlabel=unit, xlim=(time[0], max(time[-1], time[0] + 1)))
+    set_log_loss_axis(panels[1], result[["restricted_loss", "excluded_loss"]].to_dataarray().values)
+    panels[1].set_ylabel("loss (nats)")
+    for panel in panels[2:4]:
+        panel.set(ylim=(min(0.0, panel.get_ylim()[0]), 1.03))
+    panels[4].set(ylim=(0, None))
+    for panel in panels[:5]:
+        _mark_phases(panel, result)
+    draw_legend(figure)
+    _plot_delay(panels[5], result)
+    return figure
+
+
+def _mark_phases(panel: Axes, result: xr.Dataset) -> None:
+    """Draw a band for each phase, from the median of its beginning to that of its end."""
+    phases = result[["begin", "end"]].transpose("run", "phase") / result.attrs["unit"]
+    whole = phases.isel(run=np.isfinite(phases["end"].values).all(axis=1)).median("run")
+    for phase, meaning in _PHASE_COLOURS.items():
+        begin, end = (float(whole[name].sel(phase=phase)) for name in ("begin", "end"))
+        if end > begin:
+            panel.axvspan(begin, end, color=colours.colour(meaning), alpha=0.13, linewidth=0, zorder=0, label=phase)
+
+
+def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
+    """Draw the fraction of the runs that have memorised and have not yet generalised, with its 95% interval."""
+    delay = result["delay"].values / result.attrs["unit"]
+    known = np.isfinite(delay)
+    unit = result.attrs["unit_of_time"]
+    panel.set(title=f"{known.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)", ylim=(0, 1.03))
+    panel.set(xlabel=f"{unit}s since memorisation", ylabel="fraction of runs")
+    if not known.any():
+        return
+    curve, colour = kaplan_meier(delay[known], result["observed"].values[known]), colours.colour("ink")
+    end = max(delay[known].max(), 1)
+    x, *heights = (
+        np.append(each, last)
+        for each, last in (
+            (curve.time, end),
+            (curve.fraction, curve.fraction[-1]),
+            (curve.low, curve.low[-1]),
+            (curve.high, curve.high[-1]),
+        )
+    )
+    panel.step(x, heights[0], where="post", color=colour)
+    panel.fill_between(x, heights[1], heights[2], step="post", color=colour, alpha=0.15, linewidth=0)
+    panel.set_xlim(0, end)

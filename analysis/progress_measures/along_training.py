@@ -1,0 +1,273 @@
+"""The progress measures of every run along its training, and their table.
+
+Key frequencies are those of the last valid frame of a run, so that the restricted and the excluded loss show when the
+final frequencies form (Nanda et al., arXiv 2301.05217). All values are dimensionless, losses in nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.output.results import dimensionless
+from analysis.output.tables import Column
+from analysis.progress_measures import logit_components
+from analysis.progress_measures.gradient_symmetricity import gradient_symmetricity, random_triples
+from analysis.progress_measures.grokking import grokking_phases, grokking_times
+from analysis.progress_measures.weight_components import component_circularity, fourier_norms, gini_coefficient
+from analysis.structures.embedding_motion import time_unit
+from analysis.structures.fourier import fourier_frequencies
+from dynamics.errors import TrajectoryError
+from dynamics.networks.from_trajectory import network_of, weights
+from dynamics.settings import ModularSettings, check_integer
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import check_variable_recorded
+
+MEASURED_FRAMES = 101
+
+PROGRESS_MEASURES: Mapping[str, str] = {
+    "restricted_loss": "loss of all pairs by the key frequencies of a + b alone",
+    "excluded_loss": "loss of the training pairs without the key frequencies of a + b",
+    "key_fraction": "fraction of the variance of the logits in the key frequencies of a + b",
+    "embedding_gini": "Gini coefficient of the Fourier norms of the embedding",
+    "map_gini": "Gini coefficient of the Fourier norms of the neuron-logit map",
+    "gradient_symmetricity": "mean cosine of the gradients of a logit at both embeddings",
+    "distance_irrelevance": "how little the correct logit depends on a - b",
+    "component_circularity": "mean fraction of a principal component's power in one frequency",
+    "squared_weights": "sum of squared weights",
+}
+"""What each measure (run, step) is."""
+
+_BLOCK_BYTES, _MOST_BYTES = 2**30, 2**32
+
+
+def measure_progress(
+    trajectory: xr.Dataset, frames: int = MEASURED_FRAMES, threshold: float = logit_components.KEY_FRACTION
+) -> xr.Dataset:
+    """The progress measures of networks that add numbers modulo N, along their training.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of networks that learn addition, with recorded weights: system ``modular``.
+    frames : int
+        Number of measured frames, evenly spaced, with the first and the last.
+    threshold : float
+        Power of a key frequency, as a fraction of the largest power (`key_frequencies`).
+
+    Returns
+    -------
+    xarray.Dataset
+        By run and step: the `PROGRESS_MEASURES`, and by frequency `embedding_norm` and `map_norm`, the Fourier norms of
+        the embedding and of the neuron-logit map, and `sum_fraction`, the fraction of the variance of the logits in a
+        frequency of a + b; NaN in the frames after a run diverged. By run: `key_frequency` (frequency), the variables
+        of `grokking_times` and `grokking_phases`, and `restricted_change` and `excluded_change`, the changes of both
+        losses during circuit formation. Attributes `unit`, the number of steps of a `unit_of_time`.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory is not of networks that add numbers, has too few frames, or no weights, or if a frame needs
+        more than 4 GiB.
+    SettingsError
+        For fewer than two frames.
+
+    Examples
+    --------
+    >>> from analysis.progress_measures import measure_progress
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=5, hidden=8), runs=2, steps=60, progress=False)
+    >>> measure_progress(trajectory, frames=2)["restricted_loss"].sizes
+    Frozen({'run': 2, 'step': 2})
+    """
+    network = _adding_network(trajectory)
+    learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
+    count = trajectory.sizes["step"]
+    frames = check_integer("frames", frames, 2, 10**9)
+    at = np.unique(np.round(np.linspace(0, count - 1, min(frames, count))).astype(int))
+    valid = valid_frames(trajectory).values[:, at]
+    seeds = trajectory["seed"].values
+    runs = []
+    for run in tqdm(range(len(seeds)), desc="measures", unit="run", disable=None, leave=False):
+        one = trajectory[list(network.variables)].isel(run=[run], step=at).load().assign_attrs(trajectory.attrs)
+        last = int(valid[run].sum()) - 1
+        runs.append(_measure_run(network, weights(one, run=0), int(seeds[run]), last, threshold))
+    result = _labelled(runs, valid, trajectory, at).merge(learned)
+    word, unit = time_unit(trajectory)
+    return _formation_changes(result).assign_attrs(threshold=threshold, unit_of_time=word, unit=unit)
+
+
+def _adding_network(trajectory: xr.Dataset) -> Any:
+    """The network of a trajectory. Raises TrajectoryError unless it learns a + b modulo N from two tokens."""
+    system = trajectory.attrs["system"]
+    if system != ModularSettings.system:
+        raise TrajectoryError(f"attribute system: found {system}, expected a network that adds two numbers modulo N")
+    network: Any = network_of(trajectory)
+    for name in network.variables:
+        check_variable_recorded(trajectory, name)
+    if network.settings.n < 3:
+        raise TrajectoryError(f"attribute modulus: found {network.settings.n}, expected at least 3")
+    if _frame_bytes(network) > _MOST_BYTES:
+        found = f"{network.settings.n} numbers, which take {_frame_bytes(network) / 2**30:.0f} GiB a frame"
+        raise TrajectoryError(f"attribute modulus: found {found}, expected at most {_MOST_BYTES // 2**30} GiB")
+    return network
+
+
+def _frame_bytes(network: Any) -> int:
+    """Memory that the logits of all pairs in a frame take with their intermediate results, at most."""
+    n, sizes = network.settings.n, network.sizes
+    return 8 * n * n * (4 * n + 3 * sizes["hidden"] + 12 * sizes["axis"])
+
+
+def _measure_run(
+    network: Any, recorded: Mapping[str, torch.Tensor], seed: int, last: int, threshold: float
+) -> dict[str, np.ndarray]:
+    """The measures of a run from its weights (step, ...), each (step, ...). last: index of the last valid frame."""
+    double = {name: weight.double() for name, weight in recorded.items()}
+    fractions = logit_components.sum_frequency_fractions(all_logits(network, _frames(double, slice(last, last + 1))))
+    keys = logit_components.key_frequencies(fractions[0], threshold)
+    pairs, triples = _training_pairs(network.settings, seed), random_triples(network.settings.n, seed)
+    width, count = max(1, _BLOCK_BYTES // _frame_bytes(network)), len(double["embedding"])
+    blocks = [
+        _measure_frames(network, _frames(double, slice(start, start + width)), keys, pairs, triples)
+        for start in range(0, count, width)
+    ]
+    measured = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    return {**measured, "key_frequency": keys}
+
+
+def _frames(values: Mapping[str, torch.Tensor], part: slice) -> dict[str, torch.Tensor]:
+    return {name: each[part] for name, each in values.items()}
+
+
+def _training_pairs(settings: Any, seed: int) -> np.ndarray:
+    """The training pairs (pair, 2) of a run."""
+    return all_pairs(settings.n)[training_pairs(settings.n, settings.train_pairs, np.array([seed]))[0]]
+
+
+def all_logits(network: Any, weights: Mapping[str, torch.Tensor]) -> np.ndarray:
+    """Logits of all ordered pairs of numbers: (..., a, b, class). weights: with any leading axes."""
+    n = network.settings.n
+    pairs = torch.cartesian_prod(torch.arange(n), torch.arange(n))
+    with torch.no_grad():
+        return network.logits(weights, pairs).unflatten(-2, (n, n)).numpy()
+
+
+def neuron_logit_map(weights: Mapping[str, torch.Tensor]) -> np.ndarray:
+    """The product of the weights between the neurons of the last layer and the logits: (..., class, neuron)."""
+    if "output_weight" in weights:
+        return weights["output_weight"].numpy()
+    return (weights["unembedding"] @ weights["mlp_output"][..., -1, :, :]).numpy()
+
+
+def _measure_frames(
+    network: Any, weights: Mapping[str, torch.Tensor], keys: np.ndarray, pairs: np.ndarray, triples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The measures of some frames, each (step, ...). weights (step, ...); keys (frequency,)."""
+    logits, embedding = all_logits(network, weights), weights["embedding"][..., : network.settings.n, :].numpy()
+    fractions = logit_components.sum_frequency_fractions(logits)
+    norms, map_norms = fourier_norms(embedding), fourier_norms(neuron_logit_map(weights))
+    squares = [weight.square().flatten(1).sum(-1).numpy() for weight in weights.values()]
+    return {
+        "restricted_loss": logit_components.restricted_loss(logits, keys),
+        "excluded_loss": logit_components.excluded_loss(logits, keys, pairs),
+        "key_fraction": (fractions * keys).sum(axis=-1),
+        "embedding_gini": gini_coefficient(norms),
+        "map_gini": gini_coefficient(map_norms),
+        "gradient_symmetricity": gradient_symmetricity(network, weights, triples),
+        "distance_irrelevance": logit_components.distance_irrelevance(logits),
+        "component_circularity": component_circularity(embedding),
+        "squared_weights": np.sum(squares, axis=0),
+        "embedding_norm": norms,
+        "map_norm": map_norms,
+        "sum_fraction": fractions,
+    }
+
+
+_SPECTRA = {
+    "embedding_norm": "Fourier norm of the embedding",
+    "map_norm": "Fourier norm of the neuron-logit map",
+    "sum_fraction": "fraction of the variance of the logits in a frequency of a + b",
+}
+
+
+def _labelled(
+    runs: list[dict[str, np.ndarray]], valid: np.ndarray, trajectory: xr.Dataset, at: np.ndarray
+) -> xr.Dataset:
+    """The measures of all runs as a dataset, NaN in frames that are not valid (run, step)."""
+    data = {}
+    for name, about in {**PROGRESS_MEASURES, **_SPECTRA}.items():
+        values = np.stack([each[name] for each in runs])
+        dims = ("run", "step", "frequency")[: values.ndim]
+        data[name] = (dims, np.where(valid.reshape(*valid.shape, *[1] * (values.ndim - 2)), values, np.nan), about)
+    result = xr.Dataset({name: (dims, values, dimensionless(about)) for name, (dims, values, about) in data.items()})
+    keys = np.stack([each["key_frequency"] for each in runs])
+    result["key_frequency"] = (("run", "frequency"), keys, {"long_name": "whether it is a key frequency"})
+    frequencies = fourier_frequencies(trajectory.attrs["modulus"])
+    coords = {
+        "step": trajectory["step"].values[at],
+        "seed": ("run", trajectory["seed"].values),
+        "frequency": ("frequency", frequencies, dimensionless("k of ±k, in Z_N")),
+    }
+    return result.assign_coords(coords)
+
+
+def _formation_changes(result: xr.Dataset) -> xr.Dataset:
+    """The result with the changes of the restricted and the excluded loss during circuit formation."""
+    phase = result[["begin", "end"]].sel(phase="circuit formation")
+    steps = result["step"].values
+    for name in ("restricted", "excluded"):
+        losses = result[f"{name}_loss"].values
+        rows = zip(phase["begin"].values, phase["end"].values, losses, strict=True)
+        changes = [np.interp(end, steps, loss) - np.interp(begin, steps, loss) for begin, end, loss in rows]
+        about = dimensionless(f"change of the {name} loss during circuit formation")
+        result[f"{name}_change"] = ("run", np.array(changes), about)
+    return result
+
+
+# -------------------------------------------------------------------------------------------- as a table
+
+PROGRESS_COLUMNS = (
+    Column("seed", "seed"),
+    Column("memorised", "memorised", digits=0),
+    Column("generalised", "generalised", digits=0),
+    Column("cleanup", text=lambda row: _format_range(row["cleanup_begin"], row["cleanup_end"])),
+    Column("key frequencies", "key_frequencies"),
+    Column("restricted", "restricted_loss", text=lambda loss: f"{loss:.3g}"),
+    Column("excluded", "excluded_loss", text=lambda loss: f"{loss:.3g}"),
+    Column("Gini E", "embedding_gini", digits=2),
+    Column("Gini map", "map_gini", digits=2),
+    Column("symmetricity", "gradient_symmetricity", digits=3),
+    Column("irrelevance", "distance_irrelevance", digits=2),
+    Column("circularity", "component_circularity", digits=3),
+)
+
+
+def _format_range(begin: float, end: float) -> str:
+    return "-" if np.isnan(begin) else f"{begin:.0f} to {end:.0f}"
+
+
+def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
+    """A row of the table for each run: its times, in the result's unit, and the measures of its last valid frame."""
+    rows, unit = [], result.attrs["unit"]
+    for run in range(result.sizes["run"]):
+        one = result.isel(run=run)
+        last = int(np.isfinite(one["squared_weights"].values).sum()) - 1
+        row: dict[str, Any] = {"seed": int(one["seed"])}
+        row |= {name: float(one[name]) / unit for name in ("memorised", "generalised", "delay")}
+        row["observed"] = int(one["observed"])
+        for phase in ("circuit formation", "cleanup"):
+            name = phase.replace(" ", "_")
+            row |= {f"{name}_{end}": float(one[end].sel(phase=phase)) / unit for end in ("begin", "end")}
+        keys = one["frequency"].values[one["key_frequency"].values]
+        row["key_frequencies"] = " ".join(map(str, keys))
+        row |= {name: float(one[name][last]) for name in PROGRESS_MEASURES}
+        row |= {name: float(one[name]) for name in ("restricted_change", "excluded_change")}
+        rows.append(row)
+    return rows

@@ -1,0 +1,148 @@
+"""Phases of training and the delay of generalisation (grokking), from the accuracies of a trajectory.
+
+The phases are those of Nanda et al. (arXiv 2301.05217), by this rule, whose drops are those of
+`analysis.transitions.change_points` in the fraction of errors:
+
+    memorisation       from the first step to the end of the first drop of the training errors
+    circuit formation  from there to the beginning of the largest drop of the errors of the other pairs
+    cleanup            from there to the end of that drop, or of the memorisation if that is later
+
+A run has the last two only if that drop at least halves the errors; it has none if they decrease too slowly for a drop.
+A run has memorised at the first recorded step with a training accuracy above .99, and generalised at the first with an
+accuracy of the other pairs above .9. The delay is the number of steps between; it is 0 if a run generalises first, and
+censored at the last valid step if it does not generalise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from analysis.statistics.success import evaluation_split
+from analysis.transitions.change_points import SeriesEvent
+from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.loss_events import check_enough_frames, event_table
+from dynamics.errors import TrajectoryError
+from dynamics.trajectory.diverged import mask_diverged
+from dynamics.trajectory.schema import check_variable_recorded
+
+PHASES = ("memorisation", "circuit formation", "cleanup")
+MEMORISED, GENERALISED = 0.99, 0.9
+"""Accuracies of the training pairs and of the other pairs."""
+
+
+def grokking_times(trajectory: xr.Dataset) -> xr.Dataset:
+    """When each run has memorised and generalised, and the delay between.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        With the accuracies of the training split and of another.
+
+    Returns
+    -------
+    xarray.Dataset
+        By run: `memorised` and `generalised`, steps, NaN if never; `delay`, steps, and `observed`, whether it has
+        ended. Without memorisation the delay is NaN.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory has no accuracies of two splits.
+
+    Examples
+    --------
+    >>> from analysis.progress_measures import grokking_times
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=5), runs=2, steps=2, progress=False)
+    >>> grokking_times(trajectory)["observed"].values
+    array([False, False])
+    """
+    train, other = _splits(trajectory)
+    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose("run", "step", "split")
+    steps = trajectory["step"].values.astype(np.float64)
+    memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, steps)
+    generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, steps)
+    until = np.where(np.isfinite(generalised), generalised, trajectory["last_step"].values)
+    about = {
+        "memorised": (memorised, f"first step with a training accuracy above {MEMORISED:g}"),
+        "generalised": (generalised, f"first step with an accuracy of the other pairs above {GENERALISED:g}"),
+        "delay": (np.maximum(until - memorised, 0), "steps from memorisation to generalisation, or to the last step"),
+        "observed": (np.isfinite(memorised + generalised), "whether the delay has ended"),
+    }
+    return xr.Dataset({name: ("run", values, {"long_name": words}) for name, (values, words) in about.items()})
+
+
+def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The first step at which something is reached, NaN if never: (run, step), (step,) -> (run,)."""
+    return np.where(reached.any(axis=1), steps[reached.argmax(axis=1)], np.nan)
+
+
+def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
+    """The phases of each run.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        With the accuracies of the training split and of another.
+    config : DetectionConfig
+        Thresholds of the drops.
+
+    Returns
+    -------
+    xarray.Dataset
+        `begin` and `end` (run, phase), steps, NaN for a phase that a run does not have.
+
+    Raises
+    ------
+    TrajectoryError
+        If the trajectory has too few frames, or no accuracies of two splits.
+
+    Examples
+    --------
+    >>> from analysis.progress_measures import grokking_phases
+    >>> from dynamics import ModularSettings, simulate
+    >>> trajectory = simulate(ModularSettings(n=5), runs=2, steps=80, every=10, progress=False)
+    >>> grokking_phases(trajectory)["phase"].values
+    array(['memorisation', 'circuit formation', 'cleanup'], dtype='<U17')
+    """
+    check_enough_frames(trajectory)
+    train, other = _splits(trajectory)
+    drops = [_drops(trajectory, split, config) for split in (train, other)]
+    begin, end = np.full((2, trajectory.sizes["run"], len(PHASES)), np.nan)
+    start = float(trajectory["step"].values[0])
+    for run, (first, second) in enumerate(zip(*drops, strict=True)):
+        if not first:
+            continue
+        memorised = first[0].end
+        begin[run, 0], end[run, 0] = start, memorised
+        cleanup = max(second, key=lambda drop: drop.before - drop.after, default=None)
+        if cleanup is not None and cleanup.after <= cleanup.before / 2:
+            formed = max(memorised, cleanup.begin)
+            begin[run, 1:], end[run, 1:] = (memorised, formed), (formed, max(memorised, cleanup.end))
+    dims = ("run", "phase")
+    data = {
+        "begin": (dims, begin, {"long_name": "step at which the phase begins"}),
+        "end": (dims, end, {"long_name": "step at which the phase ends"}),
+    }
+    return xr.Dataset(data, {"phase": list(PHASES)})
+
+
+def _splits(trajectory: xr.Dataset) -> tuple[str, str]:
+    """The names of the training split and of the split of the other pairs. Raises TrajectoryError."""
+    check_variable_recorded(trajectory, "accuracy")
+    train, other = str(trajectory["split"].values[0]), evaluation_split(trajectory)
+    if train == other:
+        raise TrajectoryError(f"dimension split: found {train} alone, expected a second split, which is not trained on")
+    return train, other
+
+
+def _drops(trajectory: xr.Dataset, split: str, config: DetectionConfig) -> list[list[SeriesEvent]]:
+    """The drops of the errors of a split in each run, in order; their moments are steps."""
+    errors = mask_diverged(1 - trajectory["accuracy"].sel(split=split, drop=True), trajectory)
+    events = event_table(errors.transpose("run", "step").rename("errors"), config)
+    drops = events.isel(event=np.flatnonzero(events["kind"].values == "drop"))
+    found: list[list[SeriesEvent]] = [[] for _ in range(trajectory.sizes["run"])]
+    for at, run in enumerate(drops["of_run"].values):
+        found[run].append(SeriesEvent(*(drops[name].values[at] for name in SeriesEvent._fields)))
+    return found

@@ -1,0 +1,294 @@
+"""Progress measures against closed forms, plain loops in float64, and finite differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from analysis import plots
+from analysis import progress_measures as measures
+from analysis.output.tables import format_table, make_table
+from analysis.progress_measures import along_training
+from analysis.progress_measures.logit_components import key_component
+from dynamics import ModularSettings, ParticleSettings, SettingsError, TrajectoryError, simulate
+from dynamics.networks.from_trajectory import network_of, weights
+
+N = 11
+
+
+def clock(k=3, n=N):
+    a, b, c = np.indices((n, n, n))
+    return np.cos(2 * np.pi * k * (a + b - c) / n)
+
+
+def pizza(k=3, n=N):
+    a, b, _ = np.indices((n, n, n))
+    return np.abs(np.cos(np.pi * k * (a - b) / n)) * clock(k, n)
+
+
+def keys_of(*frequencies, n=N):
+    return np.isin(np.arange(1, n // 2 + 1), frequencies)
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    settings = ModularSettings(n=7, hidden=16, dim=3)
+    return simulate(settings, runs=3, seed=5, steps=300, every=5, progress=False)
+
+
+# --------------------------------------------------------------------------------------------- closed forms
+
+
+def test_a_clock_has_all_its_variance_in_one_frequency():
+    np.testing.assert_allclose(measures.sum_frequency_fractions(5 * clock() + 3), keys_of(3), atol=1e-12)
+    mixed = measures.sum_frequency_fractions(3 * clock(1) + clock(4))
+    np.testing.assert_allclose(mixed[[0, 3]], [0.9, 0.1], atol=1e-12)
+    np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.1), keys_of(1, 4))
+    np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.2), keys_of(1))
+    assert not measures.key_frequencies(measures.sum_frequency_fractions(np.ones((N, N, N)))).any()
+
+
+def test_the_constant_over_classes_does_not_change_the_frequencies(generator):
+    shift = generator.normal(size=(N, N, 1))
+    fractions = measures.sum_frequency_fractions(pizza() + shift)
+    np.testing.assert_allclose(fractions, measures.sum_frequency_fractions(pizza()), atol=1e-12)
+    even = measures.sum_frequency_fractions(clock(3, 6))
+    np.testing.assert_allclose(even, [0, 0, 1], atol=1e-12)
+
+
+def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zero(generator):
+    n = 59
+    noise = 1e-3 * generator.normal(size=(n, n, n))
+    assert measures.distance_irrelevance(clock(n=n) + noise) > 0.97
+    assert measures.distance_irrelevance(pizza(n=n) + noise) < 0.01
+    assert np.isnan(measures.distance_irrelevance(clock()))  # all correct logits are 1
+    assert np.isnan(measures.distance_irrelevance(generator.normal(size=(6, 6, 6))))
+
+
+@pytest.mark.parametrize("n", [N, 12])
+def test_losses_of_a_model_of_key_frequencies_alone(n):
+    logits, keys = 4 * clock(2, n) + 2 * clock(5, n), keys_of(2, 5, n=n)
+    loss = math.log(np.exp(logits[0, 0]).sum()) - logits[0, 0, 0]  # the same for all pairs
+    pairs = np.array([[0, 1], [4, 4], [n - 1, 3]])
+    np.testing.assert_allclose(measures.restricted_loss(logits, keys), loss, rtol=1e-12)
+    np.testing.assert_allclose(measures.excluded_loss(logits, keys, pairs), math.log(n), rtol=1e-12)
+    np.testing.assert_allclose(measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12)
+    np.testing.assert_allclose(measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12)
+
+
+def test_gini_coefficients(generator):
+    values = generator.exponential(size=9)
+    differences = np.abs(values[:, None] - values).sum()
+    np.testing.assert_allclose(measures.gini_coefficient(values), differences / (2 * 9 * values.sum()))
+    np.testing.assert_allclose(measures.gini_coefficient(np.array([[2.0, 2.0], [0.0, 7.0]])), [0, 0.5])
+    assert np.isnan(measures.gini_coefficient(np.zeros(3)))
+
+
+def test_the_circularity_of_circles_and_of_noise(generator):
+    angle = 2 * np.pi * np.arange(N)[:, None] * np.array([2, 5]) / N
+    circles = np.concatenate([np.cos(angle) * [2, 1], np.sin(angle) * [2, 1]], axis=1)
+    turned = circles @ np.linalg.qr(generator.normal(size=(8, 8)))[0][:4] + 3
+    np.testing.assert_allclose(measures.component_circularity(np.stack([turned, -turned])), 1)
+    assert measures.component_circularity(generator.normal(size=(59, 64))) < 0.4
+    line = np.cos(angle[:, :1]) * np.ones(3)
+    np.testing.assert_allclose(measures.component_circularity(line), 1)
+    assert np.isnan(measures.component_circularity(np.ones((5, 2))))
+
+
+# -------------------------------------------------------------------------------------------- plain loops
+
+
+def plain_components(logits, keys):
+    """The mean over pairs and the key frequencies of a + b, (sum, class) each, by sums over all pairs."""
+    n = len(logits)
+    kept = np.zeros((n, n))
+    for k in range(1, n // 2 + 1):
+        if keys[k - 1]:
+            for wave in (np.cos, np.sin):
+                basis = np.array([[wave(2 * np.pi * k * (a + b) / n) for b in range(n)] for a in range(n)])
+                if (basis**2).sum() > 1e-9:
+                    basis /= np.sqrt((basis**2).sum())
+                    for c in range(n):
+                        amount = (basis * logits[:, :, c]).sum()
+                        kept[:, c] += amount * np.array([basis[s, 0] for s in range(n)])
+    return logits.mean(axis=(0, 1)), kept
+
+
+def plain_loss(row, correct):
+    top = max(row)
+    return math.log(sum(math.exp(each - top) for each in row)) + top - row[correct]
+
+
+@pytest.mark.parametrize("n", [7, 8])
+def test_losses_and_irrelevance_are_those_of_plain_loops(n, generator):
+    logits, keys = generator.normal(size=(2, n, n, n)), keys_of(1, n // 2, n=n)
+    pairs = generator.integers(0, n, (9, 2))
+    restricted, excluded = measures.restricted_loss(logits, keys), measures.excluded_loss(logits, keys, pairs)
+    irrelevance = measures.distance_irrelevance(logits)
+    for at, one in enumerate(logits):
+        mean, kept = plain_components(one, keys)
+        np.testing.assert_allclose(key_component(measures.sum_component(one), keys), kept, atol=1e-12)
+        losses = [plain_loss(mean + kept[(a + b) % n], (a + b) % n) for a in range(n) for b in range(n)]
+        np.testing.assert_allclose(restricted[at], np.mean(losses), rtol=1e-12)
+        losses = [plain_loss(one[a, b] - kept[(a + b) % n], (a + b) % n) for a, b in pairs]
+        np.testing.assert_allclose(excluded[at], np.mean(losses), rtol=1e-12)
+        table = np.full((n, n), np.nan)
+        for a in range(n):
+            for b in range(n):
+                table[(a + b) % n, (a - b) % n] = one[a, b, (a + b) % n]
+        if n % 2:
+            expected = np.mean([np.std(table[:, d]) for d in range(n)]) / np.std(table)
+            np.testing.assert_allclose(irrelevance[at], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [7, 8])
+def test_fourier_norms_are_those_of_plain_sums(n, generator):
+    table = generator.normal(size=(n, 3))
+    for k, norm in enumerate(measures.fourier_norms(table), start=1):
+        squares = 0.0
+        for axis in range(3):
+            for wave in (math.cos, math.sin):
+                row = [wave(2 * math.pi * k * i / n) for i in range(n)]
+                size = math.sqrt(sum(each**2 for each in row))
+                squares += (
+                    (sum(x * y for x, y in zip(row, table[:, axis], strict=True)) / size) ** 2 if size > 1e-9 else 0
+                )
+        np.testing.assert_allclose(norm, math.sqrt(squares))
+
+
+class Product:
+    """A network whose logits are u_c . (E_a * (E_b @ M)), which treats both numbers differently."""
+
+    settings = ModularSettings(n=5, dim=3)
+
+    def logits(self, found, pairs):
+        first, second = found["embedding"][..., pairs[:, 0], :], found["embedding"][..., pairs[:, 1], :]
+        return torch.tanh(first * (second @ found["matrix"])) @ found["unembedding"].mT
+
+
+def test_gradient_symmetricity_is_that_of_finite_differences():
+    torch.manual_seed(0)
+    shapes = {"embedding": (5, 3), "matrix": (3, 3), "unembedding": (5, 3)}
+    found = {name: torch.randn(2, *shape, dtype=torch.float64) for name, shape in shapes.items()}
+    triples = measures.random_triples(5, seed=3, count=7)
+    triples[0] = 2  # a = b, too
+    result = measures.gradient_symmetricity(Product(), found, triples)
+    for at in range(2):
+        one = {name: each[at].numpy() for name, each in found.items()}
+
+        def logit(first, second, c, one=one):
+            return np.tanh(first * (second @ one["matrix"])) @ one["unembedding"][c]
+
+        cosines = []
+        for a, b, c in triples:
+            first, second = one["embedding"][a], one["embedding"][b]
+            steps = 1e-6 * np.eye(3)
+            by_first = [(logit(first + e, second, c) - logit(first - e, second, c)) / 2e-6 for e in steps]
+            by_second = [(logit(first, second + e, c) - logit(first, second - e, c)) / 2e-6 for e in steps]
+            cosines.append(np.dot(by_first, by_second) / np.linalg.norm(by_first) / np.linalg.norm(by_second))
+        np.testing.assert_allclose(result[at], np.mean(cosines), atol=1e-8)
+    assert np.abs(result).max() < 0.99
+
+
+# --------------------------------------------------------------------------------------- phases and delay
+
+
+def planted(*accuracies):
+    """A trajectory of one run with these accuracies (step,) of its splits, recorded every tenth step."""
+    step = 10 * np.arange(len(accuracies[0]))
+    values = np.stack(accuracies, axis=-1).astype(np.float64)[None]
+    data = {"accuracy": (("run", "step", "split"), values), "last_step": ("run", [step[-1]])}
+    return xr.Dataset(data, {"step": step, "split": ["train", "test"], "seed": ("run", [0])})
+
+
+def test_phases_and_delay_of_a_planted_run():
+    at = np.arange(400)
+    train, other = np.interp(at, [0, 20], [0.1, 1]), np.interp(at, [0, 200, 240], [0.1, 0.1, 1])
+    run = planted(train, other)
+    phases, times = measures.grokking_phases(run).isel(run=0), measures.grokking_times(run).isel(run=0)
+    np.testing.assert_allclose(phases["begin"], [0, 180, 2040], atol=20)
+    np.testing.assert_allclose(phases["end"], [180, 2040, 2360], atol=20)
+    assert [float(times[name]) for name in ("memorised", "generalised", "delay")] == [200, 2360, 2160]
+    assert times["observed"]
+
+
+def test_runs_that_do_not_generalise_are_censored():
+    at = np.arange(400)
+    train = np.interp(at, [0, 20], [0.1, 1])
+    for other in (np.full(400, 0.1), np.interp(at, [200, 240], [0.1, 0.3])):
+        run = planted(train, other)
+        times, phases = measures.grokking_times(run).isel(run=0), measures.grokking_phases(run).isel(run=0)
+        assert float(times["delay"]) == 3990 - 200
+        assert not times["observed"]
+        assert np.isfinite(phases["end"]).values.tolist() == [True, False, False]
+    slow = measures.grokking_phases(planted(train, np.interp(at, [20, 399], [0.1, 1]))).isel(run=0)
+    assert np.isfinite(slow["end"]).values.tolist() == [True, False, False]
+    never = measures.grokking_times(planted(np.full(400, 0.5), np.full(400, 0.1))).isel(run=0)
+    assert np.isnan(never["delay"])
+    assert not never["observed"]
+
+
+# ------------------------------------------------------------------------------------- along a trajectory
+
+
+def test_measures_along_a_trajectory_do_not_depend_on_blocks(trajectory, monkeypatch):
+    result = measures.measure_progress(trajectory, frames=7)
+    monkeypatch.setattr(along_training, "_BLOCK_BYTES", 1)
+    xr.testing.assert_allclose(measures.measure_progress(trajectory, frames=7), result)
+    assert result.sizes["step"] == 7
+    assert result["step"].values[[0, -1]].tolist() == [0, 300]
+    for name in ("restricted_loss", "excluded_loss", "squared_weights", "embedding_norm"):
+        assert np.isfinite(result[name]).all()
+
+
+def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
+    result = measures.measure_progress(trajectory, frames=4)
+    found = {name: each.double() for name, each in weights(trajectory, run=1, step=300).items()}
+    logits, last = measures.all_logits(network_of(trajectory), found), result.isel(run=1, step=-1)
+    np.testing.assert_allclose(logits[2, 5], network_of(trajectory).logits(found, torch.tensor([[2, 5]]))[0])
+    keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
+    np.testing.assert_array_equal(last["key_frequency"], keys)
+    np.testing.assert_allclose(last["restricted_loss"], measures.restricted_loss(logits, keys))
+    np.testing.assert_allclose(last["squared_weights"], sum(float((each**2).sum()) for each in found.values()))
+    none = np.zeros_like(keys)
+    pairs = along_training._training_pairs(network_of(trajectory).settings, seed=6)
+    loss = float(trajectory["loss"].sel(split="train", step=300)[1])
+    np.testing.assert_allclose(measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5)
+    np.testing.assert_allclose(result["gradient_symmetricity"], 1, atol=1e-6)  # constant attention
+
+
+def test_frames_after_a_divergence_are_nan():
+    settings = ModularSettings(n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500)
+    result = measures.measure_progress(simulate(settings, runs=2, steps=40, every=1, progress=False), frames=41)
+    known = np.isfinite(result["squared_weights"].values)
+    assert not known[:, -1].any()
+    assert known[:, 0].all()
+    assert len(measures.progress_rows(result)) == 2
+
+
+def test_the_table_and_the_figure_show_every_run(trajectory):
+    result = measures.measure_progress(trajectory, frames=11)
+    rows = measures.progress_rows(result)
+    assert [row["seed"] for row in rows] == [5, 6, 7]
+    assert "key frequencies" in format_table(make_table(rows), measures.PROGRESS_COLUMNS)
+    figure = plots.plot_progress(trajectory, result)
+    lines = [line for axes in figure.axes for line in axes.get_lines()]
+    assert len(lines) >= 9
+
+
+def test_trajectories_that_cannot_be_measured_are_refused(trajectory, monkeypatch):
+    particles = simulate(ParticleSettings(n=5), runs=2, steps=8, progress=False)
+    metrics = simulate(ModularSettings(n=5), runs=2, steps=80, record="metrics", progress=False)
+    whole = simulate(ModularSettings(n=5, train_share=1.0), runs=1, steps=80, progress=False)
+    short = simulate(ModularSettings(n=5), runs=2, steps=3, progress=False)
+    cases = (particles, "found particles"), (metrics, "record=metrics"), (whole, "alone"), (short, "frames")
+    for wrong, message in cases:
+        with pytest.raises(TrajectoryError, match=message):
+            measures.measure_progress(wrong)
+    with pytest.raises(SettingsError, match="frames"):
+        measures.measure_progress(trajectory, frames=1)
+    monkeypatch.setattr(along_training, "_MOST_BYTES", 2**10)
+    with pytest.raises(TrajectoryError, match="GiB"):
+        measures.measure_progress(trajectory)
