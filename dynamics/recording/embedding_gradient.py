@@ -1,12 +1,11 @@
 """The gradient of the embedding, kept from the first update after each recorded frame."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from dynamics.recording.quantities import ParameterView, Quantity, near_names
-from dynamics.recording.update_norms import UpdateNorms, has_closure, loss_scale
+from dynamics.recording.update_norms import loss_scale
 from dynamics.settings import SettingsError
 
 
@@ -40,33 +39,9 @@ class EmbeddingGradient:
         """The gradient that is kept."""
         return self.kept
 
-    def attach(self, norms: UpdateNorms, last_frame: Callable[[], int]) -> Callable[[], None]:
-        """Keep gradients from now on; last_frame returns the step of the last frame. Returns what ends this."""
-        due = False
-
-        def before_update(optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
-            nonlocal due
-            due = norms.counts[self.place] == last_frame()
-            if due and not has_closure(args, kwargs):
-                self._keep()
-
-        def after_update(optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
-            if due and has_closure(args, kwargs):
-                self._keep()
-
-        hooks = [
-            self.optimizer.register_step_pre_hook(before_update),
-            self.optimizer.register_step_post_hook(after_update),
-        ]
-
-        def detach() -> None:
-            for hook in hooks:
-                hook.remove()
-
-        return detach
-
     @torch.no_grad()
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """Keep the gradient that the parameter has now."""
         gradient = self.parameter.grad
         if gradient is None:
             gradient = torch.zeros_like(self.parameter)

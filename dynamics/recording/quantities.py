@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from dynamics.provenance import METRIC_VARIABLES
 from dynamics.settings import SettingsError
@@ -72,6 +73,14 @@ def near_names(name: str, state: Mapping[str, object]) -> str:
     if near:
         return "a name of the model, for example " + ", ".join(near)
     return "a name of the model: " + ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
+
+
+def check_initialised(model: torch.nn.Module) -> None:
+    """Raise SettingsError if the model has lazy parameters or buffers, whose shapes are not known yet."""
+    for name, each in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(each):
+            allowed = "a model whose lazy modules have been initialised by a forward pass before record"
+            raise SettingsError("model", f"{name} without a shape", allowed)
 
 
 def state_signature(state: Mapping[str, Any]) -> str:

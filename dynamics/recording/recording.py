@@ -22,6 +22,7 @@ from dynamics.recording.quantities import (
     SECOND_MOMENT,
     Quantity,
     as_array,
+    check_initialised,
     describe,
     read_quantities,
     state_signature,
@@ -145,6 +146,7 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
+    check_initialised(model)
     optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
     quantities: dict[str, Quantity] = {} if embedding is None else {"embedding": embedding}
     quantities |= variables or {}
@@ -293,6 +295,7 @@ class Recording:
         unknown = RunDescription({}, {}, {}, seeds_of(identity), settings.time_step, settings.epoch_steps, attrs)
         self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
+        self._parameters = dict(training.model.named_parameters())
         self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
         self._first: dict[str, np.ndarray] | None = None  # arrays of step 0, until its frame is complete
         self._last: dict[str, np.ndarray] = {}  # the last frame
@@ -309,10 +312,10 @@ class Recording:
             self._received = held.enter_context(deferred_signals())
             held.enter_context(self.recorder)
             self._must_restore = self.recorder.exists() and not self.recorder.overwrite
-            self.norms = UpdateNorms(self.training.groups, self.training.optimizers, self._is_wanted)
+            self.norms = UpdateNorms(
+                self.training.groups, self.training.optimizers, self._is_wanted, self._keep_gradient
+            )
             held.callback(self.norms.remove)
-            if self.gradient is not None:
-                held.callback(self.gradient.attach(self.norms, lambda: max(0, self._last_step)))
             if not self._must_restore:
                 self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
@@ -343,7 +346,8 @@ class Recording:
         SettingsError
             If the splits differ from those of the frames before.
         RecordingError
-            If the file contains a recording that was not restored, or cannot be written.
+            If the file contains a recording that was not restored, or cannot be written, or if a parameter of the
+            model has been replaced by another.
         Interrupted
             After SIGINT or SIGTERM, when everything is on disk.
         """
@@ -377,6 +381,11 @@ class Recording:
 
     def _is_wanted(self, update: int) -> bool:
         return self.diverged_at is None and (self._first is not None or update >= self._next_frame())
+
+    def _keep_gradient(self, place: int, updates: int) -> None:
+        """Keep the gradient of the embedding that the first update after a frame uses."""
+        if self.gradient is not None and place == self.gradient.place and updates == max(0, self._last_step):
+            self.gradient.keep()
 
     def _next_frame(self) -> int:
         return (max(self._last_step, 0) // self.every + 1) * self.every
@@ -412,7 +421,12 @@ class Recording:
     # ------------------------------------------------------------------------------------------ values
 
     def _read_arrays(self) -> dict[str, np.ndarray]:
-        """The recorded tensors of the model, as arrays."""
+        """The recorded tensors of the model, as arrays. Raises RecordingError if a parameter has been replaced."""
+        now = dict(self.training.model.named_parameters())
+        for name, each in self._parameters.items():
+            if now.get(name) is not each:
+                how = "set its values in place, for example by copy_() under torch.no_grad()"
+                raise RecordingError(f"{self.path}: parameter {name} is no longer that of the beginning; {how}")
         with _undisturbed(self.training.model, any(callable(each) for each in self.quantities.values())):
             found = read_quantities(self.quantities, self.training.model)
         return {name: as_array(each) for name, each in found.items()}

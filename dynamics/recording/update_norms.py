@@ -50,6 +50,9 @@ class UpdateNorms:
     """Counts the updates of a model's optimizers, and measures the norms of those updates that are to be recorded.
 
     wanted: called with the number of an update before it is made; whether its norms are to be measured.
+    gradient_used: called with the index of an optimizer and the number of its updates before, while the parameters have
+    the gradients of its next one. If a step computes the gradients itself, in a closure, they are those of its last
+    evaluation: with several of them, as by LBFGS, at weights within the step.
     """
 
     def __init__(
@@ -57,8 +60,9 @@ class UpdateNorms:
         groups: Mapping[str, Sequence[torch.nn.Parameter]],
         optimizers: Sequence[torch.optim.Optimizer],
         wanted: Callable[[int], bool],
+        gradient_used: Callable[[int, int], None],
     ) -> None:
-        self.groups, self.wanted = groups, wanted
+        self.groups, self.wanted, self.gradient_used = groups, wanted, gradient_used
         self.gradient = self.update = np.zeros(len(groups), np.float32)
         self.counts = [0] * len(optimizers)
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
@@ -92,8 +96,8 @@ class UpdateNorms:
             self._measures[index] = self.wanted(self.counts[index] + 1)
             if self._measures[index]:
                 self._keep_weights(index)
-                if not has_closure(args, kwargs):  # else the gradients are computed in the step
-                    self._measure_gradient(index, optimizer)
+            if not has_closure(args, kwargs):  # else the gradients are computed in the step
+                self._read_gradient(index, optimizer)
 
         return hook
 
@@ -102,10 +106,10 @@ class UpdateNorms:
             skipped = getattr(optimizer, "found_inf", None)  # set by a gradient scaler for fused optimizers
             if skipped is not None and bool(torch.as_tensor(skipped).any()):
                 return
+            if has_closure(args, kwargs):
+                self._read_gradient(index, optimizer)
             self.counts[index] += 1
             if self._measures[index]:
-                if has_closure(args, kwargs):
-                    self._measure_gradient(index, optimizer)
                 self._measure_update(index)
                 self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(np.float32)
 
@@ -118,9 +122,11 @@ class UpdateNorms:
             self._before[index] = [torch.empty_like(each) for each in weights]
         torch._foreach_copy_(self._before[index], weights)
 
-    def _measure_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
-        gradients = [[each.grad for each in members if each.grad is not None] for members in self._owned[index]]
-        self._squares[0, index] = _squared_norms(gradients) * loss_scale(optimizer) ** 2
+    def _read_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
+        self.gradient_used(index, self.counts[index])
+        if self._measures[index]:
+            gradients = [[each.grad for each in members if each.grad is not None] for members in self._owned[index]]
+            self._squares[0, index] = _squared_norms(gradients) * loss_scale(optimizer) ** 2
 
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:

@@ -262,6 +262,55 @@ def test_updates_with_a_closure_and_several_optimizers(path):
     )
 
 
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(path, line_search):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.3, max_iter=4, line_search_fn=line_search)
+    x, evaluated, last = torch.randn(32, 3), [], []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = ((model(x) - torch.sin(3 * x[:, :1])) ** 2).mean()
+        loss.backward()
+        evaluated.append([each.grad.norm().item() for each in model.parameters()])
+        return loss
+
+    with dynamics.record(model, optimizer, path) as recording:
+        for _ in range(3):
+            loss = optimizer.step(closure)
+            last.append(evaluated[-1])
+            recording.step(loss=loss)
+    assert len(evaluated) > 2 * len(last)
+    found = dynamics.open_trajectory(path)["gradient_norm"][0]
+    assert (found > 0).all()
+    np.testing.assert_allclose(found, [last[0], *last], rtol=1e-5)
+
+
+def test_a_parameter_that_is_replaced_is_named(path):
+    model, optimizer, _ = create_training()
+    refused = pytest.raises(RecordingError, match=r"parameter out\.weight is no longer that of the beginning; [^\n]*$")
+    with dynamics.record(model, optimizer, path, every=2, weights=True) as recording, refused:
+        for update in range(4):
+            recording.step(loss=train_step(model, optimizer))
+            if update == 2:
+                model.out.weight = torch.nn.Parameter(model.out.weight.detach().clone())
+
+
+@pytest.mark.parametrize("options", [{}, {"embedding": "weight", "weights": True}])
+def test_a_lazy_model_is_recorded_after_a_forward_pass(path, options):
+    model = torch.nn.LazyLinear(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(SettingsError, match=r"^model: found weight without a shape, [^\n]*forward pass[^\n]*$"):
+        dynamics.record(model, optimizer, path, **options)
+    model(torch.ones(1, 3))
+    with dynamics.record(model, optimizer, path, **options) as recording:
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        recording.step()
+    assert dynamics.open_trajectory(path).sizes["step"] == 2
+
+
 def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
     model, optimizer, _ = create_training()
     warned = pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7")
