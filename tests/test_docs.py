@@ -46,7 +46,7 @@ OWN_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
 ON_ENSEMBLES = ("audit", "events", "gradients", "formation")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 ON_EXAMPLE, ON_RUNS, ON_PANELS, ON_REACH, ON_REACHING = BLOCK.findall(OWN_SYSTEM)
-(ON_FORMAT,) = BLOCK.findall(FORMAT)
+ON_FORMAT, ON_PLAIN_FORMAT = BLOCK.findall(FORMAT)
 SETTINGS = MomentumSettings(fa=2.0, n=7, momentum=0.8)
 
 
@@ -101,6 +101,9 @@ def test_the_page_on_the_format(capsys):
         assert some["seed"].values.tolist() == [1, 4]
         np.testing.assert_array_equal(some["embedding"], names["trajectory"]["embedding"][[1, 4]])
     assert capsys.readouterr().out.splitlines()[-1] == "[ 0  4  8 12]"
+    assert "dynamics" not in ON_PLAIN_FORMAT
+    execute(ON_PLAIN_FORMAT)
+    assert "'checkpoint': " in capsys.readouterr().out
 
 
 def test_the_page_on_the_format_describes_a_file():
@@ -121,7 +124,7 @@ def test_the_lines_of_python_about_the_example():
     np.testing.assert_array_equal(shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"]))
 
 
-@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"])
+@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch", "figures"])
 def test_the_python_of_the_guides_runs(name):
     blocks = BLOCK.findall(next(page for page in PAGES if page.stem == name).read_text())
     assert blocks

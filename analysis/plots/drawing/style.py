@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 StyleName = Literal["paper", "screen", "dark"]
+"""Name of a style of pictures, see `use_style`."""
 
 _MM = 1 / 25.4
 COLUMN, FULL = 85, 180
