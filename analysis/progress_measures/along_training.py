@@ -24,10 +24,10 @@ from analysis.structures.embedding_motion import time_unit
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.settings import ModularSettings, check_integer
-from dynamics.tasks import all_pairs, training_pairs
+from dynamics.settings import ModularSettings, TransformerSettings, check_integer
+from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import check_variable_recorded
+from dynamics.trajectory.schema import check_variable_recorded, read_settings
 
 MEASURED_FRAMES = 101
 
@@ -55,7 +55,8 @@ def measure_progress(
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory of networks that learn addition, with recorded weights: system ``modular``.
+        A trajectory of networks that learn addition, with recorded weights: system ``modular``, or ``transformer``
+        with the task ``add``.
     frames : int
         Number of measured frames, evenly spaced, with the first and the last.
     threshold : float
@@ -105,9 +106,11 @@ def measure_progress(
 
 def _adding_network(trajectory: xr.Dataset) -> Any:
     """The network of a trajectory. Raises TrajectoryError unless it learns a + b modulo N from two tokens."""
-    system = trajectory.attrs["system"]
-    if system != ModularSettings.system:
-        raise TrajectoryError(f"attribute system: found {system}, expected a network that adds two numbers modulo N")
+    settings = read_settings(trajectory)
+    task = getattr(settings, "task", "add")
+    if not isinstance(settings, ModularSettings | TransformerSettings) or task != "add":
+        found = f"system: found {settings.system}" if task == "add" else f"task: found {task}"
+        raise TrajectoryError(f"attribute {found}, expected a network that adds two numbers modulo N")
     network: Any = network_of(trajectory)
     for name in network.variables:
         check_variable_recorded(trajectory, name)
@@ -148,7 +151,10 @@ def _frames(values: Mapping[str, torch.Tensor], part: slice) -> dict[str, torch.
 
 def _training_pairs(settings: Any, seed: int) -> np.ndarray:
     """The training pairs (pair, 2) of a run."""
-    return all_pairs(settings.n)[training_pairs(settings.n, settings.train_pairs, np.array([seed]))[0]]
+    seeds = np.array([seed])
+    if isinstance(settings, TransformerSettings):
+        return operation_pairs(settings)[operation_splits(settings, seeds)[0][0]]
+    return all_pairs(settings.n)[training_pairs(settings.n, settings.train_pairs, seeds)[0]]
 
 
 def all_logits(network: Any, weights: Mapping[str, torch.Tensor]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Progress measures against closed forms, plain loops in float64, and finite differences."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from analysis import progress_measures as measures
 from analysis.output.tables import format_table, make_table
 from analysis.progress_measures import along_training
 from analysis.progress_measures.logit_components import key_component
-from dynamics import ModularSettings, ParticleSettings, SettingsError, TrajectoryError, simulate
+from dynamics import ModularSettings, ParticleSettings, SettingsError, TrajectoryError, TransformerSettings, simulate
 from dynamics.networks.from_trajectory import network_of, weights
 
 N = 11
@@ -259,6 +260,52 @@ def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
     np.testing.assert_allclose(result["gradient_symmetricity"], 1, atol=1e-6)  # constant attention
 
 
+TRANSFORMER = TransformerSettings(n=7, dim=8, heads=2, hidden=12, weight_decay=1.0)
+VARIANTS = [
+    {"equals_token": True, "causal": True},
+    {"own_vocabularies": True, "layers": 2},
+    {"attention_rate": 0, "ordered": False},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: next(iter(variant)))
+def test_measures_of_transformers(variant):
+    settings = dataclasses.replace(TRANSFORMER, **variant)
+    run = simulate(settings, runs=2, steps=8, every=1, progress=False)
+    result = measures.measure_progress(run, frames=3)
+    found = {name: each.double() for name, each in weights(run, run=1, step=8).items()}
+    network = network_of(run)
+    logits, nothing = measures.all_logits(network, found), np.zeros(3, bool)
+    np.testing.assert_allclose(logits[6, 2], network.logits(found, torch.tensor([[6, 2]]))[0])
+    pairs = along_training._training_pairs(settings, seed=1)
+    loss = float(run["loss"].sel(split="train", step=8)[1])
+    np.testing.assert_allclose(measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5)
+    last = result.isel(run=1, step=-1)
+    np.testing.assert_allclose(last["embedding_norm"], measures.fourier_norms(found["embedding"][:7].numpy()))
+    symmetricity = float(last["gradient_symmetricity"])
+    triples = measures.random_triples(7, seed=1)
+    np.testing.assert_allclose(symmetricity, plain_symmetricity(network, found, triples), rtol=1e-9)
+
+
+def plain_symmetricity(network, found, triples):
+    """The mean cosine by one gradient for each triple; where a = b, another row is given the embedding of b."""
+    own = network.settings.own_vocabularies
+    cosines = []
+    for a, b, c in triples.tolist():
+        if a == b and not own:
+            others = [t for t in range(network.settings.n) if t != a]
+            table = found["embedding"].clone()
+            table[others[0]] = table[b]
+            b_row = others[0]
+        else:
+            table, b_row = found["embedding"].clone(), b
+        table.requires_grad_()
+        network.logits({**found, "embedding": table}, torch.tensor([[a, b_row]]))[0, c].backward()
+        first, second = table.grad[a], table.grad[b_row + own * network.settings.n]
+        cosines.append(float(torch.nn.functional.cosine_similarity(first, second, dim=0)))
+    return np.mean(cosines)
+
+
 def test_frames_after_a_divergence_are_nan():
     settings = ModularSettings(n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500)
     result = measures.measure_progress(simulate(settings, runs=2, steps=40, every=1, progress=False), frames=41)
@@ -283,7 +330,9 @@ def test_trajectories_that_cannot_be_measured_are_refused(trajectory, monkeypatc
     metrics = simulate(ModularSettings(n=5), runs=2, steps=80, record="metrics", progress=False)
     whole = simulate(ModularSettings(n=5, train_share=1.0), runs=1, steps=80, progress=False)
     short = simulate(ModularSettings(n=5), runs=2, steps=3, progress=False)
-    cases = (particles, "found particles"), (metrics, "record=metrics"), (whole, "alone"), (short, "frames")
+    product = simulate(dataclasses.replace(TRANSFORMER, task="multiply"), runs=1, steps=8, every=1, progress=False)
+    cases = [(particles, "found particles"), (metrics, "record=metrics"), (whole, "alone"), (short, "frames")]
+    cases.append((product, "found multiply"))
     for wrong, message in cases:
         with pytest.raises(TrajectoryError, match=message):
             measures.measure_progress(wrong)
