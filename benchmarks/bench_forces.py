@@ -5,6 +5,7 @@ from numba import get_num_threads
 
 from benchmarks.baselines import numpy_fields, plain_fields, speed_up
 from dynamics.kernels.compiling import numba_threads
+from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.pair_forces import force_fields
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.tasks import all_pairs
@@ -32,6 +33,26 @@ class Fields:
 
     def time_fields(self, size, dim):
         force_fields(self.x, self.pairs)
+
+
+class Methods:
+    """All four fields of one embedding by direct and by fast sums, over N."""
+
+    params = ([59, 113, 199, 257, 499, 997, 1997], ["direct", "tree"])
+    param_names = ("N", "method")
+    timeout = 600
+
+    def setup(self, n, method):
+        if method == "direct" and n > 300:
+            raise NotImplementedError("direct sums take minutes")
+        self.x, self.pairs = embeddings(1, n)[0], group_pairs(n)
+        self.compute_fields(method)  # compiled and warm
+
+    def compute_fields(self, method):
+        return force_fields(self.x, self.pairs) if method == "direct" else fast_fields(self.x, self.pairs, 1e-6)
+
+    def time_fields(self, n, method):
+        self.compute_fields(method)
 
 
 class SpeedUp:

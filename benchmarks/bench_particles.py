@@ -23,6 +23,23 @@ class Runs:
         self.system.advance(self.state, self.steps)
 
 
+class Steps:
+    """One step of one run by direct and by fast sums, over N."""
+
+    params = ([59, 113, 199, 257, 997, 1997], ["direct", "tree"])
+    param_names = ("N", "method")
+    timeout = 600
+
+    def setup(self, n, method):
+        if method == "direct" and n > 300:
+            raise NotImplementedError("direct sums take minutes")
+        self.system = ParticleSystem(ParticleSettings(n=n, method=method))
+        self.state = self.system.initial(np.arange(1))  # compiled and warm
+
+    def time_step(self, n, method):
+        self.system.advance(self.state, 1)
+
+
 class Baseline:
     """One force evaluation of one run at N = 17 with the plain loop, for comparison."""
 

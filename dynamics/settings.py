@@ -95,7 +95,7 @@ SumMethod = Literal["auto", "direct", "tree"]
 TREE_DIMENSIONS = 2
 """Largest dimension of particles for which there is a fast summation."""
 TREE_PARTICLES = 128
-"""Number of particles from which "auto" selects the fast summation, which is several times as fast there."""
+"""Number of particles from which "auto" selects the fast summation, which is about twice as fast there."""
 
 SAVED_IF_CHANGED = {"saved": "if changed"}
 """Metadata of settings that saved settings contain only if they differ from their defaults: settings added after files

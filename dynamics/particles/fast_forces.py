@@ -10,7 +10,9 @@ The result depends on the positions alone, bit for bit, for any number of thread
 """
 
 import numpy as np
+from numba import get_num_threads
 
+from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import plane_multipoles
 from dynamics.particles.half_planes import half_plane_sums
 from dynamics.particles.like_sums import like_sums
@@ -29,6 +31,8 @@ RELATIVE_GAP = 1e-9
 """Distance up to which like pair sums are left out of the repulsion of all, relative to the largest pair sum:
 subtracting their repulsion would lose the digits of all others."""
 
+MIN_PAIRS_FOR_THREADS = 20_000
+"""Number of pair sums from which several threads are faster; N = 200."""
 BYTES_PER_PAIR = 500
 """Memory for arrays over pair sums, measured."""
 
@@ -55,10 +59,11 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     directions = points * (1.0 / length)
     labels = np.repeat(np.arange(n), np.diff(pairs.bounds))
     gap = RELATIVE_GAP * float(np.sqrt(square.max()))
-    like, like_magnitude = like_sums(points, directions, pairs, gap, (0, 1))
+    with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
+        like, like_magnitude = like_sums(points, directions, pairs, gap, (0, 1))
+        repulsion, strength = plane_multipoles.repulsion_sums(build_tree(points, gap), labels, accuracy)
+        alignment, partners = half_plane_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
-    repulsion, strength = plane_multipoles.repulsion_sums(build_tree(points, gap), labels, accuracy)
-    alignment, partners = half_plane_sums(points, directions)
 
     itself = (directions != 0).any(axis=1)
     fields = {

@@ -20,7 +20,7 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 
 OPENING = 0.5
 """Largest ratio of the radius of a cell to the distance of a far cell from its centre."""
-LEAF_POINTS = 32
+LEAF_POINTS = 96
 """Largest number of points in a cell of the last level."""
 
 
