@@ -431,7 +431,7 @@ def outsider(tmp_path, monkeypatch):
 
 
 def test_a_file_of_an_unknown_system_imports_nothing(outsider, output_of):
-    known = "particles, modular, sparse, momentum"
+    known = "particles, modular, sparse, transformer, momentum"
     told = f"found 'outsider', known are {known} (others if TRAINING_DYNAMICS_SYSTEMS"
     assert told in output_of(f"analysis.events {outsider}", code=1)
     assert "outsider" not in sys.modules
