@@ -111,7 +111,7 @@ def simulate_particles_from(
     source: the file of the trajectory. Raises TrajectoryError unless tokens are numbers and seeds are consecutive, and
     the errors of `simulate`.
     """
-    numbers_modulo(trajectory)
+    n = numbers_modulo(trajectory)
     if not Path(source).is_file():
         how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
         raise TrajectoryError(f"{source}: is not a single finished file, from which particles start; {how}")
@@ -119,6 +119,9 @@ def simulate_particles_from(
     if (seeds != seeds[0] + range(len(seeds))).any():
         raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot start at its embeddings")
     tokens, dim = trajectory.sizes["token"], trajectory.sizes["axis"]
+    if tokens != n:
+        how = f"particles need the embedding of the {n} numbers alone, as recorded with rows={n}"
+        raise TrajectoryError(f"{source}: found {tokens} tokens, expected {n}; {how}")
     settings = dataclasses.replace(law, n=tokens, dim=dim, start=str(source), start_step=0)
     path = run_path(settings, len(seeds), int(seeds[0]))
     return path, simulate(settings, runs=len(seeds), seed=int(seeds[0]), steps=steps, out=path)

@@ -16,7 +16,15 @@ import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import identity_of
-from dynamics.recording.quantities import PARAMETER, ParameterView, as_array, near_names, state_signature, variable_dims
+from dynamics.recording.quantities import (
+    PARAMETER,
+    ParameterView,
+    as_array,
+    check_residues,
+    near_names,
+    state_signature,
+    variable_dims,
+)
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 
@@ -62,7 +70,8 @@ def collect_checkpoints(
         Take all floating-point tensors too, as variables named ``parameter.NAME``. The running means and variances of
         normalisation layers are named ``buffer.NAME``; a state dict does not tell other buffers from parameters.
     modulus : int
-        Modulus of the addition that the model learns, if its tokens are numbers.
+        Modulus N of the addition that the model learns, if its tokens are the numbers modulo N, the rows of the
+        embedding; see `record`.
     state_key : str, optional
         Where the state dict lies in a file, such as ``"model"``. Default: the only mapping of names to tensors.
     step_from : str, optional
@@ -110,6 +119,7 @@ def collect_checkpoints(
         each.step: {name: as_array(view.of(each.state))[None] for name, view in quantities.items()} for each in found
     }
     first = frames[steps[0]]
+    check_residues(modulus, quantities.get("embedding"), len(first["embedding"][0]) if "embedding" in first else 0)
     dims = {name: variable_dims(name, first[name].shape[1:]) for name in quantities}
     coords = {
         dim: np.arange(size) for name in dims for dim, size in zip(dims[name], first[name].shape[1:], strict=True)

@@ -83,6 +83,20 @@ def check_initialised(model: torch.nn.Module) -> None:
             raise SettingsError("model", f"{name} without a shape", allowed)
 
 
+def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:
+    """Raise SettingsError if a modulus is given, but no embedding with a row for each number modulo it."""
+    if modulus and embedding is None:
+        raise SettingsError("modulus", f"{modulus} without embedding", "a modulus with the embedding of its numbers")
+    if modulus and rows != modulus:
+        allowed = "one row for each number modulo N"
+        if rows > modulus and not callable(embedding):
+            view = ParameterView(embedding) if isinstance(embedding, str) else embedding
+            flip = ", transpose=True" if view is not None and view.transpose else ""
+            how = f'dynamics.ParameterView("{view.name if view else ""}"{flip}, rows={modulus})'
+            allowed += f"; {how} selects the first {modulus} rows, as does --tokens {modulus} of sims.collect"
+        raise SettingsError("embedding", f"{rows} rows for modulus={modulus}", allowed)
+
+
 def state_signature(state: Mapping[str, Any]) -> str:
     """Digest of the names, shapes and types of the tensors of a state dict."""
     lines = [f"{name}{tuple(each.shape)}{each.dtype}" for name, each in state.items() if torch.is_tensor(each)]

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from dynamics.recording.quantities import (
     Quantity,
     as_array,
     check_initialised,
+    check_residues,
     describe,
     read_quantities,
     state_signature,
@@ -41,6 +43,7 @@ from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameter
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import NORM_VARIABLES
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
@@ -88,7 +91,9 @@ def record(
         The embedding (token, axis): the name of a parameter, a view of one, or a function of the model that returns a
         tensor. Analyses of structure need it.
     modulus : int
-        Modulus of the addition that the model learns, if its tokens are numbers.
+        Modulus N of the addition that the model learns, if its tokens are the numbers modulo N; the embedding then has
+        N rows. Analyses compare the embedding with the classes i + j mod N: of another operation, such as i - j, they
+        find circles, polygons and frequencies, but imperfections of grids, particles and the audit do not apply.
     variables : mapping of str to str, ParameterView or callable, optional
         Other tensors to record, by their names in the file. The file has the learning rate of the first parameter
         group at the beginning; curvature uses the number ``learning_rate``, if it is recorded, in its place. With a
@@ -106,7 +111,8 @@ def record(
         each parameter is a layer.
     evaluate : callable, optional
         Called as ``evaluate(model)`` for each frame, without gradients; returns ``{"loss": {"train": ..., "test": ...},
-        "accuracy": {...}}``, and further numbers by name. Its random numbers do not change the training.
+        "accuracy": {...}}``, and further numbers by name. A loss that it returns is not given to `step` too. Its
+        random numbers do not change the training.
     states : mapping of str to object, optional
         What the training depends on besides the model and optimizer, by name: schedulers, gradient scalers and other
         objects with ``state_dict`` and ``load_state_dict``, and generators of torch or NumPy.
@@ -151,7 +157,7 @@ def record(
     quantities: dict[str, Quantity] = {} if embedding is None else {"embedding": embedding}
     quantities |= variables or {}
     with _CollectedErrors() as errors:
-        errors.attempt(check_trajectory_path, path)
+        errors.attempt(_checked_path, path)
         for name, value, low in (("every", every, 1), ("restart_every", restart_every, 0), ("modulus", modulus, 0)):
             errors.attempt(check_integer, name, value, low, MAX_STEPS)
         errors.attempt(check_integer, "epoch_steps", epoch_steps, 0, MAX_STEPS)
@@ -159,8 +165,10 @@ def record(
             errors.attempt(check_integer, "seed", seed, 0, 2**62)
         errors.attempt(check_states, states or {})
         groups = errors.attempt(group_parameters, model, optimizers, layers)
-        for name, quantity in quantities.items():
-            errors.attempt(_checked_dims, name, quantity, model)
+        shapes = {name: errors.attempt(_checked_shape, name, quantity, model) for name, quantity in quantities.items()}
+        shape = shapes.get("embedding")
+        if not errors.errors:
+            errors.attempt(check_residues, modulus, quantities.get("embedding"), shape[0] if shape else 0)
         adam = errors.attempt(check_moments, optimizers) if moments else {}
         gradient = None
         if embedding_gradient:
@@ -182,9 +190,7 @@ def record(
     training = Training(model, optimizers, states or {}, groups)
     seed = torch.initial_seed() % 2**62 if seed is None else seed
     identity = identity_of(settings, 1, seed, every, device=next(iter(groups.values()))[0].device.type)
-    return Recording(
-        check_trajectory_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite
-    )
+    return Recording(_checked_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite)
 
 
 def _recorded_parameters(
@@ -233,8 +239,16 @@ class _CollectedErrors:
             raise self.errors[0]
 
 
-def _checked_dims(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[str, ...]:
-    """The dimensions of a quantity after run and step. Raises SettingsError, which names the variable."""
+def _checked_path(path: str | Path) -> Path:
+    """The path of the file to write. Raises SettingsError, which names the argument."""
+    try:
+        return check_trajectory_path(path)
+    except SettingsError as error:
+        raise SettingsError("path", error.found, error.allowed) from None
+
+
+def _checked_shape(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[int, ...]:
+    """The shape of a quantity. Raises SettingsError, which names the variable."""
     try:
         found = read_quantities({name: quantity}, model)[name]
     except SettingsError as error:
@@ -245,7 +259,8 @@ def _checked_dims(name: str, quantity: Quantity, model: torch.nn.Module) -> tupl
         ) from None
     if not torch.isfinite(found).all():
         raise SettingsError(name, "a value that is not finite", "finite values at the beginning")
-    return variable_dims(name, tuple(found.shape))
+    variable_dims(name, tuple(found.shape))
+    return tuple(found.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +316,9 @@ class Recording:
         self._last: dict[str, np.ndarray] = {}  # the last frame
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
-        self._must_restore = self._has_begun = False
+        self._must_restore = self._has_begun = self._has_entered = False
+        self._calls_without_update = 0  # before the first update
+        self.prefers_evaluate = False  # if a loss is both given and returned by evaluate, instead of an error
         self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
 
@@ -319,21 +336,37 @@ class Recording:
             if not self._must_restore:
                 self._first, self._evaluated = self._read_arrays(), self._evaluate()
             self._held = held.pop_all()
+        self._has_entered = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         with self._held:
             if kind is None and not self._must_restore:
                 self._finish()
+                self._warn_without_update()
+            parts = closed_parts(self.path)
+        if kind is not None and not issubclass(kind, Interrupted) and parts and not self._must_restore:
+            how = "recording.restore() continues it, and dynamics.open_trajectory reads it"
+            kept = f"the recording up to update {parts[-1].end} is kept in {parts[-1].path.parent}"
+            print(f"{self.path}: {kind.__name__}; {kept}: {how}", file=sys.stderr)
         if kind is None and self._received:
             signal.raise_signal(self._received[0])
+
+    def _warn_without_update(self) -> None:
+        if self._calls_without_update and not self.norms.updates:
+            calls = f"{self._calls_without_update} calls of step, but no update of the optimizer was seen"
+            warnings.warn(f"{self.path}: {calls}: pass the optimizer that is stepped", RuntimeWarning, stacklevel=3)
+
+    def _check_entered(self) -> None:
+        if not self._has_entered:
+            raise RecordingError(f"{self.path}: not open; use: with dynamics.record(...) as recording")
 
     def step(self, loss: Measured = None, accuracy: Measured = None) -> None:
         """Record a frame if `every` updates have been made since the last one.
 
         To be called after each update; calls without a new update, for example during gradient accumulation, change
-        nothing. A loss that was computed before the update belongs to the weights before it; `evaluate` measures at
-        the recorded weights.
+        nothing. With several updates between calls, frames are recorded at the calls. A loss that was computed before
+        the update belongs to the weights before it; `evaluate` measures at the recorded weights.
 
         Parameters
         ----------
@@ -351,10 +384,12 @@ class Recording:
         Interrupted
             After SIGINT or SIGTERM, when everything is on disk.
         """
+        self._check_entered()
         if self._must_restore:
             allowed = "recording.restore() before the loop continues it, overwrite=True replaces it"
             raise RecordingError(f"{self.path}: exists already; {allowed}")
         updates = self.norms.updates
+        self._calls_without_update += not updates
         if self.diverged_at is None:
             self._record_due_frames(updates, loss, accuracy)
         at_restart = self._has_begun and self.diverged_at is None and updates % max(1, self.restart_every) == 0
@@ -439,19 +474,30 @@ class Recording:
         if self.evaluate is None:
             return {}
         with _undisturbed(self.training.model, True):
-            return self.evaluate(self.training.model)
+            found = self.evaluate(self.training.model)
+        if not isinstance(found, Mapping):
+            raise SettingsError(
+                "evaluate", f"a function that returns {describe(found)}", 'one that returns {"loss": ...}'
+            )
+        return found
 
     def _read_metrics(
         self, loss: Measured, accuracy: Measured, evaluated: Mapping[str, Any] | None = None
     ) -> dict[str, np.ndarray]:
         """Losses, accuracies and other numbers, as arrays; splits that loss and accuracy do not share get names of
-        their own, such as accuracy_test. What `evaluate` returns takes precedence."""
-        found = {"loss": loss, "accuracy": accuracy, **(self._evaluate() if evaluated is None else evaluated)}
-        values = {name: _by_split(name, each) for name, each in found.items() if each is not None}
-        given = {name: list(splits) for name, splits in values.items()}
-        self._given = given if self._given is None else self._given
-        if given != self._given:
-            raise SettingsError("loss, accuracy", _words(given), f"{_words(self._given)}, as in the first frame")
+        their own, such as accuracy_test."""
+        given, evaluated = {"loss": loss, "accuracy": accuracy}, self._evaluate() if evaluated is None else evaluated
+        for name in METRICS if not self.prefers_evaluate else ():
+            if given[name] is not None and name in evaluated:
+                raise SettingsError(name, "one from step and one from evaluate", "only one of them")
+        values = {name: _by_split(name, each) for name, each in {**given, **evaluated}.items() if each is not None}
+        for each in values.get("accuracy", {}).values():
+            if each < 0 or each > 1 + 1e-6:
+                raise SettingsError("accuracy", each, "a fraction from 0 to 1")
+        splits = {name: list(each) for name, each in values.items()}
+        self._given = splits if self._given is None else self._given
+        if splits != self._given:
+            raise SettingsError("loss, accuracy", _words(splits), f"{_words(self._given)}, as in the first frame")
         return _metric_arrays(values)
 
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
@@ -522,6 +568,7 @@ class Recording:
         TrajectoryError
             If the file is damaged, or its state is that of another model.
         """
+        self._check_entered()
         if self._has_begun or (self.norms.updates and not self._must_restore):
             raise RecordingError(f"{self.path}: restore() was called after the first update")
         arrays = self.recorder.resume()

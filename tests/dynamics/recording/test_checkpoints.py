@@ -136,6 +136,7 @@ MISTAKES = [
     (write_not_finite, {}, TrajectoryError, "not finite"),
     (save_names, {"embedding": "embed.wieght"}, SettingsError, "embed.weight"),
     (save_names, {"embedding": None}, SettingsError, "embedding"),
+    (save_names, {"modulus": 4}, SettingsError, r"5 rows for modulus=4, .* --tokens 4"),
     (save_names, {"step_from": "epoch"}, SettingsError, "epoch"),
     (save_two_models, {}, SettingsError, "one of model, average"),
     (save_series, {}, SettingsError, "epochs"),

@@ -152,14 +152,45 @@ def test_values_of_the_loop_are_recorded(path):
     assert trajectory["seed"].values == [12]
 
 
-def test_what_evaluate_measures_takes_precedence(path):
+@pytest.mark.parametrize(
+    ("evaluate", "accuracy", "message"),
+    [
+        (lambda model: {"accuracy": 0.5}, 0.25, "accuracy: found one from step and one from evaluate"),
+        (lambda model: {"accuracy": 1.5}, None, "accuracy: found 1.5, allowed is a fraction from 0 to 1"),
+        (lambda model: 1.0, None, "evaluate: found a function that returns float"),
+    ],
+)
+def test_measured_values_that_do_not_fit_are_refused(path, evaluate, accuracy, message):
     model, optimizer, _ = create_training()
-    with dynamics.record(model, optimizer, path, every=2, evaluate=lambda model: {"accuracy": 0.5}) as recording:
+    refused = pytest.raises(SettingsError, match=f"^{message}")
+    with refused, dynamics.record(model, optimizer, path, evaluate=evaluate) as recording:
+        recording.step(loss=train_step(model, optimizer), accuracy=accuracy)
+
+
+def test_calls_outside_a_with_statement_or_without_updates_are_named(path):
+    model, optimizer, _ = create_training()
+    closed = dynamics.record(model, optimizer, path)
+    for call in (closed.step, closed.restore):
+        with pytest.raises(RecordingError, match=r"not open; use: with dynamics\.record\(\.\.\.\) as recording$"):
+            call()
+    warned = pytest.warns(RuntimeWarning, match="4 calls of step, but no update of the optimizer was seen")
+    with warned, dynamics.record(model, torch.optim.SGD(model.parameters()), path) as recording:
         for _ in range(4):
-            recording.step(loss=train_step(model, optimizer), accuracy=0.25)
-    trajectory = dynamics.open_trajectory(path)
-    assert trajectory["accuracy"].values.ravel().tolist() == [0.5] * 3
-    assert (trajectory["loss"] > 0).all()
+            recording.step(loss=train_step(model, optimizer))
+
+
+def test_an_error_in_the_loop_says_what_is_kept(path, monkeypatch, capsys):
+    monkeypatch.setattr(model_recorder.ModelRecorder, "part_is_due", lambda self: True)
+    model, optimizer, _ = create_training()
+    with pytest.raises(ZeroDivisionError), dynamics.record(model, optimizer, path) as recording:
+        for update in range(5):
+            recording.step(loss=train_step(model, optimizer))
+            if update == 3:
+                raise ZeroDivisionError
+    printed = capsys.readouterr().err
+    assert "ZeroDivisionError; the recording up to update 4 is kept in" in printed
+    assert "recording.restore() continues it" in printed
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(5))
 
 
 def test_gradients_are_those_that_updates_use(path):
@@ -339,6 +370,9 @@ BAD_ARGUMENTS = [
     ({"states": {"loader": [1]}}, "states"),
     ({"seed": -1}, "seed"),
     ({"modulus": 0.5}, "modulus"),
+    ({"modulus": 7}, "7 without embedding"),
+    ({"modulus": 8, "embedding": "embed.weight"}, "7 rows for modulus=8, allowed is one row for each number modulo N$"),
+    ({"modulus": 5, "embedding": "embed.weight"}, r'dynamics.ParameterView\("embed.weight", rows=5\).* --tokens 5'),
 ]
 
 
@@ -355,7 +389,7 @@ def test_all_bad_arguments_are_named_at_once(tmp_path):
     with pytest.raises(SettingsError) as error:
         dynamics.record(model, optimizer, tmp_path / "mine.csv", every=0, embedding="embed", modulus=-1)
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
-        "out",
+        "path",
         "every",
         "modulus",
         "embedding (name of a parameter)",
@@ -385,7 +419,7 @@ def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
     assert run(11, restore=True) == plain_weights(11)
     assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4, 6, 8, 10]
     with pytest.raises(SettingsError, match="modulus"):
-        run(12, restore=True, modulus=7)
+        run(12, restore=True, modulus=7, embedding="embed.weight")
     run(3, overwrite=True)
     assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2]
 
