@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,29 +11,41 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.figure_files import new_figure, save_figure
+from analysis.plots.drawing.style import current_style
+from analysis.plots.figure_files import in_style, new_figure, save_figure
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_plane
 
-_COLUMNS, _MAX_PANELS = 5, 20
+_COLUMNS, _COLUMNS_IN_COLUMN, _MAX_PANELS = 5, 3, 20
+_PANEL = 2.4
+"""Largest width of a panel in inches."""
 
 
+@in_style
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured by number."""
-    shown = embedding[:_MAX_PANELS]
-    columns = min(_COLUMNS, len(shown))
+    shown, style = embedding[:_MAX_PANELS], current_style()
+    columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
-    width, height = 2.4 * columns + 0.2, 2.6 * rows + 0.6  # inches
-    figure = new_figure(width, height)
-    figure.subplots_adjust(
-        left=0.1 / width, right=1 - 0.1 / width, bottom=0.1 / height, top=1 - 0.8 / height, wspace=0.06, hspace=0.16
-    )
+    line, width, gap = style.text / 72, style.width, 0.1  # inches
+    side = min((width - gap) / columns - gap, _PANEL)
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
-    figure.suptitle(title + note, fontsize=12, y=1 - 0.25 / height)
+    words = textwrap.wrap(title + note, int(1.4 * width / line))
+    heading = (4.4 if style.column else 3.0) * line  # of a panel, in up to three or two lines
+    top = 1.6 * len(words) * line + heading
+    height = top + rows * side + (rows - 1) * heading + gap
+    figure = new_figure(width, height)
+    margin = (width - columns * side - (columns - 1) * gap) / 2
+    figure.subplots_adjust(
+        left=margin / width, right=1 - margin / width, bottom=gap / height, top=1 - top / height,
+        wspace=gap / side, hspace=heading / side,
+    )  # fmt: skip
+    figure.suptitle("\n".join(words), y=1 - 0.5 * line / height, va="top")
     for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))
-        axes.set_title(f"seed {seed}: {structure_label(x)}", fontsize=8)
+        axes.set_title(f"seed {seed}: {structure_label(x)}")
+        axes.spines[:].set_visible(True)
     return figure
 
 
@@ -59,5 +72,5 @@ def draw_tokens(axes: Axes, points: np.ndarray, mark: float | None = None, lette
 
 
 def save_embeddings_plot(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
-    """Write `plot_embeddings` to a PNG. Raises RecordingError."""
+    """Write `plot_embeddings` to a PNG, SVG or PDF. Raises RecordingError."""
     save_figure(plot_embeddings(embedding, seeds, title), path)
