@@ -21,6 +21,8 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from analysis.output.tables import Column, format_interval, format_table, output_table
 from analysis.transitions.detection import DetectionConfig
+from analysis.transitions.gradient_peaks import MIN_FRAMES
+from analysis.transitions.loss_events import ESCAPE_CRITERIA
 from dynamics.settings import SUCCESS_ACCURACY
 
 if TYPE_CHECKING:
@@ -96,7 +98,10 @@ def main(options: Options) -> None:
     comparison = transitions.escape_comparison(results, names)
     values = transitions.trajectory_scalar(trajectory, name, options.split)
     write_result_and_picture(options, "events", TITLE, result, plots.plot_events(values, results, names, unit), out)
-    print("\n" + _describe_ensemble(result, comparison.iloc[0]), file=options.log)
+    if values.sizes["step"] < MIN_FRAMES:
+        few = f"only {values.sizes['step']} frames: events and escapes are uncertain with fewer than {MIN_FRAMES}"
+        print(f"\n{few}; record more often", file=options.log)
+    print("\n" + _describe_ensemble(result, comparison.iloc[0], options.escape_share), file=options.log)
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
         print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
     if result.sizes["layer"]:
@@ -109,13 +114,15 @@ def main(options: Options) -> None:
     output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)
 
 
-def _describe_ensemble(result: xr.Dataset, escapes: pd.Series) -> str:
+def _describe_ensemble(result: xr.Dataset, escapes: pd.Series, escape_share: float | None) -> str:
     diverged, unit = int((~result["alive"].values).sum()), result.attrs["unit_of_time"]
     censored = f"; {diverged} diverged and are censored from then on" if diverged else ""
+    criterion = ESCAPE_CRITERIA[result.attrs["scalar"]]
+    change = f"{'rise' if criterion.rising else 'fall'} by {escape_share or criterion.share:.0%}"
     return (
         f"{escapes['escaped']} of {escapes['runs']} runs left the first level of "
-        f"{SCALAR_DESCRIPTIONS[result.attrs['scalar']]}; half of all by {unit} {_format_median_escape(escapes)} "
-        f"(Kaplan-Meier, 95%){censored}\n"
+        f"{SCALAR_DESCRIPTIONS[result.attrs['scalar']]} ({change} or more); half of all by "
+        f"{unit} {_format_median_escape(escapes)} (Kaplan-Meier, 95%){censored}\n"
         f"{int(result['spikes'].sum())} spikes in {int((result['spikes'] > 0).sum())} runs; "
         f"{int(result['rises'].sum())} lasting rises\n"
         f"of {_describe_runs(result)}, {_describe_two_drops(result, result)}"
@@ -125,7 +132,8 @@ def _describe_ensemble(result: xr.Dataset, escapes: pd.Series) -> str:
 def _describe_runs(result: xr.Dataset) -> str:
     """What `reported_runs` are."""
     count = int(transitions.reported_runs(result).sum())
-    return f"the {count} runs above {SUCCESS_ACCURACY:g}" if result["successful"].any() else f"all {count} runs"
+    chosen = f"the {count} runs with an accuracy above {SUCCESS_ACCURACY:g}"
+    return chosen if result["successful"].any() else f"all {count} runs"
 
 
 def _describe_two_drops(drops: xr.Dataset, result: xr.Dataset) -> str:

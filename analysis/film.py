@@ -137,6 +137,7 @@ def _plan_film(options: Options, scenes: Sequence[Scene], fps: float, drop: Even
         hold = min(_MAX_DROP_HOLD, max(1, round(_DROP_SECONDS * fps / len(film.frames))))
         film = film._replace(holds=film.holds * hold)
     shown = "every recorded frame" if film.every == 1 else f"one recorded frame in {film.every}, and the last"
+    shown += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
     shown += f", {plots.EVENT_HOLD} times as long near drops and spikes" if by_events else ""
     shown += "; runs with different units at the same fraction" if plots.compares_by_run_fraction(scenes) else ""
     print(f"time        {shown}: {film.length} frames, {film.length / fps:.1f} s")

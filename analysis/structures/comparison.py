@@ -267,17 +267,17 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
     both = np.isfinite(first) & np.isfinite(second)
     a, b, between = first[both] == 1, second[both] == 1, comparison["between"].values[np.ix_(both, both)]
-    count = len(a)
+    count, own, generator = len(a), np.diag(between), random_stream(0, "compare/permutations")
+    distances = [mean_interval(own, limits=(0, 1)), NO_INTERVAL]
     if count < 2:
-        return []
+        return [_row("shape distance of pairs; unpaired", distances)]
     table = [[int((a & b).sum()), int((a & ~b).sum())], [int((~a & b).sum()), int((~a & ~b).sum())]]
     same_by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
-    own, generator = np.diag(between), random_stream(0, "compare/permutations")
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(_PERMUTATIONS)]
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
     nearer = [int((own < comparison[f"{side}_from_start"].values[both]).sum()) for side in COMPARED_SIDES]
     alike = [binomial_interval(int((a == b).sum()), count), _without_bounds(same_by_chance)]
-    distances = [mean_interval(own, limits=(0, 1)), _without_bounds(float(np.mean(means)))]
+    distances[1] = _without_bounds(float(np.mean(means)))
     partners = [binomial_interval(nearest, count), _without_bounds(1 / count)]
     by_permutation = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS))
     by_count = float(stats.binomtest(nearest, count, 1 / count).pvalue)

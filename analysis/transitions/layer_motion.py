@@ -56,7 +56,8 @@ def layer_motion_at_drops(
     drops: from `first_two_drops`. `speed`: median of `layer_speeds` during the drop over the median before it (before
     the second drop: since the end of the first, or since the first frame if there are no frames between). `peak`: step
     of the largest gradient norm from w frames before the drop to w frames after it; `lag`: steps from the middle of the
-    drop to that peak. NaN where there is no drop. No layers if no norms were recorded.
+    drop to that peak. NaN where there is no drop; `speed` also of layers that did not move before it. No layers if no
+    norms were recorded.
     """
     steps = trajectory["step"].values.astype(np.float64)
     if "update_norm" not in trajectory:  # collected from checkpoints
@@ -76,7 +77,8 @@ def layer_motion_at_drops(
         if not before.any():
             before = (steps > steps[0]) & (steps <= begin)
         if before.any() and during.any():
-            ratio[run, drop] = np.nanmedian(speeds[run, during], axis=0) / np.nanmedian(speeds[run, before], axis=0)
+            speed, usual = (np.nanmedian(speeds[run, frames], axis=0) for frames in (during, before))
+            np.divide(speed, usual, out=ratio[run, drop], where=usual > 0)
         first, last = np.searchsorted(steps, [begin, end])
         first, last = max(0, first - width), min(len(steps), last + width + 1)
         peak[run, drop] = steps[first + np.argmax(norms[run, first:last], axis=0)]

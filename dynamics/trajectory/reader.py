@@ -5,9 +5,11 @@ in which a bit has changed. `xarray.open_dataset` reads them without this check.
 """
 
 import glob
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -108,12 +110,20 @@ def _open_ensemble(paths: Sequence[Path], thoroughly: bool, pattern: str = "the 
     return validate_trajectory(joined)
 
 
+def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
+    """The settings, the name of the system and the recording interval, which runs of one ensemble have in common."""
+    names = ("system", "every")
+    return {**json.loads(trajectory.attrs["config_json"]), **{name: trajectory.attrs[name] for name in names}}
+
+
 def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
     """A member of an ensemble with the steps of the longest one. Raises TrajectoryError if it is of another kind."""
-    for name in ("system", "config_json", "every"):
-        if member.attrs[name] != longest.attrs[name]:
-            found, other = member.attrs[name], longest.encoding["source"]
-            raise TrajectoryError(f"{path}: {name} is {found}, but that of {other} is {longest.attrs[name]}")
+    found, expected = (_settings(each) for each in (member, longest))
+    differing = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+    if differing:
+        names = ["system"] if "system" in differing else differing
+        there = ", ".join(f"{name} {found.get(name)!r} instead of {expected.get(name)!r}" for name in names)
+        raise TrajectoryError(f"{path}: differs from {longest.encoding['source']}: {there}")
     steps = longest["step"].values
     own = member["step"].values
     shared = own[own <= member["last_step"].values.max()]

@@ -28,7 +28,7 @@ def film(small_runs, output_of, tmp_path):
 @pytest.mark.parametrize(("name", "frames"), [("particles", 13), ("modular", 5), ("sparse", 4), ("metrics", 5)])
 def test_films_of_every_system(name, frames, film):
     out, *length = film(name, "--width 320")
-    assert "every recorded frame" in out
+    assert f"every recorded frame ({frames}), the last one for 10 film frames: {frames + 9} frames" in out
     assert ("with --panels also" in out) == (name != "metrics")
     assert length == [frames + 9, pytest.approx((frames + 9) / 20, abs=0.01)]
 

@@ -84,6 +84,9 @@ def test_pairs_are_found_and_matter(network):
     assert same["nearest is own partner; unpaired"]["first"] == 1
     assert same["shape distance of pairs; unpaired"]["p_value"] < 0.05
     assert same["shape distance of pairs; unpaired"]["first"] < 1e-6
+    single = rows_of(compare_trajectories(*(each.isel(run=[0]) for each in (network, twin))))
+    own = compare_trajectories(network, twin)["between"][0, 0]
+    assert single["shape distance of pairs; unpaired"]["first"] == pytest.approx(float(own), abs=1e-6)
 
 
 def test_simulated_particles_have_the_given_length(network):

@@ -86,6 +86,8 @@ def test_layers_at_a_planted_drop(trained):
     assert found["speed"].values == pytest.approx([3] * 4)
     assert [found[name].values.tolist() for name in ("peak", "lag")] == [[110] * 4, [10] * 4]
     assert np.isnan(layer_motion_at_drops(changed, drop).sel(phase="second")["lag"]).all()
+    still = changed.assign(receptor=changed["receptor"] * 0)
+    assert np.isnan(layer_motion_at_drops(still, drop).sel(layer="receptor")["speed"]).all()
 
 
 def test_scalars(trained):
@@ -126,6 +128,12 @@ def test_the_command(output_of):
     for scalar_of in ("force", "speed"):
         out = output_of("analysis.events", "p.nc", "--of", scalar_of)
     assert "steps between" in out
+    assert "(rise by 100% or more)" in out
+    assert "only" not in out
+    simulate(ParticleSettings(n=7), steps=10, out="few.nc", progress=False)
+    assert "only 11 frames: events and escapes are uncertain with fewer than 20" in output_of(
+        "analysis.events", "few.nc"
+    )
 
 
 def test_trajectories_are_compared_in_their_own_units(trained):

@@ -497,7 +497,7 @@ def test_files_that_are_no_ensemble_are_refused(tmp_path):
     for change, message in (
         ({"seed": 0}, "found 0 in"),
         ({"seed": 1, "updates": 8}, "ends at step"),
-        ({"seed": 2, "modulus": 7}, "config_json"),
+        ({"seed": 2, "modulus": 7}, "other.*: modulus 7 instead of 0$"),
     ):
         with pytest.raises(TrajectoryError, match=message):
             dynamics.open_trajectory([first, record_seed(tmp_path / "other", **change)])
