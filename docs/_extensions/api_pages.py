@@ -18,6 +18,7 @@ PACKAGES = {
     "analysis.transitions": "plateaus, drops, spikes and their causes",
     "analysis.clustering_heads": "circuits of sparse modular addition",
     "analysis.linearization": "Hessians and force Jacobians",
+    "analysis.progress_measures": "how a network generalises: frequencies, restricted loss, phases",
     "analysis.plots": "pictures and films",
     "analysis.output": "tables and result files",
     "analysis.explorer": "the page in the browser",

@@ -115,7 +115,7 @@ def sparse_settings(trajectory: xr.Dataset) -> SparseSettings:
     return settings
 
 
-def panel_names(figure: Figure) -> list[str]:
+def drawn_panel_names(figure: Figure) -> list[str]:
     """What each panel of a figure shows, in the order of drawing, by the label, the title or the x label of its axes.
     Keys and colour bars, whose labels are in angle brackets, are no panels."""
     names = []
@@ -130,7 +130,7 @@ def panel_names(figure: Figure) -> list[str]:
 
 def panel_sentences(figure: Figure, sentences: Mapping[str, str]) -> str:
     """Of the sentences about panels, by how the names of these panels begin, those whose panels are in a figure."""
-    names = panel_names(figure)
+    names = drawn_panel_names(figure)
     return " ".join(text for start, text in sentences.items() if any(name.startswith(start) for name in names))
 
 
@@ -161,6 +161,6 @@ def paper_figure_caption(drawn: DrawnFigure) -> str:
 
 def paper_figure_alt(drawn: DrawnFigure) -> str:
     """A text in place of a drawn figure: what its panels show, and the seeds of their runs."""
-    panels = Counter(panel_names(drawn.figure)).items()
+    panels = Counter(drawn_panel_names(drawn.figure)).items()
     shown = [f"{count} of {name}" if count > 1 else name for name, count in panels]
     return "; ".join(shown) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")

@@ -19,7 +19,13 @@ from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.output.results import write_result
 from analysis.reproduction.figures import attention, circuits, embeddings, ensembles, frames, phases, spikes
 from analysis.reproduction.figures import figure as paper_figure
-from analysis.reproduction.figures.figure import FigureData, PaperFigure, draw_paper_figure, format_seeds, panel_names
+from analysis.reproduction.figures.figure import (
+    FigureData,
+    PaperFigure,
+    draw_paper_figure,
+    drawn_panel_names,
+    format_seeds,
+)
 from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
@@ -157,7 +163,7 @@ def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
 def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened):
     found = drawn(name)
     keys = [axes for axes in found.figure.axes if axes.get_label().startswith("<") or not axes.axison]
-    panels = panel_names(found.figure)
+    panels = drawn_panel_names(found.figure)
     assert len(panels) == DRAWN[name][1] - len(keys)
     assert all(panels)
     alt, caption = paper_figure.paper_figure_alt(found), paper_figure.paper_figure_caption(found)
