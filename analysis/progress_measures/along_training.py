@@ -6,6 +6,7 @@ final frequencies form (Nanda et al., arXiv 2301.05217). All values are dimensio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,13 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.output.results import dimensionless
-from analysis.output.tables import Column
+from analysis.output.tables import Column, format_interval
 from analysis.progress_measures import logit_components
 from analysis.progress_measures.gradient_symmetricity import gradient_symmetricity, random_triples
 from analysis.progress_measures.grokking import grokking_phases, grokking_times
 from analysis.progress_measures.weight_components import component_circularity, fourier_norms, gini_coefficient
+from analysis.statistics.intervals import median_interval
+from analysis.statistics.survival import kaplan_meier
 from analysis.structures.embedding_motion import time_unit
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.errors import TrajectoryError
@@ -277,3 +280,21 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         row |= {name: float(one[name]) for name in ("restricted_change", "excluded_change")}
         rows.append(row)
     return rows
+
+
+def describe_progress(result: xr.Dataset) -> str:
+    """How many runs memorise and generalise, the median delay, and the changes of losses in circuit formation."""
+    unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
+    delay, observed = result["delay"].values / unit, result["observed"].values
+    known, runs = np.isfinite(delay), result.sizes["run"]
+    lines = [f"{known.sum()} of {runs} runs memorise, {observed[known].sum()} of these generalise"]
+    if known.any():
+        median = kaplan_meier(delay[known], observed[known]).median
+        reached = format_interval(median) if math.isfinite(median.value) else f"more than {delay[known].max():.0f}"
+        lines.append(f"median delay: {reached} {word}s (Kaplan-Meier, 95%)")
+    for name in ("restricted", "excluded"):
+        changes = result[f"{name}_change"].values
+        if np.isfinite(changes).any():
+            median = median_interval(changes[np.isfinite(changes)])
+            lines.append(f"{name} loss during circuit formation: {format_interval(median, 2)} (median, 95%)")
+    return "\n".join(lines)

@@ -320,6 +320,8 @@ def test_the_table_and_the_figure_show_every_run(trajectory):
     rows = measures.progress_rows(result)
     assert [row["seed"] for row in rows] == [5, 6, 7]
     assert "key frequencies" in format_table(make_table(rows), measures.PROGRESS_COLUMNS)
+    known = int(np.isfinite(result["memorised"]).sum())
+    assert measures.describe_progress(result).startswith(f"{known} of 3 runs memorise")
     figure = plots.plot_progress(trajectory, result)
     lines = [line for axes in figure.axes for line in axes.get_lines()]
     assert len(lines) >= 9
