@@ -51,13 +51,27 @@ def model_columns(found: xr.Dataset) -> list[Column]:
     ]
 
 
+def loss_warning(found: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
+    """Text that is not empty if the loss at the first frame, an index along step, differs from the recorded one."""
+    if "loss" not in trajectory:
+        return ""
+    splits = trajectory["split"].values.tolist()
+    split = "train" if "train" in splits else splits[0]
+    recorded, value = float(trajectory["loss"].sel(split=split)[0, frame]), float(found["loss"][0, 0])
+    if not abs(value - recorded) > 0.05 * abs(recorded):
+        return ""
+    at = f"at step {int(trajectory['step'][frame])}"
+    return f"The given loss is {value:.3g} {at}, the file has {recorded:.3g} for {split}: same data, mode and buffers?"
+
+
 def model_legend(found: xr.Dataset) -> str:
     """Text that explains the columns and gives the residuals of the eigenvalues."""
     attrs, residual = found.attrs, found["residual"].values
     lines = [
         "Medians with 95% intervals from order statistics; fractions are means ± 95% interval. Sharpness and smallest:",
         "largest and smallest eigenvalue of the Hessian of the given loss. Gradient descent is unstable if sharpness",
-        "times lr/2 is above 1; for Adam this is a scale and not a limit. Leading: eigenvectors of the largest",
+        "times lr/2 is above 1, with momentum β above 1 + β; for Adam this is a scale and not a limit. lr is the",
+        "recorded variable learning_rate, otherwise that of the beginning. Leading: eigenvectors of the largest",
         f"eigenvalues; for a random direction the fraction is {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%.",
     ]
     if found["relative_preconditioned"].notnull().any():

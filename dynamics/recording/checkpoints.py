@@ -186,10 +186,12 @@ def load_tensors(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        reason = f"it contains something other than tensors, numbers and names: {_first_line(error)}"
-        raise TrajectoryError(f"{path}: not read, since {reason}") from None
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        what = f"the class {named[1]}" if named else "other objects"
+        how = "only tensors, numbers and names are read; torch.save(model.state_dict(), ...) writes such files"
+        raise TrajectoryError(f"{path}: contains {what}; {how}") from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, AssertionError) as error:
-        raise TrajectoryError(f"{path}: cannot be read ({_first_line(error)})") from None
+        raise TrajectoryError(f"{path}: cannot be read, cut short or damaged ({_first_line(error)})") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -320,7 +322,7 @@ def _check_alike(found: Iterable[Checkpoint]) -> None:
         shapes = {name: tuple(tensor.shape) for name, tensor in each.state.items()}
         if shapes != first:
             name = next(name for name in {**first, **shapes} if first.get(name) != shapes.get(name))
-            other = f"{first.get(name, 'missing')} in {found[0].source}"
+            other = f"{first.get(name, 'missing')} in {found[0].source}; is it a checkpoint of another model?"
             raise TrajectoryError(f"{each.source}: {name} is {shapes.get(name, 'missing')}, but {other}")
 
 

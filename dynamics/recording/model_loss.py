@@ -14,6 +14,7 @@ The file, or the two functions passed in Python, define
 import contextlib
 import importlib.util
 import math
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -105,7 +106,8 @@ def reported_errors(path: Path | None, what: str) -> Iterator[None]:
         lines = [error.lineno] if isinstance(error, SyntaxError) else lines
         where = f"{path or 'the given loss'}{f', line {lines[-1]}' if lines else ''}"
         text = " ".join(str(error).split())[:300]
-        hint = "; modules of the file that hold tensors need .double()" if "dtype" in text else ""
+        hint = "; parameters are float64: use .double() for modules, buffers and tensors, or --precision float32"
+        hint = hint if re.search("dtype|scalar type", text) else ""
         found = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
         raise SettingsError("loss", found, "functions that run with the recorded parameters") from error
 

@@ -290,6 +290,7 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
     assert (code, errors) == (0, "")
     assert out.index("products of the Hessian") < out.index("update in leading 2, %")
     assert "tolerance 1e-06" in out
+    assert "same data" not in out
     assert (tmp_path / "found.png").stat().st_size > 20_000
     with xr.open_dataset(tmp_path / "found.nc") as found:
         assert found.attrs["title"] == "Curvature of a recorded model"
@@ -300,7 +301,7 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
 
 
 def test_an_interrupted_command_writes_the_frames_that_are_measured(recorded, typed, tmp_path, monkeypatch):
-    (tmp_path / "my_loss.py").write_text(LOSS_FILE)
+    (tmp_path / "my_loss.py").write_text(LOSS_FILE.replace("return torch", "return 3 * torch"))
     traces = []
 
     def interrupt_the_second(*words):
@@ -314,6 +315,7 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(recorded, ty
     code, out, _ = typed("analysis.curvature", recorded[0], *words)
     assert code == 130
     assert "4 frames are not measured" in out
+    assert "for train: same data, mode and buffers?" in out
     with xr.open_dataset(tmp_path / "found.nc") as found:
         assert np.isfinite(found["sharpness"]).values.tolist() == [[True, False, False, False, False]]
 
