@@ -70,6 +70,7 @@ def save_screenshot(line: str, path: Path) -> None:
             page.goto(address)
             page.wait_for_function("() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle")
             page.wait_for_timeout(5000)
+            page.keyboard.press("Escape")  # closes the hints
             page.screenshot(path=path)
             browser.close()
         server.terminate()

@@ -26,7 +26,7 @@ def plot_fixed_points(found: xr.Dataset) -> Figure:
     for axes, start in zip(panels[2:], found["start"].values, strict=True):
         _draw_descent(axes, found.sel(start=start), str(start))
     lines, labels = panels[-1].get_legend_handles_labels()
-    title = "perturbed parameters, length as a fraction of the norm of all parameters"
+    title = "perturbed, by length / norm of all parameters"
     draw_legend(drawn, dict(zip(labels, lines, strict=True)), title=title)
     return drawn
 
@@ -46,7 +46,9 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
         axes.plot(gains, y, color=colour, linestyle=style, marker="o", label=label)
     axes.set(yscale="log", xlabel="gain of the MLP", ylabel="norm, or loss")
     axes.set_title("constructed circuits, no weight decay")
-    axes.legend(loc="best")
+    low, high = axes.dataLim.intervaly
+    axes.set_ylim(bottom=low * (low / high) ** 0.8)  # room for the legend
+    axes.legend(loc="lower left")
 
 
 def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:

@@ -36,11 +36,11 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     drawn, panels = new_panels(widths)
     for panel, name in zip(panels, names, strict=False):
         _plot_measure(panel, results, name)
+    rest = panels[len(names) :]
+    _plot_fractions(rest[0], results)
     entries = legend_entries(drawn)
     entries["1 in 100 random embeddings"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
     draw_legend(drawn, entries)
-    rest = panels[len(names) :]
-    _plot_fractions(rest[0], results)
     for panel, each in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, each, run)
     drawn.colorbar(mesh, ax=rest[-1], label="fraction of the power")
@@ -90,7 +90,8 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             labels = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in labels else None
             x, waiting = np.append(found.time, 1.0), np.append(found.fraction, found.fraction[-1])
-            colour = [colours.colour("ink"), *colours.series_colours()[3:6]][_EVENTS.index(str(event))]
+            series = colours.series_colours()
+            colour = (colours.colour("ink"), series[3], series[2], series[5])[_EVENTS.index(str(event))]
             panel.step(x, 1 - waiting, where="post", color=colour, linestyle=style, label=label)
             if event == "structure":
                 low, high = (np.append(values, values[-1]) for values in (found.low, found.high))
@@ -98,7 +99,6 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
     title = "runs in which each has formed"
     title += f" (dashed: {results[1].name}; bands: 95%)" if len(results) > 1 else ", with the 95% band of structure"
     panel.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="normalised time", ylabel="fraction of runs", title=title)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
 
 def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:

@@ -120,6 +120,8 @@ def vc15(data: FigureData) -> DrawnFigure:
     chosen = data.choose(lambda: _most_eventful_run(found, trajectory))
     drawn = plot_gradient_norms(trajectory, found, chosen.run)
     drawn.suptitle("")  # which says less than the figure's
+    for axes in drawn.axes:
+        axes.set_label(" ".join(axes.get_title().split()).removesuffix(" (nats)").replace(" running median,", ""))
     if data.small:
         excerpts.keep_run_panels(drawn)
     settings = sparse_settings(trajectory)

@@ -73,6 +73,7 @@ def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
         values = normalisation_jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
         axes.plot(length, values, color=shade, linewidth=1.8, label=f"{word} ({norm})")
     axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
+    axes.set_ylim(top=50 * axes.dataLim.y1)  # room for the legend
     axes.set_title("slopes of the norm near the origin", fontsize=10)
 
 
