@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import draw_layer_names, layer_colours, named_layers
+from analysis.plots.drawing.layer_names import draw_layer_names, layer_colours
 from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
@@ -28,8 +28,8 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
-_MOST_NAMED = 16
-"""Layers in the legend."""
+_MOST_DRAWN = 8
+"""Layers in the figure, those with the largest norms."""
 
 
 @in_style
@@ -38,9 +38,14 @@ def plot_gradient_norms(
 ) -> Figure:
     """Draw the loss, the accuracy and the gradient norms of a run, and below them the statistics of all runs.
 
-    found: from `peak_coincidence`. run: run index.
+    found: from `peak_coincidence`. run: run index. Of more than eight layers those with the largest norms are drawn.
     """
-    runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
+    runs, layers = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs", trajectory.sizes["layer"]
+    if layers > _MOST_DRAWN:
+        largest = trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
+        drawn = np.sort(np.argsort(-largest)[:_MOST_DRAWN])
+        trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
+        runs += f"; the {_MOST_DRAWN} largest of {layers} layers"
     figure, panels = new_panels([1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2)
     upper, lower = panels[:4], panels[4:]
     one, falling = trajectory.isel(run=run), loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
@@ -58,7 +63,7 @@ def plot_gradient_norms(
     shown = [axes for axes in upper if axes.axison]
     marked = _mark_events(shown, falling, not with_loss, time, config) if len(falling) > 1 else {}
     lines, labels = upper[3].get_legend_handles_labels()
-    named = {labels[place]: lines[place] for place in named_layers(len(lines), _MOST_NAMED)}
+    named = dict(zip(labels, lines, strict=True))
     peak = Line2D([], [], color=colours.colour("muted"), marker="o", linestyle="none")
     marked["peak of a norm"] = peak
     for axes in shown:

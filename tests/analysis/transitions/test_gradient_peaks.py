@@ -228,6 +228,15 @@ def test_figures_without_scale_are_drawn_without_warnings(planted):
             plot_gradient_norms(each, peak_coincidence(each), 0).canvas.draw()
 
 
+def test_of_many_layers_the_largest_are_drawn(planted):
+    many = planted.isel(layer=list(range(8)) * 2).assign_coords(layer=[f"block.{at}.w" for at in range(16)])
+    norms = many["gradient_norm"] * xr.DataArray(np.repeat([1e-6, 1e6], 8), {"layer": many["layer"]}, "layer")
+    many = many.assign(gradient_norm=norms.transpose(*many["gradient_norm"].dims))
+    drawn = plot_gradient_norms(many, peak_coincidence(many), 0)
+    names = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert [name for name in names if name.startswith("block")] == [f"block.{at}.w" for at in range(8, 16)]
+
+
 @pytest.mark.parametrize("kind", ["network", "particles"])
 def test_legends_do_not_cover_titles(planted, coincidence, particles, kind, check_texts):
     trajectory, found = (planted, coincidence) if kind == "network" else (particles, peak_coincidence(particles))
