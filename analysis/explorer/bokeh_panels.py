@@ -6,7 +6,7 @@ repaints.
 """
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 _SQUARE_FRAME: dict[str, str | None] = {"flex": "none", "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)"}
 """Styles of a figure with a square frame that fills the width of its container."""
 
+PanelLimits = tuple[tuple[float, float], tuple[float, float]]
+"""Limits of the axes x and y."""
+
 _ORIGIN_COLOUR = "#e4e7eb"
 """Colour of the lines through the origin."""
 
@@ -55,12 +58,15 @@ class BokehPanel:
     parts: list[dict[str, Any]]
 
 
-def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int) -> BokehPanel:
+def make_bokeh_panel(
+    panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int, view: PanelLimits | None = None
+) -> BokehPanel:
     """A panel as a Bokeh figure that fills its column of the page, which has at least a given width in pixels.
 
-    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
+    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame. view: limits of the axes, by default
+    those of the panel, which a map fills.
     """
-    plot = _empty_figure(panel)
+    plot = _empty_figure(panel if view is None else replace(panel, x=view[0], y=view[1]))
     parts: list[dict[str, Any]] = []
     for layer in panel.layers:
         if isinstance(layer, Curves):
@@ -168,7 +174,8 @@ def panel_heading(panel: Panel, width: int) -> models.Div:
     said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
     letters = sum(len(name) + 4 for some, _ in names for name in some) if legend else len(note)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
-    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
+    title = html.escape(panel.title) + (" (log)" if panel.log else "")
+    text = f'<h3 title="{said}">{title}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
     return models.Div(text=text, sizing_mode="stretch_width", height=37, margin=0, stylesheets=[_HEADING_STYLE])
 
 

@@ -1,5 +1,5 @@
 // Buffers of a stage, each (frame, width), with keys "lane/array". They arrive in batches: of all frames, or, for maps,
-// of the frames listed in the entry "frame". For frames of a map that have not arrived yet, the nearest frame is shown.
+// of the frames listed in the entry "frame". For a frame that has not arrived yet, the nearest one is shown.
 
 const KINDS = {float32: Float32Array, uint8: Uint8Array, uint16: Uint16Array}
 const plain = (value) => value instanceof Map ? Object.fromEntries(value) : value

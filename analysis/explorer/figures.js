@@ -63,7 +63,8 @@ class Figures {
       return true
     }
     const slice = this.stage.buffers.slice(`${part.lane}/${part.array}`, frame)
-    if (!slice) return false
+    const away = (index) => Math.abs(index - frame)
+    if (!slice || away(part.shown) < away(slice.from)) return false
     const {numbers, from} = slice, {count} = part
     part.shown = from
     if (part.kind == "pixels") {
@@ -78,7 +79,10 @@ class Figures {
 
   stale_note({lane, shown, map}, place) {  // says which frame a part shows, if it is not that of the time line
     const {frames, unit, clock} = this.stage.lanes[lane]
-    return shown == frames[place] ? "" : `${map ? "map of" : "shown:"} ${unit} ${Number(clock[shown].toPrecision(7))}`
+    const [is, wanted] = [shown, frames[place]].map((frame) => Number(clock[frame].toPrecision(7)))
+    if (shown == frames[place]) return ""
+    if (!this.stage.told) return `map of ${unit} ${is}`  // an exported page has only some maps
+    return `computing ${map ? "map of " : ""}${unit} ${wanted}; shown: ${is}`
   }
 }
 

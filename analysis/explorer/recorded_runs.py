@@ -1,7 +1,7 @@
 """The page of recorded runs: choose one run, or two side by side, and show any frame.
 
 `RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized` that holds the view. The page is built
-when it is first shown; the arrays of all frames follow once the browser has painted the first one, maps last.
+when it is first shown; the arrays of all frames follow once the browser has painted the first one.
 """
 
 from collections.abc import Sequence
@@ -81,6 +81,8 @@ class RunsPage:
     def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
         if new:
             self.settings.step = int(new[0])
+            if self.screen is not None:
+                self.parcels.prefer(self.screen.frames_at(int(new[0])))
 
     # ------------------------------------------------------------------------------------------------ what is shown
 
@@ -129,7 +131,9 @@ class RunsPage:
         wanted = split_panels(s.panels)
         names = [name for name in titles if name in wanted]
         if missing := [printable_text(name) for name in wanted if name not in titles]:
-            notes.append(f"panels: no {', '.join(missing)} here. {'The others' if names else 'A few'} are shown.")
+            notes.append(
+                f"panels: no {', '.join(missing)} here. {'The others' if names else 'The main panels'} are shown."
+            )
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
         elif not names:

@@ -78,8 +78,8 @@ class RunSelector:
         self.boxes_of_panels = Column(margin=0, sizing_mode="stretch_width")
         self.size = select_widget("size", list(PANEL_SIZES), "medium")
         looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
-        self.few = make_button("a few", lambda: self._set(panels=""), "Show a few panels", **looks)
-        self.all = make_button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
+        self.few = make_button("main panels", lambda: self._set(panels=""), "Show the main panels", **looks)
+        self.all = make_button("all panels", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
 
     def _bind(self) -> None:
         bound = {"file": self.file, "other_file": self.other_file, "by": self.by, "size": self.size}

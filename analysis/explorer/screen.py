@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
-from analysis.explorer.bokeh_panels import make_bokeh_panel
+from analysis.explorer.bokeh_panels import PanelLimits, make_bokeh_panel
 from analysis.explorer.codec import frames_to_send
 from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
-from analysis.explorer.theme import FAINT, INK, text_div
+from analysis.explorer.theme import ACCENT, FAINT, INK, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.plots.drawing.panel_layout import common_limits
-from analysis.plots.scenes.scene import Image, Panel, Scene
+from analysis.plots.scenes.scene import Image, Map, Panel, Scene
 
 PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
 """Smallest width of panels in pixels; they fill the width of the page. Three medium ones fit beside the controls if the
@@ -27,8 +27,6 @@ page is 1000 pixels wide."""
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
-
-_PanelLimits = tuple[tuple[float, float], tuple[float, float]]
 
 
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
@@ -53,7 +51,18 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     return found
 
 
-def _within(panel: Panel, limits: _PanelLimits, others: Sequence[Panel]) -> Panel:
+def map_views(scenes: Sequence[Scene]) -> dict[str, PanelLimits]:
+    """Common limits of the panels with a map that two runs have, by name; each map keeps its own extent."""
+    found: dict[str, PanelLimits] = {}
+    for panel in scenes[0].panels:
+        same = [other for scene in scenes for other in scene.panels if other.name == panel.name]
+        if len(same) > 1 and any(isinstance(layer, Map) for layer in panel.layers):
+            x, y = zip(*((each.x, each.y) for each in same), strict=True)
+            found[panel.name] = (min(x)[0], max(high for _, high in x)), (min(y)[0], max(high for _, high in y))
+    return found
+
+
+def _within(panel: Panel, limits: PanelLimits, others: Sequence[Panel]) -> Panel:
     """A panel with given limits; its images have the common colour scale of `others`, which its note states."""
     images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
     layers, note = [], panel.note
@@ -98,8 +107,11 @@ class Screen:
         self.line = make_timeline(scenes, self.frames, by)
         last = len(self.line.times) - 1
         place = last if step is None else self.line.place(0, self.scenes[0], self.frames[0], step)
+        self.first_frames = [int(frames[place]) for frames in self.line.frames]
         self.parts: list[dict[str, Any]] = []
-        grids: list[UIElement] = [self._grid(lane, place, PANEL_SIZES[size]) for lane in range(len(scenes))]
+        sizes = list(PANEL_SIZES.values())  # beside another run, panels are a size smaller
+        width = PANEL_SIZES[size] if len(scenes) == 1 else sizes[max(0, sizes.index(PANEL_SIZES[size]) - 1)]
+        grids: list[UIElement] = [self._grid(lane, place, width) for lane in range(len(scenes))]
         self.parcel = ColumnDataSource()
         self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
         self.layout.tags = [self.parcel]  # makes it part of the page
@@ -118,7 +130,8 @@ class Screen:
         panels = [panel for panel in scene.panels if panel.name in self.panels]
         panels.sort(key=lambda panel: panel.name not in shared)  # of two systems, panels of both come first
         arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
-        made = [make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame]), width) for panel in panels]
+        views, at = map_views(self.scenes), float(scene.clock[frame])
+        made = [make_bokeh_panel(panel, scene, arrays, at, width, views.get(panel.name)) for panel in panels]
         for each in made:
             for part in each.parts:
                 part.update(lane=lane, shown=int(self.line.frames[lane][place]))
@@ -130,7 +143,8 @@ class Screen:
         wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
         if len(self.scenes) == 1:  # the page shows the title above
             return Column(children=[wall], sizing_mode="stretch_width", margin=0)
-        title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 14, INK, (0, 8, 3, 2), font_weight="600")
+        title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 15, INK, (0, 8, 3, 2), font_weight="650",
+                         border_bottom=f"2px solid {ACCENT}")  # fmt: skip
         said = text_div(facts_line(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
         return Column(children=[title, said, wall], sizing_mode="stretch_width", margin=0)
 
@@ -154,11 +168,15 @@ class Screen:
                     found.append({"kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words})
         return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
 
+    def frames_at(self, step: int) -> list[int]:
+        """The index among the kept frames of each run when the first is at a step."""
+        place = self.line.place(0, self.scenes[0], self.frames[0], step)
+        return [int(frames[place]) for frames in self.line.frames]
+
     def steps_at(self, step: int) -> list[int]:
         """The step of each run when the first is at a step."""
-        place = self.line.place(0, self.scenes[0], self.frames[0], step)
-        shown = zip(self.scenes, self.frames, self.line.frames, strict=True)
-        return [int(scene.steps[kept[frames[place]]]) for scene, kept, frames in shown]
+        shown = zip(self.scenes, self.frames, self.frames_at(step), strict=True)
+        return [int(scene.steps[kept[frame]]) for scene, kept, frame in shown]
 
     def listen(self) -> None:
         """Let the script of a served page receive the batches of buffers."""

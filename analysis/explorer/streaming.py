@@ -1,4 +1,5 @@
-"""Sending of buffers to a browser after it has painted: maps last, all from coarse to fine in time.
+"""Sending of buffers to a browser after it has painted: first the frames near the one that is shown, then all others
+from coarse to fine in time, maps last.
 
 Batches are small, since the server does nothing else while it encodes one. Nothing can be sent to a hidden page,
 as it has no document: call `stop`, and `go_on` when the page is visible again.
@@ -6,6 +7,7 @@ as it has no document: call `stop`, and `go_on` when the page is visible again.
 
 import time
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,13 +42,19 @@ class BufferStream:
         self.layout = layout
         self.screen: Screen | None = None
         self.waiting: list[_FrameBatch] = []
+        self.near: list[int] | None = None
         self._fresh = False
         self._turn = 0
 
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
         self.screen, self._fresh, self.waiting = screen, screen is not None, []
+        self.near = screen and screen.first_frames
         self.go_on()
+
+    def prefer(self, frames: list[int]) -> None:
+        """Send the frames near one of each run before all others."""
+        self.near = frames
 
     def stop(self) -> None:
         """Send nothing until `go_on`."""
@@ -72,6 +80,8 @@ class BufferStream:
             self._fresh, self.waiting = False, _frame_batches(screen)
             if not self.waiting:
                 _send(screen, {"nothing": np.zeros((1, 1), np.uint8)})
+        if self.near is not None:
+            self.waiting, self.near = _nearest_first(self.waiting, self.near), None
         if self.waiting:
             _send(screen, _encode_batch(screen, self.waiting.pop(0)))
         if self.waiting:
@@ -90,6 +100,25 @@ def _frame_batches(screen: Screen) -> list[_FrameBatch]:
             at_once = min(max(most, 1), _MAP_FRAMES if maps else len(frames))
             found += [_FrameBatch(lane, maps, some) for some in coarse_to_fine_batches(len(frames), at_once)]
     return sorted(found, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
+
+
+def _nearest_first(batches: Sequence[_FrameBatch], near: Sequence[int]) -> list[_FrameBatch]:
+    """Batches of the same frames, of which the first contain those nearest to a frame of each run."""
+    first, rest = [], []
+    for maps in (False, True):
+        for lane, frame in enumerate(near):
+            own = [batch for batch in batches if (batch.lane, batch.maps) == (lane, maps)]
+            if own:
+                every = np.sort(np.concatenate([batch.frames for batch in own]))
+                most = max(len(batch.frames) for batch in own)
+                some = np.sort(every[np.argsort(np.abs(every - frame), kind="stable")[:most]])
+                first.append(_FrameBatch(lane, maps, some))
+    for batch in batches:
+        taken = [each.frames for each in first if (each.lane, each.maps) == (batch.lane, batch.maps)]
+        frames = np.setdiff1d(batch.frames, taken[0], assume_unique=True)
+        if len(frames):
+            rest.append(batch._replace(frames=frames))
+    return first + rest
 
 
 def _spacing(frames: np.ndarray) -> int:

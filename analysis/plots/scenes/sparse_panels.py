@@ -212,7 +212,7 @@ class SparsePanels(NetworkPanels):
     def shown_note(self) -> str:
         """Meaning of the markers of tokens at positions, and how many tokens are shown, where these are not all."""
         some = "" if len(self.shown) == self.settings.rows else f"{len(self.shown)} of {self.settings.rows} tokens"
-        return join_notes("colour: position", "hollow: token 0", some)
+        return join_notes("colour: position", "hollow marks: token 0", some)
 
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
@@ -230,7 +230,7 @@ class SparsePanels(NetworkPanels):
         rows, column_names = self.sequences.names, tuple(map(str, range(columns)))
         image = Image(name, 0.0, high, rows, column_names, self.sequence_colours)
         x, y = (-0.5, columns - 0.5), (-0.5, len(rows) - 0.5)
-        note = join_notes(image.scale, "strip: prefixes", self.recorded.limits_note)
+        note = join_notes(image.scale, "left strip: colour of the prefix", self.recorded.limits_note)
         return Panel(name, title, (image,), x, y, x_label, "sequence", equal=False, note=note)
 
     def values(self) -> Panel:
@@ -269,7 +269,7 @@ class SparsePanels(NetworkPanels):
             units = self.unit_points("boundaries")
             rgb = np.tile(colours.pale_colours(units.colours, 0.7), (2, 1))
             layers.append(replace(units, colours=rgb, names=2 * units.names, size=0.45))
-            note = join_notes(note, "ring: unit boundaries")
+            note = join_notes(note, "small marks on the ring: where hidden units switch on or off")
         return self._plot("normalised_sequences", "normalised ξ", layers, limits=self.normalised_limits, note=note)
 
     def receptors(self) -> Panel:

@@ -222,7 +222,7 @@ def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch
 def test_large_tables_are_thinned():
     shown = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
     consistent(shown)
-    assert one(shown, "sums").note == "colour: position; hollow: token 0; 100 of 200 tokens"
+    assert one(shown, "sums").note == "colour: position; hollow marks: token 0; 100 of 200 tokens"
     assert len(layer(shown, "sums", Points).names) == 1200
     assert shown.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
 
