@@ -79,7 +79,7 @@ def is_page_pending(document: Document) -> bool:
     return document.session_context is not None and document.session_context.session is None
 
 
-def titled_plot(title: str, plot: UIElement, *details: UIElement) -> UIElement:
+def titled_plot(title: str, plot: UIElement, *details: UIElement) -> Column:
     """A plot with its title, and a line of details between them."""
     looks: dict[str, Any] = {"sizing_mode": "stretch_width", "height": 18, "stylesheets": [_TWO_LINES]}
     line = Row(*(details or [text_div(" ")]), margin=(0, 0, 4, 0), **looks)

@@ -7,20 +7,20 @@ const say = (words) => {
   say.later = setTimeout(() => { said.textContent = "" }, 4000)
 }
 
-const copy = async (name, words) => {
+const copy = async (name, words, note = "") => {
   if (!words) return say("There is nothing to copy")
   try {
     await navigator.clipboard.writeText(words)
-    say(`${name} copied`)
+    say(`${name} copied${note}`)
   } catch {
     const dialog = document.getElementById("lines"), area = dialog.querySelector("textarea")
-    dialog.querySelector("h2").textContent = name
+    dialog.querySelector("h2").textContent = name + note
     area.value = words
     dialog.showModal()
     area.select()
   }
 }
-globalThis.copy_from_page = copy  // for the answers of the server
+globalThis.copy_from_page = (name, words, note) => copy(name, words || (name == "Link" && view_link()), note)  // for the answers of the server
 
 const model = (name) => Bokeh.documents[0]?.get_model_by_name(name)
 const ask = (...words) => model("asked")?.setv({tags: words})
@@ -35,7 +35,7 @@ const view_link = () => {
 document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidden" : "visible"))  // the server pauses
 
 const ACTIONS = {
-  "copy-link": () => copy("Link", view_link()),
+  "copy-link": () => player() ? copy("Link", view_link()) : ask("link", performance.now()),  // the server adds a warning
   "copy-python": () => { player()?.tell(); ask("python", performance.now()) },
   "show-help": () => document.getElementById("help").showModal(),
   "show-tour": () => { document.getElementById("help").close(); show_tour() },

@@ -41,7 +41,7 @@ class LivePlane:
             x_range=x, y_range=y, tools="", toolbar_location=None, sizing_mode="scale_width", aspect_ratio=1,
             min_border=0, outline_line_color=None, background_fill_color=None, border_fill_color=None,
                 styles=_FRAME_STYLE,
-            html_attributes={"data-name": label}, max_width=540, name=label,
+            html_attributes={"data-name": label, "data-picture": "below"}, max_width=540, name=label,
         )  # fmt: skip
         # Axes, grids and spans query the page's styles at every paint, which takes longer than painting all glyphs.
         self.figure.update(left=[], below=[], center=[])

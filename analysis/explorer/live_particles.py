@@ -51,7 +51,7 @@ class ParticlesPage(LivePage):
             LiveChart("grid imperfections over steps", ["imperfections"], "step"),
             LiveChart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
         ]
-        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED])
+        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED], margin=(0, 0, 22, 0))
         self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
@@ -78,8 +78,9 @@ class ParticlesPage(LivePage):
         force, imperfections, ratio = (chart.figure for chart in self.charts)
         note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
         return Row(
-            titled_plot("Force norm", force), titled_plot("Grid imperfections", imperfections),
-            titled_plot("Largest / smallest norm", ratio, note), sizing_mode="stretch_width", stylesheets=[STACKED],
+            titled_plot("Force norm (log)", force), titled_plot("Grid imperfections", imperfections),
+            titled_plot("Largest / smallest norm (log)", ratio, note),
+            sizing_mode="stretch_width", stylesheets=[STACKED],
         )  # fmt: skip
 
     def begin(self) -> None:

@@ -46,7 +46,7 @@ class TrainingPage(LivePage):
             LiveChart("accuracy over epochs", right, "epoch", limits=(0, 1.05)),
             LiveChart("grid imperfections over epochs", _KINDS, "epoch"),
         ]
-        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED])
+        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED], margin=(0, 0, 22, 0))
         self.settings.param.watch(self.turned, list(TRAINING_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
@@ -63,7 +63,7 @@ class TrainingPage(LivePage):
         """Curves and their legend."""
         loss, accuracy, imperfections = (chart.figure for chart in self.charts)
         return Row(
-            titled_plot("Loss", loss, *curve_legend(_SPLITS)),
+            titled_plot("Loss (log)", loss, *curve_legend(_SPLITS)),
             titled_plot("Accuracy", accuracy, *curve_legend(_SPLITS)),
             titled_plot("Grid imperfections", imperfections, *curve_legend(_KINDS)), sizing_mode="stretch_width",
             stylesheets=[STACKED],
@@ -89,15 +89,20 @@ class TrainingPage(LivePage):
         self.network, self.particles = LivePlane(_REACH, "embedding of the network"), LivePlane(_REACH, "particles")
         self.map = LivePlane(1.0, "class map and pair sums")
         self.tokens = {"network": LiveTokens(self.network, n), "particles": LiveTokens(self.particles, n)}
-        pixels = Map("classes", pale_colours(class_colours(n)), tuple(f"class {c}" for c in range(n)), lines=False)
+        pixels = Map(
+            "classes", pale_colours(class_colours(n)), tuple(f"predicted class {c}" for c in range(n)), lines=False
+        )
         self.classes = self.map.map(pixels, _MAP_SIDE)
         layer = pair_sum_points(n, filled=trained)
         self.sums = self.map.points(layer)
         shapes, colours = ("cross",) * len(trained), np.full((len(trained), 3), 0.1)
         self.crosses = self.map.points(dataclasses.replace(layer, shapes=shapes, colours=colours, filled=None))
+        legend = "Background: predicted class. Marks: pairs i + j; filled: training, hollow: validation, cross: wrong."
+        class_map = titled_plot("Class map", self.map.figure, self.words["map"].layout)
+        class_map.children.append(text_div(legend, 12, FAINT, (4, 0, 0, 32)))
         self.stages.children = [
             titled_plot("Network", self.network.figure, self.words["network"].layout),
-            titled_plot("Class map", self.map.figure, self.words["map"].layout),
+            class_map,
             titled_plot("Particles", self.particles.figure, self.words["particles"].layout),
         ]
 

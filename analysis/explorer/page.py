@@ -16,6 +16,7 @@ from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
 from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, html_template, make_button, notice_div, text_div
+from analysis.explorer.view_code import CHANGED
 from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
 
@@ -69,7 +70,7 @@ class Page:
         self.asked = Div(visible=False, name="asked")
         self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
         self.code = Div(visible=False)
-        self.code.js_on_change("tags", CustomJS(code='copy_from_page("Python", this.tags[0])'))
+        self.code.js_on_change("tags", CustomJS(code="copy_from_page(...this.tags)"))
         write = CustomJS(args={"address": self.address}, code=_WRITE_ADDRESS_CODE)
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
@@ -122,10 +123,13 @@ class Page:
         self._write()
 
     def _answer(self, question: str, number: float = 0) -> None:
-        """Answer the script of the page: Python was asked for, or the browser's tab became hidden or visible."""
+        """Answer the page's script: Python or a link was asked for, or the browser's tab became hidden or visible."""
         tab = self.made[self.shown]
         if question == "python":
-            self.code.tags = [tab.python(), number]
+            self.code.tags = ["Python", tab.python(), "", number]
+        elif question == "link":
+            lost = tab.python().startswith(CHANGED)
+            self.code.tags = ["Link", "", f". {CHANGED[2:].strip()}" if lost else "", number]
         elif question == "hidden":
             tab.hide(briefly=True)
         else:

@@ -6,8 +6,9 @@ const add_picture_button = (root) => {
   const {name} = root.host.dataset, button = document.createElement("button"), label = `Save as PNG: ${name}`
   Object.assign(button, {className: "picture", textContent: "⤓", title: label, onclick: () => save_picture(root.host)})
   button.setAttribute("aria-label", label)
-  button.style.cssText = "position: absolute; left: 0; bottom: 0; z-index: 3; width: 24px; height: 24px; padding: 0; "
-    + "border: none; background: none; color: #616e7c; font: 15px/1 sans-serif; cursor: pointer"
+  button.style.cssText = `position: absolute; left: 0; bottom: ${root.host.dataset.picture == "below" ? -27 : 0}px; z-index: 3; `
+    + "width: 24px; height: 24px; padding: 0; border: 1px solid #c5ccd3; border-radius: 6px; background: white; color: #0b6fa4; "
+    + "font: bold 15px/1 sans-serif; cursor: pointer"
   root.append(button)
 }
 

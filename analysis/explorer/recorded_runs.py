@@ -22,6 +22,7 @@ from analysis.explorer.view_code import RecordedView, recorded_view_code
 from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, split_panels
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
+from analysis.statistics.success import evaluation_split
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 
@@ -140,7 +141,8 @@ class RunsPage:
             names = default_panel_names(*([panel.name for panel in each.panels] for each in scenes))
         keep = self.screen is not None and "file" not in changed
         self._show(Screen(scenes, names, self.bar, self.told, s.step, s.by, s.size, keep))
-        self.side.show(entries, others, titles, names)
+        scored = any(entry.accuracy is not None or entry.loss is not None for entry in entries)
+        self.side.show(entries, others, titles, names, evaluation_split(trajectory) if scored else "")
         return notes
 
     def _settle_runs(

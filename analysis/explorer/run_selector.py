@@ -26,6 +26,8 @@ _TABLE_STYLE = f"""
     select.bk-input {{ font: 11px/16px {_MONOSPACED}; padding: 0 3px; }}
     option {{ height: 16px; min-height: 16px; padding: 0 2px; box-sizing: border-box; }}
     label {{ position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }}
+    select.bk-input::-webkit-scrollbar {{ width: 9px; }}
+    select.bk-input::-webkit-scrollbar-thumb {{ background: #9aa5b1; border-radius: 4px; }}
     """
 """Style of the list of runs and its header."""
 _SPACE = "\N{NO-BREAK SPACE}"
@@ -47,7 +49,8 @@ class RunSelector:
         self._make_panels()
         self._bind()
         parts = [
-            *([self.file] if len(files) > 1 else []), _heading("Runs"), _row(self.wanted, self.kind, self.order),
+            *([self.file] if len(files) > 1 else []), _heading("Runs"), self.about,
+            _row(self.wanted, self.kind, self.order),
             self.columns, self.runs, _heading("Compare"), self.other_file, self.other_run, self.by,
             _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
         ]  # fmt: skip
@@ -59,6 +62,7 @@ class RunSelector:
         self.kind = select_widget("kind of run", [("", "any")], "")
         self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
         styles = [WIDGET_STYLES, _TABLE_STYLE]
+        self.about = text_div("", 12, FAINT, (0, 0, 6, 0))
         self.runs = MultiSelect(
             title="runs", css_classes=["run-list"], stylesheets=styles, sizing_mode="stretch_width",
             margin=(0, 0, 8, 0),
@@ -111,14 +115,20 @@ class RunSelector:
     # ---------------------------------------------------------------------------------------------- display
 
     def show(
-        self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str]
-    ) -> None:
+        self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str],
+        split: str = "",
+    ) -> None:  # fmt: skip
         """Display the settings.
 
-        entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels.
+        entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels; split: that of
+        the accuracies and losses of the list.
         """
         s, self.entries, self._quiet = self.settings, entries, True
         self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
+        said = f"{len(entries)} runs. Accuracy (acc) and loss: {split} split, last step." * bool(split)
+        if any(entry.successful for entry in entries):
+            said += f" At first, the first run with {split} accuracy above .98 is shown."
+        self.about.update(text=said, visible=bool(said))
         self._show_kinds()
         self._show_boxes(titles, shown)
         two = s.other_file != NO_CHOICE

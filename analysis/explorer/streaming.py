@@ -49,7 +49,7 @@ class BufferStream:
     def begin(self, screen: Screen | None) -> None:
         """Send the buffers of a screen instead of any other; None stops sending."""
         self.screen, self._fresh, self.waiting = screen, screen is not None, []
-        self.near = screen and screen.first_frames
+        self.near = None if screen is None else screen.first_frames
         self.go_on()
 
     def prefer(self, frames: list[int]) -> None:

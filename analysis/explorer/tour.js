@@ -39,15 +39,17 @@ const show_hint = (k) => {
   next.focus({preventScroll: true})
 }
 
-const place_hint = () => {  // to the right of the target, below, to the left or above: where there is room
+const place_hint = () => {  // where there is room: above or below the target, so that panels remain visible, or beside it
   const {target} = tour.hints[tour.shown]
   if (!target.isConnected) return close_tour()
   const {left, top, right, bottom, width, height} = target.getBoundingClientRect(), {style} = tour.box
   const {offsetWidth: wide, offsetHeight: tall} = tour.box, {clientWidth: across, clientHeight: down} = document.documentElement
-  const x = within_page(left, across - wide), y = within_page(top, down - tall)
-  const places = [[right + GAP, y], [x, bottom + GAP], [left - GAP - wide, y], [x, top - GAP - tall]]
+  const x = within_page(left, across - wide), y = within_page(top, down - tall), last = within_page(right - wide, across - wide)
+  const below = [x, bottom + GAP], above = [width > 2 * wide ? last : x, top - GAP - tall]
+  const before = [left - GAP - wide, y]
+  const places = width > 2 * wide ? [above, before, below] : [below, above, [right + GAP, y], before]
   const fits = ([x, y]) => x >= 0 && y >= 0 && x + wide <= across && y + tall <= down
-  const [to_x, to_y] = places.find(fits) ?? places[1]
+  const [to_x, to_y] = places.find(fits) ?? below
   Object.assign(style, {left: `${to_x}px`, top: `${to_y}px`})
   const around = {left: left - 4, top: top - 4, width: width + 4, height: height + 4}
   for (const [name, value] of Object.entries(around)) tour.ring.style[name] = `${value}px`

@@ -19,7 +19,7 @@ grid = plots.PanelGrid(scenes, {panels!r})
 grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
 grid.save(Path("view.png"))
 """
-_CHANGED = "# Settings that were changed and particles that were moved during the run are not repeated.\n"
+CHANGED = "# Settings that were changed and particles that were moved during the run are not repeated.\n"
 
 
 class RecordedView(NamedTuple):
@@ -54,4 +54,4 @@ def live_view_code(settings: ParticleSettings | ModularSettings, seed: int, step
     scene, at = "plots.build_scene(trajectory, 0)", f"plots.nearest_frame(scenes[0], {steps})"
     picture = _PICTURE.format(scenes=scene, frames=at, panels=["embedding", "pair_sums"])
     head = _HEAD.format(names=f"{kind.__name__}, simulate")
-    return ("" if unchanged else _CHANGED) + head + frame + picture
+    return ("" if unchanged else CHANGED) + head + frame + picture

@@ -269,7 +269,7 @@ class SparsePanels(NetworkPanels):
             units = self.unit_points("boundaries")
             rgb = np.tile(colours.pale_colours(units.colours, 0.7), (2, 1))
             layers.append(replace(units, colours=rgb, names=2 * units.names, size=0.45))
-            note = join_notes(note, "small marks on the ring: where hidden units switch on or off")
+            note = join_notes(note, "ring: where hidden units switch on")
         return self._plot("normalised_sequences", "normalised ξ", layers, limits=self.normalised_limits, note=note)
 
     def receptors(self) -> Panel:

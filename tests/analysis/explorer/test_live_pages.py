@@ -336,6 +336,10 @@ def test_a_particle_can_be_dragged(page):
     after = settled(page, expected, 0.03)
     assert np.allclose(after, expected, atol=0.03)  # a pixel is 0.012
     assert page.get_by_role("combobox", name="particle").input_value() == str(token)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Link copied. Settings that were changed and particles that were moved").wait_for()
+    assert "fa=2" in page.evaluate("navigator.clipboard.readText()")
     page.get_by_role("button", name="Start").click()
     wait_until_later(page, "step", 8)
     assert np.linalg.norm(tokens(page)[token]) < np.linalg.norm(after[token])
