@@ -43,6 +43,8 @@ def main(options: Options) -> None:
     check_panel_options(options)
     check_picture_path(options, Path("figure.png"), _FORMATS)
     trajectories, runs = open_shown_runs(options)
+    if any(trajectory.attrs["record"] == "metrics" for trajectory in trajectories):
+        print("recorded    only metrics; panels of embeddings and weights need a run with --record all")
     names, left_out = select_panels(options, trajectories)
     width, side = picture_width(options, len(names)), map_pixels(options, len(names))
     scenes = [
@@ -59,7 +61,9 @@ def main(options: Options) -> None:
     grid = plots.PanelGrid(scenes, names, options.columns, width, leading_panels(options, names))
     grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
     grid.save(out)
-    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({grid.width} x {grid.height})")
+    size = [25.4 * inches for inches in grid.figure.get_size_inches()]
+    millimetres = "" if out.suffix.lower() == ".png" else f", {size[0]:.0f} x {size[1]:.0f} mm"
+    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({grid.width} x {grid.height}{millimetres})")
 
 
 if __name__ == "__main__":

@@ -49,13 +49,16 @@ def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, 
         raise SettingsError("out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}")
     names = (name for name in (*IDENTITY_ATTRIBUTES, *BRANCH_ATTRIBUTES) if name in found)
     there = _comparable({"config_json": "{}", **{name: found[name] for name in names}})
-    for name, value in _comparable(identity).items():
-        if name == "start" and there.get(name) != value:
-            what = f"{path}, whose run began from another file, or from this one before it changed"
-            raise SettingsError("out", what, _OTHERWISE.removeprefix("or "))
-        if there.get(name) != value:
-            found_value = f"{path} with {name}={there.get(name)}"
-            raise SettingsError("out", found_value, f"a file with {name}={value}, {_OTHERWISE}")
+    differ = {name: value for name, value in _comparable(identity).items() if there.get(name) != value}
+    if "system" in differ:  # settings of different systems are not compared
+        differ = {"system": differ["system"]}
+    if "start" in differ:
+        what = f"{path}, whose run began from another file, or from this one before it changed"
+        raise SettingsError("out", what, _OTHERWISE.removeprefix("or "))
+    if differ:
+        before = ", ".join(f"{name}={there.get(name)}" for name in differ)
+        now = ", ".join(f"{name}={value}" for name, value in differ.items())
+        raise SettingsError("out", f"{path} with {before}", f"a file with {now}, {_OTHERWISE}")
 
 
 _OTHERWISE = "or a new file, or --overwrite"

@@ -40,6 +40,8 @@ def main(options: Options) -> None:
     for note in sorted({row.note for row in rows if row.note}):
         print(f"\n{note}", file=options.log)
     unreadable = sum(row.status == command_line.UNREADABLE for row in rows)
+    if options.check:
+        print(f"\nchecksums   right in {len(rows) - unreadable} of {len(rows)} files", file=options.log)
     if options.check and unreadable:
         raise TrajectoryError(f"{unreadable} of {len(rows)} files in {options.folder} cannot be read")
 

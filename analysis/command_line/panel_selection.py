@@ -61,7 +61,8 @@ class PanelOptions:
     axes: tuple[int, int] | None = None
     """The two axes to draw, counted from 0, if there are more than two. Default: the principal axes."""
     width: int | None = None
-    """Width of the picture in pixels. Default: 960 per run, or 640 per run for a single panel."""
+    """Width of the picture in pixels, of which a PDF or SVG has 100 per inch: 709 are 180 mm, 335 are
+    85 mm. Default: 960 per run, or 640 per run for a single panel."""
     style: Literal["paper", "screen", "dark"] = "screen"
     """Style: dark has a dark background; paper and screen are the same."""
     out: Path | None = None

@@ -28,7 +28,13 @@ Options = TypeVar("Options")
 _SAME_MEANING = {"steps": "epochs", "epochs": "steps"}
 """Pairs of alternative options; a command has at most one of each pair."""
 
-_KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path", "STR": "a word"}
+_KINDS = {
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "PATH": "a path",
+    "STR": "a word",
+    "INT INT": "two whole numbers",
+}
 """Descriptions of the values that placeholders stand for."""
 
 
@@ -121,10 +127,12 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
         return _unknown_argument(unknown[0], options)
     match event:
         case parse_errors.MissingArgs():
-            return SettingsError(_name_of(event.missing_arguments[0].arg), "no value", "a value")
+            name = _name_of(event.missing_arguments[0].arg)
+            allowed = "a value" if name == "checkpoints" else "a trajectory file, such as runs/x.nc"
+            return SettingsError(name, "no value", allowed)
         case parse_errors.MissingSubcommand():
             names = ", ".join(event.subcommand_spec.parser_from_name)
-            return SettingsError("name of the subcommand", event.found_token or "none", f"one of {names}")
+            return SettingsError("name of the system", event.found_token or "none", f"one of {names}, as first word")
         case parse_errors.InvalidChoice():
             return SettingsError(_name_of(event.argument), event.value, _choices(event))
         case parse_errors.BadValue():

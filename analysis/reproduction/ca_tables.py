@@ -65,7 +65,7 @@ TABLES = {
         "f_a",
         ("ga", "gr", "n", "dim", "start"),
         TABLE_2,
-        (Column("f_a", "fa"), *_CIRCLES, Column("grids", "grids"), _IMPERFECTIONS),
+        (Column("f_a", "fa"), *_CIRCLES, Column("others", "others"), _IMPERFECTIONS),
     ),
 }
 """The tables by the system of their ensembles. Imperfections and their correlation with accuracy are those of the runs
@@ -116,7 +116,7 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
             "runs": found.runs,
             "circles": found.circles,
             **interval_columns("circles_percent", found.circle_fraction, 100),
-            "grids": found.grids,
+            "others": found.grids,
             **interval_columns("imperfections", found.imperfections),
         }
         compared = ["imperfections"]
@@ -171,6 +171,8 @@ def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
     table = make_table(rows)
     of_paper = next(each for each in TABLES.values() if each.setting in rows[0])
     output_table(table, of_paper.columns, csv)
+    if str(csv) != "-":
+        print("others: the runs that are no circle; imperfections are theirs")
     settings = table[of_paper.setting][table["paper_circles_of_100"].notna()]
     if len(settings) and str(csv) != "-":
         print("\nin the paper:\n" + format_table(make_table(_printed_cells(of_paper, value) for value in settings)))
@@ -180,6 +182,6 @@ def _printed_cells(table: _Table, value: float) -> dict[str, str]:
     """The cells of a printed row by the headings of the columns."""
     printed = table.printed[value]
     others = str(100 - printed["circles"])
-    cells = {**printed, table.setting: f"{value:g}", "runs": "100", "others": others, "grids": others}
+    cells = {**printed, table.setting: f"{value:g}", "runs": "100", "others": others}
     cells["circles_percent"] = format_percent(binomial_interval(printed["circles"], 100))
     return {column.heading: cells[column.name] for column in table.columns}

@@ -99,12 +99,29 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
     if found is None:
-        raise TrajectoryError(
-            f"{path}: no seal at its end, so it was cut short or is no trajectory of this program "
-            "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.save_trajectory writes a sealed one)"
-        )
+        raise TrajectoryError(f"{path}: {_describe_unsealed(path)}")
     if not complete:
         raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
+
+
+def _describe_unsealed(path: Path) -> str:
+    """What a file without a digest at its end is."""
+    with path.open("rb") as file:
+        if not file.read(4).startswith((b"\x89HDF", b"CDF")):
+            return "not a NetCDF file, so no trajectory (no checksum at its end)"
+    try:
+        with NETCDF_LOCK, xr.open_dataset(path) as there:
+            attrs = there.attrs
+    except (OSError, ValueError, RuntimeError):
+        return "cut short (no checksum at its end, and its data are not complete)"
+    if "schema_version" in attrs:
+        return "cut short (no checksum at its end)"
+    if {"title", "result_of"} & set(attrs):
+        return "a result of sims.sweep or of an analysis, no trajectory (xarray.open_dataset reads it)"
+    return (
+        "no checksum at its end, so it is no trajectory of this program "
+        "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.save_trajectory writes a checksum)"
+    )
 
 
 # ----------------------------------------------------------------------------------------------- reading

@@ -48,6 +48,8 @@ def run_ensemble(
     reached = (
         f"{last} {unit}" if unit_steps == 1 else f"{float(trajectory['epoch'][-1]):g} {unit} of {unit_steps} steps"
     )
+    if how == "found" and (recorded := int(open_trajectory(path)["step"][-1])) > last:
+        reached += f"; the file has {recorded} steps, shown is step {last}"
     print(f"trajectory  {path}  ({how}: {trajectory.sizes['run']} runs, {reached})", file=log)
     return path, trajectory
 

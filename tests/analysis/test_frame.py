@@ -30,7 +30,8 @@ def test_figures_of_every_system(name, small_runs, frame):
     assert str(picture) in out
     assert size(picture)[0] == (960 if name == "metrics" else 480)
     assert len(np.unique(imread(picture).reshape(-1, 4), axis=0)) > 50
-    assert ("embedding" in out) == (name != "metrics")
+    assert ("embedding" in out.split("panels   ")[1]) == (name != "metrics")
+    assert ("need a run with --record all" in out) == (name == "metrics")
     assert "loss" in out or name == "particles"
 
 
@@ -44,7 +45,8 @@ def test_the_nearest_recorded_step_is_drawn_and_named(small_runs, frame):
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "PNG"])
 def test_figures_are_reproducible_to_the_byte(suffix, frame, tmp_path):
     for name in ("one", "two"):
-        frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")
+        out = frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")
+        assert ("(480 x 535, 122 x 136 mm)" in out) == (suffix != "PNG")
     assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 

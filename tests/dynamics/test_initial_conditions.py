@@ -103,4 +103,4 @@ def test_a_trajectory_that_is_damaged_or_without_embedding_is_refused():
     begin(ParticleSettings(n=5), out="m.nc", record="metrics").close()
     assert_refused("m.nc", r"start: found .*m\.nc, which contains only metrics")
     Path("m.nc").write_bytes(Path("m.nc").read_bytes()[:-5])
-    assert_refused("m.nc", "start: found .*no seal")
+    assert_refused("m.nc", "start: found .*cut short")

@@ -20,7 +20,7 @@ def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
     write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), tmp_path / "runs" / "result.nc")
     printed = output_of("sims.runs", "--csv", "list.csv")
     assert "result.nc" not in printed
-    assert re.search(r"^broken.nc +unreadable .* no seal", printed, flags=re.MULTILINE)
+    assert re.search(r"^broken.nc +unreadable .* not a NetCDF file", printed, flags=re.MULTILINE)
     assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE)
     assert (tmp_path / "list.csv").read_text().splitlines()[1].startswith("broken.nc,unreadable,,,,")
 
@@ -29,7 +29,7 @@ def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
 def test_a_check_fails_if_a_file_cannot_be_read(typed, output_of, tmp_path, harm):
     path = tmp_path / "runs" / "a.nc"
     simulate(ParticleSettings(n=3), runs=2, steps=5, out=path, progress=False).close()
-    output_of("sims.runs", "--check")
+    assert "right in 1 of 1 files" in output_of("sims.runs", "--check")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content[:-1] if harm == "truncated" else content)

@@ -5,7 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from analysis.output.results import write_result
 from dynamics import ModularSettings, ParticleSettings, SparseSettings, branch, save_trajectory, simulate
 
 SPARSE = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8)
@@ -51,13 +53,13 @@ MESSAGES = [
     ("sims.particles --n 5 --start start.csv --csv start.csv", "--csv: found start.csv, allowed is a file that the"),
     ("sims.runs --folder", "--folder: found no value, allowed is a path"),
     ("sims.runs --folder absent", "--folder: found absent, allowed is an existing folder"),
-    ("sims.sweep", "name of the subcommand: found none, allowed is one of particles, modular, sparse"),
+    ("sims.sweep", "name of the system: found none, allowed is one of particles, modular, sparse"),
     ("sims.sweep particles --fa 1 many", "--fa: found 1 many, allowed is a number"),
     ("analysis.ablation --start a.nc", "--start: found an option that does not exist here"),
     ("analysis.ablation --folder ''", "--folder: found no name"),
     ("analysis.ablation --data 16", "--batch: found 32"),
-    ("analysis.compare", "FIRST: found no value"),
-    ("analysis.events", "TRAJECTORY: found no value"),
+    ("analysis.compare", "FIRST: found no value, allowed is a trajectory file, such as"),
+    ("analysis.events", "TRAJECTORY: found no value, allowed is a trajectory file, such as"),
     ("analysis.events a.nc --of=speeds", "--of: found speeds, allowed is one of loss, gradient, force, speed"),
     ("analysis.events p.nc s.nc --of speed", "OTHERS: found"),
     ("analysis.fixed_points --vocab 3", "--length: found 12 at 3 tokens"),
@@ -67,7 +69,7 @@ MESSAGES = [
     ("analysis.fixed_points --weight-decay 0.1", "--weight-decay: found 0.1, allowed is no value here"),
     ("analysis.fixed_points --batch 16", "--batch: found 16, allowed is no value here"),
     ("analysis.fixed_points --beta1 0.5", "--beta1: found 0.5, allowed is no value here"),
-    ("analysis.frame a.nc --axes 1", "--axes: found 1, allowed is INT INT"),
+    ("analysis.frame a.nc --axes 1", "--axes: found 1, allowed is two whole numbers"),
     ("analysis.frame n.nc --axes 0 3", "--axes: found (0, 3), allowed is two different axes from 0 to 1"),
     ("analysis.frame m.nc --panels embedding", "--panels: found embedding, allowed is one or more of loss"),
     ("analysis.sparsity s.nc --step 3", "--step: found 3, allowed is a recorded step, nearest are 0 and 4 in s.nc"),
@@ -77,7 +79,9 @@ FILES = {
     "events none.nc, formation none.nc, sparsity none.nc, spikes none.nc",
     "p.nc: attribute system: found particles, expected sparse": "circuits p.nc, remedies p.nc, spikes p.nc",
     "m.nc: variable embedding: missing; a run recorded with record=metrics": "circuits m.nc, curvature m.nc",
-    "text.nc: no seal at its end": "compare text.nc, frame text.nc",
+    "text.nc: not a NetCDF file": "compare text.nc, frame text.nc",
+    "cut.nc: cut short": "events cut.nc",
+    "result.nc: a result of sims.sweep or of an analysis": "frame result.nc",
     "few.nc: dimension step: found 4 frames": "events few.nc, gradients few.nc",
     "n.nc: dimension step: found 5 frames": "film n.nc --run 0 --event spike",
     "dimension token: found 2": "compare s.nc",
@@ -111,6 +115,8 @@ def inputs(tmp_path_factory):
     shutil.copy(folder / "p.nc", folder / "data.png")
     shutil.copy(folder / "p.nc", folder / "data.mp4")
     (folder / "link.nc").symlink_to("s.nc")
+    (folder / "cut.nc").write_bytes((folder / "p.nc").read_bytes()[:-9])
+    write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), folder / "result.nc")
     (folder / "text.nc").write_text("no trajectory")
     np.savetxt(folder / "start.csv", np.eye(5, 2), delimiter=",")
     return folder

@@ -1,0 +1,8 @@
+"""The list of the commands of this package."""
+
+from pathlib import Path
+
+from analysis.command_line.command_list import print_commands
+
+if __name__ == "__main__":
+    print_commands(Path(__file__).parent)
