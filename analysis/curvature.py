@@ -15,7 +15,6 @@ import dynamics
 from analysis import linearization, output, plots
 from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
-from analysis.linearization import model_spectrum_table
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def analyse_model(options: Options, loss: Path, trajectory: xr.Dataset, frames: 
     found = linearization.model_curvature(trajectory, dynamics.load_loss(loss), frames, spectrum, log=log)
     output.output_table(linearization.tabulate_model(found), linearization.model_columns(found), options.csv)
     print("\n" + linearization.model_legend(found), file=options.log)
-    if warning := model_spectrum_table.loss_warning(found, trajectory, frames[0]):
+    if warning := linearization.loss_warning(found, trajectory, frames[0]):
         print(warning, file=options.log)
     figure = plots.plot_model_curvature(found)
     write_result_and_picture(options, "curvature", "Curvature of a recorded model", found, figure, out)

@@ -21,8 +21,6 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from analysis.output.tables import Column, format_interval, format_table, output_table
 from analysis.transitions.detection import DetectionConfig
-from analysis.transitions.gradient_peaks import MIN_FRAMES
-from analysis.transitions.loss_events import ESCAPE_CRITERIA
 from dynamics.settings import SUCCESS_ACCURACY
 
 if TYPE_CHECKING:
@@ -98,9 +96,9 @@ def main(options: Options) -> None:
     comparison = transitions.escape_comparison(results, names)
     values = transitions.trajectory_scalar(trajectory, name, options.split)
     write_result_and_picture(options, "events", TITLE, result, plots.plot_events(values, results, names, unit), out)
-    if values.sizes["step"] < MIN_FRAMES:
-        few = f"only {values.sizes['step']} frames: events and escapes are uncertain with fewer than {MIN_FRAMES}"
-        print(f"\n{few}; record more often", file=options.log)
+    if values.sizes["step"] < transitions.MIN_FRAMES:
+        few = f"only {values.sizes['step']} frames: events and escapes are uncertain"
+        print(f"\n{few} with fewer than {transitions.MIN_FRAMES}; record more often", file=options.log)
     print("\n" + _describe_ensemble(result, comparison.iloc[0], options.escape_share), file=options.log)
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
         print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
@@ -117,7 +115,7 @@ def main(options: Options) -> None:
 def _describe_ensemble(result: xr.Dataset, escapes: pd.Series, escape_share: float | None) -> str:
     diverged, unit = int((~result["alive"].values).sum()), result.attrs["unit_of_time"]
     censored = f"; {diverged} diverged and are censored from then on" if diverged else ""
-    criterion = ESCAPE_CRITERIA[result.attrs["scalar"]]
+    criterion = transitions.ESCAPE_CRITERIA[result.attrs["scalar"]]
     change = f"{'rise' if criterion.rising else 'fall'} by {escape_share or criterion.share:.0%}"
     return (
         f"{escapes['escaped']} of {escapes['runs']} runs left the first level of "

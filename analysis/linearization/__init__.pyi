@@ -7,6 +7,7 @@ from .curvature_table import tabulate_curvature as tabulate_curvature
 from .force_jacobian import force_spectra as force_spectra
 from .model_spectrum import SpectrumOptions as SpectrumOptions
 from .model_spectrum import model_curvature as model_curvature
+from .model_spectrum_table import loss_warning as loss_warning
 from .model_spectrum_table import model_columns as model_columns
 from .model_spectrum_table import model_legend as model_legend
 from .model_spectrum_table import tabulate_model as tabulate_model

@@ -20,6 +20,7 @@ from .event_analysis import layer_motion_table as layer_motion_table
 from .event_analysis import reported_runs as reported_runs
 from .event_analysis import run_event_table as run_event_table
 from .event_analysis import two_drops_by_window as two_drops_by_window
+from .gradient_peaks import MIN_FRAMES as MIN_FRAMES
 from .gradient_peaks import find_norm_peaks as find_norm_peaks
 from .interventions import UNCHANGED as UNCHANGED
 from .interventions import check_complete_ensemble as check_complete_ensemble
@@ -29,6 +30,7 @@ from .interventions import intervention_table as intervention_table
 from .interventions import train_intervention as train_intervention
 from .layer_motion import layer_motion_at_drops as layer_motion_at_drops
 from .layer_motion import layer_speeds as layer_speeds
+from .loss_events import ESCAPE_CRITERIA as ESCAPE_CRITERIA
 from .loss_events import event_table as event_table
 from .loss_events import first_two_drops as first_two_drops
 from .loss_events import plateau_escape_times as plateau_escape_times
