@@ -237,7 +237,7 @@ def test_the_figure_shows_the_numbers_of_the_table():
 def test_the_figure_of_one_run_has_one_panel():
     drawn = plot_ablation(some_result(hidden=[[0.5], [1.0]]))
     (axes,) = drawn.axes
-    assert axes.get_title() == "seed 4 (VC figure 6)"
+    assert axes.get_title() == "seed 4 (VC fig. 6)"
     assert axes.get_xlabel() == ablations.ABLATION_PANELS["hidden"]
     (legend,) = drawn.legends
     assert [each.get_text() for each in legend.get_texts()] == ["run of seed 4", "chance, 1/2", "the recipe's value"]
