@@ -35,10 +35,9 @@ browser:
 		$$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
 	@chromium --version 2>/dev/null
-	@command -v npm >/dev/null || { echo "make browser: npm is missing; it installs axe-core for the accessibility tests" >&2; exit 1; }
 	@test -f .browser/node_modules/axe-core/axe.min.js || \
-		npm install --silent --no-save --no-audit --no-fund --prefix .browser axe-core@4.14.1
-	@node -p '"axe-core " + require("./.browser/node_modules/axe-core").version'
+		npm install --silent --no-save --no-audit --no-fund --prefix .browser axe-core@4.14.1 || \
+		echo "make browser: npm could not install axe-core; the accessibility tests will be skipped" >&2
 
 docs: .venv/full
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d docs/_build/doctrees docs docs/_build/html
