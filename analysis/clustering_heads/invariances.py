@@ -344,7 +344,7 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
 
 
 def weights_at_step(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
-    """The weights of all runs at a recorded step, (run, ...), from which only this frame is read.
+    """The weights of all runs at a recorded step, (run, ...). Other frames are not read.
 
     Raises TrajectoryError, SettingsError.
     """

@@ -25,7 +25,7 @@ _DEFAULT_PANELS = (
     ("attention", "transform_map", "position_embeddings", "normalised_sums", "values", "normalised_sequences",
      "receptors", "output_map", "loss", "accuracy"),
 )  # fmt: skip
-"""Panels of particles and of both networks that are drawn by default, if a run has all of them."""
+"""Panels that are drawn by default. A run uses the first tuple of which it has all panels."""
 
 _LEADING_PANELS = ("embedding", "pair_sums", "attention", "transform_map")
 """Panels that are larger than the others by default."""

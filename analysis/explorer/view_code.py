@@ -45,7 +45,10 @@ def recorded_view_code(views: Sequence[RecordedView], panels: Sequence[str], axe
 
 
 def live_view_code(settings: ParticleSettings | ModularSettings, seed: int, steps: int, unchanged: bool) -> str:
-    """Code that simulates a live run up to its current step. unchanged: whether nobody changed it while it ran."""
+    """Python code that simulates a live run up to its current step.
+
+    unchanged: whether the run has had the same settings and positions since it started.
+    """
     kind = type(settings)
     values = [f"{field.name}={getattr(settings, field.name)!r}" for field in dataclasses.fields(settings)
               if getattr(settings, field.name) != field.default]  # fmt: skip

@@ -37,7 +37,7 @@ class ViewSettings(param.Parameterized):
 
 
 def default_panel_names(*runs: Sequence[str], most: int = _DEFAULT_PANELS) -> list[str]:
-    """Names of the panels for the first view, in the order of the runs.
+    """Names of the panels that are shown when the page opens; those of the first run come first.
 
     runs: names of the panels of one run, or of two; if both have a panel with priority, it is shown.
     """

@@ -45,7 +45,8 @@ Vectors = Callable[[torch.Tensor], torch.Tensor]
 """The product of a symmetric matrix with a vector (parameter,), in float64."""
 
 _SCALE_TOLERANCE, _SCALE_BASIS = 1e-2, 20
-"""Relative accuracy of the largest magnitude of an eigenvalue, which scales the tolerance, and vectors kept for it."""
+"""Relative accuracy and number of Lanczos vectors of the estimate of the largest absolute eigenvalue. The tolerance is
+relative to this eigenvalue."""
 
 _TIMED_PRODUCTS = 5
 """Number of products of which the median time is taken, since the machine may do other work."""

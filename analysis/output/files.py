@@ -16,7 +16,7 @@ from dynamics.folders import existing_folder
 
 
 def plain_stem(path: Path) -> str:
-    """The first part of output names: the file's name without suffix, and for a pattern without its wildcards."""
+    """The name of a trajectory without its suffix and wildcards, with which the names of its results begin."""
     words = re.split(r"[*?\[\]]+", path.stem)
     return "-".join(filter(None, words)) or path.absolute().parent.name
 

@@ -156,7 +156,7 @@ def draw_class_map(axes: Axes, run: FinalState) -> None:
 
 
 def _marker_area(run: FinalState, inches: float) -> float:
-    """Area of the marker of a pair sum in square points, small where there are many. inches: side of the panel."""
+    """Area of a pair sum's marker in square points; smaller if there are more pairs. inches: side of the panel."""
     return float(np.clip(6000 / len(run.target), 8, 40)) * (inches / SIDE) ** 2
 
 

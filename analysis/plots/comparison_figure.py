@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from analysis.plots.audit_figure import plot_audit_panels
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
-from analysis.statistics.intervals import binomial_interval
+from analysis.statistics.intervals import binomial_interval, drop_non_finite
 
 _DISTANCES = {"within_first": "within one", "within_second": "within the other", "between": "between both"}
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
@@ -50,12 +50,14 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset, name
     """Draw the percentages of circles, and histograms of the imperfections of the other runs."""
     others = []
     for at, side in enumerate(("first", "second")):
-        circle = _finite(comparison[f"{side}_circle"].values)
+        circle = drop_non_finite(comparison[f"{side}_circle"].values)
         if len(circle):
             percentage = 100 * np.array(binomial_interval(int(circle.sum()), len(circle)))
             fractions.bar(at, percentage[0], color=_side_colours()[at], width=0.6)
             draw_intervals(fractions, at, percentage, color=colours.colour("ink"), capsize=4)
-        others.append(_finite(comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values))
+        others.append(
+            drop_non_finite(comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values)
+        )
     both = np.concatenate(others)
     if both.size:
         bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21).tolist()
@@ -67,20 +69,15 @@ def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset, name
     counts.set(title="grid imperfections of other runs", xlabel="imperfections", ylabel="density")
 
 
-def _finite(values: np.ndarray) -> np.ndarray:
-    """The finite ones of some values, (value,)."""
-    return values[np.isfinite(values)]
-
-
 def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
     kinds = dict(zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True))
     for name, colour in kinds.items():
-        values, label = _finite(found[name].values), _DISTANCES[name]
+        values, label = drop_non_finite(found[name].values), _DISTANCES[name]
         if values.size:
             panel.hist(values, bins=_DISTANCE_BINS, histtype="step", color=colour, density=True, label=label)
     if found.attrs.get("paired"):
-        own = _finite(np.diag(found["between"].values))
+        own = drop_non_finite(np.diag(found["between"].values))
         if own.size:
             panel.hist(
                 own,

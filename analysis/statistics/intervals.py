@@ -11,6 +11,11 @@ from scipy import stats
 CONFIDENCE_LEVEL = 0.95
 
 
+def drop_non_finite(values: np.ndarray) -> np.ndarray:
+    """The values that are neither NaN nor infinite, (value,)."""
+    return values[np.isfinite(values)]
+
+
 class Interval(NamedTuple):
     """An estimate with the bounds of its 95% interval.
 

@@ -17,7 +17,7 @@ import xarray as xr
 from scipy import stats
 
 from analysis.output.tables import Column, format_p_value, interval_columns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
+from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, drop_non_finite, mean_interval
 from analysis.statistics.ranks import mann_whitney_p_value
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 from analysis.structures import embedding_motion
@@ -215,7 +215,7 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
         if name == "imperfections":
             a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
-        means = [mean_interval(_finite(each), limits=limits) for each in (a, b)]
+        means = [mean_interval(drop_non_finite(each), limits=limits) for each in (a, b)]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
     blocks = [_finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES]
     rows.append(_row("shape distance within", [_within_unit(mean_distance_within(block)) for block in blocks]))
@@ -241,7 +241,7 @@ def _circle_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[f
         both = np.isfinite(first) & np.isfinite(second)
         one, other = ((first > second)[both].sum(), (second > first)[both].sum())
         return (float(stats.binomtest(int(one), int(one + other)).pvalue) if one + other else 1.0), "McNemar"
-    samples = [_finite(each) for each in (first, second)]
+    samples = [drop_non_finite(each) for each in (first, second)]
     if not all(map(len, samples)):
         return math.nan, "Fisher"
     table = [[int(each.sum()), len(each) - int(each.sum())] for each in samples]
@@ -251,11 +251,11 @@ def _circle_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[f
 def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[float, str]:
     """P-value of equal distributions: Wilcoxon's signed-rank test of pairs, else the Mann-Whitney test."""
     if paired:
-        difference = _finite(first - second)
+        difference = drop_non_finite(first - second)
         if not len(difference):
             return math.nan, "Wilcoxon"
         return (float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0), "Wilcoxon"
-    return mann_whitney_p_value(_finite(first), _finite(second)), "Mann-Whitney"
+    return mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second)), "Mann-Whitney"
 
 
 def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
@@ -291,10 +291,6 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
 
 def _without_bounds(value: float) -> Interval:
     return Interval(float(value), math.nan, math.nan)
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    return values[np.isfinite(values)]
 
 
 def _finite_block(distances: np.ndarray) -> np.ndarray:

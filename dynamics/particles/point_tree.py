@@ -28,7 +28,7 @@ class PointTree(NamedTuple):
     """Cells of points in the plane, in the form that compiled kernels take. Created by `build_tree`."""
 
     order: np.ndarray
-    """(point,) Index of each point of the tree in the array that it was built from."""
+    """(point,) For each point in the order of the tree, its index in the original array."""
     points: np.ndarray
     """(point, 2) Points in the order of the tree."""
     depth: int
@@ -85,7 +85,7 @@ def _bounding_box(points, order, first, last):
 
 @cached_kernel(parallel=True)
 def _build_cells(points, depth, order, centre, radius):
-    """Sort `order` into the order of the tree, and write centre and radius of every cell."""
+    """Reorder `order` so that the points of each cell are neighbours; compute the centre and radius of each cell."""
     count = len(points)
     for level in range(depth + 1):
         for number in prange(1 << level):

@@ -23,7 +23,7 @@ def second_moment(
 
 
 def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, float]:
-    """The settings beta1 and eps that all parameters have in common. Raises SettingsError."""
+    """The values of beta1 and eps, which must be the same for all parameters. Raises SettingsError."""
     found: dict[str, float] = {}
     for optimizer in optimizers:
         for group in optimizer.param_groups:

@@ -8,7 +8,7 @@ graph. `modular_backends` and `sparse_backends` define the data and the loss.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -278,3 +278,9 @@ def mean_scores(logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor
     sums = ((values[..., None] * counts).sum(1) for values in (losses, correct))
     loss, accuracy = ((each / counts.sum(1)).cpu().numpy() for each in sums)
     return loss, accuracy
+
+
+def concatenate_scores(scores: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and accuracies of all runs, (run, split) each, from those of some runs at a time."""
+    losses, accuracies = zip(*scores, strict=True)
+    return np.concatenate(losses), np.concatenate(accuracies)

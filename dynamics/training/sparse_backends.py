@@ -11,7 +11,7 @@ from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
 from dynamics.tasks import EvaluationSequences, evaluation_sequences, sample_sequences, sparse_sum
-from dynamics.training.backends import SimdBackend, TorchBackend, mean_scores
+from dynamics.training.backends import SimdBackend, TorchBackend, concatenate_scores, mean_scores
 from dynamics.training.minibatches import epoch_and_batch, epoch_orders, index_bits, shuffle_keys
 
 MAX_SCORING_NUMBERS = 1 << 28
@@ -69,8 +69,7 @@ class SparseSimdBackend(SimdBackend):
             tokens, targets, counts = (torch.from_numpy(each[[run]]) for each in self.evaluation)
             weights = self.network.unflatten(torch.from_numpy(row[None]).double())
             found.append(mean_scores(self.network.logits(weights, tokens.long()), targets.long(), counts))
-        losses, accuracies = zip(*found, strict=True)
-        return np.concatenate(losses), np.concatenate(accuracies)
+        return concatenate_scores(found)
 
 
 class SparseTorchBackend(TorchBackend):
@@ -123,6 +122,5 @@ class SparseTorchBackend(TorchBackend):
             tokens, targets, counts = (each[index] for each in self.evaluation)
             few = {name: weight[rows] for name, weight in weights.items()}
             found = mean_scores(self.network.logits(few, tokens.long()), targets.long(), counts)
-            parts.append([each[: len(some)] for each in found])
-        losses, accuracies = zip(*parts, strict=True)
-        return np.concatenate(losses), np.concatenate(accuracies)
+            parts.append((found[0][: len(some)], found[1][: len(some)]))
+        return concatenate_scores(parts)

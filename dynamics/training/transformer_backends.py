@@ -26,7 +26,7 @@ from dynamics.networks.transformer import Transformer
 from dynamics.settings import TransformerSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
 from dynamics.tasks import operation_pairs, operation_splits
-from dynamics.training.backends import Backend, TorchBackend, mean_scores, torch_optimizer
+from dynamics.training.backends import Backend, TorchBackend, concatenate_scores, mean_scores, torch_optimizer
 from dynamics.training.minibatches import epoch_and_batch, epoch_orders
 
 PORTION_PAIRS = 1024
@@ -34,7 +34,7 @@ PORTION_PAIRS = 1024
 
 
 def learning_rate(s: TransformerSettings, step: int) -> float:
-    """The learning rate of update step + 1."""
+    """The learning rate of the update that follows `step` updates."""
     return s.lr * min(1.0, (step + 1) / max(1, s.warmup))
 
 
@@ -197,17 +197,11 @@ class TransformerCpuBackend(Backend):
         return torch.stack([values(run).detach() for run in self.runs]).numpy()
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        return _concatenate(self.pool.map(lambda run: run.scores(self.dtype), self.runs))
+        return concatenate_scores(self.pool.map(lambda run: run.scores(self.dtype), self.runs))
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         runs = itertools.compress(self.runs, mask)
-        return _concatenate(self.pool.map(lambda run: run.scores(torch.float64), runs))
-
-
-def _concatenate(scores: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Losses and accuracies of all runs."""
-    losses, accuracies = zip(*scores, strict=True)
-    return np.concatenate(losses), np.concatenate(accuracies)
+        return concatenate_scores(self.pool.map(lambda run: run.scores(torch.float64), runs))
 
 
 # -------------------------------------------------------------------------------------- on a device of torch
@@ -257,4 +251,4 @@ class TransformerTorchBackend(TorchBackend):
         for at, run in enumerate(runs):
             logits = self.network.logits({name: weight[at] for name, weight in weights.items()}, self.pairs)
             found.append(mean_scores(logits[None], self.network.target(self.pairs), self.counts[[run]]))
-        return _concatenate(found)
+        return concatenate_scores(found)
