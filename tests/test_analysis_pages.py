@@ -45,7 +45,7 @@ def test_the_index_lists_every_page_and_every_analysis_has_one():
     pages = {page.stem for page in PAGES} - {"index"}
     assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == pages
     assert set(re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)[0].split()[1:]) == pages
-    others = {"__init__", "explore", "film", "frame", "paper", "verify"}
+    others = {"__init__", "__main__", "explore", "film", "frame", "paper", "verify"}
     assert {command.stem for command in (ROOT / "analysis").glob("*.py")} - others <= pages
 
 
