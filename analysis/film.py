@@ -20,8 +20,8 @@ from analysis.command_line.panel_selection import (
     check_panel_options,
     check_picture_path,
     default_picture_path,
-    leading_panels,
     open_shown_runs,
+    panels_per_row,
     picture_width,
     select_panels,
 )
@@ -87,7 +87,7 @@ def main(options: Options) -> None:
         trajectories, runs = [replayed], [0]
     defaults = (_GIF_PANELS, _MAX_GIF_PANELS) if gif else ()
     names, left_out = select_panels(options, trajectories, *defaults)
-    width = _GIF_WIDTH * len(runs) if gif and options.width is None else picture_width(options, len(names))
+    width = _GIF_WIDTH * len(runs) if gif and options.width is None else picture_width(options, names)
     scenes = [
         plots.build_scene(each, run, options.axes, _MAP_PIXELS, names, follow=True)
         for each, run in zip(trajectories, runs, strict=True)
@@ -97,8 +97,8 @@ def main(options: Options) -> None:
     fps = options.fps or (_GIF_FPS if gif else _FPS)
     fps = 100 / max(2, round(100 / fps)) if gif else fps  # a GIF counts hundredths of a second, at least 2
     film = _plan_film(options, scenes, fps, drop, gif)
-    leading = [] if gif else leading_panels(options, names)
-    grid = plots.PanelGrid(scenes, names, options.columns, width, leading, even=True)
+    columns, leading = (options.columns, []) if gif else panels_per_row(options, names)
+    grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
     write_film(grid, film, out, fps)
     size = f"{grid.width} x {grid.height}, {out.stat().st_size / 1e6:.2g} MB"
     print(f"panels      {', '.join(names)}{left_out}\nfilm        {out}  ({size})")

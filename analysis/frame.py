@@ -16,13 +16,14 @@ from analysis.command_line.panel_selection import (
     check_panel_options,
     check_picture_path,
     default_picture_path,
-    leading_panels,
     map_pixels,
     open_shown_runs,
+    panels_per_row,
     picture_width,
     select_panels,
 )
 from analysis.command_line.parsing import run_command
+from analysis.plots.drawing.style import GRID_DPI, STYLES
 from dynamics.settings import check_integer
 
 _FORMATS = ("png", "svg", "pdf")
@@ -46,7 +47,7 @@ def main(options: Options) -> None:
     if any(trajectory.attrs["record"] == "metrics" for trajectory in trajectories):
         print("recorded    only metrics; panels of embeddings and weights need a run with --record all")
     names, left_out = select_panels(options, trajectories)
-    width, side = picture_width(options, len(names)), map_pixels(options, len(names))
+    width, side = picture_width(options, names), map_pixels(options, names)
     scenes = [
         plots.build_scene(each, run, options.axes, side, names, follow=True)
         for each, run in zip(trajectories, runs, strict=True)
@@ -58,12 +59,15 @@ def main(options: Options) -> None:
     if plots.compares_by_run_fraction(scenes):
         print("time        units differ; each run is shown after the same fraction of its length")
     out = check_picture_path(options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS)
-    grid = plots.PanelGrid(scenes, names, options.columns, width, leading_panels(options, names))
+    columns, leading = panels_per_row(options, names)
+    grid = plots.PanelGrid(scenes, names, columns, width, leading)
     grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
-    grid.save(out)
-    size = [25.4 * inches for inches in grid.figure.get_size_inches()]
-    millimetres = "" if out.suffix.lower() == ".png" else f", {size[0]:.0f} x {size[1]:.0f} mm"
-    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({grid.width} x {grid.height}{millimetres})")
+    dpi = STYLES["paper"].dpi if options.style == "paper" else GRID_DPI
+    grid.save(out, dpi)
+    inches = grid.figure.get_size_inches()
+    pixels, millimetres = (" x ".join(f"{length:.0f}" for length in unit * inches) for unit in (dpi, 25.4))
+    size = pixels if out.suffix.lower() == ".png" else f"{millimetres} mm"
+    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({size})")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import tyro
 
 import dynamics
 from analysis import output, plots
+from analysis.plots.drawing.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ DEFAULT_WIDTH = 960
 """Default width in pixels for the panels of one run."""
 
 MIN_WIDTH, MAX_WIDTH, MIN_PANEL_WIDTH = 120, 7680, 40
+_MIN_READABLE_PANEL = 220
+"""Smallest width in pixels of a panel in a picture for print: its letters then have at least 6.5 points."""
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 
@@ -57,14 +60,16 @@ class PanelOptions:
     """Names of the panels, in the order of drawing, or all; the error for an unknown name lists all names. Default: the
     main panels of the system, or the first 16; the most important ones are larger."""
     columns: int | None = None
-    """Number of panels per row. Default: up to 4."""
+    """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a column."""
     axes: tuple[int, int] | None = None
     """The two axes to draw, counted from 0, if there are more than two. Default: the principal axes."""
     width: int | None = None
-    """Width of the picture in pixels, of which a PDF or SVG has 100 per inch: 709 are 180 mm, 335 are
-    85 mm. Default: 960 per run, or 640 per run for a single panel."""
+    """Width of the picture in pixels, of which a PDF or SVG has 100 per inch. Default: 960 per run, or 640 per run for
+    a single panel; 180 mm in the style paper."""
     style: Literal["paper", "screen", "dark"] = "screen"
-    """Style: dark has a dark background; paper and screen are the same."""
+    """Style: 180 mm wide and a PNG of 300 pixels per inch for paper, larger for the screen, or on a dark background."""
+    column: bool = False
+    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in the others."""
     out: Path | None = None
     """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in the folder of the trajectory."""
 
@@ -101,12 +106,6 @@ def select_panels(
     return tuple(shown), f"; with --panels also {', '.join(left)}" if left else ""
 
 
-def leading_panels(options: PanelOptions, names: Sequence[str]) -> list[str]:
-    """Those of the panels that are drawn larger than the others: none where the panels are chosen by name."""
-    chosen = options.panels not in ((), (ALL_PANELS,))
-    return [] if chosen or len(names) < 3 else [name for name in _LEADING_PANELS if name in names]
-
-
 def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:
     """The picture's path. Raises SettingsError for other formats and for an existing trajectory or result file."""
     path = default if options.out is None else options.out
@@ -134,23 +133,44 @@ def check_panel_options(options: PanelOptions) -> None:
         raise SettingsError("panels", f"{twice} twice", "each panel once")
 
 
-def picture_width(options: PanelOptions, count: int) -> int:
-    """Width of the picture in pixels, for `count` panels of each run. Raises SettingsError for too small panels."""
-    runs, default = options.runs, DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3
-    width = default * runs if options.width is None else options.width
-    columns = min(options.columns or plots.default_columns(count), count)
-    if width >= MIN_PANEL_WIDTH * columns * runs:
+def panels_per_row(options: PanelOptions, names: Sequence[str]) -> tuple[int, list[str]]:
+    """Number of panels of a run beside each other, and those panels that are larger than the others.
+
+    No panel is larger if panels are chosen by name, or if fewer than four fit beside each other in a picture for print.
+    """
+    chosen = options.panels not in ((), (ALL_PANELS,))
+    leading = [] if chosen or len(names) < 3 else [name for name in _LEADING_PANELS if name in names]
+    for_print = options.column or options.style == "paper"
+    if options.columns or not for_print:
+        return options.columns or plots.default_columns(len(names), len(leading)), leading
+    width = options.width or _default_width(options, len(names))
+    most = max(1, width // (_MIN_READABLE_PANEL * options.runs))
+    return min(plots.default_columns(len(names)), most), leading if most > 3 else []
+
+
+def picture_width(options: PanelOptions, names: Sequence[str]) -> int:
+    """Width of the picture of named panels of each run, in pixels. Raises SettingsError for too small panels."""
+    width = _default_width(options, len(names)) if options.width is None else options.width
+    columns = min(panels_per_row(options, names)[0], len(names))
+    if width >= MIN_PANEL_WIDTH * columns * options.runs:
         return width
     if options.width is None:
-        most = width // (MIN_PANEL_WIDTH * runs)
+        most = width // (MIN_PANEL_WIDTH * options.runs)
         raise SettingsError("columns", options.columns, f"at most {most}, or a larger width")
-    raise SettingsError("width", width, f"at least {MIN_PANEL_WIDTH * columns * runs}, or fewer columns")
+    raise SettingsError("width", width, f"at least {MIN_PANEL_WIDTH * columns * options.runs}, or fewer columns")
 
 
-def map_pixels(options: PanelOptions, count: int) -> int:
-    """Pixels along each side of a class map in a figure, for `count` panels of each run."""
-    columns = options.columns or plots.default_columns(count)
-    panel_width = picture_width(options, count) / options.runs / columns
+def _default_width(options: PanelOptions, count: int) -> int:
+    """Width of the picture in pixels if none is chosen: that of a page or column of print, or that of its runs."""
+    if options.style == "paper":
+        return round(GRID_DPI * (COLUMN if options.column else FULL) / 25.4)
+    width = (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * options.runs
+    return round(DEFAULT_WIDTH * COLUMN / FULL) if options.column else width
+
+
+def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
+    """Pixels along each side of a class map in a figure with named panels of each run."""
+    panel_width = picture_width(options, names) / options.runs / panels_per_row(options, names)[0]
     return int(min(480, max(96, panel_width / _FIGURE_PIXELS_PER_MAP_PIXEL)))
 
 

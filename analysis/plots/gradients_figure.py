@@ -98,7 +98,7 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
 
 def _layer_label(layer: str) -> str:
     """What a layer is called in the figure."""
-    return MLP_VARIABLES.get(layer, layer.replace("_", " "))
+    return MLP_VARIABLES.get(layer, layer)
 
 
 def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from pathlib import Path
+from typing import get_origin
 
 PACKAGES = {
     "dynamics": "systems, simulation and trajectories",
@@ -53,10 +54,10 @@ def write_pages(folder: Path) -> None:
 
 
 def exported_objects(package: str) -> dict[str, object]:
-    """Functions and classes; constants have no docstring that could be read from the package."""
+    """Functions and classes; constants and type aliases have no docstring that could be read from the package."""
     module = importlib.import_module(package)
     values = {name: getattr(module, name) for name in sorted(module.__all__)}
-    return {name: value for name, value in values.items() if callable(value)}
+    return {name: value for name, value in values.items() if callable(value) and get_origin(value) is None}
 
 
 def package_page(package: str, subject: str, homes: dict[str, str]) -> str:

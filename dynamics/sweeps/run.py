@@ -85,7 +85,7 @@ def sweep(
     folder : path-like, optional
         Folder of the trajectories.
     scheduler : str, optional
-        Address of a dask scheduler, such as tcp://127.0.0.1:8786. By default this process computes all points.
+        Address of a dask scheduler, such as ``tcp://127.0.0.1:8786``. By default this process computes all points.
     progress : bool, optional
         Whether to show a progress bar on a terminal.
 

@@ -24,7 +24,7 @@ def named_layers(count: int, most: int = MAX_NAMED_LAYERS) -> np.ndarray:
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
     """Draw the names of layers below an axis with a layer at each whole number."""
     places = named_layers(len(layers))
-    names = [layers[place].replace("_", " ") for place in places]
+    names = [layers[place] for place in places]
     axes.set_xticks(places, names, rotation=rotation, ha="right", rotation_mode="anchor")
 
 

@@ -25,9 +25,9 @@ from analysis.plots.drawing.artists import FollowingAxes, LayerArtist, make_laye
 from analysis.plots.drawing.axes_decoration import class_colour_key, decorate_axes, draw_figure_key, text_width
 from analysis.plots.drawing.colours import colour
 from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
+from analysis.plots.drawing.style import GRID_DPI
 from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
-DPI = 100
 _HEADING_SIZE, _HEADING_LINE = 13.5, 18.0  # heights of the heading's letters and lines, in layout pixels
 _MIN_HEADING = 0.85
 """Relative size of letters of a heading, below which the time is on a line of its own."""
@@ -87,7 +87,9 @@ class PanelGrid:
         if min(self._heading_size(index) for index in range(len(scenes))) < _MIN_HEADING:
             self.layout = dataclasses.replace(self.layout, heading=2 * _HEADING_LINE)
         self.width, self.height = (size + size % 2 if even else size for size in (width, self.layout.height))
-        self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI, facecolor=colour("background"))
+        self.figure = Figure(
+            figsize=(self.width / GRID_DPI, self.height / GRID_DPI), dpi=GRID_DPI, facecolor=colour("background")
+        )
         self.canvas = FigureCanvasAgg(self.figure)
         self.clocks = [self._draw_heading(index) for index in range(len(scenes))]
         self.following = FollowingAxes(self.figure, self._px, self.layout.ticks)
@@ -106,7 +108,7 @@ class PanelGrid:
     @property
     def _px(self) -> float:
         """Size in points of one layout pixel."""
-        return 72 / DPI * self.layout.scale
+        return 72 / GRID_DPI * self.layout.scale
 
     # ------------------------------------------------------------------------------------------ static parts
 
@@ -206,15 +208,18 @@ class PanelGrid:
             artist.draw(renderer)
         return np.asarray(self.canvas.buffer_rgba())
 
-    def save(self, path: Path) -> None:
-        """Save in the format of the path's suffix, with the same bytes every time. Raises RecordingError."""
+    def save(self, path: Path, dpi: int = GRID_DPI) -> None:
+        """Save in the format of the path's suffix, with the same bytes every time, a PNG with `dpi` pixels per inch.
+
+        Raises RecordingError.
+        """
         suffix = path.suffix[1:].lower()
         for artist in self.figure_artists:
             artist.set_animated(False)
         try:
             with replace_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": suffix}):
                 metadata = dict.fromkeys(PICTURE_FORMATS[suffix])
-                self.figure.savefig(temporary, format=suffix, dpi=DPI, metadata=metadata)
+                self.figure.savefig(temporary, format=suffix, dpi=dpi, metadata=metadata)
         finally:
             for artist in self.figure_artists:
                 artist.set_animated(True)

@@ -18,6 +18,9 @@ _MM = 1 / 25.4
 COLUMN, FULL = 85, 180
 """Widths of a column and of a page, in millimetres."""
 
+GRID_DPI = 100
+"""Pixels per inch of films and of frames, whose sizes are given in pixels."""
+
 
 @dataclass(frozen=True)
 class Style:
