@@ -25,7 +25,7 @@ class Options(TrajectoryOptions):
 
     frames: int = 101
     """Number of frames that are measured, evenly spaced, with the first and the last."""
-    key_fraction: float = 0.1
+    key_fraction: float = 0.02
     """Power of a key frequency in the last logits, as a fraction of the largest power."""
 
 

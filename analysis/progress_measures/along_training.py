@@ -71,8 +71,9 @@ def measure_progress(
         By run and step: the `PROGRESS_MEASURES`, and by frequency `embedding_norm` and `map_norm`, the Fourier norms of
         the embedding and of the neuron-logit map, and `sum_fraction`, the fraction of the variance of the logits in a
         frequency of a + b; NaN in the frames after a run diverged. By run: `key_frequency` (frequency), the variables
-        of `grokking_times` and `grokking_phases`, and `restricted_change` and `excluded_change`, the changes of both
-        losses during circuit formation. Attributes `unit`, the number of steps of a `unit_of_time`.
+        of `grokking_times` and `grokking_phases`; `restricted_change` and `excluded_change`, the changes of both losses
+        during circuit formation, and `weights_change`, that of the squared weights during cleanup. Attributes `unit`,
+        the number of steps of a `unit_of_time`.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def measure_progress(
         runs.append(_measure_run(network, weights(one, run=0), int(seeds[run]), last, threshold))
     result = _labelled(runs, valid, trajectory, at).merge(learned)
     word, unit = time_unit(trajectory)
-    return _formation_changes(result).assign_attrs(threshold=threshold, unit_of_time=word, unit=unit)
+    return _phase_changes(result).assign_attrs(threshold=threshold, unit_of_time=word, unit=unit)
 
 
 def _adding_network(trajectory: xr.Dataset) -> Any:
@@ -227,16 +228,23 @@ def _labelled(
     return result.assign_coords(coords)
 
 
-def _formation_changes(result: xr.Dataset) -> xr.Dataset:
-    """The result with the changes of the restricted and the excluded loss during circuit formation."""
-    phase = result[["begin", "end"]].sel(phase="circuit formation")
-    steps = result["step"].values
-    for name in ("restricted", "excluded"):
-        losses = result[f"{name}_loss"].values
-        rows = zip(phase["begin"].values, phase["end"].values, losses, strict=True)
-        changes = [np.interp(end, steps, loss) - np.interp(begin, steps, loss) for begin, end, loss in rows]
-        about = dimensionless(f"change of the {name} loss during circuit formation")
-        result[f"{name}_change"] = ("run", np.array(changes), about)
+_PHASE_CHANGES = {
+    "restricted_change": ("restricted_loss", "circuit formation"),
+    "excluded_change": ("excluded_loss", "circuit formation"),
+    "weights_change": ("squared_weights", "cleanup"),
+}
+"""The measure and the phase of each change."""
+
+
+def _phase_changes(result: xr.Dataset) -> xr.Dataset:
+    """The result with the changes of measures during a phase in which they show NA's three phases."""
+    for name, (measure, phase) in _PHASE_CHANGES.items():
+        begin, end = (result[each].sel(phase=phase).values for each in ("begin", "end"))
+        rows = zip(begin, end, result[measure].values, strict=True)
+        steps = result["step"].values
+        changes = [np.interp(last, steps, values) - np.interp(first, steps, values) for first, last, values in rows]
+        about = dimensionless(f"change of the {measure.replace('_', ' ')} during {phase}")
+        result[name] = ("run", np.array(changes), about)
     return result
 
 
@@ -277,13 +285,13 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         keys = one["frequency"].values[one["key_frequency"].values]
         row["key_frequencies"] = " ".join(map(str, keys))
         row |= {name: float(one[name][last]) for name in PROGRESS_MEASURES}
-        row |= {name: float(one[name]) for name in ("restricted_change", "excluded_change")}
+        row |= {name: float(one[name]) for name in _PHASE_CHANGES}
         rows.append(row)
     return rows
 
 
 def describe_progress(result: xr.Dataset) -> str:
-    """How many runs memorise and generalise, the median delay, and the changes of losses in circuit formation."""
+    """How many runs memorise and generalise, the median delay, and the changes of measures in the phases."""
     unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
     delay, observed = result["delay"].values / unit, result["observed"].values
     known, runs = np.isfinite(delay), result.sizes["run"]
@@ -292,9 +300,9 @@ def describe_progress(result: xr.Dataset) -> str:
         median = kaplan_meier(delay[known], observed[known]).median
         reached = format_interval(median) if math.isfinite(median.value) else f"more than {delay[known].max():.0f}"
         lines.append(f"median delay: {reached} {word}s (Kaplan-Meier, 95%)")
-    for name in ("restricted", "excluded"):
-        changes = result[f"{name}_change"].values
+    for name, (measure, phase) in _PHASE_CHANGES.items():
+        changes = result[name].values
         if np.isfinite(changes).any():
             median = median_interval(changes[np.isfinite(changes)])
-            lines.append(f"{name} loss during circuit formation: {format_interval(median, 2)} (median, 95%)")
+            lines.append(f"{measure.replace('_', ' ')} during {phase}: {format_interval(median, 2)} (median, 95%)")
     return "\n".join(lines)

@@ -1,13 +1,15 @@
-"""Phases of training and the delay of generalisation (grokking), from the accuracies of a trajectory.
+"""Phases of training and the delay of generalisation (grokking), from the losses and accuracies of a trajectory.
 
 The phases are those of Nanda et al. (arXiv 2301.05217), by this rule, whose drops are those of
-`analysis.transitions.change_points` in the fraction of errors:
+`analysis.transitions.change_points`:
 
-    memorisation       from the first step to the end of the first drop of the training errors
+    memorisation       from the first step to the end of the first drop of the training loss
     circuit formation  from there to the beginning of the largest drop of the errors of the other pairs
-    cleanup            from there to the end of that drop, or of the memorisation if that is later
+    cleanup            from there to the end of that drop
 
-A run has the last two only if that drop at least halves the errors; it has none if they decrease too slowly for a drop.
+Errors are the fraction of wrong pairs, in the frames after memorisation; unlike the loss, they do not fall when weight
+decay makes all logits smaller. A run has the last two phases only if that drop at least halves the errors.
+
 A run has memorised at the first recorded step with a training accuracy above .99, and generalised at the first with an
 accuracy of the other pairs above .9. The delay is the number of steps between; it is 0 if a run generalises first, and
 censored at the last valid step if it does not generalise.
@@ -21,7 +23,7 @@ import xarray as xr
 from analysis.statistics.success import evaluation_split
 from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
-from analysis.transitions.loss_events import check_enough_frames, event_table
+from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.schema import check_variable_recorded
@@ -84,7 +86,7 @@ def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DE
     Parameters
     ----------
     trajectory : xarray.Dataset
-        With the accuracies of the training split and of another.
+        With the losses and accuracies of the training split and of another.
     config : DetectionConfig
         Thresholds of the drops.
 
@@ -96,7 +98,7 @@ def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DE
     Raises
     ------
     TrajectoryError
-        If the trajectory has too few frames, or no accuracies of two splits.
+        If the trajectory has too few frames, or no losses and accuracies of two splits.
 
     Examples
     --------
@@ -106,20 +108,18 @@ def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DE
     >>> grokking_phases(trajectory)["phase"].values
     array(['memorisation', 'circuit formation', 'cleanup'], dtype='<U17')
     """
-    check_enough_frames(trajectory)
     train, other = _splits(trajectory)
-    drops = [_drops(trajectory, split, config) for split in (train, other)]
     begin, end = np.full((2, trajectory.sizes["run"], len(PHASES)), np.nan)
-    start = float(trajectory["step"].values[0])
-    for run, (first, second) in enumerate(zip(*drops, strict=True)):
-        if not first:
-            continue
-        memorised = first[0].end
-        begin[run, 0], end[run, 0] = start, memorised
-        cleanup = max(second, key=lambda drop: drop.before - drop.after, default=None)
+    memorised = end[:, 0]
+    for run, drops in enumerate(_drops(trajectory_scalar(trajectory, "loss", train), config)):
+        if drops:
+            begin[run, 0], memorised[run] = float(trajectory["step"].values[0]), drops[0].end
+    errors = mask_diverged(1 - trajectory["accuracy"].sel(split=other, drop=True), trajectory)
+    later = errors.where(errors["step"] >= xr.DataArray(memorised, dims="run")).transpose("run", "step")
+    for run, drops in enumerate(_drops(later.rename("errors"), config)):
+        cleanup = max(drops, key=lambda drop: drop.before - drop.after, default=None)
         if cleanup is not None and cleanup.after <= cleanup.before / 2:
-            formed = max(memorised, cleanup.begin)
-            begin[run, 1:], end[run, 1:] = (memorised, formed), (formed, max(memorised, cleanup.end))
+            begin[run, 1:], end[run, 1:] = (memorised[run], cleanup.begin), (cleanup.begin, cleanup.end)
     dims = ("run", "phase")
     data = {
         "begin": (dims, begin, {"long_name": "step at which the phase begins"}),
@@ -137,12 +137,11 @@ def _splits(trajectory: xr.Dataset) -> tuple[str, str]:
     return train, other
 
 
-def _drops(trajectory: xr.Dataset, split: str, config: DetectionConfig) -> list[list[SeriesEvent]]:
-    """The drops of the errors of a split in each run, in order; their moments are steps."""
-    errors = mask_diverged(1 - trajectory["accuracy"].sel(split=split, drop=True), trajectory)
-    events = event_table(errors.transpose("run", "step").rename("errors"), config)
+def _drops(values: xr.DataArray, config: DetectionConfig) -> list[list[SeriesEvent]]:
+    """The drops of a scalar (run, step) in each run, in order; their moments are steps."""
+    events = event_table(values, config)
     drops = events.isel(event=np.flatnonzero(events["kind"].values == "drop"))
-    found: list[list[SeriesEvent]] = [[] for _ in range(trajectory.sizes["run"])]
+    found: list[list[SeriesEvent]] = [[] for _ in range(values.sizes["run"])]
     for at, run in enumerate(drops["of_run"].values):
         found[run].append(SeriesEvent(*(drops[name].values[at] for name in SeriesEvent._fields)))
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
-KEY_FRACTION = 0.1
+KEY_FRACTION = 0.02
 """Power of a key frequency, as a fraction of the largest power."""
 
 
@@ -88,7 +88,7 @@ def key_frequencies(fractions: np.ndarray, threshold: float = KEY_FRACTION) -> n
     --------
     >>> import numpy as np
     >>> from analysis.progress_measures import key_frequencies
-    >>> key_frequencies(np.array([0.5, 0.01, 0.2]))
+    >>> key_frequencies(np.array([0.5, 0.005, 0.2]))
     array([ True, False,  True])
     """
     known = np.nan_to_num(fractions)

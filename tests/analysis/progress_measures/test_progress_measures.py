@@ -196,39 +196,51 @@ def test_gradient_symmetricity_is_that_of_finite_differences():
 # --------------------------------------------------------------------------------------- phases and delay
 
 
-def planted(*accuracies):
-    """A trajectory of one run with these accuracies (step,) of its splits, recorded every tenth step."""
-    step = 10 * np.arange(len(accuracies[0]))
-    values = np.stack(accuracies, axis=-1).astype(np.float64)[None]
-    data = {"accuracy": (("run", "step", "split"), values), "last_step": ("run", [step[-1]])}
+def planted(train, other):
+    """A trajectory of one run with these errors (step,) of its splits, and losses that are four times as large; the
+    loss of the other pairs first doubles. Recorded every tenth step."""
+    step = 10 * np.arange(len(train))
+    errors = np.stack([train, other], axis=-1).astype(np.float64)[None]
+    losses = 4 * errors * np.stack([np.ones(len(train)), 1 + np.clip(step / 200, 0, 1)], axis=-1)
+    dims = ("run", "step", "split")
+    data = {"accuracy": (dims, 1 - errors), "loss": (dims, losses), "last_step": ("run", [step[-1]])}
     return xr.Dataset(data, {"step": step, "split": ["train", "test"], "seed": ("run", [0])})
 
 
-def test_phases_and_delay_of_a_planted_run():
-    at = np.arange(400)
-    train, other = np.interp(at, [0, 20], [0.1, 1]), np.interp(at, [0, 200, 240], [0.1, 0.1, 1])
-    run = planted(train, other)
-    phases, times = measures.grokking_phases(run).isel(run=0), measures.grokking_times(run).isel(run=0)
-    np.testing.assert_allclose(phases["begin"], [0, 180, 2040], atol=20)
-    np.testing.assert_allclose(phases["end"], [180, 2040, 2360], atol=20)
+AT = np.arange(400)
+MEMORISING = np.interp(AT, [0, 20], [0.9, 0])
+
+
+@pytest.mark.parametrize("noise", [0, 0.01])
+@pytest.mark.parametrize(("begin", "length"), [(60, 4), (200, 40), (100, 200)])
+def test_phases_of_planted_curves(begin, length, noise, generator):
+    level = np.where(AT < 15, 0.9, 0.6)  # some pairs are generalised while others are memorised
+    other = level * np.interp(AT, [begin, begin + length], [1, 0])
+    run = planted(MEMORISING, np.clip(other + noise * np.sqrt(other) * generator.normal(size=400), 0, 1))
+    phases = measures.grokking_phases(run).isel(run=0)
+    formed, cleaned = 10 * begin + length, 10 * begin + 9 * length
+    np.testing.assert_allclose(phases["begin"], [0, 180, formed], atol=25)
+    np.testing.assert_allclose(phases["end"], [180, formed, cleaned], atol=25)
+
+
+def test_delay_of_a_planted_run():
+    run = planted(MEMORISING, np.interp(AT, [200, 240], [0.9, 0]))
+    times = measures.grokking_times(run).isel(run=0)
     assert [float(times[name]) for name in ("memorised", "generalised", "delay")] == [200, 2360, 2160]
     assert times["observed"]
 
 
 def test_runs_that_do_not_generalise_are_censored():
-    at = np.arange(400)
-    train = np.interp(at, [0, 20], [0.1, 1])
-    for other in (np.full(400, 0.1), np.interp(at, [200, 240], [0.1, 0.3])):
-        run = planted(train, other)
+    for other in (np.full(400, 0.9), np.interp(AT, [200, 240], [0.9, 0.7])):
+        run = planted(MEMORISING, other)
         times, phases = measures.grokking_times(run).isel(run=0), measures.grokking_phases(run).isel(run=0)
         assert float(times["delay"]) == 3990 - 200
         assert not times["observed"]
         assert np.isfinite(phases["end"]).values.tolist() == [True, False, False]
-    slow = measures.grokking_phases(planted(train, np.interp(at, [20, 399], [0.1, 1]))).isel(run=0)
-    assert np.isfinite(slow["end"]).values.tolist() == [True, False, False]
-    never = measures.grokking_times(planted(np.full(400, 0.5), np.full(400, 0.1))).isel(run=0)
-    assert np.isnan(never["delay"])
-    assert not never["observed"]
+    never = planted(np.full(400, 0.5), np.full(400, 0.9))
+    assert np.isnan(measures.grokking_times(never)["delay"])
+    assert not measures.grokking_times(never)["observed"]
+    assert np.isnan(measures.grokking_phases(never)["end"]).all()
 
 
 # ------------------------------------------------------------------------------------- along a trajectory
