@@ -40,6 +40,7 @@ from .progress_figure import plot_progress as plot_progress
 from .run_choice import select_run as select_run
 from .run_pictures import film_run as film_run
 from .run_pictures import plot_run as plot_run
+from .scaling_figure import plot_scaling as plot_scaling
 from .scenes.common_panels import RecordedRun as RecordedRun
 from .scenes.common_panels import RunPanels as RunPanels
 from .scenes.common_panels import build_default_panels as build_default_panels

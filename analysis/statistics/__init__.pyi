@@ -20,3 +20,7 @@ from .success import success_mask as success_mask
 from .survival import SurvivalCurve as SurvivalCurve
 from .survival import kaplan_meier as kaplan_meier
 from .survival import logrank_p_value as logrank_p_value
+from .transition_fit import TransitionFit as TransitionFit
+from .transition_fit import fit_power as fit_power
+from .transition_fit import fit_transition as fit_transition
+from .transition_fit import logistic_fraction as logistic_fraction

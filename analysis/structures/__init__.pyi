@@ -22,6 +22,16 @@ from .embedding_motion import on_normalised_time as on_normalised_time
 from .embedding_motion import resample_evenly as resample_evenly
 from .embedding_motion import rise_times as rise_times
 from .embedding_motion import time_unit as time_unit
+from .finite_size import SCALING_SETTINGS as SCALING_SETTINGS
+from .finite_size import TRANSITION_COLUMNS as TRANSITION_COLUMNS
+from .finite_size import compute_scaling as compute_scaling
+from .finite_size import measure_scaling as measure_scaling
+from .finite_size import plan_scaling as plan_scaling
+from .finite_size import scaling_columns as scaling_columns
+from .finite_size import scaling_conclusion as scaling_conclusion
+from .finite_size import scaling_file_name as scaling_file_name
+from .finite_size import scaling_rows as scaling_rows
+from .finite_size import transition_rows as transition_rows
 from .formation_table import FORMATION_COLUMNS as FORMATION_COLUMNS
 from .formation_table import FormationResult as FormationResult
 from .formation_table import formation_legend as formation_legend

@@ -34,6 +34,8 @@ VALUES = {
     "--run-of-other 1",
     "analysis.frame data.png": "--out data.png",
     "analysis.gradients p.nc": "--run 3",
+    "analysis.scaling": "--n, --n 2, --n 7 7, --values, --values 0.0 1.0, --runs 1 2, --runs 0, --length 0, --every 0, "
+    "--step-size 0.0, --system sparse, --scheduler here --n 5, --out a.png",
     "analysis.sparsity s.nc": "--runs 0",
     "analysis.spikes s.nc": "--most 0",
     "analysis.table1 --n 5": "--epochs -1",

@@ -1,0 +1,99 @@
+"""Figure of finite-size scaling: fractions of circles with their fits, and how the transition depends on N."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from analysis.plots.drawing import colours
+from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, legend_entries, new_panels
+from analysis.statistics.transition_fit import logistic_fraction
+from analysis.structures.finite_size import scaling_rows, swept_setting
+
+_AXIS_LABELS = {"fa": "alignment constant $f_a$", "weight_decay": "weight decay"}
+
+
+@in_style
+def plot_scaling(result: xr.Dataset) -> Figure:
+    """Draw the fraction of circles, imperfections and times of formation against the setting, a colour for each N, and
+    the midpoint and width of the transition against N, all with 95% intervals."""
+    axis = swept_setting(result)
+    table, sizes = pd.DataFrame(scaling_rows(result)), result["n"].values
+    places = np.linspace(50, 215, len(sizes)).astype(int)
+    shades = dict(zip(sizes.tolist(), colours.sequential_colours()[places], strict=True))
+    figure, (circles, midpoint, width, formation, imperfections) = new_panels([1.6, 1.2, 1.2, 2, 2])
+    _plot_fractions(circles, result, table, shades)
+    _plot_column(formation, table, axis, "formation", shades)
+    _plot_column(imperfections, table, axis, "imperfections", shades)
+    formation.set(title="step from which circles stay", ylabel="median step", ylim=(0, None))
+    imperfections.set(title="imperfections of other runs", ylabel="mean per pair", ylim=(0, None))
+    for panel in (circles, formation, imperfections):
+        _set_logarithmic(panel, result[axis].values, _AXIS_LABELS[axis])
+    for panel, name in ((midpoint, "midpoint"), (width, "width")):
+        _plot_parameter(panel, result, name, shades)
+    midpoint.set(title="midpoint: half are circles", ylabel=_AXIS_LABELS[axis])
+    width.set(title="width, from 10 to 90%", ylabel="change of its logarithm")
+    draw_legend(figure, legend_entries(figure))
+    return figure
+
+
+def _plot_fractions(panel: Axes, result: xr.Dataset, table: pd.DataFrame, shades: dict[int, np.ndarray]) -> None:
+    """Draw the fraction of circles with the fitted curve of each N."""
+    axis = swept_setting(result)
+    _plot_column(panel, table, axis, "circles", shades, linestyle="none")
+    x = np.geomspace(float(result[axis][0]), float(result[axis][-1]), 200)
+    for n, shade in shades.items():
+        middle, width = (float(result[name].sel(n=n, bound="value")) for name in ("midpoint", "width"))
+        if np.isfinite(middle):
+            panel.plot(x, logistic_fraction(x, middle, max(width, 1e-3)), color=shade)
+    panel.axhline(0.5, color=colours.colour("muted"), linestyle=":")
+    panel.set(title="runs that end as circles", ylabel="fraction", ylim=(-0.03, 1.03))
+
+
+def _plot_column(
+    panel: Axes, table: pd.DataFrame, axis: str, name: str, shades: dict[int, np.ndarray], linestyle: str = "-"
+) -> None:
+    """Draw a column of the table of points against the setting."""
+    for at, (n, shade) in enumerate(shades.items()):
+        rows = table[table["n"] == n]
+        x = rows[axis] * (1 + 0.012 * (at - len(shades) / 2))  # so that bars of different N do not cover each other
+        intervals = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(float)
+        draw_intervals(
+            panel, x, intervals, color=shade, marker="o", linestyle=linestyle, elinewidth=1, label=f"N = {n}"
+        )
+
+
+def _plot_parameter(panel: Axes, result: xr.Dataset, name: str, shades: dict[int, np.ndarray]) -> None:
+    """Draw the midpoint or the width of each N, and the fitted power of N."""
+    sizes, estimates = result["n"].values, result[name].values
+    bounded = np.where(np.isfinite(estimates), estimates, np.nan)
+    for n, estimate in zip(sizes, bounded, strict=True):
+        draw_intervals(panel, [n], estimate, color=shades[int(n)], marker="o", elinewidth=1)
+    power = result[f"{name}_power"].values
+    if np.isfinite(power).all():
+        known = np.isfinite(bounded).all(axis=1) & (bounded[:, 1] > 0)
+        weights = np.log(bounded[known, 2] / bounded[known, 1]) ** -2.0
+        level = np.average(np.log(bounded[known, 0]) - power[0] * np.log(sizes[known]), weights=weights)
+        ends = sizes[known][[0, -1]]
+        label = f"$N^b$: b = {power[0]:.2f} [{power[1]:.2f}, {power[2]:.2f}]"
+        panel.plot(ends, np.exp(level) * ends ** power[0], color=colours.colour("muted"), linestyle="--")
+        panel.text(0.03, 0.03, label, transform=panel.transAxes)
+    _set_logarithmic(panel, sizes, "N")
+    panel.set_ylim(0, 1.15 * np.nanmax(np.append(bounded, 0.1)))
+
+
+def _set_logarithmic(panel: Axes, values: np.ndarray, label: str) -> None:
+    """Set a logarithmic axis with ticks at some of the values, at least a factor of 1.3 apart."""
+    ticks: list[float] = []
+    for value in values:
+        if not ticks or value >= 1.3 * ticks[-1]:
+            ticks.append(float(value))
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(FixedLocator(ticks))
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set(xlabel=label, xlim=(0.85 * values[0], 1.15 * values[-1]))
