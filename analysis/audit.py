@@ -11,11 +11,11 @@ from pathlib import Path
 
 import tyro
 
-from analysis import forces, output, plots, reproduction
+from analysis import forces, output, plots, progress_measures, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, TransformerSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,13 +23,17 @@ class Options(PictureOptions):
     """Measure how much of the gradient of a network's embeddings is explained by the particle forces of CA (section 6)
     during training. The table gives the cosine and R², the weight of each of the four force fields, and a baseline with
     randomly permuted (renamed) tokens. Without a trajectory, networks are trained at weight decay 0, 0.3, 0.6 and 1.
+    Transformers (sims.transformer) are also audited in the planes of their key frequencies.
 
     A model recorded by dynamics.record needs modulus=N and embedding_gradient=True. The forces are summed over all
     unordered pairs of its N numbers, or over the recorded training pairs: variables={"training_pairs": a function of
     the model that returns an array (pair, 2)}."""
 
     trajectory: tyro.conf.Positional[Path | None] = None
-    """Trajectory of the network of CA, or of a recorded model. Default: networks are trained."""
+    """Trajectory of the network of CA, of a transformer that adds numbers, or of a recorded model. Default: networks
+    are trained."""
+    frames: int = 41
+    """Number of audited frames, denser at the start."""
     runs: int = 100
     """Number of networks for each weight decay."""
     seed: int = 0
@@ -54,7 +58,7 @@ def main(options: Options) -> None:
     rows = []
     ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, options.epochs, options.log)
     for settings, trajectory in ensembles:
-        audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa))
+        audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa), options.frames)
         rows += forces.audit_rows(audit, weight_decay=settings.weight_decay)
     columns = [output.Column("weight decay", "weight_decay"), *forces.audit_columns(audit)]
     output.output_table(output.make_table(rows), columns, options.csv)
@@ -68,7 +72,9 @@ def audit_file(options: Options, path: Path) -> None:
             raise SettingsError(name, getattr(options, name), "no value here: no networks are trained")
     files = TrajectoryOptions(csv=options.csv, trajectory=path, out=options.out, format=options.format)
     trajectory, out = open_input(files, "audit")
-    audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa))
+    in_planes = trajectory.attrs["system"] == TransformerSettings.system and trajectory.sizes["axis"] > 2
+    keys = progress_measures.trajectory_key_frequencies(trajectory) if in_planes else None
+    audit = forces.audit_forces(trajectory, ParticleSettings(fa=options.fa), options.frames, keys=keys)
     output.output_table(output.make_table(forces.audit_rows(audit)), forces.audit_columns(audit), options.csv)
     print("\n" + forces.audit_legend(audit), file=options.log)
     write_result_and_picture(files, "audit", "The force audit", audit, plots.plot_audit(audit, path.stem), out)

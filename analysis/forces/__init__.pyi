@@ -3,6 +3,8 @@ from .alignment import boundary_alignment as boundary_alignment
 from .alignment import embedding_pair_sums as embedding_pair_sums
 from .alignment import pair_sum_collinearity as pair_sum_collinearity
 from .alignment import weight_alignment as weight_alignment
+from .audited_runs import can_be_audited as can_be_audited
+from .audited_runs import embedding_gradient as embedding_gradient
 from .directions import cosine_similarity as cosine_similarity
 from .directions import without_shift_and_scaling as without_shift_and_scaling
 from .force_audit import FieldFit as FieldFit
@@ -10,8 +12,6 @@ from .force_audit import audit_columns as audit_columns
 from .force_audit import audit_forces as audit_forces
 from .force_audit import audit_legend as audit_legend
 from .force_audit import audit_rows as audit_rows
-from .force_audit import can_be_audited as can_be_audited
-from .force_audit import embedding_gradient as embedding_gradient
 from .force_audit import fit_force_fields as fit_force_fields
 from .hidden_weights import WEIGHT_COLUMNS as WEIGHT_COLUMNS
 from .hidden_weights import WeightGroup as WeightGroup

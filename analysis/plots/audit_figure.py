@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,8 +18,11 @@ from analysis.plots.figure_files import in_style, new_panels
 def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     """Draw the result of `audit_forces`: medians over runs with quartiles. name: that of the trajectory."""
     title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
-    figure, panels = new_panels([4 / 3] * 3, title, height=1.15)
-    plot_audit_panels(panels, audit)
+    in_planes = "plane_cosine" in audit
+    figure, panels = new_panels([4 / 3] * (3 + in_planes), title, height=1.15)
+    plot_audit_panels(panels[:3], audit)
+    if in_planes:
+        _plot_planes(panels[3], audit)
     return figure
 
 
@@ -42,9 +46,25 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
         plot_quartile_band(panels[2], step, part["weight"].sel(field=field), colour, label)
     panels[2].set(title="weight of each field in the fit")
     for panel in panels:
-        panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
-        panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
-        panel.set_xlabel("step")
-        panel.set_xlim(0, max(step[-1], 1))
-        if labels := panel.get_legend_handles_labels()[1]:
-            panel.legend(ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3))
+        _decorate(panel, step)
+
+
+def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
+    """Draw the cosine and R² in the planes of the key frequencies, the mean over the planes of each run."""
+    planes, step = audit.sel(target="gradient").mean("frequency"), audit["step"].values
+    (law, other), reference = colours.series_colours(2), colours.colour("muted")
+    plot_quartile_band(panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE")
+    plot_quartile_band(panel, step, planes["plane_r_squared"], law, "R², four fields fitted")
+    plot_quartile_band(panel, step, planes["plane_renamed_r_squared"], reference, "R², tokens renamed")
+    panel.set(title="in the planes of the key frequencies", ylim=(-1, 1))
+    _decorate(panel, step)
+
+
+def _decorate(panel: Axes, step: np.ndarray) -> None:
+    """Draw the zero line, the axis of steps and the legend."""
+    panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
+    panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
+    panel.set_xlabel("step")
+    panel.set_xlim(0, max(step[-1], 1))
+    if labels := panel.get_legend_handles_labels()[1]:
+        panel.legend(ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3))

@@ -169,6 +169,20 @@ def all_logits(network: Any, weights: Mapping[str, torch.Tensor]) -> np.ndarray:
         return network.logits(weights, pairs).unflatten(-2, (n, n)).numpy()
 
 
+def trajectory_key_frequencies(trajectory: xr.Dataset, threshold: float = logit_components.KEY_FRACTION) -> np.ndarray:
+    """The key frequencies of each run, by the logits in its last valid frame: (run, frequency) bool.
+
+    Raises TrajectoryError unless it is a trajectory of networks that add numbers.
+    """
+    network, lasts = _adding_network(trajectory), valid_frames(trajectory).values.sum(axis=1) - 1
+    keys = []
+    for run, last in enumerate(lasts):
+        recorded = weights(trajectory.isel(step=[last]), run=run)
+        logits = all_logits(network, {name: weight.double() for name, weight in recorded.items()})
+        keys.append(logit_components.key_frequencies(logit_components.sum_frequency_fractions(logits)[0], threshold))
+    return np.stack(keys)
+
+
 def neuron_logit_map(weights: Mapping[str, torch.Tensor]) -> np.ndarray:
     """The product of the weights between the neurons of the last layer and the logits: (..., class, neuron)."""
     if "output_weight" in weights:

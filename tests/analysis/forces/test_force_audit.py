@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from analysis.forces import force_audit
+from analysis.forces import audited_runs, force_audit
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.output.tables import format_table, make_table
+from analysis.progress_measures import trajectory_key_frequencies
 from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles import FIELD_NAMES, ParticleSystem, force_fields, group_pairs
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, TransformerSettings
+from dynamics.tasks import operation_pairs, operation_splits
 
 CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 
@@ -30,7 +30,7 @@ def planted_gradient(monkeypatch):
         def gradient(network, found, chosen):
             return -function(found["embedding"].detach().numpy().astype(np.float64), all_pairs(7)[chosen])
 
-        monkeypatch.setattr(force_audit, "embedding_gradient", gradient)
+        monkeypatch.setattr(audited_runs, "embedding_gradient", gradient)
 
     return plant
 
@@ -89,17 +89,6 @@ def test_the_normalised_part_has_neither_shift_nor_size(generator):
     np.testing.assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
 
 
-@given(unit=st.sampled_from([1, 2, 3, 5, 10]), shift=st.integers(0, 10), seed=st.integers(0, 100))
-def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed):
-    """i -> u i + c leaves pairs of equal sums equal; other names do not."""
-    x, pairs = np.random.default_rng(seed).normal(size=(2, 11, 2)), all_pairs(11)[::2]
-    true = force_fields(x, group_pairs(11, pairs)).force
-    renamed = force_audit.fields_with_renamed_tokens(x, pairs, (unit * np.arange(11) + shift) % 11)
-    np.testing.assert_allclose(renamed, true, rtol=1e-9, atol=1e-9)
-    swapped = np.array([1, 0, *range(2, 11)])
-    assert abs(force_audit.fields_with_renamed_tokens(x, pairs, swapped) - true).max() > 1e-3
-
-
 def test_renamings_never_keep_the_task():
     assert force_audit.random_renamings(3, 0, 5) == []
     for n in (4, 5, 17):
@@ -138,7 +127,7 @@ def test_frames_include_the_first_and_the_last(count, most):
 def test_the_gradient_is_that_of_finite_differences(trajectory):
     network, found = network_of(trajectory), weights(trajectory, run=1)
     _, chosen = training_list(trajectory, 1)
-    gradient = force_audit.embedding_gradient(network, found, chosen)
+    gradient = audited_runs.embedding_gradient(network, found, chosen)
     double = {name: weight.double() for name, weight in found.items()}
     share, pairs = torch.from_numpy(chosen / chosen.sum()), torch.from_numpy(all_pairs(7))
     for token, axis in ((0, 0), (3, 1), (6, 0)):
@@ -153,6 +142,69 @@ def test_the_gradient_is_that_of_finite_differences(trajectory):
 
 
 # -------------------------------------------------------------------------------------- of a trajectory
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    settings = TransformerSettings(n=7, dim=6, heads=2, equals_token=True)
+    return simulate(settings, runs=2, seed=3, steps=40, every=20, progress=False)
+
+
+def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformers):
+    network, found = network_of(transformers), weights(transformers, run=1)
+    read = audited_runs.read_audited_run(transformers, 1, np.array([0, 2]))
+    data = operation_pairs(network.settings)[operation_splits(network.settings, np.array([4]))[0][0]]
+    assert read.embedding.shape == (2, 7, 6)
+    assert {tuple(sorted(pair)) for pair in data.tolist()} == {tuple(pair) for pair in read.pairs.tolist()}
+    double = {name: weight[2].double() for name, weight in found.items()}
+    for token, axis in ((0, 0), (6, 5)):
+        losses = []
+        for sign in (1, -1):
+            moved = {**double, "embedding": double["embedding"].clone()}
+            moved["embedding"][token, axis] += sign * 1e-6
+            losses.append(network.losses(moved, torch.from_numpy(data)).mean().item())
+        np.testing.assert_allclose(-read.targets[0, 1, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4)
+    recorded = transformers["gradient_norm"].sel(layer="embedding")[1, 0]
+    whole = audited_runs.transformer_gradient(network, {name: weight[:1] for name, weight in found.items()}, data)
+    np.testing.assert_allclose(np.linalg.norm(whole), recorded, rtol=1e-4)
+
+
+def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(transformers, monkeypatch):
+    """A gradient that is the particle force of one plane, there and nowhere else, is found in this plane."""
+    keys = trajectory_key_frequencies(transformers)
+    assert keys.shape == (2, 3)
+    assert keys.any(axis=1).all()
+    keys = np.array([[True, False, False], [True, False, True]])
+    read = audited_runs.read_audited_run
+
+    def planted(trajectory, run, frames):
+        found = read(trajectory, run, frames)
+        component = np.stack([np.cos(2 * np.pi * np.arange(7) / 7), np.sin(2 * np.pi * np.arange(7) / 7)])
+        plane = np.linalg.qr((component @ found.embedding).swapaxes(-1, -2))[0]
+        system = ParticleSystem(ParticleSettings(n=7), pairs=found.pairs)
+        force = system.force(found.embedding @ plane)[0] @ plane.swapaxes(-1, -2)
+        return found._replace(targets=np.stack([2 * force, found.targets[1]]))
+
+    monkeypatch.setattr(force_audit, "read_audited_run", planted)
+    found = force_audit.audit_forces(transformers, renamings=1, keys=keys)
+    in_planes = found["plane_cosine"].sel(target="gradient").transpose("run", "frequency", "step").values
+    np.testing.assert_allclose(in_planes[:, 0], 1)
+    assert (in_planes[1, 2] < 0.999).all()
+    assert np.isnan(in_planes[:, 1]).all()
+    assert (found["cosine"].sel(target="gradient") < 0.999).all()
+    table = make_table(force_audit.audit_rows(found))
+    headings = [column.heading for column in force_audit.audit_columns(found)]
+    assert {"cosine planes", "R² planes", "renamed planes"} < set(headings)
+    np.testing.assert_allclose(table["plane_cosine"][0], [1 / 2 + in_planes[1, [0, 2], 0].mean() / 2], rtol=1e-6)
+    assert "planes of the key frequencies" in force_audit.audit_legend(found)
+
+
+def test_transformers_whose_tokens_are_not_added_are_refused():
+    for options, message in (({"task": "multiply"}, "task: found multiply"), ({"own_vocabularies": True}, "own_voc")):
+        trajectory = simulate(TransformerSettings(n=5, dim=4, **options), runs=1, steps=2, every=1, progress=False)
+        assert not audited_runs.can_be_audited(trajectory)
+        with pytest.raises(TrajectoryError, match=message):
+            force_audit.audit_forces(trajectory)
 
 
 def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gradient):

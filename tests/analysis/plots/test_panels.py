@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.forces.force_audit import embedding_gradient
+from analysis.forces.audited_runs import embedding_gradient
 from analysis.plots import Arrows, Curves, Image, Map, Points, build_scene, panel_names, panels
 from analysis.plots.scenes.common_panels import RecordedRun, build_default_panels, curve_panel, geometric_moving_mean
 from analysis.plots.scenes.particle_panels import balanced_force_fields, nearest_pair_classes

@@ -1,0 +1,86 @@
+"""Forces as matrices agree with the kernels of the particles and with plain loops, in any dimension."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.forces import pair_force_matrices
+from dynamics import all_pairs
+from dynamics.particles import ParticleSystem, force_fields, group_pairs
+from dynamics.settings import ParticleSettings, SettingsError
+
+LAW = ParticleSettings(n=11, dim=3, fa=0.7, ga=1.3)
+PAIRS = all_pairs(11)[::2]
+
+
+@given(
+    unit=st.sampled_from([1, 2, 3, 5, 10]),
+    shift=st.integers(0, 10),
+    seed=st.integers(0, 100),
+    dim=st.sampled_from([2, 5]),
+)
+def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed, dim):
+    """i -> u i + c leaves pairs of equal sums equal; other names do not."""
+    x = np.random.default_rng(seed).normal(size=(2, 11, dim))
+    true = pair_force_matrices.four_fields(x, PAIRS).force
+    swapped = np.array([1, 0, *range(2, 11)])
+    same, other = pair_force_matrices.fields_with_renamed_tokens(
+        x, PAIRS, true, [(unit * np.arange(11) + shift) % 11, swapped]
+    )
+    np.testing.assert_allclose(same, true, rtol=1e-9, atol=1e-9)
+    assert abs(other - true).max() > 1e-3
+
+
+@pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
+def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypatch):
+    x = 3 * generator.normal(size=(2, 11, 3)) + 1
+    expected, found = force_fields(x, group_pairs(11, PAIRS)), pair_force_matrices.fields_by_matrices(x, PAIRS)
+    np.testing.assert_allclose(found.force, expected.force, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.magnitude, expected.magnitude, rtol=1e-9)
+    law = dataclasses.replace(LAW, repulsion_balance=balance, alignment_balance=balance)
+    names = [generator.permutation(11)]
+    renamed = list(pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names))
+    monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
+    by_difference = list(pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names))
+    np.testing.assert_allclose(by_difference, renamed, rtol=1e-9, atol=1e-9)
+    force = pair_force_matrices.law_force(x, PAIRS, law, found)
+    np.testing.assert_allclose(force, ParticleSystem(law, pairs=PAIRS).force(x)[0], rtol=1e-9, atol=1e-12)
+    with pytest.raises(SettingsError, match="diagonal: found once"):
+        pair_force_matrices.law_force(x, PAIRS, dataclasses.replace(law, diagonal="once"), found)
+
+
+def test_the_basis_is_that_of_plain_loops(generator):
+    """Attraction and repulsion by functions of the distance, and alignment by functions of the angle."""
+    x, radial, angles = generator.normal(size=(11, 3)), len(pair_force_matrices.DISTANCES), pair_force_matrices.ANGLES
+    found = pair_force_matrices.fields_by_matrices(x, PAIRS, basis=True).force[4:]
+    values = generator.normal(size=len(found))
+    cut = np.cumsum(list(pair_force_matrices.BASIS.values()))[:-1]
+    like, unlike, like_alignment, unlike_alignment = np.split(values, cut)
+    size = pair_force_matrices.pair_sum_distance(x, PAIRS)
+    expected = np.zeros_like(x)
+    for a, b in PAIRS:
+        for c, d in PAIRS:
+            if (a, b) == (c, d):
+                continue
+            first, second, same = x[a] + x[b], x[c] + x[d], (a + b - c - d) % 11 == 0
+            r = np.linalg.norm(first - second)
+            knots = np.log(pair_force_matrices.DISTANCES)
+            force = np.interp(np.log(r / size), knots, like if same else unlike) * (first - second) / r
+            cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+            step = (like_alignment if same else unlike_alignment)[int((cosine + 1) / 2 * angles)]
+            force += step * second / np.linalg.norm(second)
+            expected[a] += force
+            expected[b] += force
+    assert radial == len(like) == len(unlike)
+    np.testing.assert_allclose(np.einsum("f,fta->ta", values, found), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_coincident_pair_sums_do_not_attract_or_repel():
+    x = np.tile(np.random.default_rng(0).normal(size=(1, 5)), (7, 1))
+    found = pair_force_matrices.fields_by_matrices(x, all_pairs(7), basis=True)
+    assert np.isfinite(found.force).all()
+    np.testing.assert_array_equal(found.magnitude[:2], 0)
+    np.testing.assert_array_equal(pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0)
