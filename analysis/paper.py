@@ -1,4 +1,4 @@
-"""Draw the figures of both papers from trajectories of this package: from given files, or from runs found or simulated.
+"""Draw the figures of the papers from trajectories of this package: from given files, or from runs found or simulated.
 
 python -m analysis.paper
 python -m analysis.paper ca3
@@ -17,9 +17,9 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Draw a figure of one of the two papers: ca1 to ca6 and ca-c to ca-f of CA, or vc1 to vc20 of VC. Without a name,
-    list all figures with a description, the runs that each needs and the time to compute them. Runs are read from
-    runs/, or computed if they are missing there."""
+    """Draw a figure of one of the papers: ca1 to ca6 and ca-c to ca-f of CA, vc1 to vc20 of VC, zl-rates or na-phases.
+    Without a name, list all figures with a description, the runs that each needs and the time to compute them. Runs are
+    read from runs/, or computed if they are missing there."""
 
     figure: tyro.conf.Positional[str] = ""
     """Name of the figure, for example ca3, CA.3 or vc12. Default: list all figures."""

@@ -1,4 +1,4 @@
-"""Test every claim of both papers: run the missing experiments, judge each claim, write a report.
+"""Test every claim of the papers: run the missing experiments, judge each claim, write a report.
 
 python -m analysis.verify --quick
 python -m analysis.verify
@@ -19,10 +19,10 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Test every claim of the two papers CA and VC, and some of our own. Missing runs are simulated or trained. Each
-    claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the criteria stated
-    in the report. Measurements are stored in runs/verify/ and are not repeated; after an interruption the same command
-    resumes. The report of a default run is docs/report.md."""
+    """Test every claim of CA and VC, some of ZL and NA, and some of our own. Missing runs are simulated or trained.
+    Each claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the criteria
+    stated in the report. Measurements are stored in runs/verify/ and are not repeated; after an interruption the same
+    command resumes. The report of a default run is docs/report.md."""
 
     quick: bool = False
     """Use small ensembles and only short experiments, which take less than 10 minutes on two cores."""

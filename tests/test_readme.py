@@ -42,5 +42,5 @@ def test_the_report_is_of_a_default_run_and_short():
     first_page = REPORT[: REPORT.index("## The main claims")]
     assert re.search(r"[\d,]+ of our own runs \(default size: ", first_page)
     assert len(REPORT.encode()) < 150_000
-    claims = re.findall(r'<a id="((?:CA|VC|CH|OWN)\.[\w.-]+)"></a>', REPORT)
+    claims = re.findall(r'<a id="((?:CA|VC|CH|ZL|NA|OWN)\.[\w.-]+)"></a>', REPORT)
     assert set(claims) == {claim.name for claim in CLAIMS}

@@ -24,6 +24,9 @@ from tyro.constructors import ConstructorRegistry, StructConstructorSpec, Struct
 PAPERS = {
     "CA": "Musat, Clustering and Alignment: Understanding the Training Dynamics in Modular Addition, arXiv 2408.09414",
     "VC": "Odonnat et al., A Visual Case Study of the Training Dynamics in Neural Networks, arXiv 2410.24050",
+    "ZL": "Zhong et al., The Clock and the Pizza: Two Stories in Mechanistic Explanation of Neural Networks, "
+    "arXiv 2306.17844",
+    "NA": "Nanda et al., Progress measures for grokking via mechanistic interpretability, arXiv 2301.05217",
 }
 """Titles of papers, by the abbreviations used in help texts."""
 

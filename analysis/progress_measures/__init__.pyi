@@ -7,6 +7,8 @@ from .along_training import progress_rows as progress_rows
 from .along_training import trajectory_key_frequencies as trajectory_key_frequencies
 from .gradient_symmetricity import gradient_symmetricity as gradient_symmetricity
 from .gradient_symmetricity import random_triples as random_triples
+from .grokking import GENERALISED as GENERALISED
+from .grokking import MEMORISED as MEMORISED
 from .grokking import grokking_phases as grokking_phases
 from .grokking import grokking_times as grokking_times
 from .logit_components import distance_irrelevance as distance_irrelevance

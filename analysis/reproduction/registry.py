@@ -1,4 +1,4 @@
-"""All claims of both papers that are tested here, or not with the reason, some of our own, and their experiments."""
+"""All claims of the papers that are tested here, or not with the reason, some of our own, and their experiments."""
 
 import dataclasses
 import difflib
@@ -11,8 +11,9 @@ from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
 
-PAPER_NAMES = ("CA", "VC", "CH", "OWN")
-"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, and our own."""
+PAPER_NAMES = ("CA", "VC", "CH", "ZL", "NA", "OWN")
+"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, those of Zhong et al.
+and of Nanda et al. on transformers that add, and our own."""
 
 _MODULES = """
     musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
@@ -21,6 +22,7 @@ _MODULES = """
     odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes
     odonnat2024.spikes odonnat2024.remedies odonnat2024.fixed_points odonnat2024.transfer
     odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice own.sparse_networks
+    zhong2023.attention_rate nanda2023.phases nanda2023.weight_decay
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
 """Modules, each with claims and, in most of them, the experiments that test them, in the order of their execution."""

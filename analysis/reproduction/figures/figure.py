@@ -92,8 +92,10 @@ class PaperFigure(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The figure or appendix of the paper, such as CA figure 3."""
+        """The figure or appendix of the paper, such as CA figure 3, or else its subject."""
         paper, place = self.name[:2].upper(), self.name[2:]
+        if len(place) > 2 and place.startswith("-"):
+            return f"{paper} {place[1:]}"
         return f"{paper} appendix {place[1:].upper()}" if place.startswith("-") else f"{paper} figure {place}"
 
 

@@ -1,12 +1,23 @@
-"""All figures of both papers: what each shows, which runs it needs, and the function that draws it."""
+"""All figures of the papers: what each shows, which runs it needs, and the function that draws it."""
 
 import dataclasses
 import re
 import textwrap
 
-from analysis.reproduction.figures import attention, circuits, embeddings, ensembles, origin, phases, spikes
+from analysis.reproduction.figures import (
+    attention,
+    circuits,
+    embeddings,
+    ensembles,
+    origin,
+    phases,
+    spikes,
+    transformers,
+)
 from analysis.reproduction.figures.figure import PaperFigure
+from analysis.reproduction.nanda2023 import phases as grokking_phases
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.zhong2023 import attention_rate
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 
 
@@ -44,6 +55,8 @@ FINETUNING = (
     RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True),
 )
 DIMENSIONS = (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)))
+ATTENTION_RATES = tuple(attention_rate.ensembles(attention_rate.RATE.default.params))
+GROKKING = tuple(grokking_phases.ensembles(grokking_phases.PHASES.default.params))
 ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
 """Epochs in which events can be seen, of full batches in every fourth; runs that can differ."""
 MINUTE, MINUTES = "1 minute", "2 minutes"
@@ -96,6 +109,10 @@ PAPER_FIGURES = (
     PaperFigure("vc19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s", ensembles.vc15, ENOUGH),
     PaperFigure("vc20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each", DIMENSIONS, "5 minutes",
         ensembles.vc17, TWO, picks=False),
+    PaperFigure("zl-rates", "gradient symmetricity, distance irrelevance and circularity over the attention rate, "
+        "beside the table of ZL's runs", ATTENTION_RATES, "20 minutes", transformers.zl_rates, picks=False),
+    PaperFigure("na-phases", "losses, progress measures and phases of a network that generalises late", GROKKING,
+        "5 minutes", transformers.na_phases, picks=False),
 )  # fmt: skip
 
 
@@ -110,9 +127,9 @@ def get_paper_figure(name: str) -> PaperFigure:
 
 def format_figure_list() -> str:
     """A list of all figures: the runs that each needs, how long these take to compute, and what the figure shows."""
-    lines = [f"{'figure':8}{'in the paper':16}{'needs':22}to make"]
+    lines = [f"{'figure':11}{'in the paper':16}{'needs':22}to make"]
     for each in PAPER_FIGURES:
-        lines.append(f"{each.name:8}{each.source:16}{_format_required_runs(each):22}{each.cost}")
+        lines.append(f"{each.name:11}{each.source:16}{_format_required_runs(each):22}{each.cost}")
         lines += textwrap.wrap(each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return "\n".join(lines) + "\n\n" + LEGEND
 

@@ -11,9 +11,16 @@ SYMBOLS = {
     "particles": {"n": "N", "dim": "D", "fa": "f_a"},
     "modular": {"n": "N", "dim": "D", "hidden": "H", "weight_decay": "weight decay"},
     "sparse": {"vocab": "p", "length": "L", "sparsity": "k", "dim": "d", "hidden": "h", "batch": "batch", "lr": "lr"},
+    "transformer": {
+        "n": "p",
+        "train_share": "training fraction",
+        "attention_rate": "α",
+        "dim": "d",
+        "weight_decay": "weight decay",
+    },
 }
 """What is always told, by system; other settings are told where they are not the default."""
-TASKS = {"modular": "modular addition", "sparse": "sparse modular addition"}
+TASKS = {"modular": "modular addition", "sparse": "sparse modular addition", "transformer": "modular addition"}
 TRAINING = ("batch", "lr")
 """Settings that tell nothing of weights which were not trained."""
 

@@ -1,6 +1,5 @@
 """Networks trained at the four weight decays of CA table 1: what the claims of several sections measure on them."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -13,9 +12,6 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Params, Runner
 from analysis.reproduction.verification.final_frames import measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from analysis.statistics.intervals import Interval
-from analysis.statistics.ranks import rank_correlation
-from analysis.statistics.resampling import jackknife_groups
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
@@ -75,13 +71,7 @@ def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
 def weight_decay_trend(evidence: xr.Dataset, name: str, of_circles: bool | None = None) -> Estimate:
     """Spearman's correlation of a quantity with weight decay, over all networks or one kind, seeds left out in turn."""
     every = evidence[name].transpose(*DIMS)
-    known = (every if of_circles is None else every.where(evidence["circle"] == of_circles)).to_series().dropna()
-    decay, run = (known.index.get_level_values(dim).values for dim in DIMS)
-    values = known.values
-    found = jackknife_groups(lambda those: rank_correlation(decay[those], values[those]).value, run)
-    found = Interval(*(float(np.clip(each, -1, 1)) for each in found))
-    note = "" if math.isfinite(found.value) else "it does not vary"
-    return Estimate(found, len(values), "networks", found.value, "Spearman's rho", note)
+    return samples.setting_trend(every if of_circles is None else every.where(evidence["circle"] == of_circles))
 
 
 def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:

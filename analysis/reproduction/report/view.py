@@ -18,7 +18,7 @@ from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Experiment, Params, Size
 from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
 
-REPORT_TITLE = "Reproduction of two papers on training dynamics"
+REPORT_TITLE = "Reproduction of papers on training dynamics"
 PAPERS = (*coverage.PAPERS, coverage.Paper(coverage.OWN, "Our own claims", "", "", ()))
 TOP_PARTS = 3
 """Number of parts of a main claim that are shown on the first page."""

@@ -35,13 +35,21 @@ _CA_TITLE = "Clustering and Alignment: Understanding the Training Dynamics in Mo
 _VC_TITLE = "A Visual Case Study of the Training Dynamics in Neural Networks"
 _CH_TITLE = "Clustering Head: A Visual Case Study of the Training Dynamics in Transformers"
 _VC_AUTHORS, _VC_ADDRESS = "Odonnat, Bouaziz, Cabannes", "https://arxiv.org/abs/2410.24050"
+_ZL_TITLE = "The Clock and the Pizza: Two Stories in Mechanistic Explanation of Neural Networks"
+_NA_TITLE = "Progress measures for grokking via mechanistic interpretability"
+_ZL_AUTHORS, _NA_AUTHORS = "Zhong, Liu, Tegmark, Andreas", "Nanda, Chan, Lieberum, Smith, Steinhardt"
+_NA_PLACES = "grokking; record; phases; weight-decay"
 
 PAPERS = (
     Paper("CA", _CA_TITLE, "Musat", "https://arxiv.org/abs/2408.09414", _list_places(_CA_PLACES)),
     Paper("VC", _VC_TITLE, _VC_AUTHORS, _VC_ADDRESS, _list_places(_VC_PLACES)),
     Paper("CH", _CH_TITLE, _VC_AUTHORS, _VC_ADDRESS, _list_places(_CH_PLACES)),
+    Paper("ZL", _ZL_TITLE, _ZL_AUTHORS, "https://arxiv.org/abs/2306.17844", ("models", "figure", "runs")),
+    Paper("NA", _NA_TITLE, _NA_AUTHORS, "https://arxiv.org/abs/2301.05217", _list_places(_NA_PLACES)),
 )
-"""CH is the later version of VC, of which the summary, five captions and the titles of remarks are known."""
+"""CH is the later version of VC, of which the summary, five captions and the titles of remarks are known. Of ZL and NA,
+what is said of a few subjects is tested: two models, the figure over the attention rate and the public table of runs;
+the delay of generalisation, a public record of a smaller run, the phases, and weight decay."""
 
 OWN = "OWN"
 

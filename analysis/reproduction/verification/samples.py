@@ -11,6 +11,7 @@ import xarray as xr
 
 from analysis.reproduction.verification.estimate import Estimate, as_percentage, percentage
 from analysis.statistics import intervals
+from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
 
 Values = np.ndarray | xr.DataArray
@@ -143,6 +144,17 @@ def stratified_difference(
     spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
     effect = found.value / spread if spread > 0 else math.nan
     return Estimate(found, int(both.sum()), of, effect, "Cohen's d")
+
+
+def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
+    """Spearman's correlation of values (setting, run) with the setting, seeds left out in turn; NaN are no values."""
+    known = values.to_series().dropna()
+    setting, run = (known.index.get_level_values(dim).values for dim in values.dims)
+    numbers = known.values
+    found = jackknife_groups(lambda those: rank_correlation(setting[those], numbers[those]).value, run)
+    found = intervals.Interval(*(float(np.clip(each, -1, 1)) for each in found))
+    note = "" if math.isfinite(found.value) else "it does not vary"
+    return Estimate(found, len(numbers), of, found.value, "Spearman's rho", note)
 
 
 def mean_by_seed(values: np.ndarray, chosen: np.ndarray, seeds: np.ndarray, of: str) -> Estimate:

@@ -17,11 +17,16 @@ from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.reproduction.verification.results import judge_claim
 from analysis.reproduction.verification.verdict_table import format_verdict
 from analysis.transitions.ablations import step_cost
-from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
+from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings, TransformerSettings
 from dynamics.sweeps.design import SweepDesign, sweep_design
 from dynamics.sweeps.run import compute_missing_points
 
-RATES = {ParticleSettings.system: 200_000.0, ModularSettings.system: 100_000.0, SparseSettings.system: 2_800.0}
+RATES = {
+    ParticleSettings.system: 200_000.0,
+    ModularSettings.system: 100_000.0,
+    SparseSettings.system: 2_800.0,
+    TransformerSettings.system: 1_800.0,
+}
 """Runs times steps or epochs per second on two cores with the default settings, including recording."""
 
 
@@ -69,6 +74,8 @@ def ensemble_seconds(need: RequiredRuns) -> float:
             cost *= UNSCORED
     if isinstance(settings, ParticleSettings):
         cost *= (settings.n / 17) ** 4
+    if isinstance(settings, TransformerSettings):
+        cost *= settings.train_pairs / TransformerSettings().train_pairs
     return 1.0 + cost / RATES.get(settings.system, 1_000.0)
 
 

@@ -12,6 +12,7 @@ from analysis.structures import formation_times
 SEVEN = {"n": 7}
 NETWORKS = {"runs": 4, "epochs": 100, "settings": SEVEN}
 SPARSE = {"length": 6, "sparsity": 2, "data": 60, "hidden": 6, "batch": 16, "lr": 0.02}
+TRANSFORMER = {"n": 7, "dim": 8, "heads": 2}
 FLIP_GRID = {"lr": [0.03, 0.1], "norm": ["rms"], "table": [2]}
 SIZES = {
     "ca.table1": NETWORKS,
@@ -42,6 +43,9 @@ SIZES = {
     "vc.flips": {"runs": 2, "spikes": 2, "epochs": 120, "settings": SPARSE, **FLIP_GRID},
     "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
     "vc.normalisation": {"cases": 40},
+    "zl.attention-rate": {"runs": 3, "epochs": 60, "every": 20, "rates": [0.0, 0.9, 1.0], "settings": TRANSFORMER},
+    "na.phases": {"preset": "small", "runs": 3, "epochs": 200, "every": 10, "settings": TRANSFORMER},
+    "na.weight-decay": {"preset": "small", "runs": 3, "epochs": 60, "every": 20, "settings": TRANSFORMER},
 }
 READINGS = ("defaults", "half the step", "repulsion not balanced", "variance 1 per axis", "(i, i) is no pair")
 """Of the readings of CA section 6: changes of each kind, and one against the paper's words."""

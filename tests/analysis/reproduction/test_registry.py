@@ -6,7 +6,7 @@ import re
 import pytest
 
 from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.registry import CLAIMS, mark_repeated, select_claims
+from analysis.reproduction.registry import CLAIMS, PAPER_NAMES, mark_repeated, select_claims
 from analysis.reproduction.verification.claim import Kind
 from analysis.reproduction.verification.coverage import figure_of_claim, places_of_claim, uncovered_places
 from analysis.reproduction.verification.criteria import Agrees
@@ -17,9 +17,9 @@ NAMES = [claim.name for claim in CLAIMS]
 
 def test_names_are_unique_and_contain_no_special_characters():
     assert len(set(NAMES)) == len(NAMES)
-    assert all(re.fullmatch(r"(CA|VC|CH|OWN)(\.[A-Za-z0-9.-]+)+", name) for name in NAMES)
+    assert all(re.fullmatch(r"(CA|VC|CH|ZL|NA|OWN)(\.[A-Za-z0-9.-]+)+", name) for name in NAMES)
     papers = [claim.paper for claim in CLAIMS]
-    assert papers == sorted(papers, key=("CA", "VC", "CH", "OWN").index)
+    assert papers == sorted(papers, key=PAPER_NAMES.index)
 
 
 def test_claims_have_all_texts_that_they_need():
@@ -33,7 +33,7 @@ def test_claims_have_all_texts_that_they_need():
         assert len(set(labels)) == len(labels), claim.name
         assert all(labels) or len(labels) == 1, claim.name
         texts = "\n".join((claim.statement, claim.measured, claim.untestable, claim.departure, *claim.readings))
-        named = {name.rstrip(".") for name in re.findall(r"\b(?:CA|VC|CH|OWN)\.[A-Za-z0-9.-]+", texts)}
+        named = {name.rstrip(".") for name in re.findall(r"\b(?:CA|VC|CH|ZL|NA|OWN)\.[A-Za-z0-9.-]+", texts)}
         assert named <= set(NAMES), claim.name
         assert not re.search(r"[a-z][,;][A-Za-z]|  ", texts), claim.name
 
@@ -79,6 +79,9 @@ STATED = {
     ("VC", "figure 16"): ["250", "700"],
     ("VC", "figure 17"): ["1e-3 to 10", ".9"],
     ("VC", "appendix A.3"): ["d = 8"],
+    ("ZL", "models"): ["0.9937", "0.17", "0.998", "0.33", "0.85"],
+    ("NA", "record"): ["53", "93", "1,637"],
+    ("NA", "phases"): ["1,400", "9,400", "14,000", "five"],
 }
 """Further numbers that the papers print, by the place, and words with them that a claim of it must have."""
 

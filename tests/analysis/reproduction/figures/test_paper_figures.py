@@ -35,12 +35,21 @@ from analysis.reproduction.verification.required_runs import RequiredRuns, SizeO
 from analysis.transitions import ablations, loss_events
 from analysis.transitions.spike_attribution import training_sequences
 from analysis.transitions.spike_replays import SpikeExamination
-from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, open_trajectory, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    TrajectoryError,
+    TransformerSettings,
+    open_trajectory,
+    simulate,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.recorder import save_trajectory
 
 TINY = SparseSettings(length=6, sparsity=2, hidden=8, data=64, batch=16, lr=0.02)
 SEVEN = {"n": 7, "hidden": 6}
+ADDITION = {"n": 7, "dim": 8, "heads": 2}
 SMALL_RUNS = {
     "decay1": (ModularSettings(weight_decay=1.0), 3, 60),
     "decay0": (ModularSettings(weight_decay=0.0, **SEVEN), 3, 20),
@@ -49,6 +58,7 @@ SMALL_RUNS = {
     "heads": (TINY, 8, 200 * TINY.epoch_steps, TINY.epoch_steps),
     **{f"heads{dim}": (SparseSettings(dim=dim, hidden=4, data=64), 2, 40, 2) for dim in (2, 3)},
     "full": (SparseSettings(batch=2048, hidden=4), 1, 20, 1),
+    **{f"rate{rate:g}": (TransformerSettings(attention_rate=rate, **ADDITION), 3, 60, 10) for rate in (0.0, 1.0)},
 }
 """Settings, runs, steps and the gap of frames of small runs of all that figures are drawn from, by a word."""
 
@@ -96,10 +106,10 @@ DRAWN = {
     "vc6": ("ablation", 2), "vc7": ("ablation", 2), "vc8": ("heads", 3),
     "vc9": ("transfer", 3), "vc11": ("heads finetuned", 8), "vc12": ("heads", 3),
     "vc13": ("heads", 4), "vc14": ("heads", 3), "vc15": ("full", 4), "vc17": ("heads2", 3), "vc19": ("heads3", 7),
-    "vc20": ("heads2 heads3", 2),
+    "vc20": ("heads2 heads3", 2), "zl-rates": ("rate0 rate1", 3), "na-phases": ("rate1", 6),
 }  # fmt: skip
 """What each figure is drawn from, and how many panels, colour bars and legends it has."""
-SMALL, SAVED = ("ca-e", "vc5", "vc13", "vc14", "vc15", "vc17", "vc20"), ("ca3", "vc1", "vc14")
+SMALL, SAVED = ("ca-e", "vc5", "vc13", "vc14", "vc15", "vc17", "vc20", "zl-rates", "na-phases"), ("ca3", "vc1", "vc14")
 """Figures that are drawn small, and one of each layout, which are saved, too."""
 
 
@@ -121,8 +131,10 @@ def test_list_has_every_figure_and_its_requirements(output_of):
     text = output_of("analysis.paper")
     appendices = [f"ca-{each}" for each in "cdef"]
     names = [f"ca{each}" for each in range(1, 7)] + appendices + [f"vc{each}" for each in range(1, 21)]
+    names += ["zl-rates", "na-phases"]
     assert [each.name for each in PAPER_FIGURES] == names
-    assert [get_paper_figure(name).source for name in ("ca3", "vc20")] == ["CA figure 3", "VC figure 20"]
+    sources = {"ca3": "CA figure 3", "vc20": "VC figure 20", "zl-rates": "ZL rates"}
+    assert {name: get_paper_figure(name).source for name in sources} == sources
     for each in PAPER_FIGURES:
         assert len(re.findall(rf"^{each.name} .*{each.source} .*{each.cost}$", text, re.MULTILINE)) == 1
     assert "CA appendix F" in text

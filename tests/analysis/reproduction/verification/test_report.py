@@ -60,7 +60,7 @@ def all_results(size=Size.QUICK):
         part(criteria.Every(), Estimate(Interval(97, 91, 99), 100), unit="%"),
         part(Above(50), Estimate(NO_INTERVAL, 0, note="no run learned anything"), unit="%"),
     ]
-    places = {"CA": "table2", "VC": "figure9", "CH": "remark3.1", "OWN": "audit"}
+    places = {"CA": "table2", "VC": "figure9", "CH": "remark3.1", "ZL": "runs", "NA": "phases", "OWN": "audit"}
     results = [
         judged(f"{paper}.{place}.k{k}", each, experiment=f"{paper}.{k % 4}", size=size)
         for paper, place in places.items()
@@ -101,7 +101,7 @@ def experiment(name, **more):
     return Experiment(name, "fraction of runs", measure=None, **(usual | more))
 
 
-NAMES = ["some", "special", *(f"{paper}.{k}" for paper in ("CA", "VC", "CH", "OWN") for k in range(4))]
+NAMES = ["some", "special", *(f"{paper}.{k}" for paper in ("CA", "VC", "CH", "ZL", "NA", "OWN") for k in range(4))]
 REDUCED = sized(1, "32 runs instead of 100", runs=4, wd=[0.0, 1.0])
 EXPERIMENTS = {name: experiment(name) for name in NAMES} | {
     "CA.0": experiment("CA.0", default=REDUCED, command="python -m analysis.x"),

@@ -1,0 +1,277 @@
+"""ZL: how networks add by the attention rate, from constant attention (0) to softmax attention (1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from analysis import progress_measures
+from analysis.reproduction.printed_numbers import ZL_RUNS
+from analysis.reproduction.verification import samples
+from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
+from analysis.reproduction.verification.criteria import Above, Agrees, Below, Criterion, Nearly, Within
+from analysis.reproduction.verification.estimate import Estimate, reported_number
+from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.final_frames import measure_ensembles
+from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.statistics.intervals import NO_INTERVAL
+from dynamics.networks.from_trajectory import network_of, weights
+from dynamics.settings import TransformerSettings
+
+RATES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+"""Constant attention, the middles of the rows of the table of ZL's runs, and softmax attention."""
+DIMS = ("attention_rate", "run")
+MEASURES = {
+    "symmetricity": "gradient symmetricity at the end of training",
+    "irrelevance": "distance irrelevance at the end of training",
+    "circularity": "circularity of the first four principal components at the end of training",
+}
+QUANTITIES = {
+    "test_accuracy": "accuracy of the test pairs at the end of training, %",
+    **MEASURES,
+    **{f"earlier_{name}": f"{words.split(' at ')[0]} in the frame before" for name, words in MEASURES.items()},
+}
+CIRCULAR = 0.995
+"""Circularity from which ZL's table counts a network as circular."""
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Networks at each attention rate."""
+    settings = [TransformerSettings(attention_rate=rate, **params.get("settings", {})) for rate in params["rates"]]
+    return [
+        RequiredRuns(each, params["runs"], params["epochs"], params["every"], must=("attention_rate",))
+        for each in settings
+    ]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Accuracy and measures of each network, (attention_rate, run)."""
+    found = measure_ensembles(runner, ensembles(params), QUANTITIES, _measure_runs, DIMS)
+    return found.assign_coords(attention_rate=list(params["rates"]))
+
+
+def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (kept run,)."""
+    last, earlier = (network_measures(trajectory.isel(run=kept), frame) for frame in (-1, -2))
+    accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1).values[kept]
+    return {"test_accuracy": 100 * accuracy, **last, **{f"earlier_{name}": earlier[name] for name in earlier}}
+
+
+def network_measures(trajectory: xr.Dataset, frame: int = -1) -> dict[str, np.ndarray]:
+    """Symmetricity, irrelevance and circularity of each network in a recorded frame, each (run,)."""
+    network: Any = network_of(trajectory)
+    rows = []
+    for run, seed in enumerate(trajectory["seed"].values):
+        recorded = trajectory[list(network.variables)].isel(run=[run], step=[frame]).load()
+        double = {name: each.double() for name, each in weights(recorded.assign_attrs(trajectory.attrs), run=0).items()}
+        triples = progress_measures.random_triples(network.settings.n, int(seed))
+        embedding = double["embedding"][..., : network.settings.n, :].numpy()
+        rows.append(
+            (
+                progress_measures.gradient_symmetricity(network, double, triples),
+                progress_measures.distance_irrelevance(progress_measures.all_logits(network, double)),
+                progress_measures.component_circularity(embedding),
+            )
+        )
+    columns = np.reshape(rows, (-1, len(MEASURES))).T
+    return dict(zip(MEASURES, columns, strict=True))
+
+
+RATE = Experiment(
+    "zl.attention-rate",
+    "accuracy, symmetricity, irrelevance and circularity of transformers by the attention rate",
+    measure=measure,
+    quick=sized(5, runs=4, epochs=500, every=250, rates=[0.0, 1.0]),
+    default=sized(
+        15, "1,000 epochs instead of 20,000, 56 networks instead of 2,381",
+        runs=8, epochs=1000, every=250, rates=list(RATES),
+    ),
+    full=sized(200, runs=100, epochs=20_000, every=10_000, rates=list(RATES)),
+    ensembles=ensembles,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- estimates
+
+
+def _at_rate(evidence: xr.Dataset, name: str, rate: float) -> np.ndarray:
+    """A quantity of the networks at an attention rate, (run,); empty if that rate was not run."""
+    return evidence[name].sel(attention_rate=rate).values if rate in evidence["attention_rate"].values else np.empty(0)
+
+
+def _missing_rates(evidence: xr.Dataset, *rates: float) -> Estimate | None:
+    """The estimate if a rate was not run; None if all were."""
+    missing = [f"{rate:g}" for rate in rates if rate not in evidence["attention_rate"].values]
+    note = f"α = {', '.join(missing)} is not run at this size"
+    return Estimate(NO_INTERVAL, 0, note=note, skipped=True) if missing else None
+
+
+def mean_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
+    """Mean of a measure at an attention rate."""
+    found = samples.estimate_mean(_at_rate(evidence, name, rate), "networks", limits=(-1, 1))
+    return _missing_rates(evidence, rate) or found
+
+
+def median_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
+    """Median of a measure at an attention rate."""
+    return _missing_rates(evidence, rate) or samples.estimate_median(_at_rate(evidence, name, rate), "networks")
+
+
+def circular_mean(evidence: xr.Dataset, rate: float) -> Estimate:
+    """Mean symmetricity of the circular networks at an attention rate."""
+    circular = _at_rate(evidence, "circularity", rate) >= CIRCULAR
+    values = _at_rate(evidence, "symmetricity", rate)[circular]
+    return _missing_rates(evidence, rate) or samples.estimate_mean(values, "circular networks", limits=(-1, 1))
+
+
+def softmax_minus_constant(evidence: xr.Dataset, name: str) -> Estimate:
+    """A measure at α = 1 less that at α = 0, mean over seeds."""
+    return samples.paired_difference(_at_rate(evidence, name, 1.0), _at_rate(evidence, name, 0.0), "seeds")
+
+
+def rate_trend(evidence: xr.Dataset, name: str) -> Estimate:
+    """Spearman's correlation of a measure with the attention rate."""
+    return samples.setting_trend(evidence[name].transpose(*DIMS), "networks")
+
+
+def perfect_networks(evidence: xr.Dataset) -> Estimate:
+    """Percentage of networks with a test accuracy of 100%, of all attention rates."""
+    known = samples.finite_values(evidence["test_accuracy"])
+    note = f"the lowest accuracy is {known.min():.2f}%" if known.size else ""
+    return samples.percentage_of_ones(known >= 100, "networks", note)
+
+
+def last_change(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
+    """Change of a measure since the frame before the last, mean over seeds."""
+    last, earlier = (_at_rate(evidence, each, rate) for each in (name, f"earlier_{name}"))
+    return samples.paired_difference(last, earlier, "networks")
+
+
+# ---------------------------------------------------------------------------------------------------- claims
+
+DEPARTURE = "fewer epochs than the paper's 20,000"
+MEASURED = (
+    "mean over networks at the middle of each range of α: gradient symmetricity over 100 random triples, distance "
+    "irrelevance, circularity of the first four principal components"
+)
+
+
+def _row_parts(name: str, margin: float) -> tuple[Measurement, ...]:
+    """A part for each row of the table of ZL's runs."""
+    return tuple(
+        part(mean_at_rate, Agrees(reported_number(row[name], row["runs"]), margin), _range(row), digits=3,
+             name=name, rate=_middle(row))
+        for row in ZL_RUNS
+    )  # fmt: skip
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    return f"α from {row['low']:g} to {row['high']:g}"
+
+
+def _middle(row: Mapping[str, Any]) -> float:
+    return round((row["low"] + row["high"]) / 2, 3)
+
+
+def _difference_parts(name: str, difference: Criterion, trend: Criterion) -> tuple[Measurement, ...]:
+    return (
+        part(softmax_minus_constant, difference, "α = 1 minus 0", digits=3, name=name),
+        part(rate_trend, trend, "rank correlation with α", digits=2, name=name),
+    )
+
+
+def _model_parts(rate: float, **printed: tuple[str, float]) -> tuple[Measurement, ...]:
+    """Measures of one of ZL's networks, each as printed and with its margin."""
+    return tuple(
+        part(mean_at_rate, Agrees(reported_number(number, 1), margin), name, digits=3, name=name, rate=rate)
+        for name, (number, margin) in printed.items()
+    )
+
+
+CLAIMS = claims_of(
+    RATE,
+    main_result(
+        "ZL.models.A",
+        "Model A, with constant attention (α = 0), is a pizza: its gradient symmetricity is 0.9937, its distance "
+        "irrelevance 0.17 and its circularity 0.998.",
+        "mean of our networks at α = 0, of which the paper's is taken to be one",
+        _model_parts(0.0, symmetricity=("0.9937", 0.01), irrelevance=("0.17", 0.1), circularity=("0.998", 0.05)),
+        departure=DEPARTURE,
+    ),
+    main_result(
+        "ZL.models.B",
+        "Model B, with softmax attention (α = 1), is a clock: its gradient symmetricity is 0.33 and its distance "
+        "irrelevance 0.85.",
+        "mean of our networks at α = 1, of which the paper's is taken to be one",
+        _model_parts(1.0, symmetricity=("0.33", 0.1), irrelevance=("0.85", 0.1)),
+        departure=DEPARTURE,
+    ),
+    finding(
+        "ZL.runs.accuracy",
+        "Nearly all networks reach a test accuracy of 100%.",
+        "percentage of networks with a test accuracy of 100%, of all attention rates",
+        part(perfect_networks, Nearly(), "", "%"),
+        departure=DEPARTURE,
+    ),
+    finding(
+        "ZL.runs.symmetricity",
+        "The mean gradient symmetricity is .993, .992, .973, .777 and .542 in fifths of the range of α.",
+        MEASURED,
+        _row_parts("symmetricity", 0.05),
+        departure=DEPARTURE,
+    ),
+    finding(
+        "ZL.runs.irrelevance",
+        "The mean distance irrelevance is .418, .423, .449, .655 and .809 in fifths of the range of α.",
+        MEASURED,
+        _row_parts("irrelevance", 0.1),
+        departure=DEPARTURE,
+    ),
+    claim(
+        "ZL.runs.circularity",
+        "The mean circularity is .955, .950, .931, .949 and .962 in fifths of the range of α.",
+        MEASURED,
+        _row_parts("circularity", 0.05),
+        departure=DEPARTURE,
+    ),
+    claim(
+        "ZL.runs.circular",
+        "The mean gradient symmetricity of networks with a circularity of at least .995 is .993, .992, .955, .671 and "
+        ".500 in fifths of the range of α.",
+        "the same over the networks whose circularity is at least .995",
+        tuple(
+            part(circular_mean, Agrees(reported_number(row["circular_symmetricity"], row["circular_runs"]), 0.05),
+                 _range(row), digits=3, rate=_middle(row))
+            for row in ZL_RUNS
+        ),
+        departure=DEPARTURE,
+    ),
+    main_result(
+        "ZL.figure.symmetricity",
+        "The gradient symmetricity is near 1 with constant attention and falls as the attention rate rises.",
+        "symmetricity at α = 0; median at α = 1 (the table has .542, Model B .33); difference, rank correlation",
+        part(mean_at_rate, Above(0.98, ours=True), "α = 0", digits=3, name="symmetricity", rate=0.0),
+        part(median_at_rate, Within(0.3, 0.75, ours=True), "median at α = 1", digits=3, name="symmetricity", rate=1.0),
+        _difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
+        departure=DEPARTURE,
+    ),
+    main_result(
+        "ZL.figure.irrelevance",
+        "The distance irrelevance rises with the attention rate: correct logits depend less on a - b.",
+        "irrelevance at α = 1 less that at α = 0 over equal seeds; rank correlation with α",
+        _difference_parts("irrelevance", Above(0, 0.2), Above(0, 0.3)),
+        departure=DEPARTURE,
+    ),
+    claim(
+        "OWN.attention-rate-length",
+        "The measures of ZL's networks hardly change in the last quarter of our training.",
+        "change in the last 250 epochs, mean over networks",
+        tuple(
+            part(last_change, Within(-0.05, 0.05, ours=True), f"{name}, α = {rate:g}", digits=3, name=name, rate=rate)
+            for name in ("symmetricity", "irrelevance")
+            for rate in (0.0, 1.0)
+        ),
+    ),
+    figure="zl-rates",
+)  # fmt: skip
