@@ -8,6 +8,7 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.output.results import dimensionless
+from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claim, claims_of, finding, main_result, part, parts_over
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
@@ -59,7 +60,9 @@ PHASES = Experiment(
     ),
     full=sized(1200, preset="nanda", runs=10, epochs=40_000, every=400),
     ensembles=ensembles,
-    depends={"memorised": progress_measures.MEMORISED, "generalised": progress_measures.GENERALISED},
+    depends={
+        "memorised": progress_measures.MEMORISED, "generalised": progress_measures.GENERALISED, "keys": KEY_FRACTION,
+    },
     command="python -m analysis.progress",
 )  # fmt: skip
 
@@ -158,7 +161,7 @@ def _half_times(evidence: xr.Dataset, falling: Callable[[xr.Dataset], np.ndarray
 # ---------------------------------------------------------------------------------------------------- claims
 
 SMALLER = "p = 53 and half of the pairs instead of 113 and 30%"
-AT_PHASES = "phases by the drops of the training and the test errors; measures interpolated between frames"
+AT_PHASES = "phases by the rule of analysis.progress; measures interpolated between frames"
 
 CLAIMS = claims_of(
     PHASES,
@@ -195,7 +198,7 @@ CLAIMS = claims_of(
     claim(
         "NA.phases.key-frequencies",
         "The main run ends with five key frequencies.",
-        "frequencies of a + b with at least a tenth of the largest power in the logits; median over runs with p = 113",
+        f"frequencies of a + b with at least {KEY_FRACTION:g} of the largest power; median over runs with p = 113",
         part(key_count, Agrees(reported_number("5", 1), 2), "", "", preset="nanda"),
     ),
     main_result(
