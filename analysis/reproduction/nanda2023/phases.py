@@ -130,11 +130,14 @@ def cleanup_pace(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
 
     sign: 1 for a measure that rises, -1 for one that falls; runs in which it does not are left out.
     """
-    paces = []
-    for phase in (CLEANUP, FORMATION):
-        begin, end, epochs = _at_phase(evidence, name, phase)
-        paces.append(sign * np.divide(end - begin, epochs, out=np.full(len(epochs), np.nan), where=epochs > 0))
-    return samples.paired_ratio(*paces, "runs with both phases")
+    cleanup, formation = (sign * _pace(evidence, name, phase) for phase in (CLEANUP, FORMATION))
+    return samples.paired_ratio(cleanup, formation, "runs with both phases")
+
+
+def _pace(evidence: xr.Dataset, name: str, phase: str) -> np.ndarray:
+    """Change of a measure per epoch of a phase, (run,)."""
+    begin, end, epochs = _at_phase(evidence, name, phase)
+    return np.divide(end - begin, epochs, out=np.full(len(epochs), np.nan), where=epochs > 0)
 
 
 def half_lead(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
