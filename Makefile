@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-all lint docs bench browser wheel clean
+.PHONY: help demo test test-all lint docs bench gpu-check browser wheel clean
 
 help:
 	@echo "make demo       set up the light core and reproduce a row of a table in a minute"
@@ -11,6 +11,7 @@ help:
 	@echo "make browser    install Debian's Chromium and axe-core, without which the tests of the explorer's page are skipped"
 	@echo "make docs       build the documentation site into docs/_build, and run its notebooks"
 	@echo "make bench      run the benchmarks in this environment"
+	@echo "make gpu-check  run the CUDA tests, compare with the CPU, write gpu-check.json; status 3 without a CUDA device"
 	@echo "make wheel      build the wheel and the source distribution into dist/"
 	@echo "make clean      remove the environment and the caches in this folder, but no runs"
 
@@ -49,6 +50,9 @@ wheel: .venv/full
 bench: .venv/full
 	cd benchmarks && ../$(BIN)/asv machine --yes
 	cd benchmarks && ../$(BIN)/asv run --python=same --show-stderr
+
+gpu-check: .venv/full
+	$(BIN)/python -m benchmarks.gpu_check
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'

@@ -31,6 +31,14 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests with the mark `cuda` are skipped without a CUDA device."""
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    if marked and not importlib.import_module("torch").cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
+
+
 SHARED = {
     "browser": ("tests/analysis/explorer/", "tests/analysis/test_explore.py"),
     "forkserver": ("tests/dynamics/sweeps/", "tests/dynamics/trajectory/test_recorder.py"),

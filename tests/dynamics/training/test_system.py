@@ -30,8 +30,7 @@ RULES = [
 ALL_RULES = pytest.mark.parametrize("s", RULES, ids=lambda s: f"{s.system}-{s.optimizer}")
 DISCOUNTED = dataclasses.replace(SPARSE, optimizer="adamw", mlp_lr_discount=3.0)
 UNSTABLE = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 
 
 def run(s, runs, steps, **options):
@@ -182,7 +181,7 @@ def test_both_backends_train_alike(s):
     np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
 
 
-@needs_cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("s", [*RULES, DISCOUNTED])
 def test_cuda_trains_alike(s):
     here, there = (run(s, 5, 20, every=5, device=kind) for kind in ("cpu", "cuda"))
