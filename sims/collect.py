@@ -31,7 +31,7 @@ class Options:
     """Also take all floating-point tensors, as variables parameter.NAME; running means and variances of normalisation
     layers as buffer.NAME. A state dict does not tell other buffers from parameters."""
     modulus: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")] = None
-    """Modulus of the addition that the model learns."""
+    """Modulus N of the addition that the model learns, if its tokens are the numbers modulo N."""
     state_key: str | None = None
     """Where the state dict lies in each file, such as model. Default: the only mapping of names to tensors."""
     step_from: str | None = None
@@ -41,6 +41,8 @@ class Options:
     """Seed of the run in the trajectory; runs of an ensemble need different ones."""
     out: Path | None = None
     """Trajectory file to write. Default: runs/NAME.nc, with the name of the first folder or file."""
+    overwrite: bool = False
+    """Replace an existing file."""
 
 
 def main(options: Options) -> None:
@@ -64,7 +66,7 @@ def main(options: Options) -> None:
     if missing:
         some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
         print(f"missing     {len(missing)} checkpoints between others: steps {some}")
-    dynamics.save_trajectory(trajectory, out)
+    dynamics.save_trajectory(trajectory, out, options.overwrite)
     steps = trajectory["step"].values
     print(f"checkpoints {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory  {out}")
 

@@ -8,12 +8,14 @@ import re
 import runpy
 import shlex
 import shutil
+import signal
 import sys
 from typing import ClassVar
 from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from matplotlib.image import imread
 
@@ -24,6 +26,8 @@ from docs.momentum import MomentumSettings, MomentumSystem
 from dynamics import TrajectoryError, branch, open_trajectory, register, replay, simulate
 from dynamics import settings as table
 from dynamics import system as registry
+from dynamics.errors import Interrupted
+from dynamics.recording import recording
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
 from dynamics.trajectory import DIVERGED, closed_parts, read_settings
 from sims.command_line import default_command as command_line
@@ -341,7 +345,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
 
 def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    training, loss = BLOCK.findall(OWN_MODEL)
+    training, loss, interrupted, cut = BLOCK.findall(OWN_MODEL)
     assert len([line for line in (training + loss).splitlines() if line.strip()]) <= 50
     pathlib.Path("mine.py").write_text(training)
     pathlib.Path("my_loss.py").write_text(loss)
@@ -355,6 +359,28 @@ def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypa
     with xr.open_dataset("mine-audit.nc") as audit:
         assert np.isfinite(audit["r_squared"].sel(target="gradient")).all()
     sys.modules.pop("mine")
+    exec(cut, {})
+    assert open_trajectory("cut?.nc").sizes["run"] == 2
+    check_restoring_continues_with_the_same_bits(interrupted, monkeypatch)
+
+
+def check_restoring_continues_with_the_same_bits(code, monkeypatch):
+    pathlib.Path("long.py").write_text(code)
+    undisturbed = runpy.run_path("long.py")["model"]
+    pathlib.Path("long.nc").unlink()
+    step = recording.Recording.step
+
+    def step_until_signal(self, **measured):
+        if self.norms.updates == 100:
+            signal.raise_signal(signal.SIGINT)
+        step(self, **measured)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted, match="at step 96"):
+        patch.setattr(recording.Recording, "step", step_until_signal)
+        runpy.run_path("long.py")
+    restored = runpy.run_path("long.py")["model"]
+    for name, values in undisturbed.state_dict().items():
+        assert torch.equal(values, restored.state_dict()[name])
 
 
 # ------------------------------------------------------------------------- a system of quite another kind

@@ -36,7 +36,7 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     plot_quartile_band(panels[0], step, part["cosine"], law, "law and -dL/dE, normalised")
     plot_quartile_band(panels[0], step, update, other, "law and applied update")
     plot_quartile_band(panels[0], step, whole, reference, "law and -dL/dE with translation, scaling")
-    panels[0].set(title="cosine", ylim=(-1, 1))
+    panels[0].set(title="cosine", ylabel="dimensionless", ylim=(-1, 1))
     plot_quartile_band(panels[1], step, part["r_squared"], law, "four fields fitted")
     plot_quartile_band(panels[1], step, part["renamed_r_squared"], reference, "four fields, tokens renamed")
     plot_quartile_band(panels[1], step, part["law_r_squared"], other, "the law, one free factor")
@@ -44,7 +44,7 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     for field, colour in zip(audit["field"].values, colours.series_colours()[2:6], strict=True):
         label = str(field).replace("_", " ")
         plot_quartile_band(panels[2], step, part["weight"].sel(field=field), colour, label)
-    panels[2].set(title="weight of each field in the fit")
+    panels[2].set(title="weight of each field in the fit", ylabel="dimensionless")
     for panel in panels:
         _decorate(panel, step)
 

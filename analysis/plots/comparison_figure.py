@@ -105,4 +105,4 @@ def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative:
     positive = np.nan_to_num(found[name].values) > 0
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
-    panel.set(title=f"{title}, median and quartiles", xlabel="normalised time", xlim=(0, 1))
+    panel.set(title=f"{title}, median and quartiles", xlabel="normalised time", xlim=(0, 1), ylabel="dimensionless")

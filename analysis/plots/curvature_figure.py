@@ -60,7 +60,7 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     threshold = found.attrs["threshold"]
     panel.axhline(-threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr")
     panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
-    panel.set(xlabel="step", ylabel="growth rate", xlim=step_limits(step))
+    panel.set(xlabel="step", ylabel="growth rate (dimensionless)", xlim=step_limits(step))
     panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3, loc="upper center")
 
@@ -73,7 +73,7 @@ def _extremes(panel: Axes, found: xr.Dataset) -> None:
         panel, found.assign(grows=grows), "grows", colour_of("growing"), "fastest growth, if any", median_interval
     )
     panel.axhline(found.attrs["threshold"], color=colours.colour("muted"), linestyle="--", label="2/lr")
-    panel.set(xlabel="step", ylabel="rate", xlim=step_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="rate (dimensionless)", xlim=step_limits(found["step"].values))
     use_log_axis(panel)
     title_panel(panel, found, "fastest modes against 2/lr", "medians")
     panel.legend(ncols=2, loc="upper center")
@@ -124,7 +124,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
         one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = colours.series_colours()[place % 8]
         plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
-    panel.set(xlabel="step", ylabel="eigenvalue", xlim=step_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="eigenvalue (dimensionless)", xlim=step_limits(found["step"].values))
     title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
     if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
         use_log_axis(panel)
@@ -135,7 +135,7 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
     plot_statistic(panel, found, "trace", colour_of("third"), "", median_interval)
-    panel.set(xlabel="step", ylabel="trace", xlim=step_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="trace (dimensionless)", xlim=step_limits(found["step"].values))
     title_panel(panel, found, "trace of the Hessian", "median")
 
 
@@ -166,7 +166,7 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
     kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying"))
     panel.scatter(growth.ravel(), rotation.ravel(), s=5, color=kinds.ravel(), linewidths=0, alpha=0.5)
     panel.axvline(0, color=colours.colour("muted"), linewidth=0.8)
-    panel.set(xlabel="growth rate", ylabel="rotation rate")
+    panel.set(xlabel="growth rate (dimensionless)", ylabel="rotation rate (dimensionless)")
     largest = np.abs(growth[np.isfinite(growth)]).max(initial=0.0) or 1.0
     panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):

@@ -121,7 +121,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
     axes.set(
         ylim=(0, None),
-        ylabel="speed ratio",
+        ylabel="speed ratio (dimensionless)",
         title=f"speed of weights in a drop / before it, {result.sizes['run']} runs",
     )
     draw_layer_names(axes, layers, 35)

@@ -44,7 +44,7 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     for label, values, colour, style in lines:
         y = np.maximum(values.values, 1e-30)
         axes.plot(gains, y, color=colour, linestyle=style, marker="o", label=label)
-    axes.set(yscale="log", xlabel="gain of the MLP", ylabel="norm, or loss")
+    axes.set(yscale="log", xlabel="gain of the MLP", ylabel="norm (dimensionless), or loss (nats)")
     axes.set_title("constructed circuits, no weight decay")
     low, high = axes.dataLim.intervaly
     axes.set_ylim(bottom=low * (low / high) ** 0.8)  # room for the legend
@@ -66,7 +66,7 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.set_yticks([*(-tick for tick in ticks[:4]), 0, *ticks])
     axes.axhline(0, color=colours.colour("muted"), linewidth=0.7)
     axes.set_xticks(range(len(starts)), starts)
-    axes.set(xlim=(-0.6, len(starts) - 0.4), ylabel="eigenvalue of the Hessian")
+    axes.set(xlim=(-0.6, len(starts) - 0.4), ylabel="eigenvalue of the Hessian (dimensionless)")
     axes.set_title("curvature (axis linear below 1e-8)")
     axes.legend(loc="lower right")
 

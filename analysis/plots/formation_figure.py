@@ -76,7 +76,9 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
     for level, colour in zip(levels[:1] if alike else levels, _group_colours(), strict=False):
         if level is not None:
             panel.axhline(level, color=colours.colour("muted") if alike else colour, linestyle=":")
-    panel.set(xlim=(0, 1), ylim=(0, None), xlabel="normalised time", title=STRUCTURE_MEASURES[name])
+    panel.set(
+        xlim=(0, 1), ylim=(0, None), xlabel="normalised time", ylabel="dimensionless", title=STRUCTURE_MEASURES[name]
+    )
 
 
 def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:

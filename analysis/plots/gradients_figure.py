@@ -59,7 +59,8 @@ def plot_gradient_norms(
         upper[1].set_axis_off()
     for axes, scale in ((upper[2], "log"), (upper[3], "linear")):
         _plot_norms(axes, one, time, scale, config)
-        axes.set_title(f"norm of the {'gradient' if with_loss else 'force'}, running median, {scale}")
+        title = f"norm of the {'gradient' if with_loss else 'force'}, running median, {scale}"
+        axes.set(title=title, ylabel="dimensionless")
     shown = [axes for axes in upper if axes.axison]
     marked = _mark_events(shown, falling, not with_loss, time, config) if len(falling) > 1 else {}
     lines, labels = upper[3].get_legend_handles_labels()
@@ -86,7 +87,7 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
         if name not in one:
             axes.set_axis_off()
             continue
-        axes.set_title("loss (nats)" if name == "loss" else name)
+        axes.set(title=name, ylabel="nats" if name == "loss" else "fraction")
         splits = one["split"].values.astype(str).tolist()
         for split, colour in zip(splits, colours.split_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]

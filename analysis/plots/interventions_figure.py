@@ -21,7 +21,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
     titles = ("spikes per run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
     for axes, name, title in zip(panels, MEASURES, titles, strict=True):
         _plot_effects(axes, result, name)
-        axes.set(title=title, ylabel="change" if starts_row(axes) else "")
+        axes.set(title=title, ylabel="change (dimensionless)" if starts_row(axes) else "")
     return figure
 
 

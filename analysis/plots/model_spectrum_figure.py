@@ -52,7 +52,7 @@ def _eigenvalues(panel: Axes, found: xr.Dataset) -> None:
         panel.scatter(np.broadcast_to(step[:, None], part.shape), part, s=9, color=colour, label=label, linewidths=0)
     panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
     low, high = panel.get_ylim()
-    panel.set(ylabel="eigenvalue", ylim=(low, max(high, size) * 30))
+    panel.set(ylabel="eigenvalue (dimensionless)", ylim=(low, max(high, size) * 30))
     panel.set_title(f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}")
     panel.legend(markerscale=2, ncols=2, loc="upper center")
 
@@ -62,7 +62,7 @@ def _sharpness(panel: Axes, found: xr.Dataset) -> None:
     if found["relative_sharpness"].notnull().any():
         limit = found.assign(limit=found["sharpness"] / found["relative_sharpness"])
         plot_statistic(panel, limit, "limit", colours.colour("muted"), "2/lr", median_interval, band=False)
-    panel.set(ylabel="eigenvalue")
+    panel.set(ylabel="eigenvalue (dimensionless)")
     use_log_axis(panel)
     title_panel(panel, found, "largest eigenvalue against 2/lr", "medians")
     panel.legend(ncols=2, loc="upper center")
@@ -73,7 +73,7 @@ def _trace(panel: Axes, found: xr.Dataset) -> None:
     if found.sizes["run"] == 1:
         trace, error = (found[name].values[0] for name in ("trace", "trace_error"))
         panel.errorbar(found["step"], trace, error, color=colour_of("third"), linewidth=0, elinewidth=1.2, capsize=3)
-    panel.set(ylabel="trace")
+    panel.set(ylabel="trace (dimensionless)")
     what = "trace of the Hessian" if found.sizes["run"] > 1 else "trace of the Hessian ± standard error"
     title_panel(panel, found, what, "median")
 

@@ -27,7 +27,7 @@ def plot_weights(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[st
     """Draw sizes against weight decay, as in the paper, the alignment against weight decay, and by structure."""
     figure, (left, middle, right) = new_panels([4 / 3] * 3, title)
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
-    left.set(xlabel="weight decay", ylabel="mean absolute value", ylim=(0, None))
+    left.set(xlabel="weight decay", ylabel="mean absolute value (dimensionless)", ylim=(0, None))
     _plot_means(middle, list(by_decay), list(by_decay.values()), ALIGNMENT_MEASURES)
     middle.set(xlabel="weight decay", ylabel="rank, or fraction of variance", ylim=(0, 1.05), title="all runs")
     _plot_means(right, list(range(len(by_structure))), list(by_structure.values()), ALIGNMENT_MEASURES, apart=0.2)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from dynamics.system import State
 from dynamics.trajectory import recorder
 from dynamics.trajectory.description import RecordingSchedule, RunDescription
 from dynamics.trajectory.netcdf import StackedDatasets, open_group
-from dynamics.trajectory.parts import closed_parts
+from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED
 
@@ -40,6 +40,19 @@ class OpenSchedule(RecordingSchedule):
         return step == self.steps or (self.restart_every > 0 and step > 0 and step % self.restart_every == 0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """The position of a recording, with the interface of a state of a system."""
+
+    step: int
+    last_step: np.ndarray  # (run,)
+
+    @classmethod
+    def at(cls, step: int, last_step: int | None = None) -> Self:
+        """At a step, the last one with finite values unless `last_step` names another."""
+        return cls(step, np.array([step if last_step is None else last_step]))
+
+
 class ModelRecorder(recorder.FileRecorder):
     """Writes the frames and restart states of a model to a file, in parts."""
 
@@ -62,6 +75,20 @@ class ModelRecorder(recorder.FileRecorder):
         begin = time.monotonic()
         super().close_part(state, system)
         self.part_took = self.part_since - begin
+
+    def close_part_at_kept_state(self) -> int:
+        """Write a part that ends with the last restart state in memory, without later frames.
+
+        Returns the step of the last restart state on disk, from which the run continues; 0 if there is none.
+        """
+        if self.states:
+            step = max(self.states)
+            self.frames = {each: frame for each, frame in self.frames.items() if each <= step}
+            path = parts_folder(self.path) / part_file_name(self.part_begins, step)
+            self.write(path, Position.at(step), done=False)
+            self.states, self.part_begins = {}, step
+        parts = closed_parts(self.path)
+        return parts[-1].end if parts else 0
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
         """The restart states of the finished file. States of another size than the last one are left out."""

@@ -21,6 +21,7 @@ from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
     PARAMETER,
     SECOND_MOMENT,
+    ParameterView,
     Quantity,
     as_array,
     check_initialised,
@@ -30,7 +31,7 @@ from dynamics.recording.quantities import (
     state_signature,
     variable_dims,
 )
-from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, padded
+from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, Position, padded
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_state import (
     check_states,
@@ -86,7 +87,7 @@ def record(
     path : str or Path
         File to write, NAME.nc.
     every : int
-        Updates between recorded frames.
+        Updates between recorded frames. The last update is recorded if `every` divides its number.
     embedding : str, ParameterView or callable, optional
         The embedding (token, axis): the name of a parameter, a view of one, or a function of the model that returns a
         tensor. Analyses of structure need it.
@@ -111,7 +112,7 @@ def record(
         each parameter is a layer.
     evaluate : callable, optional
         Called as ``evaluate(model)`` for each frame, without gradients; returns ``{"loss": {"train": ..., "test": ...},
-        "accuracy": {...}}``, and further numbers by name. A loss that it returns is not given to `step` too. Its
+        "accuracy": {...}}``, and further numbers by name. A split that it returns replaces that given to `step`. Its
         random numbers do not change the training.
     states : mapping of str to object, optional
         What the training depends on besides the model and optimizer, by name: schedulers, gradient scalers and other
@@ -249,6 +250,9 @@ def _checked_path(path: str | Path) -> Path:
 
 def _checked_shape(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[int, ...]:
     """The shape of a quantity. Raises SettingsError, which names the variable."""
+    if not isinstance(quantity, str | ParameterView) and (torch.is_tensor(quantity) or not callable(quantity)):
+        allowed = "the name of a parameter, a dynamics.ParameterView, or a function of the model that returns a tensor"
+        raise SettingsError(name, describe(quantity), allowed)
     try:
         found = read_quantities({name: quantity}, model)[name]
     except SettingsError as error:
@@ -271,19 +275,6 @@ class Training:
     optimizers: Sequence[torch.optim.Optimizer]
     states: Mapping[str, Any]
     groups: Mapping[str, Sequence[torch.nn.Parameter]]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Position:
-    """The position of a recording, with the interface of a state of a system."""
-
-    step: int
-    last_step: np.ndarray  # (run,)
-
-    @classmethod
-    def at(cls, step: int, last_step: int | None = None) -> Self:
-        """At a step, the last one with finite values unless `last_step` names another."""
-        return cls(step, np.array([step if last_step is None else last_step]))
 
 
 class Recording:
@@ -318,7 +309,6 @@ class Recording:
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
         self._calls_without_update = 0  # before the first update
-        self.prefers_evaluate = False  # if a loss is both given and returned by evaluate, instead of an error
         self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
 
@@ -372,7 +362,7 @@ class Recording:
         ----------
         loss, accuracy : float, tensor, mapping of str to float, or callable, optional
             A number (of split ``train``), numbers by split, or a function that returns one of them and is called for
-            recorded frames only.
+            recorded frames only; in a mapping too: ``{"train": loss, "test": measure_test_loss}``.
 
         Raises
         ------
@@ -396,9 +386,9 @@ class Recording:
         if at_restart and (self._received or self.recorder.part_is_due()):
             self._close_part(updates)
         elif at_restart and self.restart_every and updates not in self.recorder.states:
-            self.recorder.keep_state(_Position.at(updates), self._observer)
+            self.recorder.keep_state(Position.at(updates), self._observer)
         if self._received:
-            raise Interrupted(self._received.pop(), self.path, updates)
+            raise Interrupted(self._received.pop(), self.path, self.recorder.close_part_at_kept_state())
 
     def _record_due_frames(self, updates: int, loss: Measured, accuracy: Measured) -> None:
         if not _is_finite(loss):
@@ -443,7 +433,7 @@ class Recording:
         if not self._has_begun:
             self._begin(frame)
         self._last, self._last_step = frame, step
-        self.recorder.add(_Position.at(step), self._observer)
+        self.recorder.add(Position.at(step), self._observer)
 
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
@@ -487,10 +477,9 @@ class Recording:
         """Losses, accuracies and other numbers, as arrays; splits that loss and accuracy do not share get names of
         their own, such as accuracy_test."""
         given, evaluated = {"loss": loss, "accuracy": accuracy}, self._evaluate() if evaluated is None else evaluated
-        for name in METRICS if not self.prefers_evaluate else ():
-            if given[name] is not None and name in evaluated:
-                raise SettingsError(name, "one from step and one from evaluate", "only one of them")
-        values = {name: _by_split(name, each) for name, each in {**given, **evaluated}.items() if each is not None}
+        values = {name: _by_split(name, each) for name, each in given.items() if each is not None}
+        for name, each in evaluated.items():
+            values[name] = {**values.get(name, {}), **_by_split(name, each)}
         for each in values.get("accuracy", {}).values():
             if each < 0 or each > 1 + 1e-6:
                 raise SettingsError("accuracy", each, "a fraction from 0 to 1")
@@ -521,11 +510,11 @@ class Recording:
 
     # -------------------------------------------------------------------------- interface to the recorder
 
-    def observe(self, position: _Position) -> dict[str, np.ndarray]:
+    def observe(self, position: Position) -> dict[str, np.ndarray]:
         """The last frame, with an axis for the run."""
         return {name: values[None] for name, values in self._last.items()}
 
-    def checkpoint(self, position: _Position) -> dict[str, np.ndarray]:
+    def checkpoint(self, position: Position) -> dict[str, np.ndarray]:
         """The restart state, as bytes with an axis for the run."""
         training = self.training
         state = read_training_state(training.model, training.optimizers, training.states)
@@ -537,7 +526,7 @@ class Recording:
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
 
     def _close_part(self, updates: int) -> None:
-        self.recorder.close_part(_Position.at(updates), self._observer)
+        self.recorder.close_part(Position.at(updates), self._observer)
 
     def _finish(self) -> None:
         updates = self.norms.updates
@@ -545,10 +534,15 @@ class Recording:
             self._metrics = self._metrics or self._read_metrics(None, None, self._evaluated)
             self._complete_first_frame()
         if self.diverged_at is not None:
-            self.recorder.add(_Position.at(self.diverged_at, self._last_step), self._observer)
+            self.recorder.add(Position.at(self.diverged_at, self._last_step), self._observer)
+        elif updates > self._last_step:
+            message = (
+                f"the last {updates - self._last_step} of {updates} updates are not recorded, as every={self.every}"
+            )
+            warnings.warn(f"{self.path}: {message}", RuntimeWarning, stacklevel=3)
         ends = self._last_step if self.diverged_at is None else self.diverged_at
-        now = _Position.at(max(updates, ends))
-        self.recorder.finish_at(now, _Position.at(ends, self._last_step), self._observer)
+        now = Position.at(max(updates, ends))
+        self.recorder.finish_at(now, Position.at(ends, self._last_step), self._observer)
 
     def restore(self) -> int:
         """Restore the training to the last restart state in the file, if there is one.
@@ -603,15 +597,16 @@ def _is_finite(loss: Measured) -> bool:
 def _by_split(name: str, measured: Any) -> dict[str, float]:
     """Numbers by split; a single number is that of the split train. Raises SettingsError."""
     measured = measured() if callable(measured) else measured
-    splits = measured if isinstance(measured, Mapping) else {"train": measured}
-    try:
-        return {
-            str(split): float(value.detach() if isinstance(value, torch.Tensor) else value)
-            for split, value in splits.items()
-        }
-    except (TypeError, ValueError, RuntimeError):
-        found = describe(measured) if not isinstance(measured, Mapping) else "a mapping"
-        raise SettingsError(name, found, "a number, numbers by split, or a function that returns them") from None
+    splits, found = measured if isinstance(measured, Mapping) else {"train": measured}, {}
+    for split, value in splits.items():
+        value = value() if callable(value) else value
+        try:
+            found[str(split)] = float(value.detach() if isinstance(value, torch.Tensor) else value)
+        except (TypeError, ValueError, RuntimeError):
+            which = f"{name} of {split}" if splits is measured else name
+            allowed = "a number, numbers by split, or a function that returns them"
+            raise SettingsError(which, describe(value), allowed) from None
+    return found
 
 
 def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:

@@ -25,7 +25,6 @@ class TrainingCallback:
         """Begin the recording; its restart states contain the schedulers."""
         options = {**self.options, "states": {**schedulers, **self.options.get("states", {})}}
         self.recording = record(model, optimizers, self.path, **options).__enter__()
-        self.recording.prefers_evaluate = True
 
     def record_step(self, loss: Measured) -> None:
         """Record a frame if one is due."""

@@ -13,6 +13,8 @@ from dynamics.settings import SettingsError
 
 def check_states(states: Mapping[str, Any]) -> None:
     """Raise SettingsError unless the state of each object can be read and set."""
+    if not isinstance(states, Mapping):
+        raise SettingsError("states", f"a {type(states).__name__}", 'objects by name, such as {"scheduler": scheduler}')
     for name, each in states.items():
         if not (isinstance(each, torch.Generator | np.random.Generator) or hasattr(each, "load_state_dict")):
             allowed = "objects with state_dict and load_state_dict, or generators of torch or NumPy"

@@ -130,7 +130,8 @@ def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dat
     if not np.array_equal(own, steps):
         if (member["status"] != DIVERGED).any() or not np.isin(shared, steps).all():
             where = f"step {own[-1]}, but {longest.encoding['source']} at {steps[-1]}"
-            raise TrajectoryError(f"{path}: ends at {where}; truncate_trajectory cuts a trajectory")
+            how = f"dynamics.truncate_trajectory(dynamics.open_trajectory(FILE), {min(own[-1], steps[-1])})"
+            raise TrajectoryError(f"{path}: ends at {where}; {how} cuts a trajectory to the same length")
         member = member.sel(step=steps, method="ffill").assign_coords(
             {name: longest[name] for name in ("step", "time")}
         )

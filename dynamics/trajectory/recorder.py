@@ -33,10 +33,10 @@ PART_SECONDS = 60.0
 """Time since the last part after which another one is written."""
 
 
-def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
+def save_trajectory(trajectory: xr.Dataset, path: str | Path, overwrite: bool = False) -> None:
     """Write a dataset, such as a selection of runs, as a trajectory file without restart states.
 
-    The file gets the attribute `derived`, so that no simulation continues it. An existing file is not replaced.
+    The file gets the attribute `derived`, so that no simulation continues it.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
         A valid trajectory; a single run is selected as ``isel(run=[3])``, which keeps the dimension.
     path : str or Path
         The file, NAME.nc.
+    overwrite : bool
+        Replace an existing file.
 
     Raises
     ------
@@ -69,8 +71,8 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path) -> None:
     derived = validate_trajectory(derived.transpose("run", "step", ...))
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path):
-        if path.exists() or closed_parts(path):
-            raise RecordingError(f"{path}: exists already")
+        if closed_parts(path) or (path.exists() and not overwrite):
+            raise RecordingError(f"{path}: exists already; overwrite replaces a finished file")
         frames = StackedDatasets([(derived, np.arange(derived.sizes["step"]))], "step")
         write_sealed_file(path, {"": frames}, derived.attrs)
 

@@ -18,6 +18,7 @@ def test_checkpoints_become_a_trajectory(typed, tmp_path):
     assert trajectory["embedding"].shape == (1, 5, 7, 3)
     assert trajectory.attrs["modulus"] == 7
     assert typed(*given)[0] == 1  # the file exists
+    assert typed(*given, "--overwrite")[0] == 0
     code, _, errors = typed("sims.collect", "mine", "--embedding", "WE")
     assert code == 2
     assert "W_E" in errors

@@ -59,7 +59,13 @@ def _draw_steps(axes: Axes, radius: float) -> None:
         axes.plot([], [], color=shade, linewidth=3, label=f"|x| = {distance:g}: turned by {turn:.0f}°")
     axes.plot(0, 0, "k+", markersize=9)
     reach = 1.75 * max(radius, 1.0)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="first axis", ylabel="second axis")
+    axes.set(
+        xlim=(-reach, reach),
+        ylim=(-reach, reach),
+        aspect="equal",
+        xlabel="first axis (dimensionless)",
+        ylabel="second axis (dimensionless)",
+    )
     axes.set_title(f"the same step of {STEP:g}, and N(x) on the circle", fontsize=10)
     axes.legend(frameon=False, fontsize=8.5, loc="upper left")
 

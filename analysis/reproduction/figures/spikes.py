@@ -179,7 +179,7 @@ def _draw_class_map(axes: Axes, network: ClusteringHead, weight: Weights, limits
     numbers = class_level_numbers(network.transform(weight, places) @ weight["embedding"].mT)
     rgb = probability_palette(network.settings.rows)[numbers.reshape(MAP_SIDE, MAP_SIDE)]
     axes.imshow(rgb, extent=limits, origin="lower", aspect="auto", interpolation="nearest")
-    axes.set(xlabel="ξ, first axis", ylabel="ξ, second axis", autoscale_on=False)
+    axes.set(xlabel="ξ, first axis (dimensionless)", ylabel="ξ, second axis (dimensionless)", autoscale_on=False)
     axes.locator_params(nbins=5)
 
 
@@ -238,7 +238,7 @@ def _draw_displacements(
         arrow = {"arrowstyle": "-|>", "color": shade, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", after, before, arrowprops=arrow)
         axes.annotate(name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center")
-    axes.set(xlabel="first axis", ylabel="second axis")
+    axes.set(xlabel="first axis (dimensionless)", ylabel="second axis (dimensionless)")
     axes.set_title("sequence embeddings ξ", fontsize=9)
 
 
@@ -250,7 +250,13 @@ def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
     for x in assemblers:
         axes.annotate("", x, (0, 0), arrowprops={"arrowstyle": "-|>", "color": "#555555", "linewidth": 0.9})
     reach = 1.12 * max(float(np.abs(assemblers).max()), 1e-9)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="first axis", ylabel="second axis")
+    axes.set(
+        xlim=(-reach, reach),
+        ylim=(-reach, reach),
+        aspect="equal",
+        xlabel="first axis (dimensionless)",
+        ylabel="second axis (dimensionless)",
+    )
     norm = float(np.linalg.norm(assemblers))
     axes.set_title(f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line", fontsize=9)
     return directions[0]

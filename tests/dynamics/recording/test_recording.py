@@ -155,8 +155,8 @@ def test_values_of_the_loop_are_recorded(path):
 @pytest.mark.parametrize(
     ("evaluate", "accuracy", "message"),
     [
-        (lambda model: {"accuracy": 0.5}, 0.25, "accuracy: found one from step and one from evaluate"),
         (lambda model: {"accuracy": 1.5}, None, "accuracy: found 1.5, allowed is a fraction from 0 to 1"),
+        (lambda model: {}, {"train": 0.5, "test": lambda: "x"}, "accuracy of test: found str, allowed is a number"),
         (lambda model: 1.0, None, "evaluate: found a function that returns float"),
     ],
 )
@@ -368,6 +368,8 @@ BAD_ARGUMENTS = [
     ({"layers": {"mlp": "hiden.*"}}, "hidden.weight"),
     ({"layers": {"a": "hidden.*", "b": "*.bias"}}, "one layer each"),
     ({"states": {"loader": [1]}}, "states"),
+    ({"states": [1]}, "states: found a list, allowed is objects by name"),
+    ({"embedding": torch.zeros(7, 2)}, "embedding: found a tensor of shape .7, 2., allowed is the name of a parameter"),
     ({"seed": -1}, "seed"),
     ({"modulus": 0.5}, "modulus"),
     ({"modulus": 7}, "7 without embedding"),
@@ -461,6 +463,40 @@ def test_restart_states_lie_at_the_ends_of_epochs(path, monkeypatch):
         for _ in range(17):
             recording.step(loss=train_step(model, optimizer))
     assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [5, 10, 15, 17]
+
+
+def test_a_signal_between_restart_states_keeps_the_last_of_them(path):
+    def train(interrupted):
+        model, optimizer, scheduler = create_training()
+        states = {"scheduler": scheduler}
+        with dynamics.record(model, optimizer, path, every=2, restart_every=4, states=states) as recording:
+            for update in range(recording.restore(), 20):
+                if interrupted and update == 14:
+                    os.kill(os.getpid(), signal.SIGINT)
+                recording.step(loss=train_step(model, optimizer, scheduler))
+        return model
+
+    with pytest.raises(Interrupted, match="at step 12;"):
+        train(interrupted=True)
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(0, 14, 2))
+    assert weights_of(train(interrupted=False)) == plain_weights(20)
+    assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [4, 8, 12, 16, 20]
+
+
+def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
+    model, optimizer, _ = create_training()
+
+    def train():
+        measured = {"loss": {"test": 0.5}}
+        with dynamics.record(model, optimizer, path, every=2, evaluate=lambda model: measured) as recording:
+            for _ in range(5):
+                recording.step(loss=train_step(model, optimizer))
+
+    with pytest.warns(RuntimeWarning, match="the last 1 of 5 updates are not recorded, as every=2"):
+        train()
+    trajectory = dynamics.open_trajectory(path)
+    assert trajectory["split"].values.tolist() == ["train", "test"]
+    assert trajectory["loss"].sel(split="test").values.tolist() == [[0.5] * 3]
 
 
 def record_seed(folder, seed, updates=6, diverges_at=None, **options):
