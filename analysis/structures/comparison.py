@@ -29,7 +29,7 @@ from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
-from dynamics.trajectory.schema import check_variable_recorded, numbers_modulo
+from dynamics.trajectory.schema import EMBEDDING_LAYER, check_variable_recorded, numbers_modulo
 
 COMPARED_SIDES = ("first", "second")
 
@@ -173,9 +173,9 @@ def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
     no norms."""
     if "gradient_norm" not in trajectory:  # collected from checkpoints
         return xr.full_like(trajectory["embedding"].isel(token=0, axis=0, drop=True), np.nan, np.float64)
-    norm = trajectory["gradient_norm"]
-    if "embedding" in norm["layer"]:  # a system defined elsewhere may have parameters of other names
-        norm = norm.sel(layer=["embedding"])
+    norm, layer = trajectory["gradient_norm"], trajectory.attrs.get(EMBEDDING_LAYER, "embedding")
+    if layer in norm["layer"]:  # a system defined elsewhere may have parameters of other names
+        norm = norm.sel(layer=[layer])
     return (norm.astype(np.float64) ** 2).sum("layer") ** 0.5
 
 

@@ -45,7 +45,7 @@ from dynamics.run_checks import MAX_STEPS, check_trajectory_path
 from dynamics.settings import RecordedSettings, SettingsError, check_integer
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.parts import closed_parts
-from dynamics.trajectory.schema import NORM_VARIABLES
+from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that returns one of them."""
@@ -298,6 +298,7 @@ class Recording:
         self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
         schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
         attrs = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
+        attrs |= {EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding"))}
         unknown = RunDescription({}, {}, {}, seeds_of(identity), settings.time_step, settings.epoch_steps, attrs)
         self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
@@ -630,6 +631,14 @@ def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.nd
 
 def _words(given: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items()) or "none"
+
+
+def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
+    """The layer that contains the parameter of the embedding; an empty name if there is none."""
+    name = embedding.name if isinstance(embedding, ParameterView) else embedding
+    parameter = dict(training.model.named_parameters()).get(name) if isinstance(name, str) else None
+    found = (layer for layer, members in training.groups.items() if any(each is parameter for each in members))
+    return next(found, "")
 
 
 @contextlib.contextmanager

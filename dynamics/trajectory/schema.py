@@ -84,6 +84,9 @@ REQUIRED_VARIABLES = ("status", "last_step", "step", "time", "seed")
 NORM_VARIABLES = ("gradient_norm", "update_norm")
 """Variables of every run but those collected from checkpoints, which have no norms."""
 
+EMBEDDING_LAYER = "embedding_layer"
+"""Attribute of a recorded model: the name of the layer that contains its embedding; empty if there is none."""
+
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
     "schema_version": int,

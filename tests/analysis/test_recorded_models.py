@@ -8,7 +8,7 @@ import torch
 
 import dynamics
 from analysis.forces import audit_forces
-from analysis.structures import find_formation_times, structure_measures
+from analysis.structures import compare_trajectories, find_formation_times, structure_measures
 from analysis.transitions import analyse_events
 from tests.plain_torch import Run
 
@@ -68,6 +68,12 @@ def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pa
     assert found["event_kind"].values.tolist() == expected["event_kind"].values.tolist()
     for name in ("escape", "begin", "middle", "end", "event_middle"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-2, err_msg=name)
+
+
+def test_the_embedding_of_a_recorded_model_moves_as_that_of_its_simulation(pair):
+    found = compare_trajectories(*pair)
+    for name in ("speed", "gradient_norm", "displacement"):
+        np.testing.assert_allclose(*found[name].transpose("side", ...).values, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_frames_without_a_gradient_are_not_audited(pair):
