@@ -30,7 +30,7 @@ def vc12(data: FigureData) -> DrawnFigure:
     _draw_slopes(middle, settings)
     moved = _draw_approach(right, found, successful_runs(trajectory))
     for axes in (middle, right):
-        axes.legend(frameon=False, fontsize=8.5)
+        axes.legend(frameon=False, fontsize=7.5, loc="upper right", borderaxespad=0.1)
         axes.grid(color=colour("grid"))
     every = int(np.ptp(trajectory["step"].values[:2]))
     rule = (
@@ -61,7 +61,7 @@ def _draw_steps(axes: Axes, radius: float) -> None:
     reach = 1.75 * max(radius, 1.0)
     axes.set(
         xlim=(-reach, reach),
-        ylim=(-reach, reach),
+        ylim=(-0.75 * reach, 1.25 * reach),  # with room for the legend above the circle
         aspect="equal",
         xlabel="first axis (dimensionless)",
         ylabel="second axis (dimensionless)",
