@@ -17,8 +17,11 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgba
 from matplotlib.image import imread
 
+from analysis import plots
 from analysis.command_line.parsing import parse_options
 from analysis.plots import build_scene, panel_names, panels, save_embeddings_plot
 from analysis.structures import circles, embedding_displacement, embedding_speed, grid_imperfections, modular_embedding
@@ -128,11 +131,29 @@ def test_the_lines_of_python_about_the_example():
     np.testing.assert_array_equal(shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"]))
 
 
-@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch", "figures"])
+@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"])
 def test_the_python_of_the_guides_runs(name):
     blocks = BLOCK.findall(next(page for page in PAGES if page.stem == name).read_text())
     assert blocks
     execute("\n".join(blocks))
+
+
+@pytest.mark.parametrize(("name", "text"), [("paper", 6.5), ("dark", 9.0)])
+def test_own_figures_have_the_style_in_use(name, text):
+    (code,) = BLOCK.findall((DOCS / "guides" / "figures.md").read_text())
+    names = execute(code.replace('"paper"', f'"{name}"').replace("runs=runs", "runs=runs, steps=20"))
+    figure, axes = names["figure"], names["axes"]
+    labels = [axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
+    assert {label.get_fontsize() for label in labels} == {text}
+    drawn = axes.get_tightbbox()
+    assert 0 <= drawn.x0 < drawn.x1 <= figure.bbox.width
+    assert 0 <= drawn.y0 < drawn.y1 <= figure.bbox.height
+    with plots.use_style(name):
+        background = to_rgba(plots.colour("background"))
+    assert figure.get_facecolor() == axes.get_facecolor() == background
+    assert pathlib.Path("circles.csv").read_text().count("\n") == 6
+    assert pathlib.Path("circles.pdf").stat().st_size > 1000
+    assert (plt.rcParams["figure.facecolor"], plt.rcParams["font.size"]) == ("white", 10)
 
 
 TYPED = re.compile(

@@ -17,10 +17,10 @@ from typing import Any, NoReturn, TypeVar
 import tyro
 from tyro import _errors as parse_errors
 
-from analysis import plots
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
 from analysis.output.files import check_output_paths
+from analysis.plots.drawing.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
 
 Options = TypeVar("Options")
@@ -70,7 +70,7 @@ def run_command(
 def _chosen_style(options: Any) -> AbstractContextManager[Any]:
     """The style of pictures that the options of a command choose, if it writes pictures."""
     style = getattr(options, "style", None)
-    return plots.use_style(style, getattr(options, "column", False)) if style else nullcontext()
+    return style_in_use(style, getattr(options, "column", False)) if style else nullcontext()
 
 
 @contextmanager

@@ -16,13 +16,13 @@ from .drawing.panel_grid import PanelGrid as PanelGrid
 from .drawing.panel_layout import default_columns as default_columns
 from .drawing.style import StyleName as StyleName
 from .drawing.style import current_style as current_style
-from .drawing.style import use_style as use_style
 from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
 from .figure_files import new_figure as new_figure
 from .figure_files import save_figure as save_figure
+from .figure_files import use_style as use_style
 from .film_events import find_event as find_event
 from .film_events import replay_range as replay_range
 from .film_events import replay_spike as replay_spike

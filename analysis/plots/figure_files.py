@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
 from analysis.plots.drawing.colours import colour
-from analysis.plots.drawing.style import Style, current_style
+from analysis.plots.drawing.style import Style, StyleName, current_style, style_in_use
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -68,12 +69,47 @@ def style_parameters() -> Any:
     return found
 
 
+@contextmanager
+def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
+    """Draw all figures of a `with` block in a style, your own as well. Draw and save them in the block.
+
+    Own figures have the sizes of text, the widths of lines and the colours of the style, and a layout in which labels
+    are not cut; by default, they are as wide as the style.
+
+    Parameters
+    ----------
+    name : {"paper", "screen", "dark"}
+        "paper" is 180 mm wide, with text of 6.5 points; "screen" is larger; "dark" is "screen" on a dark background.
+    column : bool
+        Draw for a column of 85 mm, or in the other styles for one that is as narrow.
+
+    Yields
+    ------
+    Style
+        Widths and sizes of the style.
+
+    Examples
+    --------
+    >>> from analysis.plots import new_figure, use_style
+    >>> with use_style("paper", column=True) as style:
+    ...     figure = new_figure(style.width, 2.0)
+    ...     label = figure.subplots().set_xlabel("step")
+    >>> round(25.4 * figure.get_figwidth()), label.get_fontsize()
+    (85, 6.5)
+    """
+    with style_in_use(name, column) as style:
+        own = {"figure.figsize": (style.width, 0.6 * style.width), "savefig.dpi": style.dpi}
+        own |= {"figure.constrained_layout.use": True, **VECTOR_PARAMETERS}
+        with matplotlib.rc_context(style_parameters() | own):
+            yield style
+
+
 def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
     """Make a function that draws a figure draw it in the style in use, with titles and labels that fit its panels."""
 
     @functools.wraps(plot)
     def draw(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> Figure:
-        with matplotlib.rc_context(style_parameters()):
+        with matplotlib.rc_context(style_parameters() | {"figure.constrained_layout.use": False}):
             figure = plot(*arguments, **options)
             for axes in figure.axes:
                 _fit_text(axes, figure)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -71,6 +71,7 @@ class PanelGrid:
     True
     """
 
+    @matplotlib.style.context("default")  # whatever a user has set for own figures
     def __init__(
         self, scenes: Sequence[Scene], panels: Sequence[str] | None = None, columns: int | None = None,
         width: int = 960, leading: Collection[str] = (), even: bool = False,

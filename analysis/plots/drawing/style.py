@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 StyleName = Literal["paper", "screen", "dark"]
-"""Name of a style of pictures, see `use_style`."""
+"""Name of a style of pictures, see `plots.use_style`."""
 
 _MM = 1 / 25.4
 COLUMN, FULL = 85, 180
@@ -53,34 +53,13 @@ _IN_USE: ContextVar[Style] = ContextVar("style", default=STYLES["screen"])
 
 
 def current_style() -> Style:
-    """The style in use: `screen`, if no other is chosen by `use_style`."""
+    """The style in use: `screen`, if no other is chosen by `plots.use_style`."""
     return _IN_USE.get()
 
 
 @contextmanager
-def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
-    """Draw in a style.
-
-    Parameters
-    ----------
-    name : {"paper", "screen", "dark"}
-        "paper" is 180 mm wide, with text of 6.5 points; "screen" is larger; "dark" is "screen" on a dark background.
-    column : bool
-        Draw for a column of 85 mm, or in the other styles for one that is as narrow.
-
-    Yields
-    ------
-    Style
-        Widths and sizes of the style.
-
-    Examples
-    --------
-    >>> from analysis.plots import new_figure, use_style
-    >>> with use_style("paper", column=True) as style:
-    ...     figure = new_figure(style.width, 2.0)
-    >>> round(25.4 * figure.get_figwidth())
-    85
-    """
+def style_in_use(name: StyleName, column: bool = False) -> Iterator[Style]:
+    """Let the package's figures have a style in a `with` block, see `plots.use_style`. Yields the style."""
     style = STYLES[name]
     if column:
         style = replace(style, width=style.width * COLUMN / FULL, column=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.style import Style, use_style
+from analysis.plots.drawing.style import Style, style_in_use
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings
@@ -101,7 +101,7 @@ class PaperFigure(NamedTuple):
 
 def own_style(data: FigureData) -> AbstractContextManager[Style]:
     """The style of a figure that a command draws, too: with larger letters in a small picture."""
-    return use_style("paper" if data.small else "screen")
+    return style_in_use("paper" if data.small else "screen")
 
 
 def name_run(trajectory: xr.Dataset, run: int) -> str:

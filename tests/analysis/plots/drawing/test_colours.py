@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.colours import class_colours, prefix_colours, split_colours, to_oklab
-from analysis.plots.drawing.style import STYLES, use_style
+from analysis.plots.drawing.style import STYLES, style_in_use
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from dynamics.settings import SparseSettings
 
@@ -75,7 +75,7 @@ TOGETHER = {
 @pytest.mark.parametrize("name", STYLES)
 @pytest.mark.parametrize("reader", READERS)
 def test_meanings_that_occur_together_have_distinct_colours(reader, name):
-    with use_style(name):
+    with style_in_use(name):
         for meanings, apart in TOGETHER.items():
             rgb = np.array([to_rgb(colours.colour(each)) for each in meanings])
             assert (distances(rgb, reader) + np.eye(len(rgb))).min() > apart, meanings
