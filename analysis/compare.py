@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
     """Compare two trajectories of any systems: a table, a picture and a NetCDF file. Without a second trajectory,
-    particles (CA section 6) are simulated from the initial embeddings of each run of the first trajectory, and the
-    table shows how often both end in the same structure."""
+    particles (CA section 6) are simulated from the initial embeddings of each run of the first trajectory, which may
+    itself be of particles, and the table shows how often both end in the same structure."""
 
     first: tyro.conf.Positional[Path]
     """First trajectory."""
@@ -48,6 +48,10 @@ def main(options: Options) -> None:
         diverged = dynamics.count_diverged(each)
         left_out = f", {diverged} diverged and left out" if diverged else ""
         print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=options.log)
+    if options.second is None:
+        law = f"f_a = {options.law.fa:g}, g_a = {options.law.ga:g}, g_r = {options.law.gr:g}"
+        start = "where the runs of the first trajectory start"
+        print(f"            particles that were simulated with {law} and start {start}", file=options.log)
 
     result = structures.compare_trajectories(first, second)
     audit = _audit(first, second, options.law)

@@ -21,7 +21,6 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
 from analysis.output.tables import Column, format_interval, format_table, output_table
 from analysis.transitions.detection import DetectionConfig
-from dynamics.settings import SUCCESS_ACCURACY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,12 +102,13 @@ def main(options: Options) -> None:
     for window, drops in transitions.two_drops_by_window(values, options.detection).items():
         print(f"with --window {window:g}: {_describe_two_drops(drops, result)}", file=options.log)
     if result.sizes["layer"]:
-        print(LAYER_LEGEND.format(runs=_describe_runs(result), unit=unit), file=options.log, end="")
+        print(LAYER_LEGEND.format(runs=transitions.describe_reported_runs(result), unit=unit), file=options.log, end="")
         print(format_table(transitions.layer_motion_table(result), LAYER_COLUMNS), file=options.log)
     if options.others:
         print("\n" + format_table(comparison, _comparison_columns(unit)), file=options.log)
     reported = transitions.reported_runs(result)
     shown = reported & (reported.cumsum() <= PRINTED_RUNS)
+    print(f"\nruns: {transitions.describe_reported_runs(result)}", file=options.log)
     output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)
 
 
@@ -123,15 +123,8 @@ def _describe_ensemble(result: xr.Dataset, escapes: pd.Series, escape_share: flo
         f"{unit} {_format_median_escape(escapes)} (Kaplan-Meier, 95%){censored}\n"
         f"{int(result['spikes'].sum())} spikes in {int((result['spikes'] > 0).sum())} runs; "
         f"{int(result['rises'].sum())} lasting rises\n"
-        f"of {_describe_runs(result)}, {_describe_two_drops(result, result)}"
+        f"{transitions.describe_reported_runs(result)}: {_describe_two_drops(result, result)}"
     )
-
-
-def _describe_runs(result: xr.Dataset) -> str:
-    """What `reported_runs` are."""
-    count = int(transitions.reported_runs(result).sum())
-    chosen = f"the {count} runs with an accuracy above {SUCCESS_ACCURACY:g}"
-    return chosen if result["successful"].any() else f"all {count} runs"
 
 
 def _describe_two_drops(drops: xr.Dataset, result: xr.Dataset) -> str:

@@ -5,10 +5,20 @@ python -m analysis.table1
 
 import dataclasses
 
+import tyro
+
 from analysis import reproduction
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class _RowSettings(ModularSettings):
+    weight_decay: tyro.conf.Suppress[float] = ModularSettings.weight_decay
+
+
+_RowSettings.__doc__ = ModularSettings.__doc__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +32,13 @@ class Options(TableOptions):
     """Seed of the first run of each row."""
     epochs: int | None = None
     """Number of training epochs. Default: 2000, as in the paper."""
-    settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
+    settings: _RowSettings = dataclasses.field(default_factory=_RowSettings)
 
 
 def main(options: Options) -> None:
     """Train or find the four ensembles; print them beside the paper's rows."""
-    ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, options.epochs, options.log)
+    settings = ModularSettings(**dataclasses.asdict(options.settings))
+    ensembles = reproduction.table_ensembles(settings, options.runs, options.seed, options.epochs, options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
 
 

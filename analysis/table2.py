@@ -5,10 +5,20 @@ python -m analysis.table2 --runs 1000
 
 import dataclasses
 
+import tyro
+
 from analysis import reproduction
 from analysis.command_line.options import TableOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class _RowSettings(ParticleSettings):
+    fa: tyro.conf.Suppress[float] = ParticleSettings.fa
+
+
+_RowSettings.__doc__ = ParticleSettings.__doc__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,12 +30,13 @@ class Options(TableOptions):
     """Number of simulations per row; the paper uses 100."""
     seed: int = 0
     """Seed of the first run of each row."""
-    settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
+    settings: _RowSettings = dataclasses.field(default_factory=_RowSettings)
 
 
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
-    ensembles = reproduction.table_ensembles(options.settings, options.runs, options.seed, None, options.log)
+    settings = ParticleSettings(**dataclasses.asdict(options.settings))
+    ensembles = reproduction.table_ensembles(settings, options.runs, options.seed, None, options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
 
 

@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
     "api_pages",
+    "full_size",
 ]
 exclude_patterns = ["_build"]
 

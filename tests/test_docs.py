@@ -159,7 +159,11 @@ def test_own_figures_have_the_style_in_use(name, text):
 TYPED = re.compile(
     r"(?:^|`)python (?:-m )?((?:(?:sims|analysis)\.\w|docs/momentum)[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE
 )
-COMMANDS = [(page.name, words) for page in (*PAGES, ROOT / "README.md") for words in TYPED.findall(page.read_text())]
+COMMANDS = [
+    (page.name, words)
+    for page in (*PAGES, ROOT / "README.md")
+    for words in TYPED.findall(page.read_text().replace(" \\\n   ", ""))
+]
 
 
 @pytest.mark.parametrize(("page", "words"), COMMANDS)
@@ -180,6 +184,17 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
         assert end.value.code == 0
     else:
         assert parse_options(options, program)
+
+
+CODE = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem not in ("own-model", "report")], ids=lambda page: page.name
+)
+def test_code_is_as_narrow_as_the_page(page):
+    lines = [line for block in CODE.findall(page.read_text()) for line in block.splitlines()]
+    assert [line for line in lines if len(line) > 88 and line not in EXAMPLE.splitlines()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

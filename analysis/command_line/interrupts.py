@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-MESSAGE = "interrupted; the same command starts again or continues"
+MESSAGE = "interrupted; the same command starts again, or continues from what is saved"
+BEFORE_START = "interrupted before the command began, so nothing was computed or saved"
 
 
 def exit_on_interrupt() -> None:
@@ -22,7 +23,7 @@ def exit_on_interrupt() -> None:
     Has no effect on programs that import the package: sys.argv begins with "-m" only until the module has been found.
     """
     if getattr(sys, "argv", [])[:1] == ["-m"]:
-        _handle(_exit)
+        _handle(_exit_before_start)
 
 
 @contextmanager
@@ -54,8 +55,12 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
     sys.exit(128 + signum)
 
 
-def _exit(signum: int, frame: FrameType | None = None) -> NoReturn:
+def _exit_before_start(signum: int, frame: FrameType | None) -> NoReturn:
+    _exit(signum, BEFORE_START)
+
+
+def _exit(signum: int, message: str = MESSAGE) -> NoReturn:
     with suppress(Exception):
         sys.stdout.flush()
-        print(MESSAGE, file=sys.stderr, flush=True)
+        print(message, file=sys.stderr, flush=True)
     os._exit(128 + signum)

@@ -57,5 +57,6 @@ from .scenes.scene import Points as Points
 from .scenes.scene import Scene as Scene
 from .sparsity_figure import plot_sparsity as plot_sparsity
 from .spikes_figure import plot_spike_attribution as plot_spike_attribution
+from .sweep_figure import plot_sweep as plot_sweep
 from .transfer_figure import plot_transfer as plot_transfer
 from .weights_figure import plot_weights as plot_weights

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import draw_layer_names
+from analysis.plots.drawing.layer_names import draw_layer_names, largest_layers, short_names
 from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels, starts_row
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
-from analysis.transitions.event_analysis import reported_runs
+from analysis.transitions.event_analysis import describe_reported_runs, reported_runs
 
 _MAX_EXAMPLES = 4
 
@@ -36,7 +36,7 @@ def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequ
     draw_legend(figure)
     _plot_escape_curves(panels[-3], results, names, unit)
     _plot_drop_times(panels[-2], first, unit)
-    _plot_layer_speeds(panels[-1], first.isel(run=np.flatnonzero(reported_runs(first))))
+    _plot_layer_speeds(panels[-1], first)
     return figure
 
 
@@ -105,26 +105,26 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
 
 def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     """Draw each layer's speed in the drops, divided by its speed before them: medians over runs with 95% intervals."""
-    layers = [str(each) for each in result["layer"].values]
-    if not layers:
+    if not result.sizes["layer"]:
         axes.set_axis_off()
         return
+    speed = result["speed"].isel(run=reported_runs(result))
+    drawn = largest_layers(speed.median(["run", "phase"]).values)
+    layers = result["layer"].values[drawn].tolist()
     for place, (drop, colour) in enumerate(zip(("first", "second"), colours.series_colours(2), strict=True)):
         medians = []
         for layer in layers:
-            ratios = result["speed"].sel(phase=drop, layer=layer).values
+            ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         known = [index for index, each in enumerate(medians) if each.value > 0]
         if known:
             x, shown = np.array(known) + 0.24 * (place - 0.5), [medians[index] for index in known]
             draw_intervals(axes, x, shown, fmt="o", color=colour, capsize=3, label=f"{drop} drop")
     axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
-    axes.set(
-        ylim=(0, None),
-        ylabel="speed ratio (dimensionless)",
-        title=f"speed of weights in a drop / before it, {result.sizes['run']} runs",
-    )
-    draw_layer_names(axes, layers, 35)
+    of_all = "" if len(layers) == result.sizes["layer"] else f"; the {len(layers)} fastest of {result.sizes['layer']}"
+    title = f"speed of weights in a drop / before it: {describe_reported_runs(result)}{of_all}"
+    axes.set(ylim=(0, None), ylabel="speed ratio (dimensionless)", title=title)
+    draw_layer_names(axes, short_names(layers), 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:
         axes.legend()

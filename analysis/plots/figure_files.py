@@ -213,4 +213,5 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 def draw_intervals(axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any) -> None:
     """Draw values with a bar for the interval of each, without one where it is NaN: (point, 3), value, low and high."""
     value, low, high = np.reshape(intervals, (-1, 3)).T
-    axes.errorbar(x, value, np.nan_to_num(np.abs([value - low, high - value])), **style)
+    errors = np.abs([value - low, high - value])
+    axes.errorbar(x, value, np.where(np.isfinite(errors), errors, np.nan), **style)

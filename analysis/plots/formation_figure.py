@@ -39,7 +39,7 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
     rest = panels[len(names) :]
     _plot_fractions(rest[0], results)
     entries = legend_entries(drawn)
-    entries["1 in 100 random embeddings"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
+    entries["1 in 100 by chance"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
     draw_legend(drawn, entries)
     for panel, each in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, each, run)
@@ -57,7 +57,7 @@ def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
         return [(each.name, each.measures) for each in results]
     found = results[0].measures
     circle = found["circle"].values[:, -1] == 1
-    both = [("runs that end as circles", found.isel(run=circle)), ("other runs", found.isel(run=~circle))]
+    both = [("end as circles", found.isel(run=circle)), ("other runs", found.isel(run=~circle))]
     return [(f"{name} ({each.sizes['run']})", each) for name, each in both if each.sizes["run"]]
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import draw_layer_names, layer_colours
+from analysis.plots.drawing.layer_names import draw_layer_names, largest_layers, layer_colours, short_names
 from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
@@ -28,9 +28,6 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
-_MOST_DRAWN = 8
-"""Layers in the figure, those with the largest norms."""
-
 
 @in_style
 def plot_gradient_norms(
@@ -41,11 +38,12 @@ def plot_gradient_norms(
     found: from `peak_coincidence`. run: run index. Of more than eight layers those with the largest norms are drawn.
     """
     runs, layers = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs", trajectory.sizes["layer"]
-    if layers > _MOST_DRAWN:
-        largest = trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
-        drawn = np.sort(np.argsort(-largest)[:_MOST_DRAWN])
-        trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
-        runs += f"; the {_MOST_DRAWN} largest of {layers} layers"
+    drawn = largest_layers(trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values)
+    trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
+    if layers > len(drawn):
+        runs += f"; the {len(drawn)} largest of {layers} layers"
+    names = short_names([MLP_VARIABLES.get(layer, layer) for layer in trajectory["layer"].values.tolist()])
+    trajectory, found = trajectory.assign_coords(layer=names), found.assign_coords(layer=names)
     figure, panels = new_panels([1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2)
     upper, lower = panels[:4], panels[4:]
     one, falling = trajectory.isel(run=run), loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
@@ -97,11 +95,6 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
     accuracies.set_ylim(-0.03, 1.03)
 
 
-def _layer_label(layer: str) -> str:
-    """What a layer is called in the figure."""
-    return MLP_VARIABLES.get(layer, layer)
-
-
 def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig) -> None:
     """Draw the norm of each layer (thin), its running median over a window, and dots at its peaks."""
     if not len(time):
@@ -109,10 +102,9 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
     norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
     width = config.width(len(time))
     for layer, norm, colour in zip(one["layer"].values, norms, layer_colours(len(norms)), strict=False):
-        label = _layer_label(layer)
         axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
-        axes.plot(time, median, color=colour, marker=_line_marker(time), zorder=2, label=label)
+        axes.plot(time, median, color=colour, marker=_line_marker(time), zorder=2, label=str(layer))
         at = find_norm_peaks(norm, config).frame
         dots: dict[str, Any] = {"markeredgecolor": colours.colour("background"), "markeredgewidth": 0.4}
         axes.plot(time[at], norm[at], "o", color=colour, zorder=4, **dots)
@@ -143,7 +135,8 @@ def _mark_events(
             at = float(np.interp(event.middle, np.arange(len(time)), time))
             for axes in panels:
                 axes.axvline(at, color=colours.colour(kind), linestyle=style, zorder=0)
-        found[f"{label} ({len(events)})"] = Line2D([], [], color=colours.colour(kind), ls=style)
+        times = "once" if len(events) == 1 else f"{len(events)} times"
+        found[f"{label}, {times}"] = Line2D([], [], color=colours.colour(kind), ls=style)
     return found
 
 
@@ -159,10 +152,10 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
         for (baseline, (mark, label)), colour in zip(_BASELINE_MARKS.items(), (muted, second), strict=True):
             values = 100 * found["by_chance"].sel(baseline=baseline).values
             axes.plot(places + 0.2, values, linestyle="none", color=colour, label=label, **mark)
-    draw_layer_names(axes, list(map(_layer_label, found["layer"].values)), 25)
+    draw_layer_names(axes, found["layer"].values.tolist(), 25)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 104), ylabel=f"% of {kind}s")
     axes.set_yticks([0, 20, 40, 60, 80, 100])
-    axes.set_title(f"{kind}s with a peak of the norm ({events} {kind}s)")
+    axes.set_title(f"{kind}s with a peak of the norm (of {events})")
     if not events:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=muted)
 
@@ -173,9 +166,9 @@ def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
         axes.plot(found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour)
     if found["correlation"].notnull().any():
         anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
-        axes.axhspan(-anywhere, anywhere, color=colours.colour("band"), zorder=0, label="largest by chance, any shift")
+        axes.axhspan(-anywhere, anywhere, color=colours.colour("band"), zorder=0, label="by chance, any shift")
         for side in (-near, near):
-            label = "largest by chance, small shifts" if side > 0 else None
+            label = "by chance, small shifts" if side > 0 else None
             axes.axhline(side, color=colours.colour("muted"), linestyle="--", zorder=0, label=label)
     axes.axvline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     axes.set(

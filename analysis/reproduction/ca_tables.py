@@ -41,8 +41,13 @@ class _Table(NamedTuple):
     columns: Sequence[Column]
 
 
-_CIRCLES = (Column("runs", "runs"), Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"))
-_IMPERFECTIONS = Column("imperfections", "imperfections", digits=1, interval="half-width")
+STRUCTURE_COLUMNS = (
+    Column("circles % [95%]", "circles_percent", digits=1, interval="bounds"),
+    Column("imperfections", "imperfections", digits=1, interval="half-width"),
+)
+"""The columns on structures that any ensemble can have, see `structure_columns`."""
+
+_CIRCLES, _IMPERFECTIONS = (Column("runs", "runs"), STRUCTURE_COLUMNS[0]), STRUCTURE_COLUMNS[1]
 
 TABLES = {
     ModularSettings.system: _Table(
@@ -100,6 +105,18 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
     }
 
 
+def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
+    """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as `network_columns` does."""
+    found = summarise_structures(embedding)
+    return {
+        "runs": found.runs,
+        "circles": found.circles,
+        **interval_columns("circles_percent", found.circle_fraction, 100),
+        "others": found.grids,
+        **interval_columns("imperfections", found.imperfections),
+    }
+
+
 def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
     """The row of table 1 or 2 from the last frames of the runs that have not diverged.
 
@@ -111,14 +128,7 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
         columns = network_columns(ends.values, end_accuracy(trajectory, ends["seed"].values))
         compared = ["circle_accuracy_percent", "other_accuracy_percent", "imperfections", "correlation"]
     else:
-        found = summarise_structures(ends.values)
-        columns = {
-            "runs": found.runs,
-            "circles": found.circles,
-            **interval_columns("circles_percent", found.circle_fraction, 100),
-            "others": found.grids,
-            **interval_columns("imperfections", found.imperfections),
-        }
+        columns = structure_columns(ends.values)
         compared = ["imperfections"]
     name = TABLES[settings.system].setting
     paper = {f"paper_{each}": printed and printed[each].removesuffix("-").split(" ")[0] for each in compared}

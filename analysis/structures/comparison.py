@@ -259,7 +259,7 @@ def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple
 
 
 def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
-    """Similarity of the ends of paired runs, which start at the same shape; the second column is for unpaired runs.
+    """Similarity of the ends of paired runs, which start at the same shape; the second column is for shuffled pairs.
 
     The ends of a pair may be similar only because neither is far from the common start. The distance between the ends
     therefore has to be compared with that from the start, in the last row.
@@ -270,7 +270,7 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     count, own, generator = len(a), np.diag(between), random_stream(0, "compare/permutations")
     distances = [mean_interval(own, limits=(0, 1)), NO_INTERVAL]
     if count < 2:
-        return [_row("shape distance of pairs; unpaired", distances)]
+        return [_row("shape distance: of pairs; of shuffled pairs", distances)]
     table = [[int((a & b).sum()), int((a & ~b).sum())], [int((~a & b).sum()), int((~a & ~b).sum())]]
     same_by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
     means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(_PERMUTATIONS)]
@@ -281,10 +281,11 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     partners = [binomial_interval(nearest, count), _without_bounds(1 / count)]
     by_permutation = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS))
     by_count = float(stats.binomtest(nearest, count, 1 / count).pvalue)
+    by_table = float(stats.fisher_exact(table).pvalue)
     return [
-        _row("pairs of one structure; unpaired", alike, float(stats.fisher_exact(table).pvalue), "Fisher"),
-        _row("shape distance of pairs; unpaired", distances, by_permutation, "permutation, one-sided"),
-        _row("nearest is own partner; unpaired", partners, by_count, "binomial"),
+        _row("both end in the same structure: pairs; by chance", alike, by_table, "Fisher"),
+        _row("shape distance: of pairs; of shuffled pairs", distances, by_permutation, "permutation, one-sided"),
+        _row("the partner has the nearest shape: pairs; by chance", partners, by_count, "binomial"),
         _row("nearer to partner than to own start", [binomial_interval(each, count) for each in nearer]),
     ]
 

@@ -118,6 +118,7 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
     """The explanation below the table."""
     unit = "as a fraction of the length of the trajectory" if clock == "normalised" else "in steps"
     lines = [_DEFINITIONS, f"time: {unit}; medians of all runs, and of those that form; intervals are 95%"]
+    lines.append("median -: fewer than half of the runs form it, so it is later than their end (inf in the CSV file)")
     if len(results) > 1 and clock == "normalised":
         lines.append("p: compares fractions of the trajectory lengths, which are smaller if a trajectory is longer")
     elif len({each.system for each in results}) > 1:

@@ -38,7 +38,7 @@ from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import numbers_modulo
 
-_FEWEST_TOKENS = 5
+FEWEST_TOKENS = 5
 """Smallest number of tokens; random embeddings of fewer have structure by chance."""
 
 RANDOM_EMBEDDINGS = 1000
@@ -212,8 +212,8 @@ def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError("dimension step: found a single frame, expected at least two")
     n = numbers_modulo(trajectory)
-    if n < _FEWEST_TOKENS:
-        allowed = f"at least {_FEWEST_TOKENS}, as fewer have structure by chance"
+    if n < FEWEST_TOKENS:
+        allowed = f"at least {FEWEST_TOKENS}, as fewer have structure by chance"
         raise TrajectoryError(f"attribute modulus: found {n}, expected {allowed}")
     if trajectory.sizes["token"] < n:
         raise TrajectoryError(f"dimension token: found {trajectory.sizes['token']}, expected the numbers modulo {n}")

@@ -15,6 +15,7 @@ from .detection import DEFAULT_DETECTION as DEFAULT_DETECTION
 from .detection import DetectionConfig as DetectionConfig
 from .event_analysis import analyse_events as analyse_events
 from .event_analysis import count_two_drops as count_two_drops
+from .event_analysis import describe_reported_runs as describe_reported_runs
 from .event_analysis import escape_comparison as escape_comparison
 from .event_analysis import layer_motion_table as layer_motion_table
 from .event_analysis import reported_runs as reported_runs

@@ -18,7 +18,7 @@ from analysis.structures.embedding_motion import time_unit
 from analysis.transitions import loss_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.layer_motion import layer_motion_at_drops
-from dynamics.settings import SettingsError, check_real
+from dynamics.settings import SUCCESS_ACCURACY, SettingsError, check_real
 from dynamics.trajectory.diverged import not_diverged
 
 
@@ -89,6 +89,14 @@ def reported_runs(result: xr.Dataset) -> np.ndarray:
     """The runs whose drops are summarised, (run,) bool: those that succeed, or all if none does."""
     successful = result["successful"].values
     return successful if successful.any() else np.ones(len(successful), bool)
+
+
+def describe_reported_runs(result: xr.Dataset) -> str:
+    """What `reported_runs` are, such as "4 of 5 runs, accuracy above .98"."""
+    runs = reported_runs(result)
+    if not result["successful"].any():
+        return f"all {len(runs)} runs"
+    return f"{runs.sum()} of {len(runs)} runs, accuracy above {SUCCESS_ACCURACY:g}".replace("0.", ".")
 
 
 class TwoDropCounts(NamedTuple):

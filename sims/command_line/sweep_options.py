@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import tyro
 
 from analysis.command_line.help_texts import docstring_summary, field_descriptions
-from analysis.command_line.options import TableOptions
+from analysis.command_line.options import PictureOptions
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, SYSTEM_MODULES_VARIABLE, SettingsError
 from sims.command_line.options import duration_option
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepOptions(TableOptions):
+class SweepOptions(PictureOptions):
     """Size of the ensemble at each point of the sweep, recorded variables, device and output files."""
 
     runs: int = 100
@@ -29,7 +29,9 @@ class SweepOptions(TableOptions):
     every: int | None = None
     """Epochs between recorded frames, or steps for a system without epochs. Default: the default of the system."""
     record: Literal["all", "metrics"] = "metrics"
-    """Record only metrics, or also embeddings and weights, which take much more disk space."""
+    """Record only metrics, or also embeddings and weights, which take much more disk space. With embeddings of at least
+    five numbers modulo N, the table and the picture contain the percentage of circles (CA algorithm 1) and the mean
+    number of grid imperfections of the other runs (CA algorithm 2) at the end."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to compute on."""
     folder: str = "runs"
@@ -77,7 +79,8 @@ def sweep_command_options(systems: Mapping[str, type]) -> Any:
     one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
     options.__doc__ = """Simulate or train an ensemble for every combination of the settings for which several values
-    are given, and combine the final metrics in one file and one table. Existing points are not computed again.
+    are given, and combine the final metrics in one file, one table and one picture. Existing points are not computed
+    again.
     SYSTEM --help lists the settings of a system."""
     return options
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,16 @@ import xarray as xr
 
 from analysis.output.results import check_result_path
 from analysis.output.tables import Column, interval_columns
+from analysis.reproduction.ca_tables import STRUCTURE_COLUMNS, structure_columns
 from analysis.statistics.intervals import mean_interval
+from analysis.structures.formation_times import FEWEST_TOKENS
+from dynamics.branching import final_embedding
+from dynamics.errors import TrajectoryError
 from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
 from dynamics.sweeps.design import SweepDesign
-from dynamics.trajectory.schema import DIVERGED
+from dynamics.trajectory.reader import open_trajectory
+from dynamics.trajectory.schema import DIVERGED, numbers_modulo
 
 MAX_PRINTED_POINTS = 40
 """Rows of the table on the terminal; the CSV file has all."""
@@ -30,8 +36,9 @@ def sweep_path(design: SweepDesign, out: Path | None) -> Path:
     return path
 
 
-def sweep_rows(result: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for each point, the last axis fastest: means over the runs that have not diverged, with 95% intervals."""
+def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
+    """A row for each point, the last axis fastest, with 95% intervals: means over the runs that have not diverged, and
+    the structures in which they end, if embeddings are recorded. folder: that of the points' files."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
     rows = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
@@ -39,21 +46,34 @@ def sweep_rows(result: xr.Dataset) -> list[dict[str, Any]]:
         diverged = (point["status"] == DIVERGED).values
         last = point[f"final_{metric}"].transpose("run", ...).values[~diverged]
         row: dict[str, Any] = dict(zip(axes, values, strict=True))
-        row["runs"] = len(diverged)
+        structures = _structures(folder / str(point["file"].values)) if result.attrs["record"] == "all" else {}
+        row |= {**structures, "runs": len(diverged)}
         for part, column in zip(parts, last.T, strict=True):
             row |= interval_columns(f"{part}_{metric}", mean_interval(column))
         rows.append({**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)})
     return rows
 
 
-def sweep_table_columns(result: xr.Dataset) -> list[Column]:
-    """The columns of the table on the terminal."""
+def _structures(file: Path) -> dict[str, Any]:
+    """Columns on the structures at the end of an ensemble; none if the tokens are not numbers modulo N, or too
+    few."""
+    with open_trajectory(file) as trajectory:
+        try:
+            n = numbers_modulo(trajectory)
+        except TrajectoryError:
+            return {}
+        return structure_columns(final_embedding(trajectory).values[:, :n]) if n >= FEWEST_TOKENS else {}
+
+
+def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Column]:
+    """The columns of the table on the terminal. names: of all columns of the table."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
     swept = [Column(axis.replace("_", " "), axis, text=str) for axis in axes]
     heading = _HEADINGS[metric]
     shown = [Column(f"{part} {heading}", f"{part}_{metric}", digits, "half-width", scale) for part in parts]
-    return [*swept, Column("runs", "runs"), *shown, Column("diverged", "diverged"), Column("file", "file")]
+    structures = [column for column in STRUCTURE_COLUMNS if column.name in names]
+    return [*swept, Column("runs", "runs"), *structures, *shown, Column("diverged", "diverged"), Column("file", "file")]
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:

@@ -16,7 +16,7 @@ def test_particles_are_simulated_and_compared_with_a_network(small_runs, typed, 
     table = list(csv.DictReader(out.splitlines()))
     assert table[0]["quantity"] == "circles, fraction"
     assert 0 <= float(table[0]["first"]) <= 1
-    assert "pairs of one structure" in out + err
+    assert "both end in the same structure" in out + err
     assert "Force audit" in err
     assert imread(tmp_path / "c.png").shape[0] > 500
     with xr.open_dataset("c.nc") as result:

@@ -21,6 +21,29 @@ def named_layers(count: int, most: int = MAX_NAMED_LAYERS) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, count - 1), min(count, most)).round().astype(int))
 
 
+_LONGEST_NAME = 24
+"""Letters of the longest name of a layer that a figure shows."""
+
+MAX_DRAWN_LAYERS = 8
+"""Layers in a figure that shows each one for itself."""
+
+
+def largest_layers(sizes: np.ndarray) -> np.ndarray:
+    """Indices of the layers that a figure shows, in their order: those with the largest finite sizes (layer,)."""
+    return np.sort(np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_DRAWN_LAYERS])
+
+
+def short_names(layers: Sequence[str]) -> list[str]:
+    """Names of layers without the parts between dots with which all of them begin, and only the ends of long ones."""
+    parts = [layer.split(".") for layer in layers]
+    same = 0
+    while len(parts) > 1 and all(len(each) > same + 1 and each[same] == parts[0][same] for each in parts):
+        same += 1
+    names = [".".join(each[same:]) for each in parts]
+    ends = [name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}" for name in names]
+    return ends if len(set(ends)) == len(names) else names
+
+
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
     """Draw the names of layers below an axis with a layer at each whole number."""
     places = named_layers(len(layers))

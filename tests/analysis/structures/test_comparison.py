@@ -81,12 +81,12 @@ def test_pairs_are_found_and_matter(network):
     assert compare_trajectories(network, twin).attrs["paired"] == 1
     assert compare_trajectories(network, other).attrs["paired"] == 0
     same = rows_of(compare_trajectories(twin, twin))
-    assert same["nearest is own partner; unpaired"]["first"] == 1
-    assert same["shape distance of pairs; unpaired"]["p_value"] < 0.05
-    assert same["shape distance of pairs; unpaired"]["first"] < 1e-6
+    assert same["the partner has the nearest shape: pairs; by chance"]["first"] == 1
+    assert same["shape distance: of pairs; of shuffled pairs"]["p_value"] < 0.05
+    assert same["shape distance: of pairs; of shuffled pairs"]["first"] < 1e-6
     single = rows_of(compare_trajectories(*(each.isel(run=[0]) for each in (network, twin))))
     own = compare_trajectories(network, twin)["between"][0, 0]
-    assert single["shape distance of pairs; unpaired"]["first"] == pytest.approx(float(own), abs=1e-6)
+    assert single["shape distance: of pairs; of shuffled pairs"]["first"] == pytest.approx(float(own), abs=1e-6)
 
 
 def test_simulated_particles_have_the_given_length(network):

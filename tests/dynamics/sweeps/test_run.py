@@ -18,7 +18,8 @@ import pytest
 import xarray as xr
 from distributed import LocalCluster
 
-from dynamics import MissingPackage, TrajectoryError, open_trajectory, run_path, simulate
+from analysis.structures import is_circle, summarise_structures
+from dynamics import MissingPackage, TrajectoryError, final_embedding, open_trajectory, run_path, simulate
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
 from dynamics.sweeps import combine_points, compute_missing_points, sweep, sweep_design
@@ -320,8 +321,9 @@ def test_the_command_prints_a_line_for_each_point(here):
     lines = here(*words, "--csv", "a.csv").splitlines()
     assert lines[0] == "points      4 in runs (4 computed, 0 found)"
     sweep_file = re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
-    assert lines[3].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
-    assert len(lines) == 9
+    assert lines[2] == f"picture     {sweep_file.removesuffix('nc')}png"
+    assert lines[4].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
+    assert len(lines) == 10
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     assert [(row["fa"], row["ga"]) for row in rows] == [("1.0", "1.0"), ("1.0", "3.0"), ("2.0", "1.0"), ("2.0", "3.0")]
     expected = sweep(ParticleSettings(n=5), {"fa": [1, 2], "ga": [1, 3]}, runs=4, steps=5, progress=False)
@@ -330,6 +332,29 @@ def test_the_command_prints_a_line_for_each_point(here):
     norms = expected["final_gradient_norm"].mean("run").values.flat
     np.testing.assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
     assert here(*words).splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
+
+
+def test_structures_are_those_of_the_recorded_embeddings(here):
+    words = "particles --fa 1 2 --n 7 --runs 6 --steps 60 --record all --csv a.csv --column --format svg"
+    printed = here(*words.split())
+    assert re.search(r"fa +runs +circles % \[95%\] +imperfections +embedding force", printed)
+    assert "imperfections: mean of the runs that are no circle" in printed
+    rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
+    for row in rows:
+        ends = final_embedding(open_trajectory(Path("runs", row["file"]))).values
+        found = summarise_structures(ends)
+        assert [row["runs"], row["circles"]] == ["6", str(is_circle(ends).sum())]
+        for name, interval, scale in (
+            ("circles_percent", found.circle_fraction, 100),
+            ("imperfections", found.imperfections, 1),
+        ):
+            values = [float(row[name + end] or "nan") for end in ("", "_low", "_high")]
+            np.testing.assert_allclose(values, scale * np.array(interval))
+    picture = Path(re.search(r"picture +(.*\.svg)", printed)[1]).read_text()
+    for label in (">fa<", ">circles %<", ">imperfections<", ">embedding force<"):
+        assert picture.count(label) == {">fa<": 3}.get(label, 1)
+    task = "sparse --lr 0.01 0.02 --length 4 --sparsity 2 --data 24 --batch 8 --hidden 4"
+    assert "circles" not in here(*task.split(), *"--epochs 2 --runs 2 --record all".split())
 
 
 def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
