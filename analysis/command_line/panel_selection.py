@@ -25,6 +25,9 @@ _DEFAULT_PANELS = (
     ("embedding", "pair_sums", "descent", "imperfections", "loss", "accuracy"),
     ("attention", "transform_map", "position_embeddings", "normalised_sums", "values", "normalised_sequences",
      "receptors", "output_map", "loss", "accuracy"),
+    ("frequency_1", "frequency_2", "attention", "correct_logits", "loss", "accuracy", "restricted_loss",
+     "fourier_norms"),
+    ("frequency_1", "frequency_2", "correct_logits", "loss", "accuracy", "restricted_loss", "fourier_norms"),
 )  # fmt: skip
 """Panels that are drawn by default. A run uses the first tuple of which it has all panels."""
 

@@ -327,6 +327,9 @@ def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: flo
         {"x": [x] * len(y), "y": list(y), "colour": list(map(to_hex, layer.colours)), "label": list(layer.names)}
     )
     lines = plot.add_glyph(source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
+    for begin, end, of in panel.spans:
+        band = models.BoxAnnotation(left=begin, right=end, fill_color=of, fill_alpha=0.13, line_color=None)
+        plot.add_layout(band)
     draw_event_marks(plot, panel, scene)
     cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
     span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)

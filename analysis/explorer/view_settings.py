@@ -14,8 +14,9 @@ NO_CHOICE = "none"
 _DEFAULT_PANELS = 8
 """Number of panels that are shown at first."""
 _PANEL_PRIORITY = (
-    "embedding", "pair_sums", "normalised_sums", "attention", "sequence_embeddings", "transform_map",
-    "normalised_sequences", "output_map", "loss", "accuracy", "imperfections", "circularity", "gradient_norm",
+    "frequency_1", "frequency_2", "embedding", "pair_sums", "normalised_sums", "attention", "sequence_embeddings",
+    "transform_map", "normalised_sequences", "output_map", "correct_logits", "loss", "accuracy", "restricted_loss",
+    "imperfections", "circularity", "gradient_norm",
 )  # fmt: skip
 """Panels in the order of their priority for the first view."""
 

@@ -46,6 +46,7 @@ from dynamics.trajectory.schema import DIVERGED, RUNNING
 PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
     SparseSettings.system: lambda recorded: scenes.build_sparse_panels(recorded),  # imports torch when called
     ModularSettings.system: lambda recorded: scenes.build_modular_panels(recorded),
+    TransformerSettings.system: lambda recorded: scenes.build_transformer_panels(recorded),
     ParticleSettings.system: build_particle_panels,
 }
 """Function that returns the panels of a run, by the attribute `system` of its trajectory."""

@@ -12,8 +12,6 @@ from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.survival import kaplan_meier
 
-_PHASE_COLOURS = {"memorisation": "train", "circuit formation": "plateau", "cleanup": "test"}
-
 _PANELS: dict[str, dict[str, str]] = {
     "loss of parts of the logits": {
         "restricted_loss": "restricted loss, all pairs",
@@ -65,7 +63,7 @@ def _mark_phases(panel: Axes, result: xr.Dataset) -> None:
     """Draw a band for each phase, from the median of its beginning to that of its end."""
     phases = result[["begin", "end"]].transpose("run", "phase") / result.attrs["unit"]
     whole = phases.isel(run=np.isfinite(phases["end"].values).all(axis=1)).median("run")
-    for phase, meaning in _PHASE_COLOURS.items():
+    for phase, meaning in colours.PHASES.items():
         begin, end = (float(whole[name].sel(phase=phase)) for name in ("begin", "end"))
         if end > begin:
             panel.axvspan(begin, end, color=colours.colour(meaning), alpha=0.13, linewidth=0, zorder=0, label=phase)

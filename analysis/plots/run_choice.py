@@ -6,7 +6,7 @@ import xarray as xr
 
 from analysis.statistics.success import success_mask
 from analysis.structures.circles_and_grids import circles
-from dynamics.settings import SettingsError, SparseSettings
+from dynamics.settings import SettingsError, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import DIVERGED, read_settings
 
@@ -24,8 +24,8 @@ def select_run(trajectory: xr.Dataset, name: str, run: int | None) -> tuple[int,
 
 
 def _default_run(trajectory: xr.Dataset) -> tuple[int, str]:
-    """Index of the first successful run or, except for VC's network, the first circle; otherwise 0. And the reason."""
-    if isinstance(read_settings(trajectory), SparseSettings):
+    """Index of the first successful run or, except for transformers, the first circle; otherwise 0. And the reason."""
+    if isinstance(read_settings(trajectory), SparseSettings | TransformerSettings):
         good, word = success_mask(trajectory), "successful"
     elif "embedding" in trajectory:
         good = circles(trajectory["embedding"].isel(step=-1)).values & not_diverged(trajectory)

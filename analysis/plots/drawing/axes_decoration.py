@@ -138,6 +138,8 @@ def decorate_axes(
         artists.draw_origin_lines(axes, BACK - 1, colour("grid"), animated=False)
     if any(isinstance(layer, Curves) for layer in panel.layers):
         _draw_events(axes, marks, px)
+    for begin, end, of in panel.spans:
+        axes.axvspan(begin, end, color=of, alpha=_BAND, linewidth=0, zorder=BACK - 2)
     if not ticks or panel.views is not None:
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(NullLocator())

@@ -38,6 +38,9 @@ _COLOURS = {
 """On white and on a dark background: the colours of text, of lines by their importance and of bands behind data, then
 those of meanings. The test split has the colour of the validation split, as no system has both."""
 
+PHASES = {"memorisation": "train", "circuit formation": "plateau", "cleanup": "test"}
+"""Meaning of the colour of each phase of grokking."""
+
 _CLASSES = (
     ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff"),
     ("a8cca8", "846c84", "e4b430", "c0fcc0", "fc54fc", "24e4fc", "009c0c", "cc00d8", "909ca8", "fce424"),

@@ -15,4 +15,6 @@ from .scene import Map as Map
 from .scene import Panel as Panel
 from .scene import Points as Points
 from .scene import Scene as Scene
+from .scene import Span as Span
 from .sparse_panels import build_sparse_panels as build_sparse_panels
+from .transformer_panels import build_transformer_panels as build_transformer_panels

@@ -83,6 +83,14 @@ class Curves:
 Layer = Points | Arrows | Map | Image | Curves
 
 
+class Span(NamedTuple):
+    """A band behind curves, in the unit of the scene's clock."""
+
+    begin: float
+    end: float
+    colour: str
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """Layers drawn on top of each other, in their order, within limits that hold for all frames, or for each frame."""
@@ -98,6 +106,7 @@ class Panel:
     log: bool = False  # whether the y axis is logarithmic
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # which axes are shown, and what colours and symbols mean
+    spans: tuple[Span, ...] = ()  # behind curves
     views: np.ndarray | None = None  # limits of each frame (frame, axis, end), where they follow the points
 
 
