@@ -1,7 +1,7 @@
 """Phases of training and the delay of generalisation (grokking), from the losses and accuracies of a trajectory.
 
 The phases are those of Nanda et al. (arXiv 2301.05217), by this rule, whose drops are those of
-`analysis.transitions.change_points`:
+`analysis.transitions.change_points` with long windows:
 
     memorisation       from the first step to the end of the first drop of the training loss
     circuit formation  from there to the beginning of the largest drop of the errors of the other pairs
@@ -22,13 +22,16 @@ import xarray as xr
 
 from analysis.statistics.success import evaluation_split
 from analysis.transitions.change_points import SeriesEvent
-from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
+from analysis.transitions.detection import DetectionConfig
 from analysis.transitions.loss_events import event_table, trajectory_scalar
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.schema import check_variable_recorded
 
 PHASES = ("memorisation", "circuit formation", "cleanup")
+PHASE_DETECTION = DetectionConfig(window=0.05)
+"""Thresholds of the drops that end phases, with windows of 5, 10 and 20% of the frames, as cleanup can be slow."""
+
 MEMORISED, GENERALISED = 0.99, 0.9
 """Accuracies of the training pairs and of the other pairs."""
 
@@ -80,7 +83,7 @@ def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return np.where(reached.any(axis=1), steps[reached.argmax(axis=1)], np.nan)
 
 
-def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
+def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = PHASE_DETECTION) -> xr.Dataset:
     """The phases of each run.
 
     Parameters

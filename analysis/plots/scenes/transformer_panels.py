@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -154,13 +154,13 @@ class TransformerPanels(NetworkPanels):
         return np.concatenate(found).reshape(len(frames), len(self.shown), -1)
 
     def correct_panel(self) -> Panel:
-        """The correct logits, with the colour scale of the last frame, which is much narrower than that of all."""
+        """The correct logits, with a colour scale from 0 to the largest of the last frame."""
         values = self.correct_logits(self.last)
         names = tuple(map(str, self.shown))
-        low, high = float(values.min()), float(values.max())
+        low, high = min(0.0, float(values.min())), float(values.max())
         image = Image("correct_logits", low, max(high, low + 1e-6), names, names)
         x, y = ("a - b", "a + b") if self.by_difference else ("b", "a")
-        return self._image_panel("correct_logits", "correct logit", image, x, y, "scale of the last frame")
+        return self._image_panel("correct_logits", "correct logit", image, x, y, "")
 
     def _image_panel(self, name: str, title: str, image: Image, x_label: str, y_label: str, note: str) -> Panel:
         x, y = ((-0.5, len(names) - 0.5) for names in (image.columns, image.rows))
@@ -208,8 +208,9 @@ class TransformerPanels(NetworkPanels):
                 spans[phase] = Span(begin, end, colours.colour(meaning))
         return spans
 
-    def with_phases(self, panel: Panel) -> Panel:
+    def with_phases(self, factory: PanelFactory) -> Panel:
         """A panel of curves with a band for each phase; that of the loss names them."""
+        panel = factory()
         ends = ", ".join(f"{phase} to {span.end:.0f}" for phase, span in self.phases.items())
         note = join_notes(panel.note, ends) if panel.name == "loss" else panel.note
         return replace(panel, spans=tuple(self.phases.values()), note=note)
@@ -218,10 +219,14 @@ class TransformerPanels(NetworkPanels):
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """Arrays of the panels that the other systems do not have."""
-        functions = {"attention": self.attention, "correct_logits": self.correct_logits}
+        functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+            "attention": self.attention, "correct_logits": self.correct_logits,
+        }  # fmt: skip
+        found = {name: functions[name](frames) for name in functions if name in names}
         for place in range(_PLANES):
-            functions[f"frequency_{place + 1}"] = lambda at, place=place: self.places(int(self.strongest[place]))[at]
-        return {name: functions[name](frames) for name in functions if name in names}
+            if (name := f"frequency_{place + 1}") in names:
+                found[name] = self.places(int(self.strongest[place]))[frames]
+        return found
 
     def run_panels(self) -> RunPanels:
         others, default_arrays = common_panels.build_default_panels(self.recorded)
@@ -236,7 +241,7 @@ class TransformerPanels(NetworkPanels):
         if self.adds:
             curves |= {"restricted_loss": self.restricted_panel, "fourier_norms": self.norms_panel}
         for name, factory in curves.items():
-            panels[name] = lambda factory=factory: self.with_phases(factory())
+            panels[name] = functools.partial(self.with_phases, factory)
 
         def compute_arrays(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
             return {**default_arrays(frames, names), **self.compute_arrays(frames, names)}
