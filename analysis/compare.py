@@ -33,7 +33,8 @@ class Options(PictureOptions):
     steps: int | None = None
     """Number of steps of the simulated particles. Default: 100."""
     out: Path | None = None
-    """NetCDF file for the result; the picture has the suffix of its format. Default: comparisons/FIRST-SECOND.nc."""
+    """NetCDF file for the result; the picture has the suffix of its format. Default: FIRST-SECOND-compare.nc, beside
+    the first trajectory."""
 
 
 def main(options: Options) -> None:
@@ -42,7 +43,7 @@ def main(options: Options) -> None:
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
     inputs = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
-    default_out = Path("comparisons") / f"{output.plain_stem(options.first)}-{output.plain_stem(path)}.nc"
+    default_out = options.first.with_name(f"{output.plain_stem(options.first)}-{output.plain_stem(path)}-compare.nc")
     out = output.check_result_path(options.out or default_out, inputs)
     for side, each, name in (("first", first, options.first), ("second", second, path)):
         diverged = dynamics.count_diverged(each)

@@ -29,7 +29,7 @@ def test_two_particle_systems_are_compared_without_an_audit(typed):
         simulate(ParticleSettings(n=7, fa=fa), runs=3, steps=20, out=name, progress=False)
     _, out, _ = typed("analysis.compare", "b.nc", "c.nc")
     assert "Force audit" not in out
-    assert "comparisons/b-c.png" in out
+    assert " b-c-compare.png" in out
 
 
 @pytest.mark.parametrize("names", [("odd.nc",), ("odd.nc", "odd.nc")])
