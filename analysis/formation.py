@@ -73,7 +73,8 @@ def _measure(trajectory: "xr.Dataset", path: Path, name: str, options: Options) 
         print(f"{path.name}: {diverged} runs diverged and are censored there", file=options.log)
     if "grid_distance" not in measures:
         n = trajectory.attrs["modulus"]
-        print(f"{path.name}: no distances from grids, which are known up to 23 tokens, for {n}", file=options.log)
+        reason = f"with {n} tokens there are too many grids to compare with (the limit is {structures.MAX_GRID_TOKENS})"
+        print(f"{path.name}: distances from grids are not computed, because {reason}", file=options.log)
     onsets = structures.find_formation_times(measures)
     return structures.FormationResult(name, trajectory.attrs["system"], measures, onsets)
 

@@ -44,6 +44,7 @@ from .fourier import dominant_frequency as dominant_frequency
 from .fourier import effective_frequencies as effective_frequencies
 from .fourier import embedding_spectrum as embedding_spectrum
 from .fourier import power_fractions as power_fractions
+from .lattices import MAX_GRID_TOKENS as MAX_GRID_TOKENS
 from .lattices import PerfectGrids as PerfectGrids
 from .lattices import perfect_grids as perfect_grids
 from .nearest_structures import NearestStructure as NearestStructure

@@ -15,6 +15,7 @@ from numba import prange
 
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, rescale_by_power_of_two
+from analysis.structures.nearest_points import nearest_other_points
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.tasks import all_pairs, modular_sum
 
@@ -142,6 +143,9 @@ def mismatched_pair_sums(sums, residue, order):
 
 _BLOCK_BYTES = 64 << 20
 
+_TREE_PAIRS = 6000
+"""Number of pairs from which a tree is faster than the sorted sweep; their results are equal."""
+
 
 def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     """Which pair sums are grid imperfections (CA algorithm 2).
@@ -175,7 +179,11 @@ def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     for start in range(0, len(frames), block):
         some = frames[start : start + block]
         sums = some.take(pairs[:, 0], axis=1) + some.take(pairs[:, 1], axis=1)
-        found[start : start + block] = mismatched_pair_sums(sums, residue, np.argsort(sums[..., 0], axis=1))
+        if len(pairs) < _TREE_PAIRS:
+            mismatched = mismatched_pair_sums(sums, residue, np.argsort(sums[..., 0], axis=1))
+        else:
+            mismatched = residue[nearest_other_points(np.ascontiguousarray(sums.mT))] != residue
+        found[start : start + block] = mismatched
     return found.reshape(*lead, len(pairs))
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
 from analysis.structures import circles_and_grids as structures
+from analysis.structures.nearest_points import nearest_other_points
 from dynamics.tasks import all_pairs, modular_sum
 from tests import naive
 from tests.polygons import polygon
@@ -35,8 +36,8 @@ def test_structures_do_not_depend_on_scale(exponent, generator):
     np.testing.assert_array_equal(structures.circularity(scaled), structures.circularity(x))
 
 
-def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
-    n = 59
+@pytest.mark.parametrize("n", [59, 199])
+def test_the_k_d_tree_of_scipy_agrees_at_a_large_modulus(generator, n):
     x = generator.standard_normal((n, 2))
     pairs = all_pairs(n)
     sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, n)
@@ -44,6 +45,40 @@ def test_the_k_d_tree_agrees_at_a_large_modulus(generator):
     other = np.where(nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0])
     np.testing.assert_array_equal(structures.imperfect_pair_sums(x), residue[other] != residue)
     assert structures.count_imperfections(x) == structures.imperfect_pair_sums(x).sum()
+
+
+def arrangements(n, generator):
+    """Embeddings of n tokens whose pair sums have no, some, or nearly only equal distances."""
+    row = np.arange(n)
+    noise = generator.standard_normal((n, 2))
+    lattice = np.stack([row % 11, row // 11], axis=-1).astype(float)
+    yield from (noise, polygon(n), polygon(n) + 1e-4 * noise, lattice, lattice + 1e-3 * noise, np.zeros((n, 2)))
+    yield np.stack([0 * row, row], axis=-1).astype(float)
+    yield np.stack([0 * row, row % 2], axis=-1) + 1e-12 * noise
+    yield generator.standard_normal((n, 3)).round(1)
+
+
+def test_the_tree_gives_what_the_sorted_sweep_gives(generator, monkeypatch):
+    for x in arrangements(113, generator):
+        by_tree = structures.imperfect_pair_sums(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(structures, "_TREE_PAIRS", 10**9)
+            np.testing.assert_array_equal(by_tree, structures.imperfect_pair_sums(x))
+
+
+def test_the_tree_gives_what_plain_loops_give(generator, monkeypatch):
+    monkeypatch.setattr(structures, "_TREE_PAIRS", 0)
+    for n in (2, 7, 12):
+        for x in arrangements(n, generator):
+            assert structures.count_imperfections(x) == naive.imperfections(x, n)
+
+
+@given(count=st.integers(1, 40), dim=st.integers(1, 4), seed=st.integers(0, 2**32), size=st.integers(0, 2))
+def test_the_first_of_the_nearest_points_is_found(count, dim, seed, size):
+    points = np.random.default_rng(seed).integers(-size, size + 1, (count, dim)).astype(float)
+    distance = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag(np.full(count, np.inf))
+    expected = distance.argmin(axis=1) if count > 1 else [-1]
+    np.testing.assert_array_equal(nearest_other_points(np.ascontiguousarray(points.T)[None])[0], expected)
 
 
 def test_structures_in_words():
