@@ -10,7 +10,14 @@ import xarray as xr
 
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.interruption import StepPacer
-from dynamics.provenance import BRANCH_ATTRIBUTES, IDENTITY_ATTRIBUTES, METRIC_VARIABLES, identity_digest, run_identity
+from dynamics.provenance import (
+    FIRST_BACKEND,
+    IDENTITY_ATTRIBUTES,
+    METRIC_VARIABLES,
+    OPTIONAL_ATTRIBUTES,
+    identity_digest,
+    run_identity,
+)
 from dynamics.run_checks import (
     MAX_STEPS,
     RUNS_FOLDER,
@@ -235,7 +242,10 @@ def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock
         str(source.attrs["device"]),
         int(source.attrs["ensemble_width"]),
         clock or recorded,
+        backend=str(source.attrs.get("backend", "auto")),
     )
+    if system.backends and "backend" not in source.attrs:
+        system.backend_name = FIRST_BACKEND
     found, known = source.attrs["numerics_version"], system.numerics_version
     if found != known:
         raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as version {known}")
@@ -284,7 +294,7 @@ def _describe_part(
 def _branch_identity(
     system: System, source: xr.Dataset, seeds: np.ndarray, step: int, every: int, record: str
 ) -> dict[str, Any]:
-    names = [*IDENTITY_ATTRIBUTES, *(name for name in BRANCH_ATTRIBUTES if name in source.attrs)]
+    names = [*IDENTITY_ATTRIBUTES, *(name for name in OPTIONAL_ATTRIBUTES if name in source.attrs)]
     found = {name: source.attrs[name] for name in names}
     origin = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
     identity = run_identity(system, len(seeds), int(seeds[0]), every, record)

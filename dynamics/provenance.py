@@ -19,13 +19,20 @@ IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record
 BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a branch: the step at which it begins, and the digest of the run that it begins from."""
 
+OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "backend")
+"""Those of a branch, and the backend of a system that has a choice of several."""
+
+FIRST_BACKEND = "simd"
+"""The backend of files without the attribute, which were written when there was only one."""
+
 METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that are recorded with record="metrics"."""
 
 
 def run_identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
-    """The attributes `IDENTITY_ATTRIBUTES` of a run of a system."""
-    return identity_of(system.settings, runs, seed, every, record, system.device, system.numerics_version)
+    """The attributes `IDENTITY_ATTRIBUTES` of a run of a system, and its backend if there is a choice of several."""
+    identity = identity_of(system.settings, runs, seed, every, record, system.device, system.numerics_version)
+    return {**identity, "backend": system.backend_name} if system.backend_name else identity
 
 
 def identity_of(
@@ -39,7 +46,10 @@ def identity_of(
 
 def identity_digest(identity: Mapping[str, Any]) -> str:
     """Twelve hexadecimal digits of the SHA-256 of an identity."""
-    return hashlib.sha256(json.dumps(_comparable(identity), sort_keys=True).encode()).hexdigest()[:12]
+    values = _comparable(identity)
+    if values.get("backend") == FIRST_BACKEND:
+        del values["backend"]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
@@ -47,8 +57,8 @@ def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, 
     if "derived" in found or ("branched_at" in found) != ("branched_at" in identity):
         what = found.get("derived", "a branch" if "branched_at" in found else "a run that is not a branch")
         raise SettingsError("out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}")
-    names = (name for name in (*IDENTITY_ATTRIBUTES, *BRANCH_ATTRIBUTES) if name in found)
-    there = _comparable({"config_json": "{}", **{name: found[name] for name in names}})
+    names = (name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in found)
+    there = _comparable({"config_json": "{}", "backend": FIRST_BACKEND, **{name: found[name] for name in names}})
     differ = {name: value for name, value in _comparable(identity).items() if there.get(name) != value}
     if "system" in differ:  # settings of different systems are not compared
         differ = {"system": differ["system"]}

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.folders import existing_folder
-from dynamics.provenance import check_same_run, identity_digest, run_identity
+from dynamics.provenance import FIRST_BACKEND, check_same_run, identity_digest, run_identity
 from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
 from dynamics.system import System
 from dynamics.system_checks import create_system
@@ -75,14 +75,20 @@ def _size(count: float) -> str:
 
 
 def run_path(
-    settings: Settings, runs: int, seed: int, every: int | None = None, record: RecordMode = "all", device: str = "auto"
+    settings: Settings,
+    runs: int,
+    seed: int,
+    every: int | None = None,
+    record: RecordMode = "all",
+    device: str = "auto",
+    backend: str = "auto",
 ) -> Path:
     """Return the default file of a run, runs/SYSTEM-HASH.nc, with a hash of everything that defines the run.
 
     Parameters
     ----------
     settings : ParticleSettings, ModularSettings, SparseSettings or those of a registered system
-    runs, seed, every, record, device
+    runs, seed, every, record, device, backend
         As in `simulate`.
 
     Returns
@@ -96,7 +102,7 @@ def run_path(
     >>> str(run_path(ParticleSettings(fa=2.0), runs=100, seed=0))
     'runs/particles-781a98ee2adb.nc'
     """
-    system = create_system(settings, device)
+    system = create_system(settings, device, runs=runs, backend=backend)
     every = settings.default_every if every is None else every
     return RUNS_FOLDER / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
 
@@ -118,6 +124,15 @@ def check_trajectory_path(out: str | Path) -> Path:
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
         pass
     raise SettingsError("out", out, allowed)
+
+
+def backend_to_continue(path: Path | None, system: System) -> str:
+    """The backend of the run that is already at a path, if the system has it, otherwise that of the system."""
+    if path is None or not system.backends or not (path.exists() or closed_parts(path)):
+        return system.backend_name
+    with open_trajectory(path) as trajectory:
+        found = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+    return found if found in system.backends else system.backend_name
 
 
 def check_differs_from_source(path: Path, source: str | None) -> None:

@@ -12,6 +12,7 @@ from dynamics.initial_conditions import start_file
 from dynamics.interruption import StepPacer, deferred_signals
 from dynamics.provenance import run_identity
 from dynamics.run_checks import (
+    backend_to_continue,
     check_differs_from_source,
     check_ensemble,
     check_resources,
@@ -38,6 +39,7 @@ def simulate(
     *,
     overwrite: bool = False,
     progress: bool = True,
+    backend: str = "auto",
 ) -> xr.Dataset:
     """Simulate an ensemble of runs and return its trajectory.
 
@@ -65,6 +67,10 @@ def simulate(
         Compute the run again, even if `out` exists.
     progress : bool
         Show a progress bar, if the output is a terminal.
+    backend : {"auto", "simd", "blas"}
+        How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
+        "auto" is the backend of the run in `out`, if there is one, otherwise the faster one by a fixed cost model of
+        the sizes and the number of runs. The last bits of a run depend on the backend.
 
     Returns
     -------
@@ -88,9 +94,12 @@ def simulate(
     {'run': 3, 'step': 21, 'token': 5, 'axis': 2}
     """
     runs, seed = check_ensemble(runs, seed, record)
-    system, schedule = create_system(settings, device), check_schedule(settings, steps, every)
-    identity, seeds = run_identity(system, runs, seed, schedule.every, record), seed + np.arange(runs)
+    system = create_system(settings, device, runs=runs, backend=backend)
+    schedule, seeds = check_schedule(settings, steps, every), seed + np.arange(runs)
     path = None if out is None else check_trajectory_path(out)
+    if backend == "auto" and not overwrite:
+        system.backend_name = backend_to_continue(path, system)
+    identity = run_identity(system, runs, seed, schedule.every, record)
     if path is not None:
         check_differs_from_source(path, start_file(settings))
         if not overwrite and (found := find_finished_run(path, identity, schedule.steps)) is not None:

@@ -66,6 +66,14 @@ class System(Protocol):
     """Number of runs of the whole ensemble if the last bits of a run depend on it (CUDA), otherwise 0."""
     clock: EpochClock = DEFAULT_CLOCK
     """Reference point for counting epochs, for systems that have epochs."""
+    backends: tuple[str, ...] = ()
+    """Names of the backends that can compute the system on its device, if it has backends of several kinds."""
+    backend_name: str = ""
+    """The one of `backends` that computes it; it determines the last bits of a run. Empty without a choice."""
+
+    def fastest_backend(self, runs: int) -> str:
+        """The one of `backends` that is expected to compute an ensemble of `runs` runs fastest."""
+        return self.backend_name
 
     @abstractmethod
     def coords(self) -> dict[str, np.ndarray]:

@@ -26,16 +26,22 @@ CHECKED_RUNS = 2
 RESERVED_NAMES = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
 """Names of dimensions and variables that are added when a file is written."""
 
-_SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version")
+_SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version", "backends")
 _SYSTEM_METHODS = ("coords", "working_bytes", "initial", "advance", "observe", "checkpoint", "restore")
 
 
 def create_system(
-    settings: Settings, device: str = "auto", ensemble_width: int | None = None, clock: EpochClock | None = None
+    settings: Settings,
+    device: str = "auto",
+    ensemble_width: int | None = None,
+    clock: EpochClock | None = None,
+    runs: int = 1,
+    backend: str = "auto",
 ) -> System:
     """The system of these settings; an external one is checked, and wrapped in a `DivergenceGuard`.
 
-    ensemble_width, clock: those of a recorded run that is replayed or branched. Raises SettingsError, MissingPackage.
+    ensemble_width, clock: those of a recorded run that is replayed or branched. backend: "auto" is the fastest one for
+    `runs` runs. Raises SettingsError, MissingPackage.
     """
     if settings.system in BUILT_IN_SYSTEMS:
         system = system_class(settings.system)(settings, device)
@@ -45,6 +51,11 @@ def create_system(
         system.ensemble_width = ensemble_width
     if clock is not None:
         system.clock = clock
+    if backend != "auto" and backend not in system.backends:
+        allowed = " or ".join(("auto", *system.backends))
+        raise SettingsError("backend", backend, f"{allowed} for {settings.system} on the device {system.device}")
+    if system.backends:
+        system.backend_name = system.fastest_backend(runs) if backend == "auto" else backend
     return system if settings.system in BUILT_IN_SYSTEMS else DivergenceGuard(system)  # type: ignore[return-value]
 
 

@@ -76,7 +76,7 @@ class ParticleSystem:
     (3, 5, 2)
     """
 
-    clock = DEFAULT_CLOCK
+    clock, backends, backend_name = DEFAULT_CLOCK, (), ""
     numerics_version = 1
     """Raised whenever a change alters results."""
 

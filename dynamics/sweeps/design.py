@@ -131,7 +131,7 @@ def sweep_design(
         one = max(1, each.epoch_steps)
         last = each.default_steps if length is None else one * check_integer(unit, length, 0, 2**53 // one)
         between = each.default_every if every is None else one * check_integer("every", every, 1, 2**53 // one)
-        system = create_system(each, device)
+        system = create_system(each, device, runs=runs)
         file = path / run_path(system.settings, runs, seed, between, record, device).name
         identity = run_identity(system, runs, seed, between, record)
         swept = {name: getattr(each, name) for name in axes}

@@ -164,7 +164,7 @@ def compute_missing_points(
     if scheduler is None:
         for point in missing:
             with errors_with_point(point):
-                system = create_system(point.settings, point.identity["device"])
+                system = create_system(point.settings, point.identity["device"], runs=design.runs)
                 check_resources(
                     system, design.runs, RecordingSchedule(point.steps, point.every), design.record, point.path
                 )

@@ -18,7 +18,7 @@ from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer import Transformer
 from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings, TransformerSettings
 from dynamics.system import DEFAULT_CLOCK
-from dynamics.training import modular_backends, sparse_backends, transformer_backends
+from dynamics.training import cost_model, modular_backends, sparse_backends, transformer_backends
 from dynamics.training.backends import Backend
 from dynamics.training.ensemble import (
     EnsembleTrainer,
@@ -30,6 +30,7 @@ from dynamics.training.ensemble import (
     with_moments,
 )
 from dynamics.training.finetuning import finetuning_weights
+from dynamics.training.runwise_backend import PORTION_PAIRS
 
 _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
@@ -38,8 +39,8 @@ class TrainingSystem(ABC, Generic[_Network]):
     """An ensemble of networks in training, as a `dynamics.System`. Subclasses define the network and its backend."""
 
     clock = DEFAULT_CLOCK
-    groups_on_threads = True
-    """Whether groups of runs are trained on threads on a CPU; otherwise the backend has threads of its own."""
+    backends: tuple[str, ...] = ()
+    backend_name = ""
 
     def __init__(
         self,
@@ -65,6 +66,11 @@ class TrainingSystem(ABC, Generic[_Network]):
     @abstractmethod
     def backend(self, seeds: np.ndarray) -> Backend:
         """The backend that trains the runs with these seeds."""
+
+    @property
+    def groups_on_threads(self) -> bool:
+        """Whether groups of runs are trained on threads; otherwise the backend has threads of its own."""
+        return self.device == "cpu"
 
     @abstractmethod
     def working_bytes(self, runs: int) -> int:
@@ -100,9 +106,8 @@ class TrainingSystem(ABC, Generic[_Network]):
 
     def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
         if self._trainer is None or not np.array_equal(state.seeds, self._trainer.seeds):
-            divided = self.groups_on_threads and self.device == "cpu"
             self._trainer = EnsembleTrainer(
-                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, divided
+                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, self.groups_on_threads
             )
         return self._trainer
 
@@ -160,14 +165,30 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
         self.settings = settings
         splits = modular_backends.modular_splits(settings)
         super().__init__(ConstantAttention(settings), splits, settings, device, ensemble_width)
+        if self.device == "cpu":
+            self.backends, self.backend_name = ("simd", "blas"), "simd"
+
+    def fastest_backend(self, runs: int) -> str:
+        """The backend that is expected to train an ensemble of `runs` runs fastest."""
+        seconds = cost_model.epoch_seconds(self.settings, runs)
+        return min(self.backends, key=seconds.__getitem__)
+
+    @property
+    def groups_on_threads(self) -> bool:
+        return self.backend_name == "simd"
 
     def backend(self, seeds: np.ndarray) -> Backend:
-        if self.device == "cpu":
+        if self.backend_name == "simd":
             return modular_backends.ModularSimdBackend(self.network, seeds)
+        if self.backend_name == "blas":
+            return modular_backends.ModularBlasBackend(self.network, seeds)
         return modular_backends.ModularTorchBackend(self.network, seeds, self.device, self.ensemble_width)
 
     def working_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
+        if self.backend_name == "blas":
+            evaluation = 16 * s.pairs * (s.hidden + 4 * s.n)
+            return runs * (40 * sum(self.network.lengths) + 48 * s.pairs) + get_num_threads() * evaluation
         return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * LANES_32 * s.hidden * s.n)
 
 
@@ -255,7 +276,7 @@ class TransformerSystem(TrainingSystem[Transformer]):
 
     def working_bytes(self, runs: int) -> int:
         s = self.settings
-        evaluation = 16 * s.pairs * s.elements + 16 * transformer_backends.PORTION_PAIRS * s.width * s.layers
+        evaluation = 16 * s.pairs * s.elements + 16 * PORTION_PAIRS * s.width * s.layers
         return runs * (64 * sum(self.network.lengths) + 32 * s.pairs) + get_num_threads() * evaluation
 
 

@@ -10,6 +10,7 @@ from typing import Any, TextIO, TypeVar
 import xarray as xr
 
 from dynamics.branching import branch, branch_path, branch_step
+from dynamics.provenance import FIRST_BACKEND
 from dynamics.run_checks import run_path
 from dynamics.settings import Settings, SettingsError, check_integer
 from dynamics.simulation import simulate
@@ -61,7 +62,7 @@ def _prepare_simulation(
     if origin.step is not None:
         raise SettingsError("step", origin.step, "a step only with a trajectory to begin from")
     e = ensemble
-    path = e.out or run_path(settings, e.runs, e.seed, e.every, e.record, e.device)
+    path = e.out or run_path(settings, e.runs, e.seed, e.every, e.record, e.device, e.backend)
     options = dataclasses.asdict(dataclasses.replace(e, out=path))
     steps = None if duration is None else unit_steps * duration
     return path, lambda: simulate(settings, steps=steps, **options)
@@ -74,9 +75,10 @@ def _prepare_branch(
     if origin.step is None:
         raise SettingsError("step", "none", "the step at which to branch off the trajectory of --branch")
     source, step = open_origin(str(origin.branch), settings.system, "branch"), origin.step
-    for field in ("runs", "seed", "device"):
-        if getattr(ensemble, field) not in (source.attrs[field], "auto"):
-            raise SettingsError(field, getattr(ensemble, field), f"{source.attrs[field]}, as in {origin.branch}")
+    recorded = {"backend": FIRST_BACKEND, **source.attrs}
+    for field in ("runs", "seed", "device", "backend"):
+        if getattr(ensemble, field) not in (recorded[field], "auto"):
+            raise SettingsError(field, getattr(ensemble, field), f"{recorded[field]}, as in {origin.branch}")
     before = read_settings(source)
     now = {field.name: getattr(settings, field.name) for field in dataclasses.fields(before)}
     changes = {name: value for name, value in now.items() if value != getattr(before, name)}

@@ -29,6 +29,9 @@ class EnsembleOptions:
     """Record all variables, or only metrics: losses, accuracies and norms, without embeddings and weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to compute on."""
+    backend: Literal["auto", "simd", "blas"] = "auto"
+    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
+    auto is the faster one by a cost model. The last bits of a run depend on it."""
     out: Path | None = None
     """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed from settings and options."""
     overwrite: bool = False

@@ -13,17 +13,17 @@ from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.training import backends
-from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
+from dynamics.training.modular_backends import ModularBlasBackend, ModularSimdBackend, ModularTorchBackend
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
-BACKENDS = pytest.mark.parametrize("kind", [ModularSimdBackend, ModularTorchBackend])
+BACKENDS = pytest.mark.parametrize("kind", [ModularSimdBackend, ModularBlasBackend, ModularTorchBackend])
 
 
 def begun(kind, s, runs, scale=1.0):
     """A backend whose runs have their initial weights times a scale, these weights (run, parameter), the network."""
     network, seeds = ConstantAttention(s), np.arange(runs)
-    engine = kind(network, seeds) if kind is ModularSimdBackend else kind(network, seeds, "cpu")
+    engine = kind(network, seeds, *(["cpu"] if kind is ModularTorchBackend else []))
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
     engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     return engine, torch.from_numpy(rows), network
@@ -78,6 +78,23 @@ def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scal
     np.testing.assert_array_equal(right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear])
 
 
+@pytest.mark.parametrize(("n", "hidden", "dim"), [(1, 3, 2), (7, 9, 1), (59, 33, 5)])
+def test_gradients_of_matrix_products_equal_those_of_a_plain_module(n, hidden, dim):
+    """In float64, where all 59 tokens make two portions of training pairs."""
+    s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n == 1 else 0.8)
+    network, seeds = ConstantAttention(s), np.arange(2)
+    engine, rows = ModularBlasBackend(network, seeds, torch.float64), network.flatten(network.initial(seeds))
+    engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
+    engine.differentiate(0)
+    for run, found in enumerate(engine.gradient()):
+        alone = Run(s, run)
+        alone.net.double()
+        logits = alone.net(alone.splits["train"])
+        torch.nn.functional.cross_entropy(logits, alone.targets["train"]).backward()
+        expected = np.concatenate([each.grad.numpy().ravel() for each in alone.net.parameters()])
+        np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
 @BACKENDS
 def test_scores_are_means_over_splits(kind):
     engine, rows, network = begun(kind, SMALL, 18)
@@ -111,9 +128,10 @@ TRAINED = [
 ]
 
 
+@pytest.mark.parametrize("backend", ["simd", "blas"])
 @pytest.mark.parametrize("s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}")
-def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s):
-    trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, progress=False)
+def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
+    trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, progress=False, backend=backend)
     for run in (0, 13, 19):
         alone = Run(s, 3 + run)
         parameters = list(alone.net.parameters())

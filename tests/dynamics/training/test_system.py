@@ -10,10 +10,13 @@ import xarray as xr
 
 from dynamics import MissingPackage, TrajectoryError, branch, checkpoints, final_embedding, open_trajectory, replay
 from dynamics.kernels.compiling import numba_threads
-from dynamics.settings import ModularSettings, SettingsError, SparseSettings, TransformerSettings
+from dynamics.run_checks import run_path
+from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, TransformerSettings
 from dynamics.simulation import restore_state, simulate
 from dynamics.system import system_class
-from dynamics.training.modular_backends import ModularSimdBackend, ModularTorchBackend
+from dynamics.system_checks import create_system
+from dynamics.training import cost_model
+from dynamics.training.modular_backends import ModularBlasBackend, ModularSimdBackend, ModularTorchBackend
 from dynamics.training.sparse_backends import SparseSimdBackend, SparseTorchBackend
 from dynamics.trajectory.schema import DIVERGED, DONE
 from tests.interruptions import interrupt_at
@@ -28,6 +31,7 @@ RULES = [
     for rule in ("adamw", "adam", "sgd")
 ]
 ALL_RULES = pytest.mark.parametrize("s", RULES, ids=lambda s: f"{s.system}-{s.optimizer}")
+WIDE = ModularSettings(n=17, hidden=128, dim=2)
 DISCOUNTED = dataclasses.replace(SPARSE, optimizer="adamw", mlp_lr_discount=3.0)
 UNSTABLE = ModularSettings(n=5, optimizer="sgd", lr=1e6, weight_decay=1.0)
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
@@ -42,10 +46,11 @@ def system_of(s):
 
 
 def backends_of(s, runs):
-    """Both backends on the CPU, at the initial weights."""
+    """All backends on the CPU, at the initial weights."""
     network, seeds, modular = system_of(s).network, np.arange(runs), isinstance(s, ModularSettings)
     kinds = (ModularSimdBackend, ModularTorchBackend) if modular else (SparseSimdBackend, SparseTorchBackend)
-    found = kinds[0](network, seeds), kinds[1](network, seeds, "cpu")
+    found = [kinds[0](network, seeds), kinds[1](network, seeds, "cpu")]
+    found += [ModularBlasBackend(network, seeds)] if modular else []
     rows = network.flatten(network.initial(seeds))
     for backend in found:
         backend.set_state(rows, dict.fromkeys(backend.names, np.zeros_like(rows)), 0)
@@ -122,13 +127,14 @@ def test_training_interrupted_and_resumed_has_the_same_bits(s):
 
 
 DIVERGING = [
+    (dataclasses.replace(WIDE, optimizer="sgd", lr=1.0, weight_decay=0.0), 1e12, 40),
     (ModularSettings(n=5, optimizer="sgd", lr=1.0, weight_decay=0.0, train_share=1.0), 1e12, 40),
     (dataclasses.replace(SPARSE, optimizer="sgd", lr=1.0, momentum=0.5), 100, 20),
     (dataclasses.replace(TRANSFORMER, optimizer="sgd", lr=0.1), 1e3, 20),
 ]
 
 
-@pytest.mark.parametrize(("s", "factor", "steps"), DIVERGING, ids=["modular", "sparse", "transformer"])
+@pytest.mark.parametrize(("s", "factor", "steps"), DIVERGING, ids=["products", "modular", "sparse", "transformer"])
 def test_divergence_ends_a_run_and_not_the_ensemble(s, factor, steps):
     """It happens at a step that is not checked; the last finite state is kept, and other runs are not affected."""
     system = system_of(s)
@@ -164,21 +170,75 @@ def test_a_diverged_run_shows_in_the_trajectory():
 
 
 @pytest.mark.parametrize("s", [*RULES, DISCOUNTED, dataclasses.replace(SPARSE, weight_decay=0.1, assembler_decay=2.0)])
-def test_both_backends_train_alike(s):
-    here, there = backends_of(s, 5)
-    for backend in (here, there):
+def test_all_backends_train_alike(s):
+    here, *others = backends_of(s, 5)
+    for backend in (here, *others):
         backend.train(0, 10)
         backend.train(10, 9)
-    np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
-    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
-    np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
-    for name, moment in there.moments().items():
-        np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
-    for one, other in zip(there.scores(), here.scores(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
-    for backend in (here, there):
+    for there in others:
+        np.testing.assert_allclose(there.weights(), here.weights(), atol=2e-5)
+        np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+        np.testing.assert_allclose(there.last_update(), here.last_update(), atol=1e-5)
+        for name, moment in there.moments().items():
+            np.testing.assert_allclose(moment, here.moments()[name], atol=1e-5)
+        for one, other in zip(there.scores(), here.scores(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+    for backend in (here, *others):
         backend.differentiate(20)
-    np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+    for there in others:
+        np.testing.assert_allclose(there.gradient(), here.gradient(), atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [3, 40])
+def test_a_run_of_matrix_products_has_the_same_bits_in_any_ensemble_on_any_threads(dim):
+    """With 61 tokens a run has two portions, which are computed on different threads if there are fewer runs."""
+    s, options = ModularSettings(n=61, hidden=50, dim=dim), {"every": 4, "backend": "blas"}
+    whole = run(s, 5, 12, **options)
+    for first, runs, threads in ((2, 1, 1), (2, 1, 2), (3, 2, 2), (0, 5, 1)):
+        with numba_threads(threads):
+            some = run(s, runs, 12, seed=first, **options)
+        for name in whole.data_vars:
+            np.testing.assert_array_equal(some[name], whole[name][first : first + runs], err_msg=str(name))
+
+
+def test_the_backend_is_chosen_by_size_and_runs_and_recorded():
+    wide = dataclasses.replace(WIDE, n=59, hidden=512)
+    assert [create_system(WIDE, "cpu", runs=runs).backend_name for runs in (1, 16)] == ["blas", "simd"]
+    assert [create_system(wide, "cpu", runs=runs).backend_name for runs in (1, 400)] == ["blas", "blas"]
+    assert create_system(MODULAR, "cpu", runs=1).backend_name == "simd"
+    paths = [run_path(WIDE, 2, 0, backend=backend) for backend in ("auto", "blas", "simd")]
+    assert paths[0] == paths[1] != paths[2]
+    assert run(WIDE, 2, 1).attrs["backend"] == "blas"
+    for s in (MODULAR, SPARSE, ParticleSettings(n=5)):
+        with pytest.raises(SettingsError, match="backend: found fast"):
+            run(s, 1, 1, backend="fast")
+    with pytest.raises(SettingsError, match="backend: found blas, allowed is auto for sparse"):
+        run(SPARSE, 1, 1, backend="blas")
+
+
+@pytest.mark.parametrize("backend", ["simd", "blas"])
+def test_a_recorded_run_keeps_its_backend(backend, monkeypatch):
+    """Whatever the cost model of a later version says, and whatever the number of replayed runs."""
+    options = {"every": 5, "backend": backend}
+    direct = run(WIDE, 3, 30, **options)
+    run(WIDE, 3, 20, out="a.nc", **options).close()
+    later = {"simd": 1.0, "blas": 1.0, backend: 2.0}
+    monkeypatch.setattr(cost_model, "epoch_seconds", lambda settings, runs: later)
+    assert create_system(WIDE, "cpu").backend_name != backend
+    xr.testing.assert_equal(run(WIDE, 3, 30, every=5, out="a.nc").drop_attrs(), direct.drop_attrs())
+    for found, runs in ((replay("a.nc", 2, 5, 30), [2]), (branch("a.nc", 10), slice(None))):
+        assert found.attrs["backend"] == backend
+        steps = np.intersect1d(found["step"], direct["step"])
+        for name in ("embedding", "loss"):
+            xr.testing.assert_equal(found[name].sel(step=steps), direct[name].isel(run=runs).sel(step=steps))
+    with pytest.raises(SettingsError, match=f"out: found a.nc with backend={backend}"):
+        run(WIDE, 3, 30, every=5, out="a.nc", backend=min({"simd", "blas"} - {backend}))
+
+
+def test_a_file_without_the_name_of_the_backend_is_continued_on_simd_lanes():
+    without = run(WIDE, 3, 10, every=5, backend="simd")
+    del without.attrs["backend"]
+    xr.testing.assert_equal(replay(without, 1, 10, 10)["embedding"], without["embedding"].isel(run=[1], step=[-1]))
 
 
 @pytest.mark.cuda
