@@ -108,7 +108,7 @@ def main(options: Options) -> None:
         print("\n" + format_table(comparison, _comparison_columns(unit)), file=options.log)
     reported = transitions.reported_runs(result)
     shown = reported & (reported.cumsum() <= PRINTED_RUNS)
-    print(f"\nruns: {transitions.describe_reported_runs(result)}", file=options.log)
+    print(f"\ntable: {transitions.describe_reported_runs(result)}", file=options.log)
     output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)
 
 

@@ -28,7 +28,7 @@ def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequ
     """
     first = results[0]
     examples = _example_runs(first)
-    figure, panels = new_panels([4 / len(examples)] * len(examples) + [4 / 3] * 3)
+    figure, panels = new_panels([4 / len(examples)] * len(examples) + [4 / 3] * 3, height=1.2)
     for axes, run in zip(panels, examples, strict=False):
         _plot_run(axes, values, first, run)
         name = {"loss": "loss (nats)"}.get(str(values.name), str(values.name))
@@ -110,6 +110,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         return
     speed = result["speed"].isel(run=reported_runs(result))
     drawn = largest_layers(speed.median(["run", "phase"]).values)
+    names = short_names(result["layer"].values.tolist())
     layers = result["layer"].values[drawn].tolist()
     for place, (drop, colour) in enumerate(zip(("first", "second"), colours.series_colours(2), strict=True)):
         medians = []
@@ -124,7 +125,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     of_all = "" if len(layers) == result.sizes["layer"] else f"; the {len(layers)} fastest of {result.sizes['layer']}"
     title = f"speed of weights in a drop / before it: {describe_reported_runs(result)}{of_all}"
     axes.set(ylim=(0, None), ylabel="speed ratio (dimensionless)", title=title)
-    draw_layer_names(axes, short_names(layers), 35)
+    draw_layer_names(axes, [names[place] for place in drawn], 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)
     if axes.get_legend_handles_labels()[0]:
         axes.legend()

@@ -13,6 +13,7 @@ from scipy.ndimage import median_filter
 
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.layer_names import draw_layer_names, largest_layers, layer_colours, short_names
+from analysis.plots.drawing.style import current_style
 from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
@@ -28,6 +29,9 @@ _EVENT_LINES = {
     "escape": ("-", "departure"),
 }
 
+_DASHED_FROM = 4
+"""The layer from which lines are dashed, so that more than this number can be told apart."""
+
 
 @in_style
 def plot_gradient_norms(
@@ -38,12 +42,12 @@ def plot_gradient_norms(
     found: from `peak_coincidence`. run: run index. Of more than eight layers those with the largest norms are drawn.
     """
     runs, layers = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs", trajectory.sizes["layer"]
+    names = short_names([MLP_VARIABLES.get(layer, layer) for layer in trajectory["layer"].values.tolist()])
+    trajectory, found = trajectory.assign_coords(layer=names), found.assign_coords(layer=names)
     drawn = largest_layers(trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values)
     trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
-    names = short_names([MLP_VARIABLES.get(layer, layer) for layer in trajectory["layer"].values.tolist()])
-    trajectory, found = trajectory.assign_coords(layer=names), found.assign_coords(layer=names)
     figure, panels = new_panels([1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2)
     upper, lower = panels[:4], panels[4:]
     one, falling = trajectory.isel(run=run), loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
@@ -101,10 +105,11 @@ def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, confi
         return
     norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
     width = config.width(len(time))
-    for layer, norm, colour in zip(one["layer"].values, norms, layer_colours(len(norms)), strict=False):
+    for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
+        colour, line = layer_colours(len(norms))[place], "--" if place >= _DASHED_FROM else "-"
         axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
         median = median_filter(norm, width, mode="nearest")
-        axes.plot(time, median, color=colour, marker=_line_marker(time), zorder=2, label=str(layer))
+        axes.plot(time, median, line, color=colour, marker=_line_marker(time), zorder=2, label=str(layer))
         at = find_norm_peaks(norm, config).frame
         dots: dict[str, Any] = {"markeredgecolor": colours.colour("background"), "markeredgewidth": 0.4}
         axes.plot(time[at], norm[at], "o", color=colour, zorder=4, **dots)
@@ -131,12 +136,15 @@ def _mark_events(
     found = {}
     for kind, events in loss_events_by_kind(falling, particles, config).items():
         style, label = _EVENT_LINES[kind]
+        wide = 1 if style == ":" else 3
+        look: dict[str, Any] = {"color": colours.colour(kind), "linestyle": style, "alpha": 1 / wide}
+        look["linewidth"] = 0.16 * wide * current_style().text
         for event in events:
             at = float(np.interp(event.middle, np.arange(len(time)), time))
             for axes in panels:
-                axes.axvline(at, color=colours.colour(kind), linestyle=style, zorder=0)
+                axes.axvline(at, zorder=0, **look)
         times = "once" if len(events) == 1 else f"{len(events)} times"
-        found[f"{label}, {times}"] = Line2D([], [], color=colours.colour(kind), ls=style)
+        found[f"{label}, {times}"] = Line2D([], [], **look)
     return found
 
 
@@ -155,7 +163,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
     draw_layer_names(axes, found["layer"].values.tolist(), 25)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 104), ylabel=f"% of {kind}s")
     axes.set_yticks([0, 20, 40, 60, 80, 100])
-    axes.set_title(f"{kind}s with a peak of the norm (of {events})")
+    axes.set_title(f"{kind}s with a peak of the norm ({events} in all)")
     if not events:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=muted)
 

@@ -21,9 +21,6 @@ def named_layers(count: int, most: int = MAX_NAMED_LAYERS) -> np.ndarray:
     return np.unique(np.linspace(0, max(0, count - 1), min(count, most)).round().astype(int))
 
 
-_LONGEST_NAME = 24
-"""Letters of the longest name of a layer that a figure shows."""
-
 MAX_DRAWN_LAYERS = 8
 """Layers in a figure that shows each one for itself."""
 
@@ -34,14 +31,14 @@ def largest_layers(sizes: np.ndarray) -> np.ndarray:
 
 
 def short_names(layers: Sequence[str]) -> list[str]:
-    """Names of layers without the parts between dots with which all of them begin, and only the ends of long ones."""
-    parts = [layer.split(".") for layer in layers]
-    same = 0
-    while len(parts) > 1 and all(len(each) > same + 1 and each[same] == parts[0][same] for each in parts):
-        same += 1
-    names = [".".join(each[same:]) for each in parts]
-    ends = [name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}" for name in names]
-    return ends if len(set(ends)) == len(names) else names
+    """The shortest ends of the names, of two parts between dots or more, that only one layer has."""
+    names = []
+    for layer in layers:
+        parts = layer.split(".")
+        ends = [".".join(parts[-count:]) for count in range(2, len(parts))]
+        unique = (end for end in ends if sum(f".{each}".endswith(f".{end}") for each in layers) == 1)
+        names.append(next(unique, layer))
+    return names
 
 
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:

@@ -1,9 +1,17 @@
 """Names of the layers of models that have many."""
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.layer_names import draw_layer_names, grouped_layers, layer_colours, named_layers
+from analysis.plots.drawing.layer_names import (
+    draw_layer_names,
+    grouped_layers,
+    largest_layers,
+    layer_colours,
+    named_layers,
+    short_names,
+)
 
 BLOCKS = [f"blocks.{block}.{part}.{kind}" for block in range(12) for part in ("mlp", "head") for kind in ("w", "b")]
 
@@ -33,3 +41,19 @@ def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
     axes = Figure().subplots()
     draw_layer_names(axes, [f"layer_{at}" for at in range(count)], 25)
     assert len(axes.get_xticklabels()) == drawn
+
+
+@pytest.mark.parametrize(
+    ("layers", "names"),
+    [
+        (["embedding", "query"], ["embedding", "query"]),
+        (["m.embed.weight", "m.h.0.a.weight", "m.h.1.a.weight"], ["embed.weight", "0.a.weight", "1.a.weight"]),
+        (["a.w", "b.a.w"], ["a.w", "b.a.w"]),
+    ],
+)
+def test_names_are_short_and_distinct(layers, names):
+    assert short_names(layers) == names
+
+
+def test_the_largest_layers_stay_in_their_order():
+    assert largest_layers(np.array([1, np.nan, 9, 2, 8, 3, 7, 4, 6, 5])).tolist() == [2, 3, 4, 5, 6, 7, 8, 9]

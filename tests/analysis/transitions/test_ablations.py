@@ -214,7 +214,7 @@ def test_the_figure_shows_the_numbers_of_the_table():
         mean, _, (bars,) = all_of.containers[0]
         np.testing.assert_allclose(np.array(mean.get_data(), dtype=float), [x, test])
         halves = [np.ptp(bar[:, 1]) / 2 for bar in bars.get_segments() if len(bar)]
-        expected = np.nan_to_num((points["test_high"] - points["test_low"]) / 2)[~np.isnan(test)]
+        expected = ((points["test_high"] - points["test_low"]) / 2).dropna()
         np.testing.assert_allclose([half for half in halves if not np.isnan(half)], expected, atol=1e-9)
         (band,) = (each for each in all_of.collections if "standard deviation" in str(each.get_label()))
         (lone,) = (each for each in all_of.collections if isinstance(each, LineCollection) and each is not bars)

@@ -9,6 +9,7 @@ import xarray as xr
 
 from analysis.statistics.success import success_mask
 from analysis.transitions import analyse_events, detect_events, escape_comparison, layer_motion_at_drops, layer_speeds
+from analysis.transitions.event_analysis import describe_reported_runs
 from analysis.transitions.loss_events import event_table, first_two_drops, plateau_escape_times, trajectory_scalar
 from dynamics import TrajectoryError, simulate, valid_frames
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
@@ -134,6 +135,14 @@ def test_the_command(output_of):
     assert "only 11 frames: events and escapes are uncertain with fewer than 20" in output_of(
         "analysis.events", "few.nc"
     )
+
+
+@pytest.mark.parametrize(
+    ("successful", "name"),
+    [([True, False, True], "2 of 3 runs, accuracy above .98"), ([False, False], "all 2 runs")],
+)
+def test_a_report_says_which_runs_it_is_of(successful, name):
+    assert describe_reported_runs(xr.Dataset({"successful": ("run", successful)})) == name
 
 
 def test_trajectories_are_compared_in_their_own_units(trained):
