@@ -36,7 +36,8 @@ _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
-    "embedding", "pair_sums", "attention", "sequence_embeddings", "transform_map", "loss", "imperfections", "force",
+    "frequency_1", "attention", "embedding", "pair_sums", "sequence_embeddings", "transform_map", "loss",
+    "imperfections", "force",
 )  # fmt: skip
 """Panels of a GIF by default, the first four that a run has."""
 

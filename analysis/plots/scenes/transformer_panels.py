@@ -99,7 +99,7 @@ class TransformerPanels(NetworkPanels):
         values, names = norms[self.strongest - 1], [f"k = {k}" for k in self.strongest]
         if len(others):
             values, names = np.vstack([values, norms[others].max(axis=0)]), [*names, "largest other"]
-        rgb = colours.class_colours(len(names))
+        rgb = colours.split_colours(names)
         return curve_panel(self.recorded, "fourier_norms", "Fourier norms of W_E", values, names, rgb, log=False)
 
     # --------------------------------------------------------------------------------------------- images
@@ -189,9 +189,9 @@ class TransformerPanels(NetworkPanels):
                            progress_measures.excluded_loss(logits, keys, pairs)[0]])  # fmt: skip
         every = np.arange(len(self.recorded.steps))
         values = np.stack([np.interp(every, self.measured_frames, each) for each in np.transpose(losses)])
-        names = ("restricted loss, all pairs", "excluded loss, training pairs")
+        names = ["restricted loss, all pairs", "excluded loss, training pairs"]
         few = "" if len(every) == len(losses) else f"in {len(losses)} frames"
-        rgb, title = colours.class_colours(2), "losses of parts"
+        rgb, title = colours.split_colours(names), "losses of parts"
         return curve_panel(self.recorded, "restricted_loss", title, values, names, rgb, log=True, note=few)
 
     @functools.cached_property
