@@ -30,6 +30,7 @@ DISTANCES = np.geomspace(0.05, 3, 16)
 """Knots of the functions of the distance; outside of them the functions are constant."""
 ANGLES = 8
 """Number of steps of the functions of the cosine, from -1 to 1; 0 is the border of two steps."""
+ANGLE_CENTRES = (np.arange(ANGLES) + 0.5) * 2 / ANGLES - 1
 BASIS = {"like": len(DISTANCES), "unlike": len(DISTANCES), "like_alignment": ANGLES, "unlike_alignment": ANGLES}
 """The functions of a pair law, in the order of their basis, with the number of basis functions of each."""
 
@@ -206,18 +207,23 @@ def law_force(embedding: np.ndarray, pairs: np.ndarray, law: ParticleSettings, f
         return ParticleSystem(dataclasses.replace(law, n=n, dim=dim), pairs=pairs).force(embedding)[0]
     if law.diagonal != "twice":
         raise SettingsError("diagonal", law.diagonal, f"twice in more than {_COMPILED} dimensions")
-    (force, magnitude), counts = fields, group_pairs(n, pairs)
-    repulsion = _balance_weight(law.repulsion_balance, magnitude[[ATTRACTION, REPULSION]], counts)
-    alignment = _balance_weight(law.alignment_balance, magnitude[[LIKE_ALIGNMENT, UNLIKE_ALIGNMENT]], counts)
+    force, magnitude = fields
+    repulsion, alignment = (each[:, None, None] for each in balance_weights(magnitude, group_pairs(n, pairs), law))
     attracted = law.ga * force[ATTRACTION] + law.gr * repulsion * force[REPULSION]
     return attracted + law.fa * (force[LIKE_ALIGNMENT] + alignment * force[UNLIKE_ALIGNMENT])
 
 
+def balance_weights(magnitude: np.ndarray, pairs: PairList, law: ParticleSettings) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of repulsion and of unlike alignment in a law, each (step,), from the magnitudes (4, step)."""
+    repulsion = _balance_weight(law.repulsion_balance, magnitude[[ATTRACTION, REPULSION]], pairs)
+    return repulsion, _balance_weight(law.alignment_balance, magnitude[[LIKE_ALIGNMENT, UNLIKE_ALIGNMENT]], pairs)
+
+
 def _balance_weight(rule: BalanceRule, magnitude: np.ndarray, pairs: PairList) -> np.ndarray:
-    """Weight of an unlike field, (step, 1, 1), from the magnitudes (2, step) of the like and the unlike field."""
+    """Weight of an unlike field, (step,), from the magnitudes (2, step) of the like and the unlike field."""
     like, unlike = {
         "magnitude": magnitude,
         "count": np.array([[pairs.like], [pairs.unlike]]) + 0 * magnitude,
         "none": np.ones_like(magnitude),
     }[rule]
-    return np.divide(like, unlike, out=np.zeros_like(unlike), where=unlike > 0)[:, None, None]
+    return np.divide(like, unlike, out=np.zeros_like(unlike), where=unlike > 0)

@@ -33,6 +33,7 @@ from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
 from .learning_figure import plot_learning as plot_learning
 from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
+from .pair_law_figure import plot_pair_law as plot_pair_law
 from .panels import PANEL_BUILDERS as PANEL_BUILDERS
 from .panels import build_scene as build_scene
 from .panels import panel_names as panel_names
