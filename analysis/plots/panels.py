@@ -182,7 +182,9 @@ def _other_settings(s: Any, known: Collection[str]) -> list[str]:
 
 
 def _setting_text(name: str, value: object) -> str:
-    """A setting as text, such as "p = 2" or "weight decay 0.6"."""
+    """A setting as text, such as "p = 2", "weight decay 0.6" or "no output bias"."""
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{name} = {text}" if len(name) <= 3 else f"{name} {text}"
 
