@@ -24,19 +24,19 @@ class Runs:
 
 
 class Steps:
-    """One step of one run by direct and by fast sums, over N."""
+    """One step of one run by direct and by fast sums, over N and D."""
 
-    params = ([59, 113, 199, 257, 997, 1997], ["direct", "tree"])
-    param_names = ("N", "method")
+    params = ([59, 113, 199, 257, 997, 1997], [2, 3, 4], ["direct", "tree"])
+    param_names = ("N", "D", "method")
     timeout = 600
 
-    def setup(self, n, method):
-        if method == "direct" and n > 300:
-            raise NotImplementedError("direct sums take minutes")
-        self.system = ParticleSystem(ParticleSettings(n=n, method=method))
+    def setup(self, n, dim, method):
+        if (method == "direct" and n > 300) or (dim > 2 and n > 1000):
+            raise NotImplementedError("takes minutes")
+        self.system = ParticleSystem(ParticleSettings(n=n, dim=dim, method=method))
         self.state = self.system.initial(np.arange(1))  # compiled and warm
 
-    def time_step(self, n, method):
+    def time_step(self, n, dim, method):
         self.system.advance(self.state, 1)
 
 

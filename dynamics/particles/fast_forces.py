@@ -1,10 +1,12 @@
-"""The four pair-force fields by fast summation, for one or two dimensions.
+"""The four pair-force fields by fast summation, for one to four dimensions.
 
 Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the field of all pair sums less that
-of the like ones: repulsion of all by the fast multipole method (`plane_multipoles`), alignment of all from the order of
-the angles (`half_planes`), and like fields directly (`like_sums`), which takes N³/4 steps. Attraction and both
-alignments are those of direct sums up to rounding. The error of the repulsion is below the accuracy, relative to the
-largest force.
+of the like ones, which are summed directly in N³/4 steps (`like_sums`). Repulsion is split into a smooth part, summed
+over all pairs by a mesh and Fourier transforms (`mesh_sums`), and a part that is zero beyond a cutoff, summed over the
+unlike pairs that are nearer (`point_cells`). Of the nearer like pairs the smooth part is subtracted, so that those that
+nearly coincide cost no digits. Alignment of all is that from the order of the angles (`half_planes`), in more than two
+dimensions from cells of directions (`half_spaces`). Attraction and both alignments are those of direct sums up to
+rounding. The error of the repulsion is below the accuracy, relative to the largest force.
 
 The result depends on the positions alone, bit for bit, for any number of threads.
 """
@@ -12,9 +14,10 @@ The result depends on the positions alone, bit for bit, for any number of thread
 import numpy as np
 from numba import get_num_threads
 
-from dynamics.kernels.compiling import numba_threads
-from dynamics.particles import plane_multipoles
+from dynamics.kernels.compiling import cached_kernel, numba_threads
+from dynamics.particles import mesh_sums, pair_list
 from dynamics.particles.half_planes import half_plane_sums
+from dynamics.particles.half_spaces import half_space_sums
 from dynamics.particles.like_sums import like_sums
 from dynamics.particles.pair_forces import (
     ATTRACTION,
@@ -25,21 +28,23 @@ from dynamics.particles.pair_forces import (
     ForceFields,
 )
 from dynamics.particles.pair_list import PairList
-from dynamics.particles.point_tree import build_tree
-
-RELATIVE_GAP = 1e-9
-"""Distance up to which like pair sums are left out of the repulsion of all, relative to the largest pair sum:
-subtracting their repulsion would lose the digits of all others."""
+from dynamics.particles.point_cells import near_sums, sort_for_near_sums
+from dynamics.particles.split_kernels import splitting
 
 MIN_PAIRS_FOR_THREADS = 20_000
 """Number of pair sums from which several threads are faster; N = 200."""
+LINE_FACTOR = 0.01
+"""Factor to the accuracy on a line, where forces cancel more and the sums take little time."""
 BYTES_PER_PAIR = 500
 """Memory for arrays over pair sums, measured."""
+BYTES_PER_NODE = 40
+"""Memory for arrays over the nodes of a mesh."""
 
 
-def working_bytes(n: int, accuracy: float) -> int:
+def working_bytes(n: int, dim: int) -> int:
     """Estimated memory in bytes that `fast_fields` needs for N tokens."""
-    return n * (n + 1) // 2 * BYTES_PER_PAIR + plane_multipoles.expansion_bytes(n * (n + 1) // 2, accuracy)
+    pairs = n * (n + 1) // 2
+    return pairs * BYTES_PER_PAIR + mesh_sums.most_nodes(pairs, dim) * BYTES_PER_NODE
 
 
 def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
@@ -48,24 +53,17 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     accuracy: largest error relative to the largest force on a token, and of the magnitudes relative to themselves.
     """
     n, dim = x.shape
-    points = np.zeros((len(pairs.first), 2))  # on a line, the second axis is 0
-    points[:, :dim] = x[pairs.first] + x[pairs.second]
-    square = points[:, 0] * points[:, 0] + points[:, 1] * points[:, 1]
-    points[~(square > TINY)] = 0.0
     force, magnitude = np.zeros((4, n, dim)), np.zeros(4)
-    if len(points) == 0:
+    if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
-    length = np.sqrt(np.maximum(square, TINY))[:, None]
-    directions = points * (1.0 / length)
-    labels = np.repeat(np.arange(n), np.diff(pairs.bounds))
-    gap = RELATIVE_GAP * float(np.sqrt(square.max()))
+    points, directions = _pair_sums(x, pairs)
     with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
-        like, like_magnitude = like_sums(points, directions, pairs, gap, (0, 1))
-        repulsion, strength = plane_multipoles.repulsion_sums(build_tree(points, gap), labels, accuracy)
-        alignment, partners = half_plane_sums(points, directions)
+        repulsion, strength, square_cutoff = _smooth_and_near(points, pairs, accuracy)
+        like, like_magnitude = like_sums(points, directions, pairs, square_cutoff, tuple(range(dim)))
+        alignment, partners = _half_space_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
 
-    itself = (directions != 0).any(axis=1)
+    itself = np.count_nonzero(_nonzero(directions))
     fields = {
         ATTRACTION: attraction,
         REPULSION: repulsion - like_repulsion,
@@ -73,17 +71,79 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         UNLIKE_ALIGNMENT: like_alignment - alignment,
     }
     for field, values in fields.items():
-        force[field] = _sum_onto_tokens(values[:, :dim], pairs)
+        _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
-    magnitude[:] = attracting, strength - repelling, aligning - itself.sum(), partners.sum() - aligning
+    repelling = strength - repelling
+    if repelling * np.sqrt(square_cutoff) < accuracy * len(points):  # no unlike pair sums, or all coincide
+        repelling = 0.0
+    magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
     return ForceFields(force, magnitude)
 
 
-def _sum_onto_tokens(values: np.ndarray, pairs: PairList) -> np.ndarray:
-    """Sum (token, axis) of the values (pair, axis) of all pairs of each token."""
-    second = np.where(pairs.twice | (pairs.first != pairs.second), 1.0, 0.0)
-    columns = [
-        np.bincount(pairs.first, column, pairs.n) + np.bincount(pairs.second, column * second, pairs.n)
-        for column in values.T
-    ]
-    return np.stack(columns, axis=-1)
+def _smooth_and_near(points: np.ndarray, pairs: PairList, accuracy: float) -> tuple[np.ndarray, float, float]:
+    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r, and the square of the cutoff.
+
+    Only unlike pair sums count that are nearer than the cutoff, and all beyond.
+    """
+    if points.shape[1] == 1:
+        accuracy *= LINE_FACTOR
+    constants = splitting(accuracy)
+    mesh = mesh_sums.select_mesh(points, constants)
+    cells = sort_for_near_sums(points, mesh.cutoff)
+    classes = np.repeat(np.arange(pairs.n), np.diff(pairs.bounds))
+    near, near_strength = near_sums(cells, classes[cells.order], mesh.cutoff**2, constants)
+    smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, accuracy)
+    field = np.empty_like(points)
+    field[cells.order] = near + smooth
+    return field, near_strength + smooth_strength, mesh.cutoff**2
+
+
+@cached_kernel(pair_list)
+def _pair_sums(x, pairs):
+    """The pair sums (pair, axis) and their directions; those too short for a direction are 0."""
+    count, dim = len(pairs.first), x.shape[1]
+    points, directions = np.empty((count, dim)), np.empty((count, dim))
+    for ij in range(count):
+        square = 0.0
+        for axis in range(dim):
+            value = x[pairs.first[ij], axis] + x[pairs.second[ij], axis]
+            points[ij, axis] = value
+            square += value * value
+        inverse = 1.0 / np.sqrt(square) if square > TINY else 0.0
+        for axis in range(dim):
+            points[ij, axis] = points[ij, axis] if square > TINY else 0.0
+            directions[ij, axis] = points[ij, axis] * inverse
+    return points, directions
+
+
+@cached_kernel(pair_list)
+def _sum_onto_tokens(values, pairs, force):
+    """Add the values (pair, axis) of all pairs to the force (token, axis) on each of their tokens."""
+    for ij in range(len(pairs.first)):
+        for axis in range(values.shape[1]):
+            force[pairs.first[ij], axis] += values[ij, axis]
+            if pairs.twice or pairs.first[ij] != pairs.second[ij]:
+                force[pairs.second[ij], axis] += values[ij, axis]
+
+
+def _nonzero(vectors: np.ndarray) -> np.ndarray:
+    """Which of the vectors (point, axis) are not zero."""
+    result = vectors[:, 0] != 0
+    for column in vectors.T[1:]:
+        result |= column != 0
+    return result
+
+
+def _half_space_sums(points: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the directions (point, axis) of all points in the half-space of each point, and their number (point,)."""
+    dim = points.shape[1]
+    if dim > 2:
+        index = np.flatnonzero(_nonzero(directions))
+        aligned, partners = np.zeros_like(points), np.zeros(len(points))
+        if len(index):
+            aligned[index], partners[index] = half_space_sums(points[index], directions[index])
+        return aligned, partners
+    plane, plane_directions = np.zeros((len(points), 2)), np.zeros((len(points), 2))
+    plane[:, :dim], plane_directions[:, :dim] = points, directions
+    aligned, partners = half_plane_sums(plane, plane_directions)
+    return aligned[:, :dim], partners

@@ -13,23 +13,30 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 
 MARGIN = 1e-9
 """Angle to the border of the half-plane up to which the scalar product decides."""
+ANGLE_BITS, INDEX_BITS = 34, 28
+"""Bits of the keys by which points are sorted: their angle, to within two fifths of the margin, and their index."""
+CHUNK = 512
+"""Points that one thread goes through in order."""
 
 
 @kernel_function
-def _first_from(angles, value):
-    """Number of sorted angles below `value`, counting on through a second turn."""
-    if value <= np.pi:
-        return np.searchsorted(angles, value)
-    return len(angles) + np.searchsorted(angles, value - 2 * np.pi)
+def _first_from(angles, value, start):
+    """Number of sorted angles below `value`, from `start` on, counting on through a second turn."""
+    count = len(angles)
+    while start < 2 * count and angles[start if start < count else start - count] < (
+        value if start < count else value - 2 * np.pi
+    ):
+        start += 1
+    return start
 
 
 @cached_kernel()
-def _prefix_sums(directions):
-    """Sums (point + 1, axis) of the first directions and their rounding errors, in the same order."""
-    sums, errors = np.zeros((len(directions) + 1, 2)), np.zeros((len(directions) + 1, 2))
-    for k in range(len(directions)):
+def _prefix_sums(directions, order):
+    """Sums (point + 1, axis) of the first directions in an order, and their rounding errors."""
+    sums, errors = np.zeros((len(order) + 1, 2)), np.zeros((len(order) + 1, 2))
+    for k in range(len(order)):
         for axis in range(2):
-            before, added = sums[k, axis], directions[k, axis]
+            before, added = sums[k, axis], directions[order[k], axis]
             after = before + added
             part = after - before
             sums[k + 1, axis] = after
@@ -50,23 +57,40 @@ def _arc_sum(sums, errors, first, last, axis):
 
 
 @cached_kernel(parallel=True)
-def _sorted_sums(points, directions, angles, sums, errors):
+def _sorted_sums(points, directions, order, angles, sums, errors):
     """Sum of directions (point, 2) in the half-plane of each point, and their number (point,); angles are sorted."""
-    count = len(points)
-    aligned, partners = np.empty((count, 2)), np.empty(count)
-    for number in prange(count):
-        k = np.int64(number)
-        low, high = angles[k] - np.pi / 2, angles[k] + np.pi / 2
-        if low - MARGIN < -np.pi:
-            low, high = low + 2 * np.pi, high + 2 * np.pi
-        first, last = _first_from(angles, low + MARGIN), _first_from(angles, high - MARGIN)
-        x, y, found = _arc_sum(sums, errors, first, last, 0), _arc_sum(sums, errors, first, last, 1), last - first
-        for begin, end in ((_first_from(angles, low - MARGIN), first), (last, _first_from(angles, high + MARGIN))):
-            for entry in range(begin, end):
-                other = entry if entry < count else entry - count
-                if points[k, 0] * points[other, 0] + points[k, 1] * points[other, 1] > 0.0:
-                    x, y, found = x + directions[other, 0], y + directions[other, 1], found + 1
-        aligned[k, 0], aligned[k, 1], partners[k] = x, y, found
+    count = np.int64(len(order))
+    aligned, partners = np.zeros(points.shape), np.zeros(len(points))
+    for chunk in prange(-(-count // CHUNK)):
+        begin = np.int64(chunk) * CHUNK
+        turned = angles[begin] - np.pi / 2 - MARGIN < -np.pi
+        start = angles[begin] - np.pi / 2 - 2 * MARGIN + (2 * np.pi if turned else 0.0)
+        before = first = np.searchsorted(angles, start)
+        opposite = start + np.pi
+        if opposite > np.pi:
+            last = after = count + np.searchsorted(angles, opposite - 2 * np.pi)
+        else:
+            last = after = np.searchsorted(angles, opposite)
+        for k in range(begin, min(begin + CHUNK, count)):
+            low, high = angles[k] - np.pi / 2, angles[k] + np.pi / 2
+            if turned and low - MARGIN >= -np.pi:
+                turned = False
+                before, first, last, after = max(before - count, 0), max(first - count, 0), last - count, after - count
+            if turned:
+                low, high = low + 2 * np.pi, high + 2 * np.pi
+            before, first = _first_from(angles, low - MARGIN, before), _first_from(angles, low + MARGIN, first)
+            last, after = _first_from(angles, high - MARGIN, last), _first_from(angles, high + MARGIN, after)
+            x, y, found = _arc_sum(sums, errors, first, last, 0), _arc_sum(sums, errors, first, last, 1), last - first
+            for start, stop in ((before, first), (last, after)):
+                for entry in range(start, stop):
+                    other = entry if entry < count else entry - count
+                    if (
+                        points[order[k], 0] * points[order[other], 0] + points[order[k], 1] * points[order[other], 1]
+                        > 0.0
+                    ):
+                        x, y = x + directions[order[other], 0], y + directions[order[other], 1]
+                        found += 1
+            aligned[order[k], 0], aligned[order[k], 1], partners[order[k]] = x, y, found
     return aligned, partners
 
 
@@ -75,10 +99,9 @@ def half_plane_sums(points: np.ndarray, directions: np.ndarray) -> tuple[np.ndar
 
     points: (point, 2); directions: their directions. A point at the origin neither has a half-plane nor is in one.
     """
-    aligned, partners = np.zeros_like(points), np.zeros(len(points))
     angles = np.arctan2(points[:, 1], points[:, 0])
-    order = np.argsort(angles, kind="stable")
-    order = order[(directions[order] != 0).any(axis=1)]
-    sums, errors = _prefix_sums(directions[order])
-    aligned[order], partners[order] = _sorted_sums(points[order], directions[order], angles[order], sums, errors)
-    return aligned, partners
+    index = np.flatnonzero((directions[:, 0] != 0) | (directions[:, 1] != 0))
+    keys = ((angles[index] + np.pi) * (2**ANGLE_BITS / (2 * np.pi))).astype(np.int64) << INDEX_BITS
+    order = np.sort(keys | index) & (2**INDEX_BITS - 1)  # a key occurs once, so that every method gives this order
+    sums, errors = _prefix_sums(directions, order)
+    return _sorted_sums(points, directions, order, angles[order], sums, errors)

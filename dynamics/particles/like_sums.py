@@ -26,7 +26,7 @@ ATTRACTION, REPULSION, ALIGNMENT = range(3)
 
 
 @kernel_function
-def _like_fields(x_ij, points, directions, first, last, gap, fields, magnitudes, axes):
+def _like_fields(x_ij, points, directions, first, last, square_cutoff, fields, magnitudes, axes):
     """Attraction, repulsion and alignment of eight pair sums by the pair sums first to last - 1, with their magnitudes.
 
     The alignment includes that of a pair sum by itself.
@@ -39,7 +39,8 @@ def _like_fields(x_ij, points, directions, first, last, gap, fields, magnitudes,
         inverse = inverse_length(difference)
         attracted -= difference * inverse
         count += where_above(inverse, 0.0, scalars(1.0))
-        inverse = where_above(dot(difference, difference), gap * gap, inverse)
+        inside = scalars(square_cutoff) - dot(difference, difference)
+        inverse = inverse - where_above(inside, 0.0, inverse)
         repelled += difference * (inverse * inverse)
         strength += inverse
         aligned += alignment_force(x_ij, x_kl, broadcast_vectors(directions, kl, axes))
@@ -53,11 +54,11 @@ def _like_fields(x_ij, points, directions, first, last, gap, fields, magnitudes,
 
 
 @cached_kernel(pair_forces, pair_list, simd, parallel=True)
-def like_sums(points, directions, pairs, gap, axes):
+def like_sums(points, directions, pairs, square_cutoff, axes):
     """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and their magnitudes (3, pair).
 
-    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the origin. Pair sums up to `gap`
-    from each other do not repel. Magnitudes are those of ordered pairs. The alignment of a pair sum by itself is
+    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the origin. Pair sums nearer
+    than the cutoff do not repel. Magnitudes are those of ordered pairs. The alignment of a pair sum by itself is
     included.
     """
     count, dim = points.shape
@@ -73,7 +74,7 @@ def like_sums(points, directions, pairs, gap, axes):
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
         x_ij = load_vectors(lanes, 0, axes)
-        _like_fields(x_ij, flat_points, flat_directions, first, last, gap, out, sums, axes)
+        _like_fields(x_ij, flat_points, flat_directions, first, last, square_cutoff, out, sums, axes)
         for field in range(3):
             for k in range(used):
                 magnitudes[field, start + k] = sums[field * LANES_64 + k]

@@ -33,7 +33,7 @@ from dynamics.particles.integrator import (
 )
 from dynamics.particles.pair_forces import ATTRACTION
 from dynamics.particles.pair_list import PairList, group_pairs
-from dynamics.settings import PARTICLE_CHOICES, TREE_DIMENSIONS, TREE_PARTICLES, ParticleSettings, SettingsError
+from dynamics.settings import PARTICLE_CHOICES, TREE_PARTICLES, ParticleSettings, SettingsError
 from dynamics.system import DEFAULT_CLOCK
 from dynamics.tasks import all_pairs
 
@@ -85,7 +85,7 @@ class ParticleSystem:
             raise SettingsError("device", device, "auto or cpu: particles run on the CPU")
         self.device, self.ensemble_width = "cpu", 0
         s = with_start_hash(settings)
-        if s.method == "auto" and s.dim <= TREE_DIMENSIONS and s.n >= TREE_PARTICLES:
+        if s.method == "auto" and s.n >= TREE_PARTICLES.get(s.dim, np.inf):
             s = dataclasses.replace(s, method="tree")
         self.settings = s
         self.variables = {
@@ -119,7 +119,7 @@ class ParticleSystem:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
         if s.method == "tree":
-            return fast_forces.working_bytes(s.n, s.accuracy) + 8 * 32 * runs * s.n * s.dim
+            return fast_forces.working_bytes(s.n, s.dim) + 8 * 32 * runs * s.n * s.dim
         per_block = s.n * (s.n + 1) // 2 * (6 * s.dim + 4) * LANES_64
         return 8 * (per_block * min(get_num_threads(), -(-runs // LANES_64)) + 8 * runs * s.n * s.dim)
 

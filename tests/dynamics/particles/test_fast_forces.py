@@ -8,26 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles import ParticleSystem, fast_forces, force_fields, group_pairs, plane_multipoles
+from dynamics.particles import ParticleSystem, fast_forces, force_fields, group_pairs, mesh_sums, split_kernels
 from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.half_planes import half_plane_sums
-from dynamics.particles.point_tree import build_tree
+from dynamics.particles.half_spaces import half_space_sums
+from dynamics.particles.point_cells import near_sums, sort_for_near_sums
 from dynamics.provenance import identity_of
 from dynamics.settings import ParticleSettings, SettingsError
 from tests import naive
 from tests.polygons import polygon
 
 
-def arrangement(kind, n, generator):
+def arrangement(kind, n, generator, dim=2):
     """Positions (token, axis) of zero mean and unit spread, except those of the lattice, which are whole numbers."""
-    side = int(np.ceil(np.sqrt(n)))
-    grid = np.stack([np.arange(n) % side, np.arange(n) // side], axis=1) - float(side // 2)
+    side = int(np.ceil(n ** (1 / dim)))
+    grid = np.stack(np.unravel_index(np.arange(n), (side,) * dim), axis=1) - float(side // 2)
     if kind == "lattice":  # pair sums coincide exactly, and many are at right angles
         return grid
-    drawn = generator.standard_normal((n, 2))
+    drawn = generator.standard_normal((n, dim))
     x = {
         "random": drawn,
-        "circle": polygon(n),
+        "circle": np.tile(polygon(n), 2)[:, :dim],
         "grid": grid + 1e-3 * drawn,
         "coincident": drawn[np.arange(n) % (n // 8 + 1)],
         "two scales": drawn * np.where(np.arange(n) % 3, 1.0, 1e-6)[:, None],
@@ -47,9 +48,20 @@ KINDS = ("random", "circle", "grid", "lattice", "coincident", "two scales")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "accuracies"), [(113, (1e-3, 1e-6, 1e-9)), (199, (1e-6,)), (257, (1e-6,))])
-def test_errors_are_below_the_accuracy(kind, n, accuracies, generator):
-    x, pairs = arrangement(kind, n, generator), group_pairs(n)
+@pytest.mark.parametrize(
+    ("n", "dim", "accuracies"),
+    [
+        (113, 2, (1e-2, 1e-4, 1e-6, 1e-9, 1e-10)),
+        (199, 2, (1e-6,)),
+        (257, 2, (1e-6,)),
+        (113, 1, (1e-6, 1e-10)),
+        (59, 3, (1e-4, 1e-6, 1e-9)),
+        (113, 3, (1e-6,)),
+        (59, 4, (1e-6,)),
+    ],
+)
+def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
+    x, pairs = arrangement(kind, n, generator, dim), group_pairs(n)
     direct = force_fields(x, pairs)
     for accuracy in accuracies:
         found = fast_fields(x, pairs, accuracy)
@@ -58,7 +70,7 @@ def test_errors_are_below_the_accuracy(kind, n, accuracies, generator):
         np.testing.assert_allclose(found.force[:2].sum(axis=1), 0, atol=accuracy * largest)
 
 
-@given(n=st.integers(1, 14), dim=st.integers(1, 2), seed=st.integers(0, 2**32), twice=st.booleans())
+@given(n=st.integers(1, 14), dim=st.integers(1, 3), seed=st.integers(0, 2**32), twice=st.booleans())
 def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twice):
     generator = np.random.default_rng(seed)
     x = generator.integers(-1, 2, (n, dim)) + generator.choice([0, 0.1]) * generator.standard_normal((n, dim))
@@ -76,14 +88,32 @@ def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
     assert_accurate(fast_fields(x, group_pairs(60), 1e-6), force_fields(x), 1e-6)
 
 
-def test_repulsion_of_points_against_plain_sums(generator):
-    z = generator.standard_normal(700) + 1j * generator.standard_normal(700)
-    points = np.stack([z.real, z.imag], axis=1)
-    found, strength = plane_multipoles.repulsion_sums(build_tree(points), np.arange(700), 1e-10)
-    inverse = 1 / (z[:, None] - z + np.diag(np.full(700, np.inf)))
-    field = inverse.sum(axis=1).conj()
-    np.testing.assert_allclose(found, np.stack([field.real, field.imag], axis=1), atol=1e-9 * np.abs(field).max())
-    np.testing.assert_allclose(strength, np.abs(inverse).sum(), rtol=1e-10)
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_smooth_and_near_sums_add_up_to_plain_sums(dim, generator):
+    points, classes = generator.standard_normal((700, dim)), np.arange(700)
+    constants = split_kernels.splitting(1e-9)
+    mesh = mesh_sums.select_mesh(points, constants)
+    cells = sort_for_near_sums(points, mesh.cutoff)
+    near, near_strength = near_sums(cells, classes, mesh.cutoff**2, constants)
+    smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, 1e-9)
+    difference = cells.points[:, None] - cells.points
+    square = (difference**2).sum(axis=-1) + np.diag(np.full(700, np.inf))
+    field = (difference / square[..., None]).sum(axis=1)
+    np.testing.assert_allclose(near + smooth, field, atol=1e-9 * np.abs(field).max())
+    np.testing.assert_allclose(near_strength + smooth_strength, (1 / np.sqrt(square)).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dim", [3, 4])
+def test_half_spaces_against_plain_sums(dim, generator):
+    points = np.concatenate(
+        [generator.integers(-2, 3, (300, dim)).astype(float), generator.standard_normal((400, dim))]
+    )
+    points = points[(points != 0).any(axis=1)]
+    directions = points / np.linalg.norm(points, axis=1, keepdims=True)
+    aligned, partners = half_space_sums(points, directions)
+    inside = (points[:, None] * points).sum(axis=-1) > 0
+    np.testing.assert_allclose(aligned, inside @ directions, atol=1e-12)
+    np.testing.assert_array_equal(partners, inside.sum(axis=1))
 
 
 def test_half_planes_against_plain_sums(generator):
@@ -96,9 +126,10 @@ def test_half_planes_against_plain_sums(generator):
     np.testing.assert_array_equal(partners, inside.sum(axis=1))
 
 
-def test_the_bits_do_not_depend_on_threads_or_on_other_runs(monkeypatch):
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
     monkeypatch.setattr(fast_forces, "MIN_PAIRS_FOR_THREADS", 0)
-    system = ParticleSystem(ParticleSettings(n=37, fa=2.0, method="tree"))
+    system = ParticleSystem(ParticleSettings(n=61, dim=dim, fa=2.0, method="tree"))
     state = system.initial(np.arange(3))
     together = system.advance(state, 3)
     with numba_threads(1):
@@ -107,7 +138,7 @@ def test_the_bits_do_not_depend_on_threads_or_on_other_runs(monkeypatch):
     np.testing.assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
 
 
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
 def test_steps_by_both_methods_agree(dim, balance):
     """A start at zero steps has the norm of the force, too."""
@@ -127,7 +158,7 @@ def test_steps_by_both_methods_agree(dim, balance):
 
 
 def test_auto_selects_by_number_and_dimension():
-    for n, dim, method in ((127, 2, "auto"), (128, 2, "tree"), (128, 1, "tree"), (128, 3, "auto")):
+    for n, dim, method in ((127, 2, "auto"), (128, 2, "tree"), (128, 1, "tree"), (128, 3, "auto"), (997, 5, "auto")):
         assert ParticleSystem(ParticleSettings(n=n, dim=dim)).settings.method == method
 
 
@@ -140,7 +171,7 @@ def test_saved_settings_name_method_and_accuracy_only_where_they_change_results(
     assert saved(accuracy=1e-8)["accuracy"] == 1e-8
 
 
-@pytest.mark.parametrize("changes", [{"method": "tree", "dim": 3}, {"accuracy": 0.5}, {"accuracy": 1e-20}])
+@pytest.mark.parametrize("changes", [{"method": "tree", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}])
 def test_what_the_fast_sums_do_not_cover_is_refused(changes):
     with pytest.raises(SettingsError, match=next(iter(changes))):
         ParticleSettings(**changes)

@@ -1,0 +1,214 @@
+"""Points sorted into cells of a regular grid, and direct sums over all points nearer than a distance.
+
+Cells are numbered along the last axis first. Cells with equal numbers along all other axes form a row, whose points are
+neighbours in memory. Everything depends only on the points, in a fixed order, for any number of threads.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numba import prange
+
+from dynamics.kernels import simd
+from dynamics.kernels.compiling import cached_kernel, kernel_function
+from dynamics.kernels.simd import (
+    LANES_64,
+    broadcast_vectors,
+    dot,
+    load_scalars,
+    load_vectors,
+    multiply_add,
+    scalars,
+    square_root,
+    store_scalars,
+    store_vectors,
+    where_above,
+)
+
+TINY = 1e-280
+"""Squared distances up to this count as zero, as in `pair_forces`."""
+REACH = 2
+"""Number of rows on either side that points nearer than the cutoff can be in."""
+COLUMNS = 4
+"""Number of cells of a row along the cutoff."""
+
+
+class PointCells(NamedTuple):
+    """Points sorted into cells. Created by `sort_points`."""
+
+    order: np.ndarray
+    """(point,) For each point in the order of cells, its index in the original array."""
+    points: np.ndarray
+    """(point, axis) Points in the order of cells."""
+    starts: np.ndarray
+    """(cell + 1,) First point of each cell."""
+    groups: np.ndarray
+    """(group, 2) Row and first point of each group of up to eight points of a row."""
+    shape: np.ndarray
+    """(axis,) Number of cells, those of the empty rows on all sides included."""
+    low: np.ndarray
+    """(axis,) Smallest coordinates."""
+    sides: np.ndarray
+    """(axis,) Sides of a cell."""
+
+    def slabs(self, thickness: float) -> np.ndarray:
+        """Bounds of the points in slabs along the first axis, each at least so thick; one slab on a line."""
+        if len(self.shape) == 1:
+            return np.array([0, len(self.points)])
+        rows = int(np.ceil(thickness / self.sides[0]))
+        first = np.minimum(np.arange(0, self.shape[0] + rows, rows), self.shape[0])
+        return self.starts[first * self.shape[1:].prod()]
+
+
+@cached_kernel()
+def _sort_into_cells(points, low, sides, shape, margin):
+    """Order of the points by cell, and the first point of each cell."""
+    count, dim = points.shape
+    cells = np.empty(count, np.int64)
+    for point in range(count):
+        cell = 0
+        for axis in range(dim):
+            cell = cell * shape[axis] + margin[axis] + np.int64((points[point, axis] - low[axis]) / sides[axis])
+        cells[point] = cell
+    starts = np.zeros(shape.prod() + 1, np.int64)
+    for cell in cells:
+        starts[cell + 1] += 1
+    for cell in range(len(starts) - 1):
+        starts[cell + 1] += starts[cell]
+    order, following = np.empty(count, np.int64), starts.copy()
+    for point in range(count):
+        order[following[cells[point]]] = point
+        following[cells[point]] += 1
+    return order, starts
+
+
+@cached_kernel()
+def _group_rows(starts, columns):
+    """Row and first point of each group of up to eight points of a row."""
+    rows = (len(starts) - 1) // columns
+    number = 0
+    for row in range(rows):
+        number += -(-(starts[(row + 1) * columns] - starts[row * columns]) // LANES_64)
+    groups, group = np.empty((number, 2), np.int64), 0
+    for row in range(rows):
+        for start in range(starts[row * columns], starts[(row + 1) * columns], LANES_64):
+            groups[group] = row, start
+            group += 1
+    return groups
+
+
+def sort_points(points: np.ndarray, sides: np.ndarray, margin: int) -> PointCells:
+    """Sort points (point, axis), at least one, into cells of these sides, with empty rows around them."""
+    low, high = (np.array([function(column) for column in points.T]) for function in (np.min, np.max))
+    margins = np.full(len(sides), margin)
+    margins[-1] = 0
+    shape = ((high - low) / sides).astype(np.int64) + 1 + 2 * margins
+    order, starts = _sort_into_cells(points, low, sides, shape, margins)
+    return PointCells(order, np.take(points, order, axis=0), starts, _group_rows(starts, shape[-1]), shape, low, sides)
+
+
+def sort_for_near_sums(points: np.ndarray, cutoff: float) -> PointCells:
+    """Sort points (point, axis), at least one, for `near_sums`."""
+    sides = np.full(points.shape[1], cutoff / REACH * (1 + 1e-9))
+    sides[-1] = cutoff / COLUMNS
+    return sort_points(points, sides, REACH)
+
+
+def _neighbouring_rows(cells: PointCells, cutoff: float) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets (row,) of the rows that can be nearer than the cutoff, and the reach (row,) along them."""
+    outer = cells.shape[:-1]
+    steps = np.array(list(itertools.product(range(-REACH, REACH + 1), repeat=len(outer))), dtype=np.int64)
+    gap = np.maximum(np.abs(steps) - 1, 0) * cells.sides[:-1]
+    square = cutoff**2 * (1 + 1e-8) - (gap**2).sum(axis=1)
+    strides = np.array([outer[axis + 1 :].prod() for axis in range(len(outer))], dtype=np.int64)
+    kept = square > 0
+    return (steps @ strides)[kept], np.sqrt(square[kept])
+
+
+@kernel_function
+def _polynomial(coefficients, u, terms):
+    """Value of a polynomial, highest power first. `terms` is a tuple of their numbers, so that the loop is unrolled."""
+    value = scalars(coefficients[0])
+    for k in terms:
+        value = multiply_add(value, u, scalars(coefficients[k]))
+    return value
+
+
+@kernel_function
+def _pair_force(x, label, points, labels, k, square_cutoff, constants, axes, terms):
+    """Offset of eight points from point k, the factor of its force, and the terms that its strength needs."""
+    difference = x - broadcast_vectors(points, k, axes)
+    square = dot(difference, difference)
+    other = label - scalars(labels[k])
+    inverse = where_above(square, TINY, scalars(1.0) / square)
+    inverse = where_above(other * other, 0.0, inverse)
+    u = multiply_add(square, scalars(2.0 / square_cutoff), scalars(-1.0))
+    smooth = _polynomial(constants.force, u, terms) * scalars(1.0 / square_cutoff)
+    inside = scalars(square_cutoff) - square
+    return difference, where_above(inside, 0.0, inverse - smooth), inverse, u, inside
+
+
+@cached_kernel(simd, parallel=True)
+def _near_sums(points, labels, cells, rows, reach, square_cutoff, constants, axes, terms):
+    """See `near_sums`; field (point, axis) and strength (point,) in the order of cells."""
+    count, dim = cells.points.shape
+    columns, last = cells.shape[-1], dim - 1
+    field, strength = np.empty((count, dim)), np.empty(count)
+    for number in prange(len(cells.groups)):
+        group = np.int64(number)
+        row, start = cells.groups[group, 0], cells.groups[group, 1]
+        used = min(LANES_64, cells.starts[(row + 1) * columns] - start)
+        lanes, label, power = np.zeros(dim * LANES_64), np.zeros(LANES_64), np.zeros(LANES_64)
+        least, most = np.inf, -np.inf
+        for k in range(used):
+            label[k] = labels[start + k]
+            for axis in range(dim):
+                lanes[axis * LANES_64 + k] = cells.points[start + k, axis]
+            least, most = min(least, cells.points[start + k, last]), max(most, cells.points[start + k, last])
+        x, own = load_vectors(lanes, 0, axes), load_scalars(label, 0)
+        force, total = x - x, scalars(0.0)
+        for entry in range(len(rows)):
+            other = (row + rows[entry]) * columns
+            low = np.int64(max((least - reach[entry] - cells.low[last]) / cells.sides[last], 0.0))
+            high = np.int64(min((most + reach[entry] - cells.low[last]) / cells.sides[last], columns - 1.0))
+            begin, end = cells.starts[other + min(low, columns - 1)], cells.starts[other + max(high, 0) + 1]
+            if rows[entry] < 0:
+                for k in range(begin, end):
+                    difference, factor, _, _, _ = _pair_force(
+                        x, own, points, labels, k, square_cutoff, constants, axes, terms
+                    )
+                    force += difference * factor
+            else:
+                part = scalars(0.0)
+                for k in range(begin, end):
+                    difference, factor, inverse, u, inside = _pair_force(
+                        x, own, points, labels, k, square_cutoff, constants, axes, terms
+                    )
+                    force += difference * factor
+                    smooth = _polynomial(constants.inverse, u, terms) * scalars(1.0 / np.sqrt(square_cutoff))
+                    part += where_above(inside, 0.0, square_root(inverse) - smooth)
+                total += part * scalars(1.0 if rows[entry] == 0 else 2.0)
+        store_vectors(lanes, 0, force)
+        store_scalars(power, 0, total)
+        for k in range(used):
+            strength[start + k] = power[k]
+            for axis in range(dim):
+                field[start + k, axis] = lanes[axis * LANES_64 + k]
+    return field, strength
+
+
+def near_sums(cells: PointCells, labels: np.ndarray, square_cutoff: float, constants) -> tuple[np.ndarray, float]:
+    """What the smooth kernels lack: field (point, axis) on each point, and the sum over all ordered pairs.
+
+    cells: points sorted for the cutoff; labels: (point,) in the order of cells. Points of equal label do not act on
+    each other, nor do points that coincide: of such pairs nearer than the cutoff, the smooth part is subtracted.
+    """
+    rows, reach = _neighbouring_rows(cells, np.sqrt(square_cutoff))
+    axes = tuple(range(cells.points.shape[1]))
+    terms = tuple(range(1, len(constants.force)))
+    flat = cells.points.reshape(-1)
+    field, strength = _near_sums(
+        flat, labels.astype(np.float64), cells, rows, reach, square_cutoff, constants, axes, terms
+    )
+    return field, float(strength.sum())
