@@ -1,8 +1,8 @@
-"""Particles with momentum: the example of guides/own-system.md, a system outside the package.
+"""Particles with momentum: the example of guides/own-system.md, outside the package.
 
-    x <- normalise(x + step_size F(x) + momentum v),   v the displacement in the previous step
+    x <- normalise(x + step_size F(x) + momentum v),   v: the previous displacement
 
-Polyak's heavy ball under the balanced force F of CA section 6. All values are dimensionless.
+Polyak's heavy ball under the force F of CA section 6. All values are dimensionless.
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,17 @@ class MomentumSettings(ParticleSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "momentum", check_real("momentum", self.momentum, below=1))
+        momentum = check_real("momentum", self.momentum, below=1)
+        object.__setattr__(self, "momentum", momentum)
         check_choice("step_rule", self.step_rule, ("force",))
 
 
 @dataclass(frozen=True)
 class MomentumState(ParticleState):
-    """Particles after `step` steps, and their last displacement. `last_step` stays as it is in a diverged run."""
+    """Particles after `step` steps, and their last displacement.
+
+    `last_step` stays as it is in a diverged run.
+    """
 
     velocity: np.ndarray  # (run, token, axis) displacement in the last step
 
@@ -61,11 +65,14 @@ class MomentumSystem(System):
             x, v = state.embedding, state.velocity
             force, norm = self.plain.force(x)
             after = self.plain.normalise(x + s.step_size * force + s.momentum * v)
-            going = (state.last_step == state.step) & (norm < 1e38)  # a run that diverges keeps its state
+            # a run that diverges keeps its state
+            going = (state.last_step == state.step) & (norm < 1e38)
             norms = [norm, np.linalg.norm(after - x, axis=(1, 2))]
-            pushed, moved = np.where(going, norms, [state.gradient_norm, state.update_norm])
+            before = [state.gradient_norm, state.update_norm]
+            pushed, moved = np.where(going, norms, before)
             x, v = np.where(going[:, None, None], [after, after - x], [x, v])
-            state = MomentumState(state.step + 1, x, pushed, moved, state.last_step + going, v)
+            last_step = state.last_step + going
+            state = MomentumState(state.step + 1, x, pushed, moved, last_step, v)
         return state
 
     def observe(self, state):
