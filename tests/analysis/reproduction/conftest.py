@@ -43,7 +43,7 @@ SIZES = {
     "vc.flips": {"runs": 2, "spikes": 2, "epochs": 120, "settings": SPARSE, **FLIP_GRID},
     "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
     "vc.normalisation": {"cases": 40},
-    "zl.attention-rate": {"runs": 3, "epochs": 60, "every": 20, "rates": [0.0, 0.9, 1.0], "settings": TRANSFORMER},
+    "zl.attention-rate": {"runs": 3, "every": 20, "rates": [0.0, 1.0], "epochs": [60, 80], "settings": TRANSFORMER},
     "na.phases": {"preset": "small", "runs": 3, "epochs": 200, "every": 10, "settings": TRANSFORMER},
     "na.weight-decay": {"preset": "small", "runs": 3, "epochs": 60, "every": 20, "settings": TRANSFORMER},
 }
