@@ -174,7 +174,7 @@ def panel_heading(panel: Panel, width: int) -> models.Div:
     said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
     letters = sum(len(name) + 4 for some, _ in names for name in some) if legend else len(note)
     lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
-    title = html.escape(panel.title) + (" (log)" if panel.log else "")
+    title = html.escape(panel.heading)
     text = f'<h3 title="{said}">{title}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
     return models.Div(text=text, sizing_mode="stretch_width", height=37, margin=0, stylesheets=[_HEADING_STYLE])
 

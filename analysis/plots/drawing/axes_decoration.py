@@ -104,7 +104,7 @@ class _PanelText(NamedTuple):
 
 def _place_panel_text(panel: Panel, width: float) -> _PanelText:
     """Place names of curves and the note where they fit; a note beside the title may be slightly smaller."""
-    line, title = _curve_key(panel, 1e9), _TITLE * text_width(panel.title) + 8
+    line, title = _curve_key(panel, 1e9), _TITLE * text_width(panel.heading) + 8
     beside = line if line and title + 4 + _line_end(line[0]) <= width else []
     below = [] if beside else _curve_key(panel, width)
     free = width - title - (10 + _line_end(line[0]) if beside else 0)
@@ -176,13 +176,13 @@ def _draw_text(
 def _draw_panel_text(axes: Axes, panel: Panel, px: float, ticks: bool, width: float) -> None:
     """The title above, and beside it or below the axes the names of curves and the note."""
     left, up = -TEXT_OVERHANG if ticks else 0.0, 5.5
-    size = _TITLE * min(1.0, width / (_TITLE * text_width(panel.title) + 1e-9))
-    _draw_text(axes, panel.title, (0, 1), (left, up), px, size, color=colour("ink"))
+    size = _TITLE * min(1.0, width / (_TITLE * text_width(panel.heading) + 1e-9))
+    _draw_text(axes, panel.heading, (0, 1), (left, up), px, size, color=colour("ink"))
     text = _place_panel_text(panel, width)
     begin = width - (_line_end(text.beside[0]) if text.beside else 0)
     _draw_lines(axes, text.beside, (0, 1), (left + begin, up), px, _SMALL)
     if text.note:
-        shift = (left + size * text_width(panel.title) + 8, up)
+        shift = (left + size * text_width(panel.heading) + 8, up)
         _draw_text(axes, panel.note, (0, 1), shift, px, text.note, color=colour("muted"))
     down = -_SMALL - (14 + (LINE_HEIGHT if panel.x_label else 0) if ticks else 3)
     longest = max((_line_end(line) for line in text.below), default=0)

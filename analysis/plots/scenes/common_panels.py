@@ -294,7 +294,7 @@ def _circularity_panel(recorded: RecordedRun) -> Panel:
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
     names = ("largest / smallest norm", f"circle below {CIRCLE_RATIO:g}")
     rgb = colours.class_colours(2)
-    return curve_panel(recorded, "circularity", "circularity (log)", values, names, rgb, log=True, y=(0.95, high))
+    return curve_panel(recorded, "circularity", "circularity", values, names, rgb, log=True, y=(0.95, high))
 
 
 def _imperfections_panel(recorded: RecordedRun) -> Panel:

@@ -109,6 +109,11 @@ class Panel:
     spans: tuple[Span, ...] = ()  # behind curves
     views: np.ndarray | None = None  # limits of each frame (frame, axis, end), where they follow the points
 
+    @property
+    def heading(self) -> str:
+        """The title, which says if the y axis is logarithmic."""
+        return f"{self.title} (log)" if self.log else self.title
+
 
 class EventMark(NamedTuple):
     """An event of a run, in steps."""
