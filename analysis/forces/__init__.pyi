@@ -20,6 +20,7 @@ from .hidden_weights import mean_weight_measures as mean_weight_measures
 from .hidden_weights import measure_weights as measure_weights
 from .hidden_weights import train_at_weight_decays as train_at_weight_decays
 from .hidden_weights import weight_rows as weight_rows
+from .pair_force_matrices import simulate_in_any_dimension as simulate_in_any_dimension
 from .pair_law import PAIR_LAW_LEGEND as PAIR_LAW_LEGEND
 from .pair_law import fit_pair_law as fit_pair_law
 from .pair_law import pair_law_columns as pair_law_columns

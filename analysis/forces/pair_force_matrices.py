@@ -25,6 +25,7 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.particles import ForceFields, PairList, ParticleSystem, force_fields, group_pairs
 from dynamics.particles.pair_forces import ATTRACTION, LIKE_ALIGNMENT, REPULSION, UNLIKE_ALIGNMENT
 from dynamics.settings import BalanceRule, ParticleSettings, SettingsError
+from dynamics.tasks import all_pairs
 
 DISTANCES = np.geomspace(0.05, 3, 16)
 """Knots of the functions of the distance; outside of them the functions are constant."""
@@ -211,6 +212,51 @@ def law_force(embedding: np.ndarray, pairs: np.ndarray, law: ParticleSettings, f
     repulsion, alignment = (each[:, None, None] for each in balance_weights(magnitude, group_pairs(n, pairs), law))
     attracted = law.ga * force[ATTRACTION] + law.gr * repulsion * force[REPULSION]
     return attracted + law.fa * (force[LIKE_ALIGNMENT] + alignment * force[UNLIKE_ALIGNMENT])
+
+
+def simulate_in_any_dimension(positions: np.ndarray, law: ParticleSettings, steps: int) -> np.ndarray:
+    """Move particles under all pair forces, as `dynamics.simulate` does in up to 64 dimensions.
+
+    Parameters
+    ----------
+    positions : array, shape (token, axis)
+        Initial positions; they are normalised first.
+    law : ParticleSettings
+        Constants, balance and step size; its n, dim and start are not used.
+    steps : int
+
+    Returns
+    -------
+    array, shape (token, axis)
+        The positions after the last step, with mean zero and standard deviation 1.
+
+    Raises
+    ------
+    SettingsError
+        For other rules of the step or of the normalisation than the default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analysis.forces import simulate_in_any_dimension
+    >>> from dynamics import ParticleSettings
+    >>> simulate_in_any_dimension(np.eye(5, 100), ParticleSettings(), 2).shape
+    (5, 100)
+    """
+    for name in ("step_rule", "variance"):
+        if getattr(law, name) != getattr(ParticleSettings, name):
+            raise SettingsError(name, getattr(law, name), f"{getattr(ParticleSettings, name)} in any dimension")
+    pairs, law = all_pairs(len(positions)), dataclasses.replace(law, start="random", start_step=0)
+    x = _normalise(positions)
+    for _ in range(steps):
+        force = law_force(x[None], pairs, law, four_fields(x[None], pairs))[0]
+        x = _normalise(x + law.step_size * force)
+    return x
+
+
+def _normalise(positions: np.ndarray) -> np.ndarray:
+    centred = positions - positions.mean(axis=0)
+    return centred / centred.std()
 
 
 def balance_weights(magnitude: np.ndarray, pairs: PairList, law: ParticleSettings) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ def plot_audit(audit: xr.Dataset, name: str) -> Figure:
     """Draw the result of `audit_forces`: medians over runs with quartiles. name: that of the trajectory."""
     title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
     in_planes = "plane_cosine" in audit
-    figure, panels = new_panels([4 / 3] * (3 + in_planes), title, height=1.15)
+    figure, panels = new_panels([2.0] * 4 if in_planes else [4 / 3] * 3, title, height=1.15)
     plot_audit_panels(panels[:3], audit)
     if in_planes:
         _plot_planes(panels[3], audit)

@@ -84,3 +84,13 @@ def test_coincident_pair_sums_do_not_attract_or_repel():
     assert np.isfinite(found.force).all()
     np.testing.assert_array_equal(found.magnitude[:2], 0)
     np.testing.assert_array_equal(pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0)
+
+
+def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monkeypatch):
+    system, start = ParticleSystem(LAW), generator.normal(size=(1, 11, 3))
+    expected = system.advance(system.state_from_positions(start), 20).embedding[0]
+    monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
+    found = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(SettingsError, match="variance: found axis"):
+        pair_force_matrices.simulate_in_any_dimension(start[0], dataclasses.replace(LAW, variance="axis"), 1)
