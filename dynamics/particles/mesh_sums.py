@@ -22,7 +22,7 @@ MESH_SIZES = tuple(sorted(16 * factor << power for factor in (2, 3, 4, 5, 7) for
 """Numbers of nodes along the longest axis; multiples of 16, with small factors."""
 NODES_PER_POINT, MOST_NODES = {1: 8, 2: 24, 3: 64, 4: 128}, 2**26
 """Largest number of nodes, relative to the number of points for each dimension, and in all."""
-NODE_COST = 25.0
+NODE_COST = 15.0
 """Time of a node relative to that of a pair of near points, measured."""
 BINS = 4096
 """Number of cells in which points are counted to estimate the number of near pairs."""
@@ -200,14 +200,21 @@ def smooth_sums(cells: PointCells, mesh: Mesh, constants: Splitting, accuracy: f
 
     The points are in the order of cells. The second sum includes the pairs of each point with itself.
     """
-    shape, spacing, low = np.array(mesh.shape), mesh.spacing, cells.low
-    potential, inverse = (table.reshape(-1, mesh.shape[-1] // 2 + 1) for table in spectra(mesh.shape, accuracy))
-    density = np.zeros(mesh.shape)
-    slabs = cells.slabs(constants.window.shape[1] * spacing)
-    _spread(cells.points, slabs, low, spacing, constants, shape, density.reshape(-1))
-    spectrum = fft.rfftn(density, workers=get_num_threads())
-    strength = _convolve(spectrum.reshape(-1, mesh.shape[-1] // 2 + 1), shape, potential, inverse).sum()
-    field = fft.irfftn(spectrum, mesh.shape, workers=get_num_threads(), overwrite_x=True)
-    gradient = _interpolate(cells.points, low, spacing, constants, shape, field.reshape(-1))
-    gradient -= gradient.mean(axis=0)  # action and reaction
-    return gradient / spacing, float(strength / density.size / spacing)
+    spacing, low, width = mesh.spacing, cells.low, constants.window.shape[1]
+    frequencies = mesh.shape[-1] // 2 + 1
+    potential, inverse = (table.reshape(-1, frequencies) for table in spectra(mesh.shape, accuracy))
+    used = tuple(int(np.ptp(column) / spacing) + width + 2 for column in cells.points.T)  # other nodes have no charge
+    density = np.zeros(used)
+    _spread(cells.points, cells.slabs(width * spacing), low, spacing, constants, np.array(used), density.reshape(-1))
+    workers, outer = get_num_threads(), range(len(used) - 1)
+    spectrum = fft.rfft(density, mesh.shape[-1], workers=workers)
+    for axis in outer:
+        spectrum = fft.fft(spectrum, mesh.shape[axis], axis=axis, workers=workers)
+    total = _convolve(spectrum.reshape(-1, frequencies), np.array(mesh.shape), potential, inverse).sum()
+    for axis in outer:
+        spectrum = fft.ifft(spectrum, axis=axis, overwrite_x=True, workers=workers)
+        spectrum = np.ascontiguousarray(np.moveaxis(np.moveaxis(spectrum, axis, 0)[: used[axis]], 0, axis))
+    field = np.ascontiguousarray(fft.irfft(spectrum, mesh.shape[-1], workers=workers)[..., : used[-1]])
+    gradient = _interpolate(cells.points, low, spacing, constants, np.array(used), field.reshape(-1))
+    gradient -= np.array([column.mean() for column in gradient.T])  # action and reaction
+    return gradient / spacing, float(total / np.prod(mesh.shape, dtype=float) / spacing)

@@ -30,7 +30,7 @@ TINY = 1e-280
 """Squared distances up to this count as zero, as in `pair_forces`."""
 REACH = 2
 """Number of rows on either side that points nearer than the cutoff can be in."""
-COLUMNS = 4
+COLUMNS = 8
 """Number of cells of a row along the cutoff."""
 
 

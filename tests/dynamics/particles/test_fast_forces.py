@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.structures import count_imperfections, is_circle
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import ParticleSystem, fast_forces, force_fields, group_pairs, mesh_sums, split_kernels
 from dynamics.particles.fast_forces import fast_fields
@@ -180,3 +181,20 @@ def test_what_the_fast_sums_do_not_cover_is_refused(changes):
 def test_the_memory_needed_is_known_beforehand():
     assert ParticleSystem(ParticleSettings(n=997)).working_bytes(1) < 2**30
     assert ParticleSystem(ParticleSettings(n=20_000)).working_bytes(1) > 2**36
+
+
+@pytest.mark.slow
+def test_ends_of_runs_by_both_methods_agree_within_sampling_error():
+    """At f_a = 1.25 about half of the runs end as circles; each run starts from the same positions by both methods."""
+    circles, imperfections = [], []
+    for method in ("direct", "tree"):
+        settings = ParticleSettings(n=29, fa=1.25, step_size=2 * 0.003 * 17**2 / 29**2, method=method)
+        system = ParticleSystem(settings)
+        ends = system.advance(system.initial(np.arange(40)), 160).embedding
+        circles.append(is_circle(ends))
+        imperfections.append(count_imperfections(ends) / (29 * 15))
+    difference = imperfections[1] - imperfections[0]
+    assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(40) + 1e-9
+    changed = int((circles[0] != circles[1]).sum())
+    assert abs(int(circles[0].sum()) - int(circles[1].sum())) <= 3 * np.sqrt(changed) + 1e-9
+    assert 4 < circles[0].sum() < 36
