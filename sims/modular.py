@@ -4,17 +4,11 @@ python -m sims.modular --weight-decay 1.0
 """
 
 import dataclasses
-from typing import TextIO, cast
-
-import xarray as xr
 
 from analysis import plots, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from dynamics.provenance import FIRST_BACKEND
 from dynamics.settings import ModularSettings
-from dynamics.training import cost_model
-from dynamics.trajectory.schema import read_settings
 from sims import command_line
 from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, ensemble_options
 
@@ -42,24 +36,13 @@ def main(options: Options) -> None:
         settings, options.epochs, options.ensemble, options.origin, options.log, "epochs"
     )
     epochs = int(trajectory["step"][-1])
-    print_backend(trajectory, options.log)
+    command_line.print_backend(trajectory, options.log)
     command_line.print_diverged(trajectory, "left out of the table", options.log)
     picture = options.picture_path(path)
     title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)
-
-
-def print_backend(trajectory: xr.Dataset, log: TextIO) -> None:
-    """Print the backend that has computed a trajectory on a CPU, and the time that the cost model expects of each."""
-    if trajectory.attrs["device"] != "cpu":
-        return
-    settings = cast(ModularSettings, read_settings(trajectory))
-    seconds = cost_model.epoch_seconds(settings, trajectory.sizes["run"])
-    expected = ", ".join(f"{name} {1000 * value:.3g} ms" for name, value in seconds.items())
-    name = trajectory.attrs.get("backend", FIRST_BACKEND)
-    print(f"backend     {name}  (expected for an epoch of all runs: {expected})", file=log)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 from .default_command import system_command as system_command
 from .ensemble import open_origin as open_origin
 from .ensemble import options_from_trajectory as options_from_trajectory
+from .ensemble import print_backend as print_backend
 from .ensemble import print_diverged as print_diverged
 from .ensemble import run_ensemble as run_ensemble
 from .run_files import UNREADABLE as UNREADABLE

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, cast
 
 import xarray as xr
 
 from dynamics.branching import branch, branch_path, branch_step
 from dynamics.provenance import FIRST_BACKEND
 from dynamics.run_checks import run_path
-from dynamics.settings import Settings, SettingsError, check_integer
+from dynamics.settings import ModularSettings, Settings, SettingsError, check_integer
 from dynamics.simulation import simulate
+from dynamics.training import cost_model
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -98,6 +99,17 @@ def print_diverged(trajectory: xr.Dataset, consequence: str, log: TextIO) -> Non
     """Print how many runs have diverged, if any, and the consequence for them."""
     if diverged := count_diverged(trajectory):
         print(f"diverged    {diverged} runs: {consequence}", file=log)
+
+
+def print_backend(trajectory: xr.Dataset, log: TextIO) -> None:
+    """Print the backend that has computed a trajectory on a CPU, and the time that the cost model expects of each."""
+    if trajectory.attrs["device"] != "cpu":
+        return
+    settings = cast(ModularSettings, read_settings(trajectory))
+    seconds = cost_model.epoch_seconds(settings, trajectory.sizes["run"])
+    expected = ", ".join(f"{name} {1000 * value:.3g} ms" for name, value in seconds.items())
+    name = trajectory.attrs.get("backend", FIRST_BACKEND)
+    print(f"backend     {name}  (expected for an epoch of all runs: {expected})", file=log)
 
 
 def open_origin(name: str, system: str, option: str) -> xr.Dataset:
