@@ -6,7 +6,8 @@ repaints.
 """
 
 import html
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,10 @@ _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 _LINE_COLOUR = "#b8c0c8"
 """Colour of the line through successive tokens."""
 
-_LEGEND_LETTERS_PER_PIXEL = 0.15
-"""Number of legend characters that fit into a line, per pixel of its width."""
-
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
 _SQUARE_FRAME: dict[str, str | None] = {"flex": "none", "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)"}
 """Styles of a figure with a square frame that fills the width of its container."""
-
-PanelLimits = tuple[tuple[float, float], tuple[float, float]]
-"""Limits of the axes x and y."""
 
 _ORIGIN_COLOUR = "#e4e7eb"
 """Colour of the lines through the origin."""
@@ -58,15 +53,12 @@ class BokehPanel:
     parts: list[dict[str, Any]]
 
 
-def make_bokeh_panel(
-    panel: Panel, scene: Scene, arrays: LayerArrays, at: float, width: int, view: PanelLimits | None = None
-) -> BokehPanel:
-    """A panel as a Bokeh figure that fills its column of the page, which has at least a given width in pixels.
+def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float) -> BokehPanel:
+    """A panel as a Bokeh figure that fills its column of the page.
 
-    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame. view: limits of the axes, by default
-    those of the panel, which a map fills.
+    arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
     """
-    plot = _empty_figure(panel if view is None else replace(panel, x=view[0], y=view[1]))
+    plot = _empty_figure(panel)
     parts: list[dict[str, Any]] = []
     for layer in panel.layers:
         if isinstance(layer, Curves):
@@ -77,12 +69,12 @@ def make_bokeh_panel(
             parts.append(add_arrows(plot, layer, arrays[layer.array]))
         else:
             parts.append(add_pixels(plot, panel, layer, arrays[layer.array]))
-    heading = panel_heading(panel, width)
+    heading = panel_heading(panel)
     for part in parts:
         part.update(plot=plot, heading=heading)
     layout = models.Column(
-        children=[heading, plot], sizing_mode="stretch_width", margin=(0, 8, 10, 0), name=panel.name,
-        styles={"container-type": "inline-size"},
+        children=[heading, plot], sizing_mode="stretch_width", margin=(0, 8, 4, 0), name=panel.name,
+        styles={"container-type": "inline-size", "align-self": "stretch", "height": "auto"},
     )  # fmt: skip
     return BokehPanel(layout, parts)
 
@@ -151,32 +143,47 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
     plot.yaxis.visible = False
 
 
-def panel_heading(panel: Panel, width: int) -> models.Div:
+def panel_heading(panel: Panel) -> models.Div:
     """The title, and below it a note, the legend of the curves, or the colours of a matrix.
 
-    If the panel shows another frame than the time bar, the script of the page says so in the element <em>.
+    In a row, titles are aligned at their upper edges and figures at their lower ones. If the panel shows another frame
+    than the time bar, the script of the page says so in the element <em>.
     """
-    names = [(layer.names, layer.colours) for layer in panel.layers if isinstance(layer, Curves)]
-    legend = [
-        f'<span style="white-space:nowrap"><i style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
-        for some, colours in names
-        for name, colour in zip(some, colours, strict=True)
-    ]
+    caption, note = _caption(panel)
+    said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
+    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p title="{html.escape(note)}">{caption}</p><em></em>'
+    return models.Div(text=text, sizing_mode="stretch_width", margin=0, stylesheets=[_HEADING_STYLE])
+
+
+def _caption(panel: Panel) -> tuple[str, str]:
+    """The caption as HTML, and what it says without swatches."""
+    curves = [layer for layer in panel.layers if isinstance(layer, Curves)]
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
+    if curves:
+        swatches = [
+            f'<span style="white-space:nowrap"><i style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
+            for layer in curves
+            for name, colour in zip(layer.names, layer.colours, strict=True)
+        ]
+        scale = "log" if panel.log else ""
+        axis = ", ".join(filter(None, (panel.x_label and f"by {panel.x_label}", scale, _off_scale(panel, curves))))
+        names = ", ".join(name for layer in curves for name in layer.names)
+        notes = [note for note in panel.note.split("; ") if note and not note.startswith("off scale")]
+        return " ".join([*swatches, html.escape(axis)]), "; ".join([f"{names} {axis}", *notes])
     x_first, y_first = (panel.x_label, panel.y_label), (panel.y_label, panel.x_label)
     axes = ", ".join(filter(None, x_first)) if panel.equal else " / ".join(filter(None, y_first))
-    notes = [each for each in (axes, *panel.note.split("; ")) if each and not (image and each == image.scale)]
-    note = html.escape("; ".join(notes))
-    legend += [f"<span>by {html.escape(panel.x_label)}</span>"] if legend and panel.x_label else []
-    below = " ".join(legend) if legend else note
-    if image is not None:
-        below = f"<span>{note}</span>{image.low:.2g} {_COLOUR_BAR}{image.high:.2g}"
-    said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
-    letters = sum(len(name) + 4 for some, _ in names for name in some) if legend else len(note)
-    lines = "two" if letters > _LEGEND_LETTERS_PER_PIXEL * width else "one"
-    title = html.escape(panel.heading)
-    text = f'<h3 title="{said}">{title}</h3><p class="{lines}" title="{note}">{below}</p><em></em>'
-    return models.Div(text=text, sizing_mode="stretch_width", height=37, margin=0, stylesheets=[_HEADING_STYLE])
+    note = "; ".join(each for each in (axes, *panel.note.split("; ")) if each and not (image and each == image.scale))
+    if image is None:
+        return html.escape(note), note
+    return f"<span>{html.escape(note)}</span> {image.low:.2g}{_COLOUR_BAR}{image.high:.2g}", note
+
+
+def _off_scale(panel: Panel, curves: Sequence[Curves]) -> str:
+    """Says where curves leave the panel."""
+    y = np.concatenate([layer.y.ravel() for layer in curves])
+    sides = {"above": y > panel.y[1], "below": y < panel.y[0]}
+    found = " and ".join(side for side, beyond in sides.items() if beyond.any())
+    return f"off scale {found}" if found else ""
 
 
 _HEADING_STYLE = style_sheet("heading", warning=WARNING)

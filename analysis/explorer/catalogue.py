@@ -181,18 +181,32 @@ def filter_runs(
 
 
 def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
-    """A header and a line per run, in columns of equal width; columns without values are left out."""
+    """A header and a line per run, in columns of equal width; columns without values are left out.
+
+    The long heading of grid imperfections is above the others if there is room for it at its left. Of a diverged run,
+    this is stated in place of its structure or circuit.
+    """
     table: dict[str, list[str]] = {"seed": [str(entry.seed) for entry in entries]}
-    for title, name, form in (("acc", "accuracy", ".3f"), ("loss", "loss", ".3g"), ("imperf", "imperfections", "d"),
-                              ("spikes", "spikes", "d")):  # fmt: skip
+    for title, name, form in (("acc", "accuracy", ".3f"), ("loss", "loss", ".2g"),
+                              ("imperfections", "imperfections", "d"), ("spikes", "spikes", "d")):  # fmt: skip
         values = [getattr(entry, name) for entry in entries]
         if any(value is not None for value in values):
             table[title] = ["" if value is None else format(value, form) for value in values]
-    words = [" ".join((*entry.kinds, *(() if entry.status == "done" else (entry.status,)))) for entry in entries]
-    widths = {title: max(map(len, (title, *cells))) for title, cells in table.items()}
-    lines = [" ".join(cells[k].rjust(widths[title]) for title, cells in table.items()) for k in range(len(entries))]
-    header = " ".join(title.rjust(widths[title]) for title in table)
-    return header, [f"{line} {word}".rstrip() for line, word in zip(lines, words, strict=True)]
+    upper = "imperfections" if "acc" in table else ""
+    widths = {title: max(map(len, (*cells, "" if title == upper else title))) for title, cells in table.items()}
+    words = ["diverged" if entry.status == "diverged" else " ".join(entry.kinds) for entry in entries]
+    last = next((name for name in ("structure", "circuit") if any(getattr(each, name) for each in entries)), "status")
+
+    def line(cells: Sequence[str], word: str) -> str:
+        return " ".join(
+            [*(cell.rjust(width) for cell, width in zip(cells, widths.values(), strict=True)), word]
+        ).rstrip()
+
+    header = line(["" if title == upper else title for title in table], last if any(words) else "")
+    if upper in table:
+        until = list(widths)[: list(widths).index(upper) + 1]
+        header = f"{upper:>{sum(widths[title] + 1 for title in until) - 1}}\n{header}"
+    return header, [line([cells[k] for cells in table.values()], word) for k, word in enumerate(words)]
 
 
 def first_run_to_show(entries: Sequence[RunEntry]) -> int:

@@ -76,10 +76,10 @@ class ParticlesPage(LivePage):
     def lower(self) -> UIElement:
         """Curves of the run so far."""
         force, imperfections, ratio = (chart.figure for chart in self.charts)
-        note = text_div(f"a circle if below {CIRCLE_RATIO}", colour=FAINT)
+        note = text_div(f"log scale; a circle if below {CIRCLE_RATIO}", colour=FAINT)
         return Row(
             titled_plot("Force norm (log)", force), titled_plot("Grid imperfections", imperfections),
-            titled_plot("Largest / smallest norm (log)", ratio, note),
+            titled_plot("Largest / smallest norm", ratio, note),
             sizing_mode="stretch_width", stylesheets=[STACKED],
         )  # fmt: skip
 

@@ -86,7 +86,11 @@ class Page:
     def _head(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
         title.sizing_mode = None
-        buttons = (("Copy link", "", "copy-link"), ("Copy Python", "", "copy-python"), ("?", "Keys: ?", "show-help"))
+        buttons = (
+            ("Copy link", "", "copy-link"),
+            ("Copy Python", "", "copy-python"),
+            ("?", "Keys and hints: ?", "show-help"),
+        )
         made = [make_button(label, None, name, ["small", action]) for label, name, action in buttons]
         tools = Row(*made, css_classes=["tools"], margin=(3, 0, 0, 24))
         wrap: dict[str, str | None] = {"flex-wrap": "wrap", "row-gap": "6px"}

@@ -26,13 +26,32 @@ _TABLE_STYLE = f"""
     select.bk-input {{ font: 11px/16px {_MONOSPACED}; padding: 0 3px; }}
     option {{ height: 16px; min-height: 16px; padding: 0 2px; box-sizing: border-box; }}
     label {{ position: absolute; clip-path: inset(50%); width: 1px; height: 1px; }}
+    :host {{ container-type: size; }}
+    select.bk-input {{ flex: none; height: calc(round(down, 100cqh - 2px, 16px) + 2px) !important; }}
     select.bk-input::-webkit-scrollbar {{ width: 9px; }}
     select.bk-input::-webkit-scrollbar-thumb {{ background: #9aa5b1; border-radius: 4px; }}
     """
 """Style of the list of runs and its header."""
 _SPACE = "\N{NO-BREAK SPACE}"
-_LINES = 9
-"""Largest number of visible lines of the list of runs."""
+_LINE = 16
+"""Height of a line of the list of runs, in pixels."""
+_LINES = 10
+"""Smallest number of visible lines of a list of many runs."""
+_FULL_HEIGHT = "@media (min-width: 861px) { :host { height: calc(100vh - 88px) !important; } }"
+"""Style of the controls beside the panels; the list of runs takes the height that the others leave."""
+_LABEL_BESIDE = """
+    .bk-input-group { flex-direction: row; align-items: center; gap: 8px; }
+    label { flex: none; width: 78px; }
+    """
+"""Style of a select with its label at the left."""
+_TWO_COLUMNS: dict[str, str | None] = {"display": "block", "columns": "2", "column-gap": "6px"}
+_WRAPPED_LABEL = """
+    :host { break-inside: avoid; max-width: 100%; }
+    label { display: flex; gap: 4px; align-items: flex-start; white-space: normal; }
+    label span { line-height: 1.25; padding-bottom: 2px; white-space: normal; }
+    input { margin-top: 1px; }
+    """
+"""Style of a check box in a narrow column."""
 
 
 class RunSelector:
@@ -49,18 +68,19 @@ class RunSelector:
         self._make_panels()
         self._bind()
         parts = [
-            *([self.file] if len(files) > 1 else []), _heading("Runs"), self.about,
-            _row(self.wanted, self.kind, self.order),
-            self.columns, self.runs, _heading("Compare"), self.other_file, self.other_run, self.by,
+            *([self.file] if len(files) > 1 else []), _heading("Runs"), self.about, _row(self.wanted, self.kind),
+            self.order, self.columns, self.runs, _heading("Compare"), self.other_file, self.other_run, self.by,
             _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
         ]  # fmt: skip
-        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0), stylesheets=[LAST_IF_STACKED])
+        styles = [LAST_IF_STACKED, _FULL_HEIGHT]
+        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0), stylesheets=styles)
 
     def _make_runs(self, files: Sequence[str]) -> None:
-        self.file = select_widget("file", list(files), self.settings.file)
+        beside: dict[str, Any] = {"stylesheets": [WIDGET_STYLES, _LABEL_BESIDE]}
+        self.file = select_widget("file", list(files), self.settings.file, **beside)
         self.wanted = select_widget("final accuracy", [("all", "all runs")], "all")
         self.kind = select_widget("kind of run", [("", "any")], "")
-        self.order = select_widget("order", list(RUN_ORDERS.items()), "place")
+        self.order = select_widget("order", list(RUN_ORDERS.items()), "place", **beside)
         styles = [WIDGET_STYLES, _TABLE_STYLE]
         self.about = text_div("", 12, FAINT, (0, 0, 6, 0))
         self.runs = MultiSelect(
@@ -73,17 +93,19 @@ class RunSelector:
 
     def _make_compared(self, files: Sequence[str]) -> None:
         options = [(NO_CHOICE, "none"), *((name, name) for name in files)]
-        self.other_file = select_widget("file of the second run", options, NO_CHOICE)
-        self.other_run = select_widget("second run", [], "")
-        self.by = select_widget("aligned by", list(COMPARE_BY.items()), "clock")
+        beside: dict[str, Any] = {"stylesheets": [WIDGET_STYLES, _LABEL_BESIDE]}
+        self.other_file = select_widget("second file", options, NO_CHOICE, **beside)
+        self.other_run = select_widget("second run", [], "", **beside)
+        self.by = select_widget("aligned by", list(COMPARE_BY.items()), "clock", **beside)
 
     def _make_panels(self) -> None:
         self.boxes: dict[str, CheckboxGroup] = {}  # one group each, so that each has its own label for screen readers
-        self.boxes_of_panels = Column(margin=0, sizing_mode="stretch_width")
-        self.size = select_widget("size", list(PANEL_SIZES), "medium")
-        looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "end"}
-        self.few = make_button("main panels", lambda: self._set(panels=""), "Show the main panels", **looks)
-        self.all = make_button("all panels", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
+        self.boxes_of_panels = Column(margin=0, sizing_mode="stretch_width", styles=_TWO_COLUMNS)
+        narrow = _LABEL_BESIDE.replace("78px", "auto")
+        self.size = select_widget("size", list(PANEL_SIZES), "medium", stylesheets=[WIDGET_STYLES, narrow])
+        looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "center"}
+        self.few = make_button("main", lambda: self._set(panels=""), "Show the main panels", **looks)
+        self.all = make_button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
 
     def _bind(self) -> None:
         bound = {"file": self.file, "other_file": self.other_file, "by": self.by, "size": self.size}
@@ -125,9 +147,11 @@ class RunSelector:
         """
         s, self.entries, self._quiet = self.settings, entries, True
         self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
-        said = f"{len(entries)} runs. Accuracy (acc) and loss: {split} split, last step." * bool(split)
+        said = f"{len(entries)} runs; accuracy (acc), loss: {split} split, last step" * bool(split)
         if any(entry.successful for entry in entries):
-            said += f" At first, the first run with {split} accuracy above .98 is shown."
+            said += "; first shown: first above .98"
+        if running := sum(entry.status == "running" for entry in entries):
+            said = "; ".join(filter(None, (said, f"{running} in progress")))
         self.about.update(text=said, visible=bool(said))
         self._show_kinds()
         self._show_boxes(titles, shown)
@@ -151,7 +175,8 @@ class RunSelector:
     def _show_boxes(self, titles: dict[str, str], shown: Sequence[str]) -> None:
         if list(self.boxes) != list(titles):
             self.names = list(titles)
-            self.boxes = {name: CheckboxGroup(stylesheets=[WIDGET_STYLES], margin=0) for name in titles}
+            styles = [WIDGET_STYLES, _WRAPPED_LABEL]
+            self.boxes = {name: CheckboxGroup(stylesheets=styles, margin=0) for name in titles}
             for box in self.boxes.values():
                 box.on_change("active", self._panels_chosen)
             self.boxes_of_panels.children = list(self.boxes.values())
@@ -168,7 +193,9 @@ class RunSelector:
         options = [(str(entry.place), line.replace(" ", _SPACE)) for entry, line in zip(found, lines, strict=True)]
         value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
         self.columns.text = header if found else "no run matches"
-        self.runs.update(options=options, value=value, size=min(max(len(options), 2), _LINES))
+        few, most = (_LINE * max(min(len(options), some), 2) + 2 for some in (_LINES, len(options)))
+        styles = {"flex": f"1 1 {few}px", "min-height": f"{few}px", "max-height": f"{most}px"}
+        self.runs.update(options=options, value=value, styles=styles)
         self._quiet = False
 
 

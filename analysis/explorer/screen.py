@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
-from analysis.explorer.bokeh_panels import PanelLimits, make_bokeh_panel
+from analysis.explorer.bokeh_panels import make_bokeh_panel
 from analysis.explorer.codec import frames_to_send
 from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
 from analysis.explorer.theme import ACCENT, FAINT, INK, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.plots.drawing.panel_layout import common_limits
+from analysis.plots.scenes.common_panels import join_notes
 from analysis.plots.scenes.scene import Image, Map, Panel, Scene
 
 PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
 """Smallest width of panels in pixels; they fill the width of the page. Three medium ones fit beside the controls if the
 page is 1000 pixels wide."""
+_Range = tuple[float, float]
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
@@ -51,19 +53,11 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     return found
 
 
-def map_views(scenes: Sequence[Scene]) -> dict[str, PanelLimits]:
-    """Common limits of the panels with a map that two runs have, by name; each map keeps its own extent."""
-    found: dict[str, PanelLimits] = {}
-    for panel in scenes[0].panels:
-        same = [other for scene in scenes for other in scene.panels if other.name == panel.name]
-        if len(same) > 1 and any(isinstance(layer, Map) for layer in panel.layers):
-            x, y = zip(*((each.x, each.y) for each in same), strict=True)
-            found[panel.name] = (min(x)[0], max(high for _, high in x)), (min(y)[0], max(high for _, high in y))
-    return found
+def _within(panel: Panel, limits: tuple[_Range, _Range], others: Sequence[Panel]) -> Panel:
+    """A panel with given limits; its images have the common colour scale of `others`, which its note states.
 
-
-def _within(panel: Panel, limits: PanelLimits, others: Sequence[Panel]) -> Panel:
-    """A panel with given limits; its images have the common colour scale of `others`, which its note states."""
+    A map fills the limits of its own run; the note says so if the other run has different ones.
+    """
     images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
     layers, note = [], panel.note
     for layer in panel.layers:
@@ -71,6 +65,8 @@ def _within(panel: Panel, limits: PanelLimits, others: Sequence[Panel]) -> Panel
             shared = replace(layer, low=min(each.low for each in images), high=max(each.high for each in images))
             note, layer = note.replace(layer.scale, shared.scale), shared
         layers.append(layer)
+    if any(isinstance(layer, Map) for layer in layers) and len({(other.x, other.y) for other in others}) > 1:
+        note = join_notes("own axes", note)
     return replace(panel, x=limits[0], y=limits[1], layers=tuple(layers), note=note)
 
 
@@ -130,8 +126,7 @@ class Screen:
         panels = [panel for panel in scene.panels if panel.name in self.panels]
         panels.sort(key=lambda panel: panel.name not in shared)  # of two systems, panels of both come first
         arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
-        views, at = map_views(self.scenes), float(scene.clock[frame])
-        made = [make_bokeh_panel(panel, scene, arrays, at, width, views.get(panel.name)) for panel in panels]
+        made = [make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame])) for panel in panels]
         for each in made:
             for part in each.parts:
                 part.update(lane=lane, shown=int(self.line.frames[lane][place]))

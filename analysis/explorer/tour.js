@@ -47,7 +47,7 @@ const place_hint = () => {  // where there is room: above or below the target, s
   const x = within_page(left, across - wide), y = within_page(top, down - tall), last = within_page(right - wide, across - wide)
   const below = [x, bottom + GAP], above = [width > 2 * wide ? last : x, top - GAP - tall]
   const before = [left - GAP - wide, y]
-  const places = width > 2 * wide ? [above, before, below] : [below, above, [right + GAP, y], before]
+  const places = width > 2 * wide ? [[last, bottom + GAP], above, before] : [below, above, [right + GAP, y], before]
   const fits = ([x, y]) => x >= 0 && y >= 0 && x + wide <= across && y + tall <= down
   const [to_x, to_y] = places.find(fits) ?? below
   Object.assign(style, {left: `${to_x}px`, top: `${to_y}px`})

@@ -154,12 +154,10 @@ class ModularPanels(NetworkPanels, PairPanels):
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             "pair_sums": lambda: self.pair_panel("pair sums", filled, filled_note, "wrong"),
-            "descent": lambda: self.force_panel("descent", "−dL/dE", "longest arrow of equal length in all frames"),
+            "descent": lambda: self.force_panel("descent", "−dL/dE", "arrows scaled in each frame"),
         }
         if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
-            panels["law"] = lambda: self.force_panel(
-                "law", "particle law, f_a = 1", "longest arrow of equal length in all frames"
-            )
+            panels["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "arrows scaled in each frame")
         panels |= {"hidden": self.hidden_panel, **common_panels.structure_panels(self.recorded)}
         panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.compared_frames >= 2:

@@ -256,7 +256,7 @@ class ParticlePanels(PairPanels):
             "pair_sums": lambda: self.pair_panel(
                 "pair sums", None, "background: nearest pair sum", "grid imperfection"
             ),
-            "force": lambda: self.force_panel("force", "force", "longest arrow of equal length in all frames"),
+            "force": lambda: self.force_panel("force", "force", "arrows scaled in each frame"),
         }
         for name in FIELD_NAMES:
             panels[name] = functools.partial(
