@@ -1,5 +1,7 @@
 // The time bar (HTML: analysis/explorer/timebar.py): displays the state of the player and passes on its events.
 
+const TICK_SPACE = 6  // smallest distance between the marks of events, in pixels
+
 class Bar {
   constructor(element) {
     this.element = element
@@ -17,20 +19,37 @@ class Bar {
     return this.element.querySelector(`[data-do=${name}]`)
   }
 
-  dress({marks, times}, speed) {  // show the marks and times of a stage
-    const last = times.length - 1, share = (place) => 100 * place / Math.max(last, 1)
+  dress({marks, times, lanes}, speed) {  // show the marks and times of a stage; until then, all controls are disabled
+    const last = times.length - 1, ticks = this.element.querySelector(".ticks"), two = lanes.length > 1
+    for (const control of this.element.querySelectorAll("[data-do]")) control.disabled = false
     Object.assign(this.control("seek"), {max: last, disabled: !last})
     this.control("speed").value = String(speed)
-    this.element.querySelector(".ticks").replaceChildren(...marks.map(({begin, place, end, kind, words}) => {
-      const tick = document.createElement("button")
+    this.element.querySelector(".line").classList.toggle("two", two)
+    ticks.replaceChildren(...lanes.map(({name}, lane) => {
+      const row = document.createElement("div"), some = marks.filter((mark) => mark.lane == lane)
+      if (two) row.dataset.name = name
+      row.append(...this.ticks(some, Math.max(last, 1), ticks.clientWidth || 1000))
+      return row
+    }))
+    for (const name of ["before", "after"]) this.control(name).disabled = !marks.length
+  }
+
+  ticks(marks, last, width) {  // buttons of one run's events, which are apart from one another; width: in pixels
+    let before = -Infinity
+    return marks.map(({begin, place, end, kind, words}) => {
+      const tick = document.createElement("button"), share = (place) => `${100 * place / last}%`
       Object.assign(tick, {title: words, className: kind, tabIndex: -1})
       tick.setAttribute("aria-label", words)
       tick.dataset.to = place
-      Object.assign(tick.style, kind == "plateau"
-        ? {left: `${share(begin)}%`, width: `${share(end - begin)}%`} : {left: `${share(place)}%`})
+      if (kind == "plateau") {
+        Object.assign(tick.style, {left: share(begin), width: share(end - begin)})
+      } else {
+        const at = width * place / last
+        before = Math.max(at, before + TICK_SPACE)
+        tick.style.left = `calc(${share(place)} + ${before - at}px)`
+      }
       return tick
-    }))
-    for (const name of ["before", "after"]) this.control(name).disabled = !marks.length
+    })
   }
 
   show_place(lanes, place) {

@@ -91,7 +91,7 @@ def _empty_figure(panel: Panel) -> figure:
         x_range=models.Range1d(start=x[0], end=x[1]), y_range=models.Range1d(start=y[0], end=y[1]),
         y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
         outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
-        html_attributes={"data-name": panel.title},
+        html_attributes={"data-name": panel.title, "data-panel": panel.name},
     )  # fmt: skip
     plot.grid.visible = False
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)

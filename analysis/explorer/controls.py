@@ -54,8 +54,10 @@ class LabelledSlider:
 class StatusLine:
     """Text that changes often. A script replaces it, as Bokeh would otherwise lay out the whole page again."""
 
-    def __init__(self, words: str = "", **styles: Any) -> None:
-        self.layout = text_div(words, colour=FAINT, **styles)
+    def __init__(self, name: str = "", **styles: Any) -> None:
+        """name: a class for the scripts of the page. styles: CSS properties, with _ for -."""
+        self.layout = text_div("", colour=FAINT, **styles)
+        self.layout.css_classes = [name] if name else []
         code = """
             const [words = "", aloud = false] = this.tags, view = Bokeh.index.find_one(div)
             div.setv({text: words}, {silent: true})

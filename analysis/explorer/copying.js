@@ -36,7 +36,7 @@ document.addEventListener("visibilitychange", () => ask(document.hidden ? "hidde
 
 const ACTIONS = {
   "copy-link": () => player() ? copy("Link", view_link()) : ask("link", performance.now()),  // the server adds a warning
-  "copy-python": () => { player()?.tell(); ask("python", performance.now()) },
+  "copy-python": () => { player()?.tell(); ask("python", performance.now(), player()?.figures.columns ?? 0) },
   "show-help": () => document.getElementById("help").showModal(),
   "show-tour": () => { document.getElementById("help").close(); show_tour() },
   "close": (button) => button.closest("dialog")?.close(),

@@ -50,26 +50,26 @@ def export_page(
     if not isinstance(files, OpenFiles):
         files = OpenFiles([Path(each) for each in ([files] if isinstance(files, Path | str) else files)], verify=True)
     runs = runs if isinstance(runs, Sequence) else (runs,)
-    scenes = _chosen_scenes(files, runs, axes)
+    scenes, names = _chosen_scenes(files, runs, axes)
     known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
     shown = parse_panels(panels, known) or known
-    text = _page_text(Screen(scenes, shown, time_bar(), None, step, by, size), map_frames)
+    text = _page_text(Screen(scenes, shown, time_bar(), None, step, by, size, files=names), map_frames)
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return len(text.encode())
 
 
-def _chosen_scenes(files: OpenFiles, runs: Sequence[int | None], axes: str) -> list[Scene]:
-    """The scenes of one run, or of two. Raises SettingsError, TrajectoryError."""
+def _chosen_scenes(files: OpenFiles, runs: Sequence[int | None], axes: str) -> tuple[list[Scene], list[str]]:
+    """The scenes of one run, or of two, and the names of their files. Raises SettingsError, TrajectoryError."""
     names, count = list(files.paths), max(len(files.paths), len(runs))
     if not names or not 1 <= count <= 2:
         raise SettingsError("run", f"{len(names)} files and {len(runs)} runs", "a run, or two to compare")
-    scenes = []
+    scenes, named = [], [names[min(lane, len(names) - 1)] for lane in range(count)]
     for lane in range(count):
-        trajectory, entries = files.opened(names[min(lane, len(names) - 1)])
+        trajectory, entries = files.opened(named[lane])
         run = runs[lane] if lane < len(runs) else None
         scenes.append(build_scene(trajectory, first_run_to_show(entries) if run is None else run, parse_axes(axes)))
-    return scenes
+    return scenes, named
 
 
 def _page_text(screen: Screen, map_frames: int) -> str:

@@ -12,6 +12,11 @@ class Figures {
     this.views = null
   }
 
+  get columns() {  // number of panels of a run in a row
+    const places = [...this.views ?? []].filter(([part]) => part.lane == 0).map(([, {plot}]) => plot.el.getBoundingClientRect().left)
+    return new Set(places.map(Math.round)).size
+  }
+
   paint(place) {  // show an index of the time line; returns a promise that resolves when all figures are painted
     if (!this.views) this.find_views()
     const work = [], changed = new Map(), notes = new Map()

@@ -16,6 +16,7 @@ const pressed_button = (event, on) => {
 document.addEventListener("keydown", (event) => {
   const on = event.composedPath()[0]
   if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || on.matches?.(FIELDS)) return
+  if (event.repeat && event.key == " ") return event.preventDefault()  // a key that is held must not start and pause
   if (document.querySelector("dialog[open]")) return
   if (event.key == "?") ACTIONS["show-help"]()
   const button = pressed_button(event, on.matches ? on : document.body)

@@ -43,7 +43,7 @@ class ParticlesPage(LivePage):
         self.held: np.ndarray | None = None  # position to which the chosen particle is dragged
         self.among: np.ndarray | None = None  # positions of all particles when the drag began
         self.due, self.frames = 0.0, 0
-        self.words, self.clock = StatusLine(), StatusLine(margin_bottom="12px")
+        self.words, self.clock = StatusLine(), StatusLine("clock", margin_bottom="12px")
         self.token = select_widget("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
         self.charts = [
@@ -141,7 +141,7 @@ class ParticlesPage(LivePage):
         self.preparing = False
         self.turned()
 
-    def python(self) -> str:
+    def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view."""
         return live_view_code(self.run.settings, self.run.seed, int(self.run.state.last_step[0]), self.run.unchanged)
 

@@ -40,7 +40,7 @@ class TrainingPage(LivePage):
         self.player = Player(document, self.frame, self.step)
         self.frames, self.drawn = 0, (0, b"")
         self.words = {name: StatusLine() for name in (*_KINDS, "map")}
-        self.words["clock"] = StatusLine(margin_bottom="12px")
+        self.words["clock"] = StatusLine("clock", margin_bottom="12px")
         self.charts = [
             LiveChart("loss over epochs", _SPLITS, "epoch", log=True),
             LiveChart("accuracy over epochs", right, "epoch", limits=(0, 1.05)),
@@ -96,7 +96,9 @@ class TrainingPage(LivePage):
         layer = pair_sum_points(n, filled=trained)
         self.sums = self.map.points(layer)
         shapes, colours = ("cross",) * len(trained), np.full((len(trained), 3), 0.1)
-        self.crosses = self.map.points(dataclasses.replace(layer, shapes=shapes, colours=colours, filled=None))
+        small = 0.4 * layer.size  # the marks' colours remain visible
+        wrong = dataclasses.replace(layer, shapes=shapes, colours=colours, filled=None, size=small)
+        self.crosses = self.map.points(wrong)
         legend = "Background: predicted class. Marks: pairs i + j; filled: training, hollow: validation, cross: wrong."
         class_map = titled_plot("Class map", self.map.figure, self.words["map"].layout)
         class_map.children.append(text_div(legend, 12, FAINT, (4, 0, 0, 32)))
@@ -114,7 +116,7 @@ class TrainingPage(LivePage):
             self.begin()
         self.player.ask()
 
-    def python(self) -> str:
+    def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view."""
         return live_view_code(self.run.settings, self.run.seed, self.run.epoch, self.run.unchanged)
 

@@ -45,8 +45,8 @@ class Tab(Protocol):
     def hide(self, briefly: bool = False) -> None:
         """The tab becomes hidden and stops computing. briefly: what was running goes on with `show`."""
 
-    def python(self) -> str:
-        """Python lines that repeat the view."""
+    def python(self, columns: int = 0) -> str:
+        """Python lines that repeat the view. columns: number of panels of a run in a row, 0 if unknown."""
 
 
 class Page:
@@ -126,11 +126,11 @@ class Page:
         tab.show()
         self._write()
 
-    def _answer(self, question: str, number: float = 0) -> None:
+    def _answer(self, question: str, number: float = 0, columns: int = 0) -> None:
         """Answer the page's script: Python or a link was asked for, or the browser's tab became hidden or visible."""
         tab = self.made[self.shown]
         if question == "python":
-            self.code.tags = ["Python", tab.python(), "", number]
+            self.code.tags = ["Python", tab.python(columns), "", number]
         elif question == "link":
             lost = tab.python().startswith(CHANGED)
             self.code.tags = ["Link", "", f". {CHANGED[2:].strip()}" if lost else "", number]
@@ -157,7 +157,7 @@ class _MessageTab:
     def hide(self, briefly: bool = False) -> None:
         """Does nothing, as nothing is animated."""
 
-    def python(self) -> str:
+    def python(self, columns: int = 0) -> str:
         """No lines, as there is nothing to repeat."""
         return ""
 

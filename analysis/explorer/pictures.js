@@ -26,16 +26,22 @@ const paint_figure = (host) => {  // Bokeh's canvas of a figure, at a higher res
 }
 
 const paint_texts = (context, node, left, top) => {  // the texts of a heading and the swatches of a legend
-  if (node.nodeType == Node.TEXT_NODE && node.data.trim()) {
+  if (node.nodeType == Node.TEXT_NODE) {
     const range = document.createRange(), style = getComputedStyle(node.parentElement)
-    range.selectNodeContents(node)
-    const {x, y, height} = range.getBoundingClientRect()
     Object.assign(context, {font: style.font, fillStyle: style.color, textBaseline: "middle"})
-    if (height) context.fillText(node.data.trim(), x - left, y + height / 2 - top)
+    for (const {0: word, index} of node.data.matchAll(/\S+/g)) {  // word by word, as lines may break between them
+      range.setStart(node, index)
+      range.setEnd(node, index + word.length)
+      const {x, y, height} = range.getBoundingClientRect()
+      if (height) context.fillText(word, x - left, y + height / 2 - top)
+    }
   }
   if (node.localName == "i") {
-    const {x, y, width, height} = node.getBoundingClientRect()
-    context.fillStyle = getComputedStyle(node).backgroundColor
+    const {x, y, width, height} = node.getBoundingClientRect(), {backgroundColor, backgroundImage} = getComputedStyle(node)
+    const shades = backgroundImage.match(/rgb\([^)]*\)/g) ?? [backgroundColor, backgroundColor]  // of a colour bar, or one
+    const gradient = context.createLinearGradient(x - left, 0, x - left + width, 0)
+    shades.forEach((shade, k) => gradient.addColorStop(k / (shades.length - 1), shade))
+    context.fillStyle = gradient
     context.fillRect(x - left, y - top, width, height)
   }
   const inner = node.shadowRoot ?? node
@@ -56,9 +62,25 @@ const picture = (host) => {
   return canvas
 }
 
+const picture_place = (host) => {  // the run and the step of a figure: of a recorded run, or of the live one
+  const {model: plot} = [...Bokeh.index.all_views()].find((view) => view.el === host)
+  const part = globalThis.scrubber?.stage?.parts.find((each) => each.plot === plot)
+  if (part) {
+    const {picture, steps, frames} = scrubber.stage.lanes[part.lane]
+    return [picture, `step${steps[frames[Math.floor(scrubber.place)]]}`]
+  }
+  const query = new URLSearchParams(model("address").text), clock = find_deep(".clock")?.shadowRoot.querySelector(".bk-clearfix")
+  return [query.get("tab"), `seed${query.get("seed")}`, /^\w+ \d+/.exec(clock?.textContent ?? "")?.[0].replace(" ", "") ?? ""]
+}
+
+const picture_name = (host) => {
+  const {panel, name} = host.dataset
+  return [...picture_place(host), panel ?? name].filter(Boolean).join("-").replace(/[^\p{L}\d_.]+/gu, "-") + ".png"
+}
+
 const save_picture = (host) => picture(host).toBlob((blob) => {
   const link = document.createElement("a")
-  Object.assign(link, {href: URL.createObjectURL(blob), download: `${host.dataset.name.replace(/[^\p{L}\d]+/gu, "-")}.png`})
+  Object.assign(link, {href: URL.createObjectURL(blob), download: picture_name(host)})
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 10000)
 })

@@ -66,8 +66,8 @@ class RunsPage:
         """The page becomes hidden; the browser pauses by itself."""
         self.parcels.stop()
 
-    def python(self) -> str:
-        """Python lines that repeat the view; none if nothing is shown."""
+    def python(self, columns: int = 0) -> str:
+        """Python lines that repeat the view, with a number of panels in a row; none if nothing is shown."""
         s, screen = self.settings, self.screen
         if screen is None or s.run is None:
             return ""
@@ -77,7 +77,7 @@ class RunsPage:
                  for (file, run), step in zip(runs, steps, strict=True)]  # fmt: skip
         shared = [{panel.name for panel in scene.panels} for scene in screen.scenes]
         panels = [name for name in screen.panels if all(name in names for names in shared)]
-        return recorded_view_code(views, panels, parse_axes(s.axes))
+        return recorded_view_code(views, panels, parse_axes(s.axes), columns)
 
     def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
         if new:
@@ -140,7 +140,7 @@ class RunsPage:
         elif not names:
             names = default_panel_names(*([panel.name for panel in each.panels] for each in scenes))
         keep = self.screen is not None and "file" not in changed
-        self._show(Screen(scenes, names, self.bar, self.told, s.step, s.by, s.size, keep))
+        self._show(Screen(scenes, names, self.bar, self.told, s.step, s.by, s.size, keep, [s.file, s.other_file]))
         scored = any(entry.accuracy is not None or entry.loss is not None for entry in entries)
         self.side.show(entries, others, titles, names, evaluation_split(trajectory) if scored else "")
         return notes

@@ -92,12 +92,14 @@ class Screen:
 
     def __init__(
         self, scenes: Sequence[Scene], panels: Sequence[str], bar: Div, told: Div | None, step: int | None = None,
-        by: str = "clock", size: str = "medium", keep: bool = False,
+        by: str = "clock", size: str = "medium", keep: bool = False, files: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """step: the first step to show, of the first run, by default the last.
 
-        keep: whether the browser keeps its position, if that is in the same unit of time.
+        keep: whether the browser keeps its position, if that is in the same unit of time. files: name of the file of
+        each run, for the names of pictures.
         """
+        self.files = list(files) or [""] * len(scenes)
         self.scenes, self.panels = match_limits(scenes), list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.line = make_timeline(scenes, self.frames, by)
@@ -148,6 +150,7 @@ class Screen:
         return {
             "frames": self.line.frames[lane], "steps": scene.steps[frames].astype(np.float64),
             "clock": scene.clock[frames].astype(np.float64), "unit": scene.unit, "name": _RUN_NAMES[lane],
+            "picture": f"{self.files[lane]}-run{scene.facts.get('run', '')}",
         }  # fmt: skip
 
     def _marks(self) -> list[dict[str, Any]]:
@@ -160,7 +163,9 @@ class Screen:
                     words = event_text(mark, scene)
                     words = f"{_RUN_NAMES[lane]}: {words}" if len(self.scenes) > 1 else words
                     place = begin if mark.kind == "plateau" else place
-                    found.append({"kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words})
+                    found.append(
+                        {"lane": lane, "kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words}
+                    )
         return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
 
     def frames_at(self, step: int) -> list[int]:

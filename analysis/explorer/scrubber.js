@@ -65,7 +65,7 @@ class Player {
   }
 
   draw() {
-    if (!this.stage || !this.find_bar()) return
+    if (!this.stage || this.stage.pending || !this.find_bar()) return
     const place = Math.floor(this.place)
     this.say(place)
     return this.figures.paint(place).then(() => { this.painted++ })
@@ -146,7 +146,7 @@ class Player {
   // ------------------------------------------------------------------------------------------------------- user input
 
   hear(kind, event) {
-    if (!this.stage || !this.find_bar()) return
+    if (!this.stage || this.stage.pending || !this.find_bar()) return
     const path = event.composedPath(), on = path[0]
     if (kind == "keydown") return this.press(event, on)
     const ours = path.includes(this.shown.element)

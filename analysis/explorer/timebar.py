@@ -28,21 +28,21 @@ _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
 def _bar_button(name: str) -> str:
     """A button of the time bar."""
     title, path = _BUTTONS[name]
-    return f'<button data-do="{name}" title="{title}" aria-label="{title}">{_svg_icon(path)}</button>'
+    return f'<button data-do="{name}" disabled title="{title}" aria-label="{title}">{_svg_icon(path)}</button>'
 
 
 def time_bar() -> Div:
-    """The time bar as a Div; `bar.js` handles its events."""
+    """The time bar as a Div; `bar.js` handles its events, and enables the controls when the frames are there."""
     speeds = "".join(f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS)
     kinds = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS)
     text = f"""<div class="bar" role="group" aria-label="Time">
     <div class="row">{_bar_button("before")}{_bar_button("back")}
-<button class="main" data-do="play" title="Play (space)"
+<button class="main" data-do="play" disabled title="Play (space)"
     aria-label="Play"><span class="go">{_svg_icon(_PLAY)}</span><span class="halt">{_svg_icon(_PAUSE)}</span></button>
-    {_bar_button("on")}{_bar_button("after")}<select data-do="speed" title="Speed" aria-label="Speed">{speeds}</select>
-    <output></output><span class="kinds">{kinds}</span></div>
-    <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="0" value="0" step="1"
-    aria-label="Frame"></div></div>"""
+    {_bar_button("on")}{_bar_button("after")}<select data-do="speed" disabled title="Speed" aria-label="Speed">{speeds}</select>
+    <output>loading …</output><span class="kinds">{kinds}</span></div>
+    <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="1" value="1" step="1"
+    aria-label="Frame" disabled></div></div>"""
     colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENT_MARK_COLOURS.items())
     style = style_sheet("bar", colours=colours)
     return Div(text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[style])

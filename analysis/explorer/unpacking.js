@@ -24,4 +24,8 @@ const unpack = async (buffers, frames) => {  // a batch of all frames, and batch
 const said = document.getElementById("buffers")
 const {buffers, frames} = JSON.parse(said.textContent)
 said.remove()
-unpack(buffers, frames).then((parcels) => parcels.forEach((parcel) => scrubber.receive(parcel)))
+scrubber.stage.pending = true  // the time bar remains disabled
+unpack(buffers, frames).then((parcels) => {
+  scrubber.stage.pending = false
+  parcels.forEach((parcel) => scrubber.receive(parcel))
+})

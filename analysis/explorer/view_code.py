@@ -8,14 +8,10 @@ from typing import NamedTuple
 from dynamics.settings import ModularSettings, ParticleSettings
 
 _HEAD = "from pathlib import Path\n\nfrom analysis import plots\nfrom dynamics import {names}\n\n"
-_FRAME = """\
-{run} = {source}
-{run}_frame = {run}.isel(run={index}).sel(step={step})  # the recorded variables at this step
-"""
 _PICTURE = """
 scenes = [{scenes}]
 frames = [{frames}]
-grid = plots.PanelGrid(scenes, {panels!r})
+grid = plots.PanelGrid(scenes, {panels!r}{columns})
 grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
 grid.save(Path("view.png"))
 """
@@ -30,18 +26,23 @@ class RecordedView(NamedTuple):
     step: int
 
 
-def recorded_view_code(views: Sequence[RecordedView], panels: Sequence[str], axes: tuple[int, int] | None) -> str:
-    """Code of one run of a file, or of two runs side by side. panels: names of panels that all have."""
+def recorded_view_code(
+    views: Sequence[RecordedView], panels: Sequence[str], axes: tuple[int, int] | None, columns: int = 0
+) -> str:
+    """Code of one run of a file, or of two runs side by side.
+
+    panels: names of panels that all have; columns: number of panels of a run in a row, 0 for the default.
+    """
     names = ("first", "second") if len(views) > 1 else ("trajectory",)
-    sources = [f"open_trajectory({str(view.path.resolve())!r})" for view in views]
-    parts = [_FRAME.format(run=name, source=source, index=view.run, step=view.step)
-             for name, source, view in zip(names, sources, views, strict=True)]  # fmt: skip
+    sources = [f"{name} = open_trajectory({str(view.path.resolve())!r})\n"
+               for name, view in zip(names, views, strict=True)]  # fmt: skip
     scenes = ", ".join(
         f"plots.build_scene({name}, {view.run}, {axes})" for name, view in zip(names, views, strict=True)
     )
     frames = ", ".join(f"plots.nearest_frame(scenes[{k}], {view.step})" for k, view in enumerate(views))
-    picture = _PICTURE.format(scenes=scenes, frames=frames, panels=list(panels))
-    return _HEAD.format(names="open_trajectory") + "".join(parts) + picture
+    shape = f", columns={columns}" if columns else ""
+    picture = _PICTURE.format(scenes=scenes, frames=frames, panels=list(panels), columns=shape)
+    return _HEAD.format(names="open_trajectory") + "".join(sources) + picture
 
 
 def live_view_code(settings: ParticleSettings | ModularSettings, seed: int, steps: int, unchanged: bool) -> str:
@@ -52,9 +53,8 @@ def live_view_code(settings: ParticleSettings | ModularSettings, seed: int, step
     kind = type(settings)
     values = [f"{field.name}={getattr(settings, field.name)!r}" for field in dataclasses.fields(settings)
               if getattr(settings, field.name) != field.default]  # fmt: skip
-    source = f"simulate({kind.__name__}({', '.join(values)}), runs=1, seed={seed}, steps={steps})"
-    frame = _FRAME.format(run="trajectory", source=source, index=0, step=steps)
+    source = f"trajectory = simulate({kind.__name__}({', '.join(values)}), runs=1, seed={seed}, steps={steps})\n"
     scene, at = "plots.build_scene(trajectory, 0)", f"plots.nearest_frame(scenes[0], {steps})"
-    picture = _PICTURE.format(scenes=scene, frames=at, panels=["embedding", "pair_sums"])
+    picture = _PICTURE.format(scenes=scene, frames=at, panels=["embedding", "pair_sums"], columns="")
     head = _HEAD.format(names=f"{kind.__name__}, simulate")
-    return ("" if unchanged else CHANGED) + head + frame + picture
+    return ("" if unchanged else CHANGED) + head + source + picture

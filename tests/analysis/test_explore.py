@@ -304,11 +304,14 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
     for key, shown in (("ArrowRight", "step 1"), ("ArrowRight", "step 2"), ("Home", "step 0")):
         page.keyboard.press(key)
         page.get_by_text(shown, exact=True).wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as PNG: embedding").click()
+    assert saved.value.suggested_filename == "particles-seed31-step0-embedding.png"
     page.keyboard.press("?")
-    page.get_by_role("dialog", name="Keys").wait_for()
+    page.get_by_role("dialog", name="Keys and hints").wait_for()
     page.keyboard.press("1")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Keys").wait_for(state="hidden")
+    page.get_by_role("dialog", name="Keys and hints").wait_for(state="hidden")
     assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
     page.keyboard.press("1")
     page.get_by_role("slider", name="Frame").wait_for()

@@ -25,7 +25,28 @@ def test_an_exported_page_is_accessible(runs_folder, chromium_page, violations, 
     page.keyboard.press("Escape")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save as PNG: loss").click()
-    assert saved.value.suggested_filename == "loss.png"
+    assert saved.value.suggested_filename == "sparse-run1-step120-loss.png"
+
+
+HELD = """() => {
+  const read = Response.prototype.arrayBuffer, held = new Promise((done) => { window.release = done })
+  Response.prototype.arrayBuffer = function () { return held.then(() => read.call(this)) }
+}"""
+
+
+def test_the_time_bar_of_an_exported_page_is_disabled_until_its_frames_are_there(runs_folder, chromium_page, tmp_path):
+    export_page(tmp_path / "page.html", runs_folder / "particles.nc", 1, panels="embedding")
+    page = chromium_page.context.new_page()
+    page.add_init_script(f"({HELD})()")
+    page.goto((tmp_path / "page.html").absolute().as_uri())
+    page.get_by_text("loading …").wait_for()
+    page.wait_for_timeout(500)
+    page.keyboard.press("Home")
+    assert not [each for each in page.locator(".bar button, .bar select, .bar input").all() if each.is_enabled()]
+    page.evaluate("release()")
+    page.get_by_text("step 60", exact=True).wait_for()
+    assert page.get_by_role("slider", name="Frame").is_enabled()
+    assert page.get_by_role("button", name="Play").is_enabled()
 
 
 def test_an_exported_page_plays_without_network_access(runs_folder, chromium_page, tmp_path):

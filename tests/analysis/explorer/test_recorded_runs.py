@@ -508,8 +508,18 @@ def test_the_list_is_filtered(page, runs_folder):
         shown.locator(f"select[multiple]{some}:not(:has(:nth-child({len(expected) + 1})))").wait_for()
 
 
-def test_two_runs_move_together(page, runs_folder):
-    state = seek(page(tall=True, file="particles", run=0, other_file="particles", other_run=4), 41)
+ROWS = """() => [...scrubber.bar.querySelectorAll(".ticks div")].map((row) => [
+  row.dataset.name, row.children.length,
+  [...row.querySelectorAll("button:not(.plateau)")].map((mark) => mark.getBoundingClientRect().left)])"""
+
+
+def test_two_runs_move_together_and_have_their_own_event_marks(page, runs_folder):
+    shown = page(tall=True, file="particles", run=0, other_file="particles", other_run=4)
+    marks = shown.evaluate("scrubber.stage.marks.map((mark) => mark.lane)")
+    for lane, (name, count, places) in enumerate(shown.evaluate(ROWS)):
+        assert (name, count) == ("AB"[lane], marks.count(lane))
+        assert np.diff(places).min(initial=5) >= 5  # marks are 5 pixels wide
+    state = seek(shown, 41)
     assert state["frames"] == [41, 41]
     assert {part["lane"] for part in state["parts"]} == {0, 1}
     assert_shows(state, [scene_of(runs_folder, "particles", 0), scene_of(runs_folder, "particles", 4)])
@@ -587,9 +597,11 @@ def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_
     monkeypatch.chdir(tmp_path)
     exec(code, found := {})
     for name, run, part in zip(("first", "second"), (1, 4), state["parts"][::2], strict=True):
-        frame = found[f"{name}_frame"]
-        assert (int(frame["step"]), int(frame["seed"])) == (41, run)
+        frame = found[name].isel(run=run).sel(step=41)
+        assert f"build_scene({name}, {run}, None)" in code
         np.testing.assert_allclose(np.transpose([part["x"], part["y"]]), frame["embedding"], rtol=1e-6)
+    assert found["frames"] == [41, 41]
+    assert found["grid"].layout.columns == 2
     assert (tmp_path / "view.png").stat().st_size > 1000
     open_page(shown, link)
     there(shown)
@@ -610,6 +622,8 @@ def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path)
     box = shown.locator(f".bk-events[aria-label='{name}']").bounding_box()
     with shown.expect_download() as saved:
         shown.get_by_role("button", name=f"Save as PNG: {name}").click()
+    last = shown.evaluate("scrubber.step_shown")
+    assert saved.value.suggested_filename == f"{file}-run0-step{last}-{panel}.png"
     saved.value.save_as(tmp_path / "panel.png")
     picture = plt.imread(tmp_path / "panel.png")
     assert picture.shape[1] == 4 * box["width"]
@@ -647,18 +661,23 @@ LAYOUT = """() => {
     overflow: [scrollWidth > innerWidth, scrollHeight > innerHeight],
     columns: new Set(boxes.map((box) => Math.round(box.left))).size,
     frames: of("Figure").map(({model}) => Math.abs(model.inner_width - model.inner_height)),
+    titles: of("Div").map(({shadow_el}) => shadow_el.querySelector("h3")).filter((title) => title?.scrollWidth > title?.clientWidth)
+      .length,
     rows: list.clientHeight / 16 - list.options.length,
     cut: of("Div").filter(({model, el}) => model.render_as_text && el.scrollWidth > el.clientWidth + 1).length,
   }
 }"""
 
 
-@pytest.mark.parametrize(("size", "columns"), [((1400, 900), 4), ((1000, 700), 3), ((400, 800), 1)])
-def test_panels_fill_the_width_of_the_page(page, size, columns):
-    shown = page(file="sparse")
+@pytest.mark.parametrize(
+    ("size", "columns", "other"),
+    [((1400, 900), 4, "none"), ((1400, 900), 6, "sparse"), ((1000, 700), 3, "none"), ((400, 800), 1, "none")],
+)
+def test_panels_fill_the_width_of_the_page(page, size, columns, other):
+    shown = page(file="sparse", other_file=other)
     shown.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
     shown.wait_for_function(f"({LAYOUT})().columns == {columns}")
     found = shown.evaluate(LAYOUT)
     assert found["overflow"] == [False, size[0] < 1400]
     assert max(found["frames"]) <= 1
-    assert (found["rows"], found["cut"]) == (0, 0)
+    assert (found["rows"], found["cut"], found["titles"]) == (0, 0, 0)
