@@ -241,7 +241,7 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     renderers.append(marks)
     if layer.labelled:
         source.data["ink"] = np.where(to_oklab(np.asarray(layer.colours))[:, 0] > artists.LIGHT, INK, "#ffffff")
-        words = {"source": source, "plot": plot, "covering": 0.75 * size}
+        words = {"source": source, "plot": plot, "covering": 0.9 * size}
         offset = transform("x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE))
         names = models.Text(
             x="x", y="y", text="label", x_offset=offset, text_align="center", text_baseline="middle",

@@ -6,11 +6,13 @@ const key_name = (event) => event.key == " " ? "Space" : event.key
 
 const pressed_button = (event, on) => {
   const path = event.composedPath(), name = key_name(event)
-  if (on.matches("button, summary") && ["Space", "Enter"].includes(name)) return null
+  const host = on.getRootNode().host, idle = name == "Space" && on.matches("button")  // of buttons that space does not change
+    && (host?.matches(".key-Space") || (host?.matches(".tabs") && on.matches(".bk-active")))
+  if (on.matches("button, summary") && ["Space", "Enter"].includes(name) && !idle) return null
   if (/^[1-9]$/.test(name)) return find_deep(".tabs")?.shadowRoot.querySelectorAll(".bk-btn")[name - 1]
   const group = path.find((node) => node.classList?.contains("arrow-keys"))
-  const host = (group && find_deep(`.${CSS.escape(name)}`, group.shadowRoot)) ?? find_deep(`.key-${CSS.escape(name)}`)
-  return host?.shadowRoot.querySelector("button")
+  const found = (group && find_deep(`.${CSS.escape(name)}`, group.shadowRoot)) ?? find_deep(`.key-${CSS.escape(name)}`)
+  return found?.shadowRoot.querySelector("button")
 }
 
 document.addEventListener("keydown", (event) => {
@@ -23,4 +25,5 @@ document.addEventListener("keydown", (event) => {
   if (!button) return
   event.preventDefault()
   button.click()
+  document.addEventListener("keyup", (event) => event.preventDefault(), {once: true})  // nor does the button react to it
 })

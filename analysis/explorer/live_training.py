@@ -94,9 +94,10 @@ class TrainingPage(LivePage):
         )
         self.classes = self.map.map(pixels, _MAP_SIDE)
         layer = pair_sum_points(n, filled=trained)
+        layer = dataclasses.replace(layer, size=2 * layer.size)
         self.sums = self.map.points(layer)
         shapes, colours = ("cross",) * len(trained), np.full((len(trained), 3), 0.1)
-        small = 0.4 * layer.size  # the marks' colours remain visible
+        small = 0.25 * layer.size  # the marks' colours remain visible
         wrong = dataclasses.replace(layer, shapes=shapes, colours=colours, filled=None, size=small)
         self.crosses = self.map.points(wrong)
         legend = "Background: predicted class. Marks: pairs i + j; filled: training, hollow: validation, cross: wrong."

@@ -39,7 +39,8 @@ def time_bar() -> Div:
     <div class="row">{_bar_button("before")}{_bar_button("back")}
 <button class="main" data-do="play" disabled title="Play (space)"
     aria-label="Play"><span class="go">{_svg_icon(_PLAY)}</span><span class="halt">{_svg_icon(_PAUSE)}</span></button>
-    {_bar_button("on")}{_bar_button("after")}<select data-do="speed" disabled title="Speed" aria-label="Speed">{speeds}</select>
+    {_bar_button("on")}{_bar_button("after")}
+    <select data-do="speed" disabled title="Speed" aria-label="Speed">{speeds}</select>
     <output>loading …</output><span class="kinds">{kinds}</span></div>
     <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="1" value="1" step="1"
     aria-label="Frame" disabled></div></div>"""

@@ -406,7 +406,7 @@ CROWD = """() => {
   const {x_range, y_range} = scrubber.stage.parts[0].plot
   for (const range of [x_range, y_range]) range.setv({start: 20 * range.start, end: 20 * range.end})
 }"""
-COVERING = 10.5
+COVERING = 12.6
 """Distance in pixels below which a mark covers the label of an earlier one."""
 
 
@@ -661,8 +661,10 @@ LAYOUT = """() => {
     overflow: [scrollWidth > innerWidth, scrollHeight > innerHeight],
     columns: new Set(boxes.map((box) => Math.round(box.left))).size,
     frames: of("Figure").map(({model}) => Math.abs(model.inner_width - model.inner_height)),
-    titles: of("Div").map(({shadow_el}) => shadow_el.querySelector("h3")).filter((title) => title?.scrollWidth > title?.clientWidth)
-      .length,
+    titles: of("Div").filter(({shadow_el}) => {
+      const title = shadow_el.querySelector("h3")
+      return title?.scrollWidth > title?.clientWidth
+    }).length,
     rows: list.clientHeight / 16 - list.options.length,
     cut: of("Div").filter(({model, el}) => model.render_as_text && el.scrollWidth > el.clientWidth + 1).length,
   }
