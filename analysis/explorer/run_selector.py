@@ -147,7 +147,9 @@ class RunSelector:
         """
         s, self.entries, self._quiet = self.settings, entries, True
         self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
-        said = f"{len(entries)} runs; accuracy (acc), loss: {split} split, last step" * bool(split)
+        said = f"{len(entries)} run{'s' * (len(entries) != 1)}; accuracy (acc), loss: {split} split, last step" * bool(
+            split
+        )
         if any(entry.successful for entry in entries):
             said += "; first shown: first above .98"
         if running := sum(entry.status == "running" for entry in entries):

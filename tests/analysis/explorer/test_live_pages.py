@@ -234,7 +234,7 @@ def test_python_of_a_live_page_repeats_its_run(kind, change, monkeypatch, tmp_pa
     monkeypatch.chdir(tmp_path)
     exec(code, found := {})
     assert np.array_equal(found["trajectory"]["embedding"][0, -1], page.run.embedding)
-    assert found["frames"] == [4]
+    assert found["scenes"][0].steps[found["frames"][0]] == 4
     assert (tmp_path / "view.png").exists()
     assert not code.startswith("#")
     page.settings.param.update(**({"fa": 3.0} if kind is ParticlesPage else {"lr": 0.001}))
