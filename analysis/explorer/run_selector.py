@@ -35,7 +35,7 @@ _TABLE_STYLE = f"""
 _SPACE = "\N{NO-BREAK SPACE}"
 _LINE = 16
 """Height of a line of the list of runs, in pixels."""
-_LINES = 10
+_LINES = 8
 """Smallest number of visible lines of a list of many runs."""
 _FULL_HEIGHT = "@media (min-width: 861px) { :host { height: calc(100vh - 88px) !important; } }"
 """Style of the controls beside the panels; the list of runs takes the height that the others leave."""
@@ -47,7 +47,7 @@ _LABEL_BESIDE = """
 _TWO_COLUMNS: dict[str, str | None] = {"display": "block", "columns": "2", "column-gap": "6px"}
 _WRAPPED_LABEL = """
     :host { break-inside: avoid; max-width: 100%; }
-    label { display: flex; gap: 4px; align-items: flex-start; white-space: normal; }
+    label { display: flex; gap: 4px; align-items: flex-start; white-space: normal; min-height: 25px; }
     label span { line-height: 1.25; padding-bottom: 2px; white-space: normal; }
     input { margin-top: 1px; }
     """
