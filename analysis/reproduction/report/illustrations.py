@@ -65,8 +65,9 @@ def _candidate_sizes(experiments: Mapping[str, Experiment], size: Size) -> list[
     for experiment in experiments.values():
         if sizing := experiment.at(size):
             found |= {SizeOverrides(need.runs, need.epochs) for need in experiment.ensembles(sizing.params)}
-            if "runs" in sizing.params:
-                found.add(SizeOverrides(sizing.params["runs"], sizing.params.get("epochs")))
+            epochs = sizing.params.get("epochs")
+            if "runs" in sizing.params and not isinstance(epochs, list):  # a list has one length for each ensemble
+                found.add(SizeOverrides(sizing.params["runs"], epochs))
     return [SizeOverrides(), *sorted(found, key=lambda each: (each.runs, each.epochs or 0))]
 
 
