@@ -10,6 +10,9 @@ DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "_extensions")]
 os.environ["PYTHONPATH"] = str(DOCS.parent)  # the notebooks import the packages of this folder
 
+REPORTS = ("report", "report-transformer")
+"""Pages that `analysis.verify` has written."""
+
 project = "training-dynamics"
 html_title = project
 extensions = [
@@ -48,21 +51,22 @@ html_theme_options = {
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_prev_next": False,
 }
-html_sidebars = {name: [] for name in ("index", "get-started", "gallery", "report", "glossary")}
+html_sidebars = {name: [] for name in ("index", "get-started", "gallery", "report", "report-transformer", "glossary")}
 
 
 def setup(app) -> None:
     app.connect("source-read", name_targets_of_report)
-    app.connect("build-finished", copy_filterable_report)
+    app.connect("build-finished", copy_filterable_reports)
 
 
 def name_targets_of_report(app, docname: str, source: list[str]) -> None:
-    """Write the anchors of the generated report, which are HTML, as targets that Sphinx knows."""
-    if docname == "report":
+    """Write the anchors of a generated report, which are HTML, as targets that Sphinx knows."""
+    if docname in REPORTS:
         source[0] = re.sub(r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE)
 
 
-def copy_filterable_report(app, exception) -> None:
-    """The HTML page of the report, under a name that differs from that of the page made from report.md."""
+def copy_filterable_reports(app, exception) -> None:
+    """The HTML page of each report, under a name that differs from that of the page made from its Markdown."""
     if exception is None and app.builder.format == "html":
-        shutil.copy(DOCS / "report.html", app.outdir / "report-with-filters.html")
+        for name in REPORTS:
+            shutil.copy(DOCS / f"{name}.html", app.outdir / f"{name}-with-filters.html")

@@ -10,7 +10,7 @@ from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claim, claims_of, finding, main_result, part, parts_over
+from analysis.reproduction.verification.claim import claim, claims_of, finding, main_result, part
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
 from analysis.reproduction.verification.estimate import Estimate, reported_number
 from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
@@ -226,7 +226,8 @@ CLAIMS = claims_of(
         "The Gini coefficients of the Fourier norms of the embedding and of the neuron-logit map rise sharply in "
         "cleanup.",
         f"change per epoch of cleanup relative to circuit formation, geometric mean. {AT_PHASES}",
-        parts_over("name", ("embedding_gini", "map_gini"), cleanup_pace, Above(1, 0.5), "{}", "", digits=2, sign=1),
+        part(cleanup_pace, Above(1, 0.5), "Gini of the embedding", digits=2, name="embedding_gini", sign=1),
+        part(cleanup_pace, Above(1, 0.5), "Gini of the neuron-logit map", digits=2, name="map_gini", sign=1),
         departure=SMALLER,
     ),
     finding(
@@ -242,7 +243,8 @@ CLAIMS = claims_of(
         "Of NA's measures, those of the logits are half-way before the test loss, those of the weights after it.",
         "epochs from half of a measure's change after memorisation to half of the test loss's fall",
         part(half_lead, Above(0), "excluded loss", "epochs", digits=0, name="excluded_loss", sign=1),
-        parts_over("name", ("embedding_gini", "map_gini"), half_lead, Below(0), "{}", "epochs", digits=0, sign=1),
+        part(half_lead, Below(0), "Gini of the embedding", "epochs", digits=0, name="embedding_gini", sign=1),
+        part(half_lead, Below(0), "Gini of the neuron-logit map", "epochs", digits=0, name="map_gini", sign=1),
         part(half_lead, Below(0), "squared weights", "epochs", digits=0, name="squared_weights", sign=-1),
     ),
     figure="na-phases",

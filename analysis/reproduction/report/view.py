@@ -347,9 +347,11 @@ def _chance_text(claim_results: Sequence[ClaimResult]) -> str:
 
 
 def _coverage_rows(claims: Sequence[Claim]) -> list[tuple[str, list[tuple[str, int, list[str], str]]]]:
-    """For each paper its places: number of claims under that heading, further claims, or why there are none."""
-    papers = []
+    """For each paper that has claims, its places: number of claims under that heading, further claims, or why none."""
+    papers, chosen = [], {claim.paper for claim in claims}
     for paper in coverage.PAPERS:
+        if paper.short not in chosen:
+            continue
         rows = []
         for place in paper.places:
             found = [claim.name for claim in coverage.claims_covering(claims, paper, place, own=True)]
