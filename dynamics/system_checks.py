@@ -26,7 +26,7 @@ CHECKED_RUNS = 2
 RESERVED_NAMES = ("run", "step", "time", "epoch", "seed", "status", "last_step", "checkpoint")
 """Names of dimensions and variables that are added when a file is written."""
 
-_SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version", "backends")
+_SYSTEM_ATTRIBUTES = ("settings", "variables", "device", "ensemble_width", "numerics_version")
 _SYSTEM_METHODS = ("coords", "working_bytes", "initial", "advance", "observe", "checkpoint", "restore")
 
 
@@ -110,6 +110,8 @@ def _create_external_system(settings: Any, device: str) -> System:
     missing = [each for each in _SYSTEM_ATTRIBUTES if not hasattr(system, each)]
     allowed = "settings and variables set by __init__, the others inherited from dynamics.System"
     _require(not missing, name, "no " + ", no ".join(missing), allowed)
+    if not hasattr(system, "backends"):  # a class that does not inherit from System may have been written before these
+        system.backends, system.backend_name = (), ""
     missing = [each for each in _SYSTEM_METHODS if not callable(getattr(system, each, None))]
     _require(not missing, name, "no " + ", no ".join(missing), complete)
     needed = system.working_bytes(1)
