@@ -88,7 +88,7 @@ def plan_scaling(
     ]
 
 
-def point_cost(point: SweepPoint) -> float:
+def run_seconds(point: SweepPoint) -> float:
     """Estimated processor time of a run of a point in seconds, fitted to measured times."""
     n = point.settings.modulus
     if isinstance(point.settings, ParticleSettings) and n >= 128:
@@ -106,7 +106,7 @@ def compute_scaling(designs: Sequence[SweepDesign], scheduler: str | None = None
     for runs in dict.fromkeys(design.runs for design in designs):
         same = [design for design in designs if design.runs == runs]
         points = [point for design in same for point in design.points]
-        computed += compute_missing_points(dataclasses.replace(same[0], points=points), scheduler, work=point_cost)
+        computed += compute_missing_points(dataclasses.replace(same[0], points=points), scheduler, work=run_seconds)
     return computed
 
 
