@@ -31,7 +31,8 @@ class EnsembleOptions:
     """Device to compute on."""
     backend: Literal["auto", "simd", "blas"] = "auto"
     """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
-    auto is the faster one by a cost model. The last bits of a run depend on it."""
+    auto is the one that a cost model expects to be faster for this number of runs. The last bits of a run depend on
+    it, and on nothing else of the ensemble."""
     out: Path | None = None
     """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed from settings and options."""
     overwrite: bool = False
