@@ -3,10 +3,10 @@
 Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the field of all pair sums less that
 of the like ones, which are summed directly in N³/4 steps (`like_sums`). Repulsion is split into a smooth part, summed
 over all pairs by a mesh and Fourier transforms (`mesh_sums`), and a part that is zero beyond a cutoff, summed over the
-unlike pairs that are nearer (`point_cells`). Of the nearer like pairs the smooth part is subtracted, so that those that
-nearly coincide cost no digits. Alignment of all is that from the order of the angles (`half_planes`), in more than two
-dimensions from cells of directions (`half_spaces`). Attraction and both alignments are those of direct sums up to
-rounding. The error of the repulsion is below the accuracy, relative to the largest force.
+unlike pairs that are nearer (`point_cells`). For nearer like pairs the smooth part is subtracted; the whole kernel is
+not, as pairs that nearly coincide would lose digits. The alignment of all pairs follows from the order of the angles
+(`half_planes`), or in more than two dimensions from cells of directions (`half_spaces`). Attraction and both alignments
+equal the direct sums up to rounding. The error of the repulsion is below the accuracy, relative to the largest force.
 
 The result depends on the positions alone, bit for bit, for any number of threads.
 """
