@@ -102,7 +102,7 @@ had been written, which keep their names so."""
 
 
 def saved_settings(settings: Any) -> dict[str, Any]:
-    """The settings as they are saved in files and identify a run."""
+    """The settings as files contain them; they are part of the identity of a run."""
     defaults = {each.name: each.default for each in dataclasses.fields(settings) if each.metadata == SAVED_IF_CHANGED}
     values = dataclasses.asdict(settings)
     return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}

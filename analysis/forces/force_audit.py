@@ -4,7 +4,8 @@ At the embeddings E of a network along its training, two targets are compared wi
 section 6 over the network's training pairs: the negative gradient -dL/dE, and the update, which is the displacement
 to the next recorded frame (`analysis.forces.audited_runs`). Each target is compared
 
-- with the particle law, all forces with their constants and balance: cosine, and R² with one free, positive factor;
+- with the particle law, all forces with their constants and balance: cosine, and R² of this law times the best
+  positive number;
 - with the four force fields (like attraction, unlike repulsion, like and unlike alignment), fitted by least squares
   in every frame: R², coefficients, and weights. A weight is the coefficient times the norm of the field, divided by
   the norm of the target.
@@ -122,6 +123,17 @@ def _preserves_modular_sums(names: np.ndarray) -> bool:
 # -------------------------------------------------------------------------------------- of a trajectory
 
 
+def audited_frames(trajectory: xr.Dataset, frames: int, least: int) -> np.ndarray:
+    """Indices of at most `frames` frames that have a gradient. Raises SettingsError for fewer than `least` frames."""
+    count = trajectory.sizes["step"] - (0 if is_network(trajectory) else 1)
+    return geometric_frames(count, check_integer("frames", frames, least, 10**9))
+
+
+def scaled_r_squared(cosine: np.ndarray) -> np.ndarray:
+    """R² of a field times the best positive number, from the cosine between the field and the target."""
+    return np.where(cosine > 0, cosine, 0 * cosine) ** 2
+
+
 def geometric_frames(count: int, most: int) -> np.ndarray:
     """Indices (frame,) of at most `most` (2 or more) of `count` frames, denser at the start, with the first and
     last."""
@@ -184,8 +196,7 @@ def audit_forces(
     has_network = is_network(trajectory)
     n, dim = trajectory.attrs["modulus"], trajectory.sizes["axis"]
     law = dataclasses.replace(law or ParticleSettings(), n=n, start="random", start_step=0)
-    count = trajectory.sizes["step"] - (0 if has_network else 1)
-    at = geometric_frames(count, check_integer("frames", frames, 2, 10**9))
+    at = audited_frames(trajectory, frames, least=2)
     seeds = trajectory["seed"].values
     results = []
     for run, seed in enumerate(tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)):
@@ -245,7 +256,7 @@ def _audit_run(audited: AuditedRun, law: ParticleSettings, renamings: Sequence[n
     renamed = [fit(each).r_squared for each in fields_with_renamed_tokens(embedding, pairs, fields.force, renamings)]
     return {
         "cosine": cosine,
-        "law_r_squared": np.where(cosine > 0, cosine, 0 * cosine) ** 2,
+        "law_r_squared": scaled_r_squared(cosine),
         "r_squared": fitted.r_squared,
         "renamed_r_squared": np.mean(renamed, axis=0) if renamed else np.full(cosine.shape, np.nan),
         "coefficient": fitted.coefficients,

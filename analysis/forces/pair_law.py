@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from analysis.forces.audited_runs import AuditedRun, check_audited, is_network, read_audited_run
 from analysis.forces.directions import without_shift_and_scaling
-from analysis.forces.force_audit import geometric_frames, in_plane, random_renamings
+from analysis.forces.force_audit import audited_frames, in_plane, random_renamings, scaled_r_squared
 from analysis.forces.pair_force_matrices import (
     ANGLE_CENTRES,
     BASIS,
@@ -42,7 +42,7 @@ from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from dynamics.errors import TrajectoryError
 from dynamics.particles import FIELD_NAMES, group_pairs
-from dynamics.settings import ParticleSettings, check_integer
+from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
 
 LAW_FRAMES = 16
@@ -76,7 +76,8 @@ _FOUR, _PAIR = slice(0, len(FIELD_NAMES)), slice(len(FIELD_NAMES), None)
 
 
 def field_moments(force: np.ndarray, target: np.ndarray, embedding: np.ndarray) -> Moments:
-    """Moments of the normalised parts of fields (field, step, token, axis) and a target (step, token, axis)."""
+    """Products of fields (field, step, token, axis) with each other and with a target (step, token, axis), both without
+    shift and scaling."""
     x = np.moveaxis(without_shift_and_scaling(force, embedding), 0, 1).reshape(len(target), len(force), -1)
     y = without_shift_and_scaling(target, embedding).reshape(len(target), -1)
     size = np.linalg.norm(y, axis=1)[:, None]
@@ -120,7 +121,7 @@ def choose_ridge(moments: Moments, group: np.ndarray) -> float:
         found = np.full(len(group), np.nan)
         for each in np.unique(group):
             law = fit_coefficients(moments.select(group != each), ridge)
-            found[group == each] = squared(law_cosines(moments.select(group == each), law))
+            found[group == each] = scaled_r_squared(law_cosines(moments.select(group == each), law))
         scores.append(np.nanmean(found))
     return RIDGES[int(np.argmax(scores))]
 
@@ -146,13 +147,8 @@ def held_out_cosines(moments: Moments, run: np.ndarray, frame: np.ndarray) -> np
     return cosines
 
 
-def squared(cosine: np.ndarray) -> np.ndarray:
-    """R² with one free, positive factor."""
-    return np.where(cosine > 0, cosine, 0 * cosine) ** 2
-
-
 def frame_r_squared(moments: Moments) -> np.ndarray:
-    """R² of the fit of the fields to each sample itself: the most that a law can explain there."""
+    """R² of coefficients that are fitted to each sample alone: the most that any law can explain in it."""
     scale = np.sqrt(np.diagonal(moments.gram, axis1=-2, axis2=-1))
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
@@ -223,8 +219,7 @@ def fit_pair_law(
     if trajectory.sizes["run"] < 2:
         raise TrajectoryError("dimension run: found a single run, expected at least two, of which one is held out")
     law, seeds = law or ParticleSettings(), trajectory["seed"].values
-    count = trajectory.sizes["step"] - (not is_network(trajectory))
-    at = geometric_frames(count, check_integer("frames", frames, 4, 10**9))
+    at = audited_frames(trajectory, frames, least=4)
     valid = valid_frames(trajectory).values[:, at]
     spaces = SPACES[: 1 + (keys is not None)]
     samples: dict[str, list[tuple[int, _Samples]]] = {space: [] for space in spaces}
@@ -295,13 +290,13 @@ def _fit_space(samples: Sequence[tuple[int, _Samples]], runs: int, free: int) ->
     }
     cosines = {"CA": np.concatenate([one.cosine for _, one in samples])}
     cosines |= {name: held_out_cosines(each, run, frame) for name, each in fitted.items()}
-    in_frame = {"CA": squared(cosines["CA"])}
+    in_frame = {"CA": scaled_r_squared(cosines["CA"])}
     for name, each in fitted.items():
         in_frame[name] = frame_r_squared(each) if free > each.product.shape[-1] else np.full(len(run), np.nan)
     dims = ("law", "run", "step")
     data: dict[str, Any] = {
         "cosine": (dims, np.stack([by_run(cosines[name]) for name in LAWS])),
-        "r_squared": (dims, np.stack([by_run(squared(cosines[name])) for name in LAWS])),
+        "r_squared": (dims, np.stack([by_run(scaled_r_squared(cosines[name])) for name in LAWS])),
         "frame_r_squared": (dims, np.stack([by_run(in_frame[name]) for name in LAWS])),
     }
     paper = np.concatenate([one.paper for _, one in samples])

@@ -29,7 +29,7 @@ from dynamics.kernels.simd import (
 TINY = 1e-280
 """Squared distances up to this count as zero, as in `pair_forces`."""
 REACH = 2
-"""Number of rows on either side that points nearer than the cutoff can be in."""
+"""Number of rows above and below the row of a point that can contain points nearer than the cutoff."""
 COLUMNS = 8
 """Number of cells of a row along the cutoff."""
 
@@ -53,7 +53,7 @@ class PointCells(NamedTuple):
     """(axis,) Sides of a cell."""
 
     def slabs(self, thickness: float) -> np.ndarray:
-        """Bounds of the points in slabs along the first axis, each at least so thick; one slab on a line."""
+        """Bounds of the points in slabs along the first axis at least `thickness` thick; on a line, one slab."""
         if len(self.shape) == 1:
             return np.array([0, len(self.points)])
         rows = int(np.ceil(thickness / self.sides[0]))

@@ -31,7 +31,7 @@ def largest_layers(sizes: np.ndarray) -> np.ndarray:
 
 
 def short_names(layers: Sequence[str]) -> list[str]:
-    """The shortest ends of the names, of two parts between dots or more, that only one layer has."""
+    """The shortest end of each name that no other layer has, of at least two of the parts that dots separate."""
     names = []
     for layer in layers:
         parts = layer.split(".")
