@@ -5,7 +5,9 @@ import pytest
 from dynamics.settings import SETTINGS_CLASSES
 from dynamics.system import SYSTEM_CLASSES
 
-collect_ignore = [f"dynamics/recording/{name}_callback.py" for name in ("trainer", "lightning")]
+collect_ignore = [
+    f"dynamics/recording/{name}_callback.py" for name in ("trainer", "lightning")
+]
 """Modules without examples to run, whose imports take seconds."""
 
 

@@ -1,4 +1,5 @@
-"""Analyses of trajectories: array functions, functions of labelled datasets, and commands."""
+"""Analyses of trajectories: array functions, functions of labelled datasets, and
+commands."""
 
 from analysis.command_line.interrupts import exit_on_interrupt
 

@@ -20,7 +20,9 @@ from .forces import weight_alignment as weight_alignment
 from .linearization import force_spectra as force_spectra
 from .linearization import linearize_trajectory as linearize_trajectory
 from .linearization import loss_curvature as loss_curvature
-from .linearization import measure_normalisation_margins as measure_normalisation_margins
+from .linearization import (
+    measure_normalisation_margins as measure_normalisation_margins,
+)
 from .progress_measures import grokking_phases as grokking_phases
 from .progress_measures import grokking_times as grokking_times
 from .progress_measures import measure_progress as measure_progress

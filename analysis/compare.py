@@ -1,4 +1,5 @@
-"""Comparison of two trajectories: structures, motion, shapes and, for a network, the force audit.
+"""Comparison of two trajectories: structures, motion, shapes and, for a network, the
+force audit.
 
 python -m analysis.compare A.nc B.nc
 """
@@ -21,20 +22,22 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Compare two trajectories of any systems: a table, a picture and a NetCDF file. Without a second trajectory,
-    particles (CA section 6) are simulated from the initial embeddings of each run of the first trajectory, which may
-    itself be of particles, and the table shows how often both end in the same structure."""
+    """Compare two trajectories of any systems: a table, a picture and a NetCDF file.
+    Without a second trajectory, particles (CA section 6) are simulated from the initial
+    embeddings of each run of the first trajectory, which may itself be of particles,
+    and the table shows how often both end in the same structure."""
 
     first: tyro.conf.Positional[Path]
     """First trajectory."""
     second: tyro.conf.Positional[Path | None] = None
-    """Second trajectory, with the same number of tokens. Default: particles are simulated."""
+    """Second trajectory, with the same number of tokens. Default: particles are
+    simulated."""
     law: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
     """Number of steps of the simulated particles. Default: 100."""
     out: Path | None = None
-    """NetCDF file for the result; the picture has the suffix of its format. Default: FIRST-SECOND-compare.nc, beside
-    the first trajectory."""
+    """NetCDF file for the result; the picture has the suffix of its format. Default:
+    FIRST-SECOND-compare.nc, beside the first trajectory."""
 
 
 def main(options: Options) -> None:
@@ -42,28 +45,49 @@ def main(options: Options) -> None:
     first = dynamics.open_trajectory(options.first)
     structures.check_comparable(first, first)
     path, second = _open_second(options, first)
-    inputs = {"result_of": "analysis.compare", "first": str(options.first), "second": str(path)}
-    default_out = options.first.with_name(f"{output.plain_stem(options.first)}-{output.plain_stem(path)}-compare.nc")
+    inputs = {
+        "result_of": "analysis.compare",
+        "first": str(options.first),
+        "second": str(path),
+    }
+    default_out = options.first.with_name(
+        f"{output.plain_stem(options.first)}-{output.plain_stem(path)}-compare.nc"
+    )
     out = output.check_result_path(options.out or default_out, inputs)
     for side, each, name in (("first", first, options.first), ("second", second, path)):
         diverged = dynamics.count_diverged(each)
         left_out = f", {diverged} diverged and left out" if diverged else ""
-        print(f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=options.log)
+        print(
+            f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=options.log
+        )
     if options.second is None:
-        law = f"f_a = {options.law.fa:g}, g_a = {options.law.ga:g}, g_r = {options.law.gr:g}"
+        law = (
+            f"f_a = {options.law.fa:g}, g_a = {options.law.ga:g}, g_r ="
+            f" {options.law.gr:g}"
+        )
         start = "where the runs of the first trajectory start"
-        print(f"            particles that were simulated with {law} and start {start}", file=options.log)
+        print(
+            f"            particles that were simulated with {law} and start {start}",
+            file=options.log,
+        )
 
     result = structures.compare_trajectories(first, second)
     audit = _audit(first, second, options.law)
     if audit is not None:
-        prefixed = audit.rename({name: f"audit_{name}" for name in (*audit.variables, "run")})
+        prefixed = audit.rename(
+            {name: f"audit_{name}" for name in (*audit.variables, "run")}
+        )
         result = result.merge(prefixed, combine_attrs="no_conflicts")
-    names = [f"{each.attrs['system']}: {name}" for each, name in ((first, options.first.stem), (second, path.stem))]
+    names = [
+        f"{each.attrs['system']}: {name}"
+        for each, name in ((first, options.first.stem), (second, path.stem))
+    ]
     picture = plots.plot_comparison(result, names)
     output.write_result(result.assign_attrs(inputs), out)
     plots.save_figure(picture, options.picture_path(out))
-    print(f"result      {out}\npicture     {options.picture_path(out)}", file=options.log)
+    print(
+        f"result      {out}\npicture     {options.picture_path(out)}", file=options.log
+    )
     table = output.make_table(structures.comparison_rows(result))
     output.output_table(table, structures.COMPARISON_COLUMNS, options.csv)
     if audit is not None:
@@ -71,16 +95,28 @@ def main(options: Options) -> None:
 
 
 def _open_second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Dataset]":
-    """The second trajectory, or particles that begin where the first one began; with its file."""
+    """The second trajectory, or particles that begin where the first one began; with
+    its file."""
     if options.second is None:
-        _refuse_changes(options.law, ("n", "dim", "start", "start_step"), "that of the first trajectory is taken")
-        return structures.simulate_particles_from(first, options.first, options.law, options.steps)
+        _refuse_changes(
+            options.law,
+            ("n", "dim", "start", "start_step"),
+            "that of the first trajectory is taken",
+        )
+        return structures.simulate_particles_from(
+            first, options.first, options.law, options.steps
+        )
     second = dynamics.open_trajectory(options.second)
-    if any(isinstance(dynamics.read_settings(each), ParticleSettings) for each in (first, second)):
+    if any(
+        isinstance(dynamics.read_settings(each), ParticleSettings)
+        for each in (first, second)
+    ):
         names = tuple(field.name for field in dataclasses.fields(options.law))
         _refuse_changes(options.law, names, "the law is that of the given particles")
     if options.steps is not None:
-        raise SettingsError("steps", options.steps, "no value here: no particles are simulated")
+        raise SettingsError(
+            "steps", options.steps, "no value here: no particles are simulated"
+        )
     return options.second, second
 
 
@@ -92,20 +128,29 @@ def _refuse_changes(law: ParticleSettings, names: tuple[str, ...], why: str) -> 
             raise SettingsError(name, getattr(law, name), f"no value here: {why}")
 
 
-def _audit(first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings) -> "xr.Dataset | None":
-    """The force audit of the first network among both, under the law of the first particles among them."""
+def _audit(
+    first: "xr.Dataset", second: "xr.Dataset", law: ParticleSettings
+) -> "xr.Dataset | None":
+    """The force audit of the first network among both, under the law of the first
+    particles among them."""
     sides = {"first": first, "second": second}
     settings = [dynamics.read_settings(each) for each in sides.values()]
     laws = [each for each in settings if isinstance(each, ParticleSettings)]
     for side, trajectory in sides.items():
         if forces.can_be_audited(trajectory):
-            return forces.audit_forces(trajectory, laws[0] if laws else law).assign_attrs(audited=side)
+            return forces.audit_forces(
+                trajectory, laws[0] if laws else law
+            ).assign_attrs(audited=side)
     return None
 
 
 def _print_audit(audit: "xr.Dataset", log: TextIO) -> None:
-    table = output.format_table(output.make_table(forces.audit_rows(audit)), forces.audit_columns(audit))
-    print(f"\nForce audit of the {audit.attrs['audited']} trajectory\n{table}", file=log)
+    table = output.format_table(
+        output.make_table(forces.audit_rows(audit)), forces.audit_columns(audit)
+    )
+    print(
+        f"\nForce audit of the {audit.attrs['audited']} trajectory\n{table}", file=log
+    )
     print(forces.audit_legend(audit), file=log)
 
 

@@ -3,8 +3,8 @@
 python -m analysis.explore [RUN.nc ...] [--port N] [--no-browser]
 python -m analysis.explore RUN.nc --run 3 --export page.html
 
-The page is accessible only from this machine and loads no external resources. Its URL contains the current view.
-"""
+The page is accessible only from this machine and loads no external resources. Its URL
+contains the current view."""
 
 from __future__ import annotations
 
@@ -26,28 +26,35 @@ from dynamics.settings import SettingsError, check_integer
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Open a page in the browser that shows recorded runs, live particles, and a network in training."""
+    """Open a page in the browser that shows recorded runs, live particles, and a
+    network in training."""
 
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectory files; runs may be in progress. Default: none, only live particles and a live network are shown."""
+    """Trajectory files; runs may be in progress. Default: none, only live particles and
+    a live network are shown."""
     port: int = 5006
     """Port of the local server; 0 selects any free port."""
     browser: bool = True
     """Open the page in the default browser, if there is a display."""
     export: Path | None = None
-    """Write one self-contained HTML file that plays a run without a server, and exit. Default: serve the page."""
+    """Write one self-contained HTML file that plays a run without a server, and exit.
+    Default: serve the page."""
     run: tuple[int, ...] = ()
-    """With --export: index of the run, or of two runs to compare. Default: the first successful run."""
+    """With --export: index of the run, or of two runs to compare. Default: the first
+    successful run."""
 
 
 def main(options: Options) -> None:
-    """Serve the page until interrupted, or export it. Raises SettingsError, TrajectoryError, RecordingError."""
+    """Serve the page until interrupted, or export it. Raises SettingsError,
+    TrajectoryError, RecordingError."""
     check_integer("port", options.port, 0, 65535)
     if options.export is not None:
         _export(options, options.export)
     elif options.run:
         runs = " ".join(map(str, options.run))
-        raise SettingsError("run", runs, "no value without --export: runs are chosen on the page")
+        raise SettingsError(
+            "run", runs, "no value without --export: runs are chosen on the page"
+        )
     else:
         for path in options.trajectories:
             dynamics.open_trajectory(path).close()  # verifies the checksum
@@ -58,10 +65,19 @@ def _serve(options: Options) -> None:
     """Serve the page until interrupted. Raises SettingsError."""
     files = explorer.OpenFiles(options.trajectories)
     files.warm()
-    server, address = explorer.make_server(lambda document: explorer.fill_document(document, files), options.port)
-    print(f"page        {address}\n            for this machine only; Ctrl-C ends it", flush=True)
+    server, address = explorer.make_server(
+        lambda document: explorer.fill_document(document, files), options.port
+    )
+    print(
+        f"page        {address}\n            for this machine only; Ctrl-C ends it",
+        flush=True,
+    )
     if not options.trajectories:
-        print("            recorded runs: python -m sims.particles makes some, then name their files here", flush=True)
+        print(
+            "            recorded runs: python -m sims.particles makes some, then name"
+            " their files here",
+            flush=True,
+        )
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _exit_on_signal)
     server.start()
@@ -77,17 +93,25 @@ def _exit_on_signal(signum: int, frame: object) -> NoReturn:
 
 
 def _has_display() -> bool:
-    """Whether there is a display for a browser; without one, a browser might start in the terminal."""
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    """Whether there is a display for a browser; without one, a browser might start in
+    the terminal."""
+    return sys.platform in ("darwin", "win32") or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))
+    )
 
 
 def _export(options: Options, path: Path) -> None:
-    """Write the page of a run, or of two, to a file. Raises SettingsError, TrajectoryError, RecordingError."""
+    """Write the page of a run, or of two, to a file. Raises SettingsError,
+    TrajectoryError, RecordingError."""
     files = options.trajectories
     if not 1 <= len(files) <= 2:
-        raise SettingsError("export", f"{len(files)} trajectories", "one, or two to compare")
+        raise SettingsError(
+            "export", f"{len(files)} trajectories", "one, or two to compare"
+        )
     if len(options.run) > 2:
-        raise SettingsError("run", " ".join(map(str, options.run)), "one run index, or two to compare")
+        raise SettingsError(
+            "run", " ".join(map(str, options.run)), "one run index, or two to compare"
+        )
     size = explorer.export_page(path, files, options.run or (None,) * len(files))
     print(f"page        {path}  ({size / 1e6:.1f} MB, opens without a server)")
 

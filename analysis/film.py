@@ -1,4 +1,5 @@
-"""Film a run: its panels at every recorded step, as an MP4 that browsers play, or a small GIF (VC section 2.3).
+"""Film a run: its panels at every recorded step, as an MP4 that browsers play, or a
+small GIF (VC section 2.3).
 
 python -m analysis.film RUN.nc
 python -m analysis.film RUN.nc --event spike
@@ -36,36 +37,46 @@ _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
 _FPS, _GIF_FPS, _GIF_FRAMES, _GIF_WIDTH, _MAX_GIF_PANELS = 20.0, 10.0, 80, 480, 4
 _GIF_PANELS = (
-    "frequency_1", "attention", "embedding", "pair_sums", "sequence_embeddings", "transform_map", "loss",
-    "imperfections", "force",
-)  # fmt: skip
+    "frequency_1",
+    "attention",
+    "embedding",
+    "pair_sums",
+    "sequence_embeddings",
+    "transform_map",
+    "loss",
+    "imperfections",
+    "force",
+)
 """Panels of a GIF by default, the first four that a run has."""
 
 _DROP_SECONDS, _MAX_DROP_HOLD = 8, 10
-"""Least length of the film of a drop, as far as a frame need not be held for more film frames than that."""
+"""Least length of the film of a drop, as far as a frame need not be held for more film
+frames than that."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
-    """Make a film (MP4 or GIF) of panels of one run, or of two runs side by side, with all recorded steps (VC section
-    2.3)."""
+    """Make a film (MP4 or GIF) of panels of one run, or of two runs side by side, with
+    all recorded steps (VC section 2.3)."""
 
     fps: float | None = None
     """Number of film frames per second. Default: 20, or 10 for a GIF."""
     time: Literal["linear", "events"] = "linear"
-    """linear: one film frame per recorded frame; events: four film frames per recorded frame near drops and spikes."""
+    """linear: one film frame per recorded frame; events: four film frames per recorded
+    frame near drops and spikes."""
     begin: int | None = None
     """First step. Default: the first recorded one."""
     end: int | None = None
     """Last step. Default: the last recorded one."""
     every: int | None = None
-    """Interval between the recorded frames to show; the last frame is always shown. Default: 1; for a GIF, chosen to
-    give 80 frames."""
+    """Interval between the recorded frames to show; the last frame is always shown.
+    Default: 1; for a GIF, chosen to give 80 frames."""
     event: Literal["spike", "drop", "first-drop"] | None = None
-    """Show a single event. spike: the highest spike, replayed and shown at every step; drop: the largest drop of the
-    loss after its first plateau; first-drop: the first drop. Without --run, spike and drop are selected from all
-    successful runs (or from all runs if none is successful), and first-drop from the default run. Default: the whole
-    run."""
+    """Show a single event. spike: the highest spike, replayed and shown at every step;
+    drop: the largest drop of the loss after its first plateau; first-drop: the first
+    drop. Without --run, spike and drop are selected from all successful runs (or from
+    all runs if none is successful), and first-drop from the default run. Default: the
+    whole run."""
 
 
 def main(options: Options) -> None:
@@ -78,25 +89,42 @@ def main(options: Options) -> None:
         options, event = _select_event(options)
         spike, drop = (event, None) if options.event == "spike" else (None, event)
     trajectories, runs = open_shown_runs(options)
-    name = default_picture_path(options, runs, f"-{options.event}.mp4" if options.event else ".mp4")
+    name = default_picture_path(
+        options, runs, f"-{options.event}.mp4" if options.event else ".mp4"
+    )
     out = check_picture_path(options, name, _FORMATS)
     if spike:
         steps = trajectories[0]["step"].values
-        first, last = plots.replay_range(spike, steps[steps <= int(trajectories[0]["last_step"][runs[0]])])
-        print(f"spike       at step {spike.middle}; replayed from step {first} to {last}, every step")
+        first, last = plots.replay_range(
+            spike, steps[steps <= int(trajectories[0]["last_step"][runs[0]])]
+        )
+        print(
+            f"spike       at step {spike.middle}; replayed from step {first} to {last},"
+            " every step"
+        )
         replayed, spike = plots.replay_spike(trajectories[0], runs[0], first, last)
         trajectories, runs = [replayed], [0]
     defaults = (_GIF_PANELS, _MAX_GIF_PANELS) if gif else ()
     names, left_out = select_panels(options, trajectories, *defaults)
-    width = _GIF_WIDTH * len(runs) if gif and options.width is None else picture_width(options, names)
+    width = (
+        _GIF_WIDTH * len(runs)
+        if gif and options.width is None
+        else picture_width(options, names)
+    )
     scenes = [
         plots.build_scene(each, run, options.axes, _MAP_PIXELS, names, follow=True)
         for each, run in zip(trajectories, runs, strict=True)
     ]
     if spike:  # the events detected at every step are mostly noise
-        scenes = [dataclasses.replace(scenes[0], title=f"{scenes[0].title}: a spike", marks=(spike,))]
+        scenes = [
+            dataclasses.replace(
+                scenes[0], title=f"{scenes[0].title}: a spike", marks=(spike,)
+            )
+        ]
     fps = options.fps or (_GIF_FPS if gif else _FPS)
-    fps = 100 / max(2, round(100 / fps)) if gif else fps  # a GIF counts hundredths of a second, at least 2
+    fps = (
+        100 / max(2, round(100 / fps)) if gif else fps
+    )  # a GIF counts hundredths of a second, at least 2
     film = _plan_film(options, scenes, fps, drop, gif)
     columns, leading = (options.columns, []) if gif else panels_per_row(options, names)
     grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
@@ -114,12 +142,17 @@ def _check_options(options: Options) -> None:
         check_real("fps", options.fps, positive=True, up_to=240)
         if options.fps < _MIN_FPS:
             raise SettingsError("fps", options.fps, f"{_MIN_FPS:g} to 240")
-    if options.event and (options.other or options.begin is not None or options.end is not None):
-        raise SettingsError("event", options.event, "a film of one run, without --begin and --end")
+    if options.event and (
+        options.other or options.begin is not None or options.end is not None
+    ):
+        raise SettingsError(
+            "event", options.event, "a film of one run, without --begin and --end"
+        )
 
 
 def _select_event(options: Options) -> tuple[Options, EventMark]:
-    """The event of the option --event, and the options with its run. Raises SettingsError, TrajectoryError."""
+    """The event of the option --event, and the options with its run. Raises
+    SettingsError, TrajectoryError."""
     trajectory, run = dynamics.open_trajectory(options.trajectory), options.run
     assert options.event is not None
     if run is not None or options.event == "first-drop":
@@ -128,19 +161,41 @@ def _select_event(options: Options) -> tuple[Options, EventMark]:
     return dataclasses.replace(options, run=run), event
 
 
-def _plan_film(options: Options, scenes: Sequence[Scene], fps: float, drop: EventMark | None, gif: bool) -> FilmFrames:
+def _plan_film(
+    options: Options,
+    scenes: Sequence[Scene],
+    fps: float,
+    drop: EventMark | None,
+    gif: bool,
+) -> FilmFrames:
     """The frames of the film, which are printed. Raises SettingsError."""
-    begin, end = (options.begin, options.end) if drop is None else plots.steps_around_drop(drop, scenes[0].steps)
+    begin, end = (
+        (options.begin, options.end)
+        if drop is None
+        else plots.steps_around_drop(drop, scenes[0].steps)
+    )
     by_events, last = options.time == "events", max(1, round(_LAST_SECONDS * fps))
     every = options.every or (None if gif else 1)
     film = plots.film_frames(scenes, begin, end, every, by_events, last, _GIF_FRAMES)
     if drop is not None:
-        hold = min(_MAX_DROP_HOLD, max(1, round(_DROP_SECONDS * fps / len(film.frames))))
+        hold = min(
+            _MAX_DROP_HOLD, max(1, round(_DROP_SECONDS * fps / len(film.frames)))
+        )
         film = film._replace(holds=film.holds * hold)
-    shown = "every recorded frame" if film.every == 1 else f"one recorded frame in {film.every}, and the last"
+    shown = (
+        "every recorded frame"
+        if film.every == 1
+        else f"one recorded frame in {film.every}, and the last"
+    )
     shown += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
-    shown += f", {plots.EVENT_HOLD} times as long near drops and spikes" if by_events else ""
-    shown += "; runs with different units at the same fraction" if plots.compares_by_run_fraction(scenes) else ""
+    shown += (
+        f", {plots.EVENT_HOLD} times as long near drops and spikes" if by_events else ""
+    )
+    shown += (
+        "; runs with different units at the same fraction"
+        if plots.compares_by_run_fraction(scenes)
+        else ""
+    )
     print(f"time        {shown}: {film.length} frames, {film.length / fps:.1f} s")
     return film
 

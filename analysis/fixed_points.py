@@ -1,4 +1,5 @@
-"""Ideal circuits of VC's network as fixed points of gradient descent, with and without weight decay.
+"""Ideal circuits of VC's network as fixed points of gradient descent, with and without
+weight decay.
 
 python -m analysis.fixed_points
 
@@ -19,20 +20,22 @@ from dynamics.settings import SUCCESS_ACCURACY
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Test whether ideal circuits of VC's network, constructed by hand, are fixed points of gradient descent. Computes
-    the gradient and Hessian of the loss over all sequences, their components that break the symmetry between positions,
-    and gradient descent after small perturbations."""
+    """Test whether ideal circuits of VC's network, constructed by hand, are fixed
+    points of gradient descent. Computes the gradient and Hessian of the loss over all
+    sequences, their components that break the symmetry between positions, and gradient
+    descent after small perturbations."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     decay: float = 1e-4
-    """Weight decay, as an L2 term of the loss, with which the circuit "settled" is optimised until it is stationary."""
+    """Weight decay, as an L2 term of the loss, with which the circuit "settled" is
+    optimised until it is stationary."""
     push: tuple[float, ...] = (1e-4, 1e-3, 1e-2)
     """Norms of the perturbations, as fractions of the norm of all parameters."""
     draws: int = 1
     """Number of random perturbations of each kind and norm."""
     steps: int = 300
-    """Number of gradient descent steps after a perturbation; the learning rate is 1 divided by the largest eigenvalue
-    of the Hessian."""
+    """Number of gradient descent steps after a perturbation; the learning rate is 1
+    divided by the largest eigenvalue of the Hessian."""
     out: Path = Path("runs/fixed-points.nc")
     """NetCDF file for the result; the picture is saved beside it."""
 
@@ -42,20 +45,38 @@ def main(options: Options) -> None:
     numbers = (options.decay, options.push, options.draws, options.steps)
     clustering_heads.check_landscape_settings(options.settings.settings, *numbers)
     given = {**dataclasses.asdict(options), "out": "", "csv": ""}
-    config = json.dumps({name: value for name, value in given.items() if name not in ("style", "column", "format")})
-    attributes = {"title": "The ideal circuit as a fixed point of gradient descent", "config_json": config}
+    config = json.dumps(
+        {
+            name: value
+            for name, value in given.items()
+            if name not in ("style", "column", "format")
+        }
+    )
+    attributes = {
+        "title": "The ideal circuit as a fixed point of gradient descent",
+        "config_json": config,
+    }
     out = output.check_result_path(options.out, attributes)
-    found = clustering_heads.fixed_point_landscape(options.settings.settings, *numbers).assign_attrs(attributes)
+    found = clustering_heads.fixed_point_landscape(
+        options.settings.settings, *numbers
+    ).assign_attrs(attributes)
     output.write_result(found, out)
     picture = options.picture_path(out)
     plots.save_figure(plots.plot_fixed_points(found), picture)
     print(f"result      {out}\npicture     {picture}", file=options.log)
-    output.output_table(clustering_heads.landscape_table(found), clustering_heads.LANDSCAPE_COLUMNS, options.csv)
+    output.output_table(
+        clustering_heads.landscape_table(found),
+        clustering_heads.LANDSCAPE_COLUMNS,
+        options.csv,
+    )
     settled = found.sel(circuit="settled")
     gradient, accuracy = float(settled["gradient"]), float(settled["circuit_accuracy"])
     note = f"settled: stationary with weight decay {options.decay:g}"
     if gradient >= clustering_heads.REST_GRADIENT:
-        note = f"settled: under weight decay {options.decay:g}, not at rest: the norm of the gradient is {gradient:.1g}"
+        note = (
+            f"settled: under weight decay {options.decay:g}, not at rest: the norm of"
+            f" the gradient is {gradient:.1g}"
+        )
     if accuracy <= SUCCESS_ACCURACY:
         note += f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
     print(f"\n{clustering_heads.LANDSCAPE_LEGEND}\n{note}", file=options.log)

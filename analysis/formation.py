@@ -1,4 +1,5 @@
-"""When circles, grids and frequencies form in an embedding, in networks and in particles.
+"""When circles, grids and frequencies form in an embedding, in networks and in
+particles.
 
 python -m analysis.formation RUN.nc [OTHER.nc]
 """
@@ -12,7 +13,11 @@ import tyro
 import dynamics
 from analysis import output, plots, structures
 from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.command_line.reading import (
+    TrajectoryOptions,
+    open_input,
+    write_result_and_picture,
+)
 from dynamics.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -21,17 +26,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Measure when circles, grids and dominant frequencies form in the embeddings of one or two trajectories of any
-    system. Circles and grids are defined as in CA appendix A."""
+    """Measure when circles, grids and dominant frequencies form in the embeddings of
+    one or two trajectories of any system. Circles and grids are defined as in CA
+    appendix A."""
 
     other: tyro.conf.Positional[Path | None] = None
     """Second trajectory, compared with the first."""
     every: int = 1
-    """Interval between the analysed frames, in recorded frames; the last frame is always included."""
+    """Interval between the analysed frames, in recorded frames; the last frame is
+    always included."""
     run: int = 0
     """Index of the run whose frequencies are drawn."""
     clock: Literal["normalised", "step"] = "normalised"
-    """Unit in which times are compared and printed: fractions of the trajectory (normalised), or steps."""
+    """Unit in which times are compared and printed: fractions of the trajectory
+    (normalised), or steps."""
 
 
 def main(options: Options) -> None:
@@ -40,7 +48,9 @@ def main(options: Options) -> None:
         raise SettingsError("every", options.every, "a whole number from 1")
     paths = [options.trajectory, *([options.other] if options.other else [])]
     if options.other and options.out is None:
-        options = dataclasses.replace(options, out=output.combined_path(paths, "formation", ".nc"))
+        options = dataclasses.replace(
+            options, out=output.combined_path(paths, "formation", ".nc")
+        )
     first, out = open_input(options, "formation")
     trajectories = [first, *map(dynamics.open_trajectory, paths[1:])]
     fewest = min(each.sizes["run"] for each in trajectories)
@@ -50,33 +60,52 @@ def main(options: Options) -> None:
         _check(trajectory, path)  # all of them before any is measured
     names = [each.attrs["system"] for each in trajectories]
     names = names if len(set(names)) == len(names) else [path.stem for path in paths]
-    results = [_measure(*each, options) for each in zip(trajectories, paths, names, strict=True)]
+    results = [
+        _measure(*each, options)
+        for each in zip(trajectories, paths, names, strict=True)
+    ]
     table = output.make_table(structures.formation_rows(results, options.clock))
     output.output_table(table, structures.FORMATION_COLUMNS, options.csv)
     print(structures.formation_legend(results, options.clock), file=options.log)
     picture = plots.plot_formation(results, options.run)
     title = "Structure over time, and when it forms"
-    write_result_and_picture(options, "formation", title, structures.merge_formation(results), picture, out)
+    write_result_and_picture(
+        options, "formation", title, structures.merge_formation(results), picture, out
+    )
 
 
 def _check(trajectory: "xr.Dataset", path: Path) -> None:
-    """Raise TrajectoryError with the file's name unless the trajectory has structure to look at."""
+    """Raise TrajectoryError with the file's name unless the trajectory has structure to
+    look at."""
     try:
         structures.modular_embedding(trajectory)
     except dynamics.TrajectoryError as error:
         raise dynamics.TrajectoryError(f"{path}: {error}") from None
 
 
-def _measure(trajectory: "xr.Dataset", path: Path, name: str, options: Options) -> "structures.FormationResult":
+def _measure(
+    trajectory: "xr.Dataset", path: Path, name: str, options: Options
+) -> "structures.FormationResult":
     measures = structures.structure_measures(trajectory, options.every)
     if diverged := dynamics.count_diverged(trajectory):
-        print(f"{path.name}: {diverged} runs diverged and are censored there", file=options.log)
+        print(
+            f"{path.name}: {diverged} runs diverged and are censored there",
+            file=options.log,
+        )
     if "grid_distance" not in measures:
         n = trajectory.attrs["modulus"]
-        reason = f"with {n} tokens there are too many grids to compare with (the limit is {structures.MAX_GRID_TOKENS})"
-        print(f"{path.name}: distances from grids are not computed, because {reason}", file=options.log)
+        reason = (
+            f"with {n} tokens there are too many grids to compare with (the limit is"
+            f" {structures.MAX_GRID_TOKENS})"
+        )
+        print(
+            f"{path.name}: distances from grids are not computed, because {reason}",
+            file=options.log,
+        )
     onsets = structures.find_formation_times(measures)
-    return structures.FormationResult(name, trajectory.attrs["system"], measures, onsets)
+    return structures.FormationResult(
+        name, trajectory.attrs["system"], measures, onsets
+    )
 
 
 if __name__ == "__main__":

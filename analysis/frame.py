@@ -1,9 +1,9 @@
-"""Draw panels of a run at one step: activations of a network, embeddings, forces (VC section 2.3; CA figures 1 to 5).
+"""Draw panels of a run at one step: activations of a network, embeddings, forces (VC
+section 2.3; CA figures 1 to 5).
 
-python -m analysis.frame RUN.nc --run 3 --step 1200
-python -m analysis.frame RUN.nc --run 3 --panels attention sequence_embeddings --out attention.pdf
-python -m analysis.frame RUN.nc OTHER.nc --run 3
-"""
+python -m analysis.frame RUN.nc --run 3 --step 1200 python -m analysis.frame RUN.nc
+--run 3 --panels attention sequence_embeddings --out attention.pdf python -m
+analysis.frame RUN.nc OTHER.nc --run 3"""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _FORMATS = ("png", "svg", "pdf")
 
 @dataclasses.dataclass(frozen=True)
 class Options(PanelOptions):
-    """Draw panels of one run, or of two runs side by side, at one step, and save them as PNG, SVG or PDF (VC section
-    2.3, CA figures 1 to 5)."""
+    """Draw panels of one run, or of two runs side by side, at one step, and save them
+    as PNG, SVG or PDF (VC section 2.3, CA figures 1 to 5)."""
 
     step: int = -1
-    """Step to draw, or the nearest recorded step if it was not recorded; -1 is the last step."""
+    """Step to draw, or the nearest recorded step if it was not recorded; -1 is the last
+    step."""
 
 
 def main(options: Options) -> None:
@@ -45,27 +46,42 @@ def main(options: Options) -> None:
     check_picture_path(options, Path("figure.png"), _FORMATS)
     trajectories, runs = open_shown_runs(options)
     if any(trajectory.attrs["record"] == "metrics" for trajectory in trajectories):
-        print("recorded    only metrics; panels of embeddings and weights need a run with --record all")
+        print(
+            "recorded    only metrics; panels of embeddings and weights need a run with"
+            " --record all"
+        )
     names, left_out = select_panels(options, trajectories)
     width, side = picture_width(options, names), map_pixels(options, names)
     scenes = [
         plots.build_scene(each, run, options.axes, side, names, follow=True)
         for each, run in zip(trajectories, runs, strict=True)
     ]
-    frames = plots.simultaneous_frames(scenes, plots.nearest_frame(scenes[0], options.step))
+    frames = plots.simultaneous_frames(
+        scenes, plots.nearest_frame(scenes[0], options.step)
+    )
     step = int(scenes[0].steps[frames[0]])
     if options.step not in (-1, step):
         print(f"step        {step}, the nearest to {options.step} that was recorded")
     if plots.compares_by_run_fraction(scenes):
-        print("time        units differ; each run is shown after the same fraction of its length")
-    out = check_picture_path(options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS)
+        print(
+            "time        units differ; each run is shown after the same fraction of its"
+            " length"
+        )
+    out = check_picture_path(
+        options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS
+    )
     columns, leading = panels_per_row(options, names)
     grid = plots.PanelGrid(scenes, names, columns, width, leading)
-    grid.show(frames, [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)])
+    grid.show(
+        frames,
+        [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)],
+    )
     dpi = STYLES["paper"].dpi if options.style == "paper" else GRID_DPI
     grid.save(out, dpi)
     inches = grid.figure.get_size_inches()
-    pixels, millimetres = (" x ".join(f"{length:.0f}" for length in unit * inches) for unit in (dpi, 25.4))
+    pixels, millimetres = (
+        " x ".join(f"{length:.0f}" for length in unit * inches) for unit in (dpi, 25.4)
+    )
     size = pixels if out.suffix.lower() == ".png" else f"{millimetres} mm"
     print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({size})")
 

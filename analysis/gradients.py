@@ -1,12 +1,12 @@
-"""Gradient norms of every layer over training, and whether their peaks coincide with drops and spikes of the loss
-(VC figures 15, 16, 18 and 19).
+"""Gradient norms of every layer over training, and whether their peaks coincide with
+drops and spikes of the loss (VC figures 15, 16, 18 and 19).
 
 python -m analysis.gradients RUN.nc
 python -m analysis.gradients RUN.nc --run 3
 
-The figure shows one run, as in the paper, and below it all runs compared with chance. For particles, the norm of the
-force and the escape from the initial positions are used instead of the gradient norm and the drops of the loss.
-"""
+The figure shows one run, as in the paper, and below it all runs compared with chance.
+For particles, the norm of the force and the escape from the initial positions are used
+instead of the gradient norm and the drops of the loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ import dataclasses
 
 from analysis import plots, transitions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.command_line.reading import (
+    TrajectoryOptions,
+    open_input,
+    write_result_and_picture,
+)
 from analysis.output.tables import Column, output_table
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import SettingsError
@@ -36,24 +40,35 @@ below gives the difference from the largest lags, where only slow trends of both
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Compare peaks of the gradient norm of each layer with drops and spikes of the loss, and draw the gradient norms
-    of one run (VC appendix A.1, figures 15, 16, 18 and 19)."""
+    """Compare peaks of the gradient norm of each layer with drops and spikes of the
+    loss, and draw the gradient norms of one run (VC appendix A.1, figures 15, 16, 18
+    and 19)."""
 
     run: int | None = None
-    """Index of the run to draw. Default: the run with the most drops and, among these, the most spikes."""
+    """Index of the run to draw. Default: the run with the most drops and, among these,
+    the most spikes."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 def main(options: Options) -> None:
-    """Compare peaks and events with chance; print the table, write the result, draw the figure."""
+    """Compare peaks and events with chance; print the table, write the result, draw the
+    figure."""
     trajectory, out = open_input(options, "gradients")
     if options.run is not None and not 0 <= options.run < trajectory.sizes["run"]:
-        raise SettingsError("run", options.run, f"a run index from 0 to {trajectory.sizes['run'] - 1}")
+        raise SettingsError(
+            "run", options.run, f"a run index from 0 to {trajectory.sizes['run'] - 1}"
+        )
     found = transitions.peak_coincidence(trajectory, options.detection)
-    run = transitions.most_eventful_run(found["events"].values) if options.run is None else options.run
+    run = (
+        transitions.most_eventful_run(found["events"].values)
+        if options.run is None
+        else options.run
+    )
     clock, frame = transitions.frame_interval(trajectory)
     found = found.assign_attrs(frame=f"{frame:g} {clock}s")
-    output_table(transitions.coincidence_table(found, frame), _columns(clock), options.csv)
+    output_table(
+        transitions.coincidence_table(found, frame), _columns(clock), options.csv
+    )
     width = options.detection.width(trajectory.sizes["step"])
     print(LEGEND.format(width, 2 * width), file=options.log)
     figure = plots.plot_gradient_norms(trajectory, found, run, options.detection)

@@ -1,4 +1,5 @@
-"""Draw the figures of the papers from trajectories of this package: from given files, or from runs found or simulated.
+"""Draw the figures of the papers from trajectories of this package: from given files,
+or from runs found or simulated.
 
 python -m analysis.paper
 python -m analysis.paper ca3
@@ -17,25 +18,31 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Draw a figure of one of the papers: ca1 to ca6 and ca-c to ca-f of CA, vc1 to vc20 of VC, zl-rates or na-phases.
-    Without a name, list all figures with a description, the runs that each needs and the time to compute them. Runs are
-    read from runs/, or computed if they are missing there."""
+    """Draw a figure of one of the papers: ca1 to ca6 and ca-c to ca-f of CA, vc1 to
+    vc20 of VC, zl-rates or na-phases. Without a name, list all figures with a
+    description, the runs that each needs and the time to compute them. Runs are read
+    from runs/, or computed if they are missing there."""
 
     figure: tyro.conf.Positional[str] = ""
     """Name of the figure, for example ca3, CA.3 or vc12. Default: list all figures."""
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectory files from which to draw the figure, in any order. Default: the runs in the list of figures."""
+    """Trajectory files from which to draw the figure, in any order. Default: the runs
+    in the list of figures."""
     run: int | None = None
-    """Index of the run, for figures that show one run. Default: selected by a rule, which is printed."""
+    """Index of the run, for figures that show one run. Default: selected by a rule,
+    which is printed."""
     runs: int | None = None
-    """Number of runs in the ensembles that are read or computed. Default: the number in the list of figures."""
+    """Number of runs in the ensembles that are read or computed. Default: the number in
+    the list of figures."""
     epochs: int | None = None
-    """Length of these runs in epochs; for particles, in steps. Default: the default length for the figure."""
+    """Length of these runs in epochs; for particles, in steps. Default: the default
+    length for the figure."""
     out: Path | None = None
-    """PNG, SVG or PDF file to write. Default: paper-FIGURE.png in runs/, or in the folder of the first given file."""
+    """PNG, SVG or PDF file to write. Default: paper-FIGURE.png in runs/, or in the
+    folder of the first given file."""
     small: bool = False
-    """Write a small PNG for a web page, with few colours, without title and caption, and with fewer panels if the
-    labels would be too small to read."""
+    """Write a small PNG for a web page, with few colours, without title and caption,
+    and with fewer panels if the labels would be too small to read."""
     list: bool = False
     """Only list the figures."""
 
@@ -47,11 +54,15 @@ def main(options: Options) -> None:
         return
     chosen = figures.get_paper_figure(options.figure)
     if options.run is not None and not chosen.picks:
-        raise SettingsError("run", options.run, f"no value here: {chosen.source} shows several runs")
+        raise SettingsError(
+            "run", options.run, f"no value here: {chosen.source} shows several runs"
+        )
     folder = options.trajectories[0].parent if options.trajectories else Path("runs")
     out = figures.check_figure_path(options.out or folder / f"paper-{chosen.name}.png")
     if options.small and out.suffix.lower() != ".png":
-        raise SettingsError("out", out, "the name of a file that ends in .png, for a small picture")
+        raise SettingsError(
+            "out", out, "the name of a file that ends in .png, for a small picture"
+        )
     print(f"{chosen.source}: {chosen.shows}")
     sizes = verification.SizeOverrides(options.runs, options.epochs)
     data = figures.load_figure_runs(chosen, options.trajectories, sizes, options.run)
@@ -61,7 +72,11 @@ def main(options: Options) -> None:
         figures.save_small_png(drawn.figure, out)
     else:
         title = figures.paper_figure_title(chosen, drawn)
-        figures.save_paper_figure(drawn.figure, figures.add_title_and_caption(drawn.figure, title, caption), out)
+        figures.save_paper_figure(
+            drawn.figure,
+            figures.add_title_and_caption(drawn.figure, title, caption),
+            out,
+        )
     print(f"here: {drawn.here}\n{caption}\npicture     {out}")
 
 

@@ -1,4 +1,5 @@
-"""Interventions against loss spikes: the runs of a trajectory trained again with one setting changed (VC section 4.3).
+"""Interventions against loss spikes: the runs of a trajectory trained again with one
+setting changed (VC section 4.3).
 
 python -m analysis.remedies RUN.nc
 """
@@ -10,7 +11,11 @@ import math
 
 from analysis import plots, transitions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.command_line.reading import (
+    TrajectoryOptions,
+    open_input,
+    write_result_and_picture,
+)
 from analysis.output.tables import Column, output_table
 from analysis.transitions.detection import DetectionConfig
 
@@ -36,32 +41,40 @@ the jackknife). p: McNemar's test of the hypothesis that equally many runs rise 
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Train the runs of a trajectory again with one change, each with the same initial weights, data and batches. The
-    changes are a norm that is smooth at the origin, a wider MLP, and weight decay of the assemblers (VC's term for the
-    output weights of the MLP). The spikes of the training loss and the final accuracy are compared run by run (VC
-    section 4.3). The trajectories are stored in runs/; existing ones are not computed again."""
+    """Train the runs of a trajectory again with one change, each with the same initial
+    weights, data and batches. The changes are a norm that is smooth at the origin, a
+    wider MLP, and weight decay of the assemblers (VC's term for the output weights of
+    the MLP). The spikes of the training loss and the final accuracy are compared run by
+    run (VC section 4.3). The trajectories are stored in runs/; existing ones are not
+    computed again."""
 
     hidden: int = 128
-    """Width of the wider MLP. Its first units have the same initial weights as the original MLP, but all initial
-    assemblers are divided by the square root of the ratio of the widths."""
+    """Width of the wider MLP. Its first units have the same initial weights as the
+    original MLP, but all initial assemblers are divided by the square root of the ratio
+    of the widths."""
     assembler_decays: tuple[float, ...] = (0.01, 0.1)
     """Weight decays of the assemblers, decoupled from the gradient as in AdamW."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 def main(options: Options) -> None:
-    """Train or find the changed ensembles; print the table, write the result, draw the figure."""
+    """Train or find the changed ensembles; print the table, write the result, draw the
+    figure."""
     trajectory, out = open_input(options, "remedies")
     settings = transitions.check_complete_ensemble(trajectory)
     ensembles = {transitions.UNCHANGED: trajectory}
-    changes = transitions.intervention_settings(settings, options.hidden, options.assembler_decays)
+    changes = transitions.intervention_settings(
+        settings, options.hidden, options.assembler_decays
+    )
     for name, changed in changes.items():
         path, ensembles[name] = transitions.train_intervention(trajectory, changed)
         print(f"{name:<11} {path}", file=options.log)
     result = transitions.compare_interventions(ensembles, options.detection)
     result = result.assign_attrs(dataclasses.asdict(options.detection))
     figure = plots.plot_interventions(result)
-    write_result_and_picture(options, "remedies", "Remedies of loss spikes", result, figure, out)
+    write_result_and_picture(
+        options, "remedies", "Remedies of loss spikes", result, figure, out
+    )
     output_table(transitions.intervention_table(result), COLUMNS, options.csv)
     print(LEGEND, file=options.log)
 

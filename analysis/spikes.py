@@ -1,4 +1,5 @@
-"""Spikes of the training loss of VC's network: replayed, attributed to a cause, and the cause tested (VC section 4.3).
+"""Spikes of the training loss of VC's network: replayed, attributed to a cause, and the
+cause tested (VC section 4.3).
 
 python -m analysis.spikes RUN.nc
 python -m analysis.spikes RUN.nc --most 50
@@ -11,7 +12,11 @@ from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import TrajectoryOptions, open_input, write_result_and_picture
+from analysis.command_line.reading import (
+    TrajectoryOptions,
+    open_input,
+    write_result_and_picture,
+)
 from analysis.output.tables import Column, output_table
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import check_integer
@@ -46,43 +51,72 @@ over runs"""
 
 @dataclasses.dataclass(frozen=True)
 class Options(TrajectoryOptions):
-    """Replay every spike of the training loss step by step from the nearest restart state, and attribute the update
-    with the largest rise of the loss to the normalisation (a vector reverses its direction), to the feed-forward layer
-    (sequence embeddings cross a decision boundary of the MLP), to both or to neither. The update is then repeated
-    without the cause (VC section 4.3)."""
+    """Replay every spike of the training loss step by step from the nearest restart
+    state, and attribute the update with the largest rise of the loss to the
+    normalisation (a vector reverses its direction), to the feed-forward layer (sequence
+    embeddings cross a decision boundary of the MLP), to both or to neither. The update
+    is then repeated without the cause (VC section 4.3)."""
 
     most: int | None = None
-    """Number of spikes to examine, evenly spaced over runs; 100 spikes take about a minute. Default: all."""
+    """Number of spikes to examine, evenly spaced over runs; 100 spikes take about a
+    minute. Default: all."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
 def main(options: Options) -> None:
     """Examine the spikes; print the table, write the result, draw the figure."""
-    count = None if options.most is None else check_integer("most", options.most, 1, 10**9)
+    count = (
+        None if options.most is None else check_integer("most", options.most, 1, 10**9)
+    )
     trajectory, out = open_input(options, "spikes")
     spikes = transitions.recorded_spikes(trajectory, options.detection)
-    result = transitions.attribute_spikes(trajectory, transitions.evenly_spaced_spikes(spikes, count))
-    result = result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(options.detection))
+    result = transitions.attribute_spikes(
+        trajectory, transitions.evenly_spaced_spikes(spikes, count)
+    )
+    result = result.assign_attrs(
+        recorded=len(spikes), **dataclasses.asdict(options.detection)
+    )
     figure = plots.plot_spike_attribution(result)
-    write_result_and_picture(options, "spikes", "Spikes of the loss and their causes", result, figure, out)
+    write_result_and_picture(
+        options, "spikes", "Spikes of the loss and their causes", result, figure, out
+    )
     runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
-    print(f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}", file=options.log)
+    print(
+        f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}",
+        file=options.log,
+    )
     output_table(transitions.cause_table(result), COLUMNS, options.csv)
-    print(LEGEND.format(int(transitions.smooth_norm_applies(result).sum())), file=options.log)
+    print(
+        LEGEND.format(int(transitions.smooth_norm_applies(result).sum())),
+        file=options.log,
+    )
 
 
 def _describe_examined(result: xr.Dataset) -> str:
     """How many spikes were examined, and the size of their updates."""
     known = result.isel(spike=result["cause"].values != "")
     lost = result.sizes["spike"] - known.sizes["spike"]
-    text = f"{result.sizes['spike']} examined" + (f"; {lost} have no rise of the loss in the replay" if lost else "")
+    text = f"{result.sizes['spike']} examined" + (
+        f"; {lost} have no rise of the loss in the replay" if lost else ""
+    )
     if not known.sizes["spike"]:
         return text
-    rise = float(((known["loss_after"] - known["loss_before"]) / (known["top"] - known["level"])).median())
-    text += f"\nthe examined update makes {100 * rise:.0f}% of the height of a spike (median)"
+    rise = float(
+        (
+            (known["loss_after"] - known["loss_before"])
+            / (known["top"] - known["level"])
+        ).median()
+    )
+    text += (
+        f"\nthe examined update makes {100 * rise:.0f}% of the height of a spike"
+        " (median)"
+    )
     for name, label in (("xi_ratio", "a sequence embedding"), ("input_ratio", "E + P")):
         median, above = float(known[name].median()), int((known[name] > 1).sum())
-        text += f"\nlargest update of {label} over its length: median {median:.3f}, above 1 in {above} spikes"
+        text += (
+            f"\nlargest update of {label} over its length: median {median:.3f}, above 1"
+            f" in {above} spikes"
+        )
     return text
 
 

@@ -1,4 +1,5 @@
-"""CA table 1: circles, accuracy and imperfections of networks trained at four weight decays.
+"""CA table 1: circles, accuracy and imperfections of networks trained at four weight
+decays.
 
 python -m analysis.table1
 """
@@ -23,8 +24,9 @@ _RowSettings.__doc__ = ModularSettings.__doc__
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Reproduce table 1 of CA: circles, validation accuracy and grid imperfections of networks trained with weight
-    decay 0, 0.3, 0.6 and 1, together with the paper's values."""
+    """Reproduce table 1 of CA: circles, validation accuracy and grid imperfections of
+    networks trained with weight decay 0, 0.3, 0.6 and 1, together with the paper's
+    values."""
 
     runs: int = 100
     """Number of networks per row; the paper uses 100."""
@@ -38,8 +40,12 @@ class Options(TableOptions):
 def main(options: Options) -> None:
     """Train or find the four ensembles; print them beside the paper's rows."""
     settings = ModularSettings(**dataclasses.asdict(options.settings))
-    ensembles = reproduction.table_ensembles(settings, options.runs, options.seed, options.epochs, options.log)
-    reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
+    ensembles = reproduction.table_ensembles(
+        settings, options.runs, options.seed, options.epochs, options.log
+    )
+    reproduction.print_ca_table(
+        [reproduction.ca_table_row(each) for _, each in ensembles], options.csv
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""CA table 2: circles, grids and imperfections of particles at three alignment constants.
+"""CA table 2: circles, grids and imperfections of particles at three alignment
+constants.
 
 python -m analysis.table2 --runs 1000
 """
@@ -23,8 +24,8 @@ _RowSettings.__doc__ = ParticleSettings.__doc__
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Reproduce table 2 of CA: circles, grids and imperfections of particles with alignment constant f_a = 0.5, 1 and
-    2, together with the paper's values."""
+    """Reproduce table 2 of CA: circles, grids and imperfections of particles with
+    alignment constant f_a = 0.5, 1 and 2, together with the paper's values."""
 
     runs: int = 100
     """Number of simulations per row; the paper uses 100."""
@@ -36,8 +37,12 @@ class Options(TableOptions):
 def main(options: Options) -> None:
     """Simulate or find the three ensembles; print them beside the paper's rows."""
     settings = ParticleSettings(**dataclasses.asdict(options.settings))
-    ensembles = reproduction.table_ensembles(settings, options.runs, options.seed, None, options.log)
-    reproduction.print_ca_table([reproduction.ca_table_row(each) for _, each in ensembles], options.csv)
+    ensembles = reproduction.table_ensembles(
+        settings, options.runs, options.seed, None, options.log
+    )
+    reproduction.print_ca_table(
+        [reproduction.ca_table_row(each) for _, each in ensembles], options.csv
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Transfer of circuits to larger vocabularies: trained from scratch against finetuned (VC figure 9).
+"""Transfer of circuits to larger vocabularies: trained from scratch against finetuned
+(VC figure 9).
 
 python -m analysis.transfer
 """
@@ -9,16 +10,20 @@ import dataclasses
 from pathlib import Path
 
 from analysis import clustering_heads, output, plots
-from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design
+from analysis.clustering_heads.transfer_design import (
+    TransferDesign,
+    check_transfer_design,
+)
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Reproduce figure 9 of VC: accuracy on unseen sequences of larger vocabularies, for networks trained from scratch
-    and for networks finetuned from runs with the vocabulary --vocab. A second table groups the finetuned networks by
-    the number of clusters of sequence embeddings before finetuning."""
+    """Reproduce figure 9 of VC: accuracy on unseen sequences of larger vocabularies,
+    for networks trained from scratch and for networks finetuned from runs with the
+    vocabulary --vocab. A second table groups the finetuned networks by the number of
+    clusters of sequence embeddings before finetuning."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     vocabs: tuple[int, ...] = TransferDesign.vocabs
@@ -28,27 +33,45 @@ class Options(PictureOptions):
     seed: int = TransferDesign.seed
     """Seed of the first run of each kind."""
     epochs: int = TransferDesign.epochs
-    """Number of epochs before finetuning, and of finetuning. From scratch, twice this number is also trained."""
+    """Number of epochs before finetuning, and of finetuning. From scratch, twice this
+    number is also trained."""
     out: Path | None = None
-    """File for the result. Default: runs/transfer-HASH.nc, with a hash of the file names of the ensembles."""
+    """File for the result. Default: runs/transfer-HASH.nc, with a hash of the file
+    names of the ensembles."""
 
 
 def main(options: Options) -> None:
-    """Train the ensembles, or find them; print the tables, write the result and draw the figure."""
-    design = TransferDesign(options.settings.settings, options.vocabs, options.runs, options.seed, options.epochs)
+    """Train the ensembles, or find them; print the tables, write the result and draw
+    the figure."""
+    design = TransferDesign(
+        options.settings.settings,
+        options.vocabs,
+        options.runs,
+        options.seed,
+        options.epochs,
+    )
     check_transfer_design(design)
     title = {"title": clustering_heads.TRANSFER_TITLE}
     if options.out is not None:
         output.check_result_path(options.out, title)
     result, paths = clustering_heads.run_transfer(design, options.log)
-    out = output.check_result_path(options.out or output.combined_path(paths, "transfer", ".nc"), title)
+    out = output.check_result_path(
+        options.out or output.combined_path(paths, "transfer", ".nc"), title
+    )
     output.write_result(result, out)
     ideal = clustering_heads.ideal_cluster_count(design.source)
     picture = options.picture_path(out)
     plots.save_figure(plots.plot_transfer(result, ideal), picture)
     print(f"result      {out}\npicture     {picture}", file=options.log)
-    output.output_table(clustering_heads.transfer_table(result), clustering_heads.TRANSFER_COLUMNS, options.csv)
-    print("\n" + clustering_heads.format_transfer_by_clusters(result, ideal), file=options.log)
+    output.output_table(
+        clustering_heads.transfer_table(result),
+        clustering_heads.TRANSFER_COLUMNS,
+        options.csv,
+    )
+    print(
+        "\n" + clustering_heads.format_transfer_by_clusters(result, ideal),
+        file=options.log,
+    )
 
 
 if __name__ == "__main__":

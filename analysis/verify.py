@@ -1,4 +1,5 @@
-"""Test every claim of the papers: run the missing experiments, judge each claim, write a report.
+"""Test every claim of the papers: run the missing experiments, judge each claim, write
+a report.
 
 python -m analysis.verify --quick
 python -m analysis.verify
@@ -19,28 +20,34 @@ from dynamics.settings import SettingsError
 
 @dataclasses.dataclass(frozen=True)
 class Options(TableOptions):
-    """Test every claim of CA and VC, some of ZL and NA, and some of our own. Missing runs are simulated or trained.
-    Each claim is judged as reproduced, partly reproduced, not reproduced, undecided or not testable, by the criteria
-    stated in the report. Measurements are stored in runs/verify/ and are not repeated; after an interruption the same
-    command resumes. The report of a default run is docs/report.md."""
+    """Test every claim of CA and VC, some of ZL and NA, and some of our own. Missing
+    runs are simulated or trained. Each claim is judged as reproduced, partly
+    reproduced, not reproduced, undecided or not testable, by the criteria stated in the
+    report. Measurements are stored in runs/verify/ and are not repeated; after an
+    interruption the same command resumes. The report of a default run is
+    docs/report.md."""
 
     quick: bool = False
-    """Use small ensembles and only short experiments, which take less than 10 minutes on two cores."""
+    """Use small ensembles and only short experiments, which take less than 10 minutes
+    on two cores."""
     full: bool = False
-    """Use the papers' sizes in all experiments, on a GPU or a cluster. Prints the estimated run time, then starts."""
+    """Use the papers' sizes in all experiments, on a GPU or a cluster. Prints the
+    estimated run time, then starts."""
     only: tuple[str, ...] = ("all",)
-    """Test only claims with these names or whose names start with them, for example CA.table2. Results are printed, and
-    no report is written. Default: all claims."""
+    """Test only claims with these names or whose names start with them, for example
+    CA.table2. Results are printed, and no report is written. Default: all claims."""
     list: bool = False
     """Only list the claims."""
     plan: bool = False
     """Only list the experiments to run, with estimates of their run times."""
     out: Path | None = None
-    """Report to write, as FILE.md and FILE.html. Default: runs/verify/report-SIZE.md, or no report with --only."""
+    """Report to write, as FILE.md and FILE.html. Default: runs/verify/report-SIZE.md,
+    or no report with --only."""
     pictures: bool = True
     """Draw figures for the report."""
     scheduler: str | None = None
-    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786. Default: use this process."""
+    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786.
+    Default: use this process."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to compute on."""
 
@@ -48,7 +55,9 @@ class Options(TableOptions):
 def main(options: Options) -> None:
     """Run the missing experiments, judge the claims, write the report."""
     if options.quick and options.full:
-        raise SettingsError("quick, full", "both", "one of them, or none for the default")
+        raise SettingsError(
+            "quick, full", "both", "one of them, or none for the default"
+        )
     verification.check_torch()
     selected = reproduction.select_claims(options.only)
     if options.list:
@@ -58,25 +67,41 @@ def main(options: Options) -> None:
         report.check_report_path(options.out)
     if options.scheduler is not None:
         sweeps.check_scheduler(options.scheduler)
-    size = verification.Size("quick" if options.quick else "full" if options.full else "default")
+    size = verification.Size(
+        "quick" if options.quick else "full" if options.full else "default"
+    )
     runner = verification.Runner(options.log, options.device, options.scheduler)
-    steps = verification.schedule_experiments(reproduction.required_experiments(selected), size, runner)
+    steps = verification.schedule_experiments(
+        reproduction.required_experiments(selected), size, runner
+    )
     verification.print_plan(steps, size, options.plan, options.log)
     if options.plan:
         return
     verification.precompute_ensembles(steps, runner)
     evidence = verification.gather_evidence(steps, runner, selected, size)
-    results = [verification.judge_claim(claim, evidence.get(claim.experiment), size) for claim in selected]
+    results = [
+        verification.judge_claim(claim, evidence.get(claim.experiment), size)
+        for claim in selected
+    ]
     everything = "all" in options.only
-    print("", *(verification.format_claim_result(each, not everything) for each in results), sep="\n", file=options.log)
+    print(
+        "",
+        *(verification.format_claim_result(each, not everything) for each in results),
+        sep="\n",
+        file=options.log,
+    )
     print(f"\n{verification.format_verdict_totals(results)}", file=options.log)
     if options.csv:
         output.write_csv(verification.claim_result_table(results), options.csv)
     if options.out or everything:
         about = report.report_provenance(evidence, steps, size, options.device)
         out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"
-        paths = report.write_report(results, about, reproduction.EXPERIMENTS, out, options.pictures)
-        print("\n" + "\n".join(f"report      {path}" for path in paths), file=options.log)
+        paths = report.write_report(
+            results, about, reproduction.EXPERIMENTS, out, options.pictures
+        )
+        print(
+            "\n" + "\n".join(f"report      {path}" for path in paths), file=options.log
+        )
 
 
 if __name__ == "__main__":

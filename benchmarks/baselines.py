@@ -1,4 +1,5 @@
-"""Baselines for the force kernels: the plain double loop compiled with Numba, and vectorised NumPy."""
+"""Baselines for the force kernels: the plain double loop compiled with Numba, and
+vectorised NumPy."""
 
 import statistics
 import sys
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 from numba import njit, prange
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.naive, which no package installs
+sys.path.insert(
+    0, str(Path(__file__).parent.parent)
+)  # for tests.naive, which no package installs
 
 from tests import naive
 
@@ -18,7 +21,8 @@ _plain = njit(naive.fields)
 
 @njit(parallel=True)
 def plain_fields(x, first, second, n):
-    """The double loop of tests/naive.py for an ensemble (run, token, axis), parallel over runs."""
+    """The double loop of tests/naive.py for an ensemble (run, token, axis), parallel
+    over runs."""
     force = np.empty((len(x), 4, x.shape[1], x.shape[2]))
     magnitude = np.empty((len(x), 4))
     for run in prange(len(x)):
@@ -26,8 +30,11 @@ def plain_fields(x, first, second, n):
     return force, magnitude
 
 
-def numpy_fields(x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The four fields of one embedding (token, axis), computed with (pair, pair) arrays."""
+def numpy_fields(
+    x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The four fields of one embedding (token, axis), computed with (pair, pair)
+    arrays."""
     sums = x[first] + x[second]
     residue = (first + second) % n
     like = residue[:, None] == residue
@@ -35,7 +42,9 @@ def numpy_fields(x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int) -
     unlike = residue[:, None] != residue
     difference = sums[:, None] - sums
     square = (difference**2).sum(axis=-1)
-    inverse = np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > naive.TINY)
+    inverse = np.divide(
+        1.0, np.sqrt(square), out=np.zeros_like(square), where=square > naive.TINY
+    )
     norm = np.linalg.norm(sums, axis=1, keepdims=True)
     unit = np.divide(sums, norm, out=np.zeros_like(sums), where=norm**2 > naive.TINY)
     near = sums @ sums.T > 0
@@ -49,15 +58,25 @@ def numpy_fields(x: np.ndarray, first: np.ndarray, second: np.ndarray, n: int) -
     for field, values in enumerate(on_pairs):
         np.add.at(force[field], first, values)
         np.add.at(force[field], second, values)
-    sizes = [(like * (inverse > 0)).sum(), (unlike * inverse).sum(), (like & near).sum(), (unlike & near).sum()]
+    sizes = [
+        (like * (inverse > 0)).sum(),
+        (unlike * inverse).sum(),
+        (like & near).sum(),
+        (unlike & near).sum(),
+    ]
     return force, np.array(sizes, dtype=np.float64)
 
 
-def speed_up(baseline: Callable[[], object], fast: Callable[[], object], repeats: int = 5) -> float:
-    """Median ratio of the times of two functions, called alternately in this process after one call of each."""
+def speed_up(
+    baseline: Callable[[], object], fast: Callable[[], object], repeats: int = 5
+) -> float:
+    """Median ratio of the times of two functions, called alternately in this process
+    after one call of each."""
     baseline()
     fast()
-    return statistics.median(_seconds(baseline) / _seconds(fast) for _ in range(repeats))
+    return statistics.median(
+        _seconds(baseline) / _seconds(fast) for _ in range(repeats)
+    )
 
 
 def _seconds(function: Callable[[], object]) -> float:

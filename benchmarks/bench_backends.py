@@ -1,4 +1,5 @@
-"""Training of CA's network by both CPU backends against a plain torch loop, over sizes and numbers of runs.
+"""Training of CA's network by both CPU backends against a plain torch loop, over sizes
+and numbers of runs.
 
 python -m benchmarks.bench_backends    # prints the table of benchmarks/README.md, in some 15 minutes
 """
@@ -24,7 +25,9 @@ from dynamics.training import cost_model
 from dynamics.training.backends import Backend
 from dynamics.training.modular_backends import ModularBlasBackend, ModularSimdBackend
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_torch, which no package installs
+sys.path.insert(
+    0, str(Path(__file__).parent.parent)
+)  # for tests.plain_torch, which no package installs
 
 from tests.plain_torch import Run
 
@@ -44,7 +47,9 @@ def plain_epochs(s: ModularSettings) -> Callable[[int], None]:
     return train
 
 
-def backend_epochs(kind: Callable[..., Backend], s: ModularSettings, runs: int) -> Callable[[int], None]:
+def backend_epochs(
+    kind: Callable[..., Backend], s: ModularSettings, runs: int
+) -> Callable[[int], None]:
     """A function that trains an ensemble with a backend for a number of epochs."""
     network, seeds = ConstantAttention(s), np.arange(runs)
     backend, rows = kind(network, seeds), network.flatten(network.initial(seeds))
@@ -52,7 +57,9 @@ def backend_epochs(kind: Callable[..., Backend], s: ModularSettings, runs: int) 
     return lambda epochs: backend.train(0, epochs)
 
 
-def epoch_times(trainings: Iterable[Callable[[int], None]], clock: Callable[[], float]) -> list[float]:
+def epoch_times(
+    trainings: Iterable[Callable[[int], None]], clock: Callable[[], float]
+) -> list[float]:
     """The median time of an epoch of each function, from interleaved measurements."""
 
     def seconds(train: Callable[[int], None], epochs: int) -> float:
@@ -68,18 +75,27 @@ def epoch_times(trainings: Iterable[Callable[[int], None]], clock: Callable[[], 
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
-def measured_times(s: ModularSettings, runs: int = 1, clock: Callable[[], float] = time.process_time) -> list[float]:
-    """Seconds of an epoch: of one run in a plain loop, and of all runs with the backends "simd" and "blas"."""
+def measured_times(
+    s: ModularSettings, runs: int = 1, clock: Callable[[], float] = time.process_time
+) -> list[float]:
+    """Seconds of an epoch: of one run in a plain loop, and of all runs with the
+    backends "simd" and "blas"."""
     kinds = ModularSimdBackend, ModularBlasBackend
-    return epoch_times([plain_epochs(s), *(backend_epochs(kind, s, runs) for kind in kinds)], clock)
+    return epoch_times(
+        [plain_epochs(s), *(backend_epochs(kind, s, runs) for kind in kinds)], clock
+    )
 
 
 def print_table() -> None:
-    """Print the speed-up of the chosen backend over the plain loop, in processor time on one thread.
+    """Print the speed-up of the chosen backend over the plain loop, in processor time
+    on one thread.
 
     On lanes up to sixteen runs take the time of sixteen, and others a multiple of it.
     """
-    print("| N | hidden | dim | plain, ms | 16 runs simd | one run blas |", *(f"{runs} runs |" for runs in RUNS))
+    print(
+        "| N | hidden | dim | plain, ms | 16 runs simd | one run blas |",
+        *(f"{runs} runs |" for runs in RUNS),
+    )
     print("|---" * (6 + len(RUNS)) + "|")
     for n, hidden, dim in SIZES:
         s = ModularSettings(n=n, hidden=hidden, dim=dim)
@@ -91,14 +107,16 @@ def print_table() -> None:
             chosen = min(expected, key=expected.__getitem__)
             cells.append(f"{runs * plain / seconds[chosen]:.2g} {chosen} |")
         print(
-            f"| {n} | {hidden} | {dim} | {1e3 * plain:.3g} | {1e3 * block:.3g} | {1e3 * alone:.3g} |",
+            f"| {n} | {hidden} | {dim} | {1e3 * plain:.3g} | {1e3 * block:.3g} |"
+            f" {1e3 * alone:.3g} |",
             *cells,
             flush=True,
         )
 
 
 class SpeedUp:
-    """Epochs of each run with the chosen backend relative to a plain loop, in processor time on one thread."""
+    """Epochs of each run with the chosen backend relative to a plain loop, in processor
+    time on one thread."""
 
     params = ([17, 113], [32, 512], [2, 256], [1, 16])
     param_names = ("n", "hidden", "dim", "runs")

@@ -1,4 +1,5 @@
-"""Closed-form Hessians compared with products with all unit vectors, and the Jacobian of the particle force."""
+"""Closed-form Hessians compared with products with all unit vectors, and the Jacobian
+of the particle force."""
 
 import statistics
 import time
@@ -6,7 +7,11 @@ import time
 import numpy as np
 import torch
 
-from analysis.linearization.force_jacobian import constrained_field, finite_eigenvalues, force_and_jacobian
+from analysis.linearization.force_jacobian import (
+    constrained_field,
+    finite_eigenvalues,
+    force_and_jacobian,
+)
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import loss_curvature
 from dynamics.networks.clustering_head import ClusteringHead
@@ -24,13 +29,18 @@ NETWORKS = {
 
 def first_state(network) -> torch.Tensor:
     """Flat initial parameters of seed 0."""
-    return torch.from_numpy(network.flatten(network.initial(np.array([0])))[0].astype(np.float64))
+    return torch.from_numpy(
+        network.flatten(network.initial(np.array([0])))[0].astype(np.float64)
+    )
 
 
 def by_products(loss, row: torch.Tensor) -> torch.Tensor:
-    """The Hessian from forward-over-reverse products with all unit vectors, 64 at a time."""
+    """The Hessian from forward-over-reverse products with all unit vectors, 64 at a
+    time."""
     gradient = torch.func.grad(loss)
-    columns = torch.func.vmap(lambda vector: torch.func.jvp(gradient, (row,), (vector,))[1], chunk_size=64)
+    columns = torch.func.vmap(
+        lambda vector: torch.func.jvp(gradient, (row,), (vector,))[1], chunk_size=64
+    )
     return columns(torch.eye(len(row), dtype=torch.float64))
 
 
@@ -55,7 +65,10 @@ class OneHessian:
     def setup(self, name):
         self.threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self.objective, self.row = training_objective(NETWORKS[name], 0), first_state(NETWORKS[name])
+        self.objective, self.row = (
+            training_objective(NETWORKS[name], 0),
+            first_state(NETWORKS[name]),
+        )
         self.objective.hessian(self.row)
 
     def teardown(self, name):
@@ -72,15 +85,20 @@ class OneHessian:
 
 
 class Spectra:
-    """Hessian spectra of an ensemble on all threads: seconds for 100 runs x 20 steps."""
+    """Hessian spectra of an ensemble on all threads: seconds for 100 runs x 20
+    steps."""
 
     timeout = 600
 
     def setup(self):
-        self.trajectory = simulate(SparseSettings(table=3), runs=10, steps=20 * 64, every=64)
+        self.trajectory = simulate(
+            SparseSettings(table=3), runs=10, steps=20 * 64, every=64
+        )
 
     def track_two_thousand(self):
-        return 10 * median_time(lambda: loss_curvature(self.trajectory, range(1, 21), quiet=True), 3)
+        return 10 * median_time(
+            lambda: loss_curvature(self.trajectory, range(1, 21), quiet=True), 3
+        )
 
     track_two_thousand.unit = "s"
 
@@ -99,4 +117,8 @@ class Particles:
         force_and_jacobian(self.x, self.settings)
 
     def time_modes(self, n):
-        finite_eigenvalues(constrained_field(self.x, force_and_jacobian(self.x, self.settings), self.settings).jacobian)
+        finite_eigenvalues(
+            constrained_field(
+                self.x, force_and_jacobian(self.x, self.settings), self.settings
+            ).jacobian
+        )

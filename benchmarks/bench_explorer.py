@@ -1,4 +1,5 @@
-"""The explorer's page: time to first paint, speed of scrubbing and playing, paint rate of live particles.
+"""The explorer's page: time to first paint, speed of scrubbing and playing, paint rate
+of live particles.
 
 Benchmarks that need a browser are skipped if Chromium is not installed.
 """
@@ -13,7 +14,9 @@ from pathlib import Path
 
 from bokeh.document import Document
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.browser, which no package installs
+sys.path.insert(
+    0, str(Path(__file__).parent.parent)
+)  # for tests.browser, which no package installs
 
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
@@ -54,7 +57,8 @@ SCRUB = """async (places) => {
   }
   return took
 }"""
-"""Milliseconds from each move of the slider to the first browser frame after the new position was painted."""
+"""Milliseconds from each move of the slider to the first browser frame after the new
+position was painted."""
 
 
 class InBrowser:
@@ -69,11 +73,23 @@ class InBrowser:
             raise NotImplementedError("no Chromium")
         from playwright.sync_api import sync_playwright
 
-        command = [sys.executable, "-m", "analysis.explore", *self.files(), "--port", "0", "--no-browser"]
-        self.server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "analysis.explore",
+            *self.files(),
+            "--port",
+            "0",
+            "--no-browser",
+        ]
+        self.server = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         self.address = re.search(r"http://\S+", self.server.stdout.readline()).group()
         self.playwright = sync_playwright().start()
-        self.browser = self.playwright.chromium.launch(executable_path=program, args=FLAGS)
+        self.browser = self.playwright.chromium.launch(
+            executable_path=program, args=FLAGS
+        )
         self.page = self.browser.new_page(viewport=self.size)
         self.page.add_init_script(RETURNED)
 
@@ -93,7 +109,8 @@ class InBrowser:
 
 
 class FirstPaint(InBrowser):
-    """Time from the request for a page of 100 runs until it is fully drawn; an earlier visit has filled the caches."""
+    """Time from the request for a page of 100 runs until it is fully drawn; an earlier
+    visit has filled the caches."""
 
     unit = "s"
 
@@ -129,7 +146,12 @@ class Scrubbed(InBrowser):
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "scrubbed.nc"
         try:
-            simulate(SparseSettings(), runs=1, steps=EPOCHS * SparseSettings().epoch_steps, out=path)
+            simulate(
+                SparseSettings(),
+                runs=1,
+                steps=EPOCHS * SparseSettings().epoch_steps,
+                out=path,
+            )
         except MissingPackage as error:
             raise NotImplementedError(error) from error
         self.path = str(path)
@@ -157,13 +179,16 @@ class Scrubbed(InBrowser):
         self.page.wait_for_timeout(500)
         before, start = self.page.evaluate("scrubber.painted"), time.perf_counter()
         self.page.wait_for_timeout(1000 * SECONDS)
-        return (self.page.evaluate("scrubber.painted") - before) / (time.perf_counter() - start)
+        return (self.page.evaluate("scrubber.painted") - before) / (
+            time.perf_counter() - start
+        )
 
     track_frames_a_second.unit = "1/s"
 
 
 class Painted(InBrowser):
-    """Frames of live particles that the browser paints per second; the server sends at most 30."""
+    """Frames of live particles that the browser paints per second; the server sends at
+    most 30."""
 
     params = ([17, 59, 113, 199],)
     param_names = ("N",)
@@ -182,7 +207,8 @@ class Painted(InBrowser):
 
 
 class Frames:
-    """Server time for one frame of a live page: a step, the structure, and the data to send."""
+    """Server time for one frame of a live page: a step, the structure, and the data to
+    send."""
 
     params = ([17, 59],)
     param_names = ("N",)

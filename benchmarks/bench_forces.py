@@ -1,4 +1,5 @@
-"""Force sums for several N, D and ensemble sizes, and their speed relative to the baselines."""
+"""Force sums for several N, D and ensemble sizes, and their speed relative to the
+baselines."""
 
 import numpy as np
 from numba import get_num_threads
@@ -16,7 +17,8 @@ def embeddings(runs: int, n: int, dim: int = 2) -> np.ndarray:
 
 
 def ensemble(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, PairList]:
-    """Embeddings of an ensemble (runs, N), all pairs of tokens, and the pairs grouped for the kernels."""
+    """Embeddings of an ensemble (runs, N), all pairs of tokens, and the pairs grouped
+    for the kernels."""
     return embeddings(*size), all_pairs(size[1]), group_pairs(size[1])
 
 
@@ -49,14 +51,19 @@ class Methods:
         self.compute_fields(method)  # compiled and warm
 
     def compute_fields(self, method):
-        return force_fields(self.x, self.pairs) if method == "direct" else fast_fields(self.x, self.pairs, 1e-6)
+        return (
+            force_fields(self.x, self.pairs)
+            if method == "direct"
+            else fast_fields(self.x, self.pairs, 1e-6)
+        )
 
     def time_fields(self, n, dim, method):
         self.compute_fields(method)
 
 
 class SpeedUp:
-    """Speed relative to the compiled double loop of tests/naive.py, with the same outputs and no fastmath.
+    """Speed relative to the compiled double loop of tests/naive.py, with the same
+    outputs and no fastmath.
 
     An ensemble runs on all threads in both, a single run on one thread in both.
     """
@@ -68,7 +75,10 @@ class SpeedUp:
 
     def track_against_the_plain_loop(self, size):
         x, pairs, list_of_pairs = ensemble(size)
-        first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        first, second = (
+            np.ascontiguousarray(pairs[:, 0]),
+            np.ascontiguousarray(pairs[:, 1]),
+        )
         with numba_threads(1 if size[0] == 1 else get_num_threads()):
             return speed_up(
                 lambda: plain_fields(x, first, second, size[1]),
@@ -80,9 +90,9 @@ class SpeedUp:
 class SpeedUpOverNumPy:
     """Speed relative to (pair, pair) arrays in NumPy, one run after the other.
 
-    NumPy chooses its number of threads. A single run of the kernel uses one thread: a second would wait for
-    the threads of the preceding matrix product, which stay busy for a while.
-    """
+    NumPy chooses its number of threads. A single run of the kernel uses one thread: a
+    second would wait for the threads of the preceding matrix product, which stay busy
+    for a while."""
 
     params = ([(1, 17), (16, 17), (1, 59), (16, 59)],)
     param_names = ("runs, N",)
@@ -93,6 +103,8 @@ class SpeedUpOverNumPy:
         x, pairs, list_of_pairs = ensemble(size)
         with numba_threads(1 if size[0] == 1 else get_num_threads()):
             return speed_up(
-                lambda: [numpy_fields(run, pairs[:, 0], pairs[:, 1], size[1]) for run in x],
+                lambda: [
+                    numpy_fields(run, pairs[:, 0], pairs[:, 1], size[1]) for run in x
+                ],
                 lambda: force_fields(x, list_of_pairs),
             )

@@ -1,4 +1,5 @@
-"""Time to import the packages, and time until --help answers, each in its own process."""
+"""Time to import the packages, and time until --help answers, each in its own
+process."""
 
 
 def timeraw_import_simulate():

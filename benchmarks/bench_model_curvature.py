@@ -1,4 +1,5 @@
-"""Products of the Hessian of a recorded transformer of 250,000 parameters with vectors, and its eigenpairs."""
+"""Products of the Hessian of a recorded transformer of 250,000 parameters with vectors,
+and its eigenpairs."""
 
 import statistics
 import time
@@ -12,14 +13,20 @@ TOKENS, WIDTH, HEADS, HIDDEN = 113, 128, 4, 600
 
 
 class Transformer(torch.nn.Module):
-    """One layer with causal context of two numbers and an equals sign, as in studies of modular addition."""
+    """One layer with causal context of two numbers and an equals sign, as in studies of
+    modular addition."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embed = torch.nn.Embedding(TOKENS + 1, WIDTH)
         self.position = torch.nn.Parameter(0.1 * torch.randn(3, WIDTH))
-        self.attention = torch.nn.MultiheadAttention(WIDTH, HEADS, bias=False, batch_first=True)
-        self.up, self.down = torch.nn.Linear(WIDTH, HIDDEN), torch.nn.Linear(HIDDEN, WIDTH)
+        self.attention = torch.nn.MultiheadAttention(
+            WIDTH, HEADS, bias=False, batch_first=True
+        )
+        self.up, self.down = (
+            torch.nn.Linear(WIDTH, HIDDEN),
+            torch.nn.Linear(HIDDEN, WIDTH),
+        )
         self.out = torch.nn.Linear(WIDTH, TOKENS, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -29,7 +36,8 @@ class Transformer(torch.nn.Module):
 
 
 class ModelHessian:
-    """Seconds of one product by each method, and per eigenpair: the five largest eigenvalues of a batch of 512."""
+    """Seconds of one product by each method, and per eigenpair: the five largest
+    eigenvalues of a batch of 512."""
 
     params = ["float64", "float32"]
     param_names = ("precision",)
@@ -39,16 +47,27 @@ class ModelHessian:
         torch.manual_seed(0)
         model, dtype = Transformer(), getattr(torch, precision)
         pairs = torch.randint(0, TOKENS, (512, 2))
-        tokens, labels = torch.cat([pairs, torch.full((512, 1), TOKENS)], 1), pairs.sum(1) % TOKENS
+        tokens, labels = (
+            torch.cat([pairs, torch.full((512, 1), TOKENS)], 1),
+            pairs.sum(1) % TOKENS,
+        )
         named = dict(model.named_parameters())
         lengths = [each.numel() for each in named.values()]
 
         def loss(row):
-            pieces = (piece.view(each.shape) for piece, each in zip(row.split(lengths), named.values(), strict=True))
-            logits = torch.func.functional_call(model, dict(zip(named, pieces, strict=True)), (tokens,))
+            pieces = (
+                piece.view(each.shape)
+                for piece, each in zip(row.split(lengths), named.values(), strict=True)
+            )
+            logits = torch.func.functional_call(
+                model, dict(zip(named, pieces, strict=True)), (tokens,)
+            )
             return torch.nn.functional.cross_entropy(logits, labels)
 
-        self.loss, self.row = loss, torch.cat([each.detach().flatten() for each in named.values()]).to(dtype)
+        self.loss, self.row = (
+            loss,
+            torch.cat([each.detach().flatten() for each in named.values()]).to(dtype),
+        )
         self.vector = torch.ones_like(self.row)
         self.restriction = differentiable_twice()
         self.restriction.__enter__()

@@ -10,7 +10,9 @@ from dynamics.settings import ParticleSettings
 class Runs:
     """Simulation without recording, from the initial state to the last step."""
 
-    params = ([(1000, 17, 100), (100, 17, 100), (1, 17, 100), (16, 59, 10), (1, 113, 1)],)
+    params = (
+        [(1000, 17, 100), (100, 17, 100), (1, 17, 100), (16, 59, 10), (1, 113, 1)],
+    )
     param_names = ("runs, N, steps",)
 
     def setup(self, size):
@@ -45,7 +47,13 @@ class Baseline:
 
     def setup(self):
         i, j = np.triu_indices(17)
-        self.arguments = (np.random.default_rng(1).standard_normal((17, 2)), i, j, 17, True)
+        self.arguments = (
+            np.random.default_rng(1).standard_normal((17, 2)),
+            i,
+            j,
+            17,
+            True,
+        )
         _plain(*self.arguments)
 
     def time_plain_force(self):

@@ -1,4 +1,5 @@
-"""Recording: the time that writing adds to a run, in parts or at once, and the time to open a file."""
+"""Recording: the time that writing adds to a run, in parts or at once, and the time to
+open a file."""
 
 import shutil
 import tempfile
@@ -36,11 +37,14 @@ class Recording:
 
 
 class Reading:
-    """Opening that file, which verifies its checksum, and reading one run or all runs."""
+    """Opening that file, which verifies its checksum, and reading one run or all
+    runs."""
 
     def setup(self):
         self.folder = Path(tempfile.mkdtemp())
-        simulate(SETTINGS, runs=1000, out=self.folder / "run.nc", progress=False).close()
+        simulate(
+            SETTINGS, runs=1000, out=self.folder / "run.nc", progress=False
+        ).close()
 
     def teardown(self):
         shutil.rmtree(self.folder)

@@ -1,4 +1,5 @@
-"""Overhead of recording a transformer of 227,000 parameters that learns addition modulo 113, on one thread."""
+"""Overhead of recording a transformer of 227,000 parameters that learns addition modulo
+113, on one thread."""
 
 import os
 import statistics
@@ -17,9 +18,16 @@ class Transformer(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.position = torch.nn.Embedding(N + 1, DIM), torch.nn.Parameter(0.1 * torch.randn(3, DIM))
+        self.embed, self.position = (
+            torch.nn.Embedding(N + 1, DIM),
+            torch.nn.Parameter(0.1 * torch.randn(3, DIM)),
+        )
         self.attention = torch.nn.MultiheadAttention(DIM, 4, batch_first=True)
-        self.mlp = torch.nn.Sequential(torch.nn.Linear(DIM, 4 * DIM), torch.nn.ReLU(), torch.nn.Linear(4 * DIM, DIM))
+        self.mlp = torch.nn.Sequential(
+            torch.nn.Linear(DIM, 4 * DIM),
+            torch.nn.ReLU(),
+            torch.nn.Linear(4 * DIM, DIM),
+        )
         self.out = torch.nn.Linear(DIM, N)
 
     def forward(self, tokens):
@@ -29,7 +37,8 @@ class Transformer(torch.nn.Module):
 
 
 class Recording:
-    """Processor time of an update with recording over that without, in %, in pairs of ten updates of 512 sequences."""
+    """Processor time of an update with recording over that without, in %, in pairs of
+    ten updates of 512 sequences."""
 
     params = ([1, 10],)
     param_names = ("every",)
@@ -48,7 +57,9 @@ class Recording:
         begin = time.process_time()
         for _ in range(10):
             batch = torch.randint(len(self.tokens), (512,))
-            loss = torch.nn.functional.cross_entropy(self.model(self.tokens[batch]), self.target[batch])
+            loss = torch.nn.functional.cross_entropy(
+                self.model(self.tokens[batch]), self.target[batch]
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -57,10 +68,14 @@ class Recording:
         return time.process_time() - begin
 
     def track_overhead(self, every):
-        plain, recorded = (torch.optim.AdamW(self.model.parameters(), lr=1e-3) for _ in range(2))
+        plain, recorded = (
+            torch.optim.AdamW(self.model.parameters(), lr=1e-3) for _ in range(2)
+        )
         path = os.path.join(tempfile.mkdtemp(), "bench.nc")
         ratios = []
-        with dynamics.record(self.model, recorded, path, every=every, embedding="embed.weight") as recording:
+        with dynamics.record(
+            self.model, recorded, path, every=every, embedding="embed.weight"
+        ) as recording:
             for _ in range(30):
                 without = self.seconds_of_ten(plain)
                 ratios.append(self.seconds_of_ten(recorded, recording) / without)

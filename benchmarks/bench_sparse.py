@@ -1,4 +1,5 @@
-"""Ensembles of clustering heads (VC): run-epochs per second, compared with a torch DataLoader loop."""
+"""Ensembles of clustering heads (VC): run-epochs per second, compared with a torch
+DataLoader loop."""
 
 import statistics
 import sys
@@ -12,17 +13,24 @@ from dynamics.settings import SparseSettings
 from dynamics.training.minibatches import epoch_orders
 from dynamics.training.system import SparseSystem
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_head, which no package installs
+sys.path.insert(
+    0, str(Path(__file__).parent.parent)
+)  # for tests.plain_head, which no package installs
 
 from tests.plain_head import Run
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
-def ensemble_rate(settings: SparseSettings, runs: int, device: str, epochs: int, scored: bool = True) -> float:
-    """Run-epochs per second, with or without evaluation on all splits after each epoch."""
+def ensemble_rate(
+    settings: SparseSettings, runs: int, device: str, epochs: int, scored: bool = True
+) -> float:
+    """Run-epochs per second, with or without evaluation on all splits after each
+    epoch."""
     system = SparseSystem(settings, device)
-    state = system.advance(system.initial(np.arange(runs)), 3)  # compiled, captured and warm
+    state = system.advance(
+        system.initial(np.arange(runs)), 3
+    )  # compiled, captured and warm
     system.observe(state)
     begin = time.perf_counter()
     for _ in range(epochs):
@@ -32,7 +40,9 @@ def ensemble_rate(settings: SparseSettings, runs: int, device: str, epochs: int,
     return runs * epochs / (time.perf_counter() - begin)
 
 
-def alone_rate(settings: SparseSettings, threads: int, scored: bool = True, epochs: int = 6) -> float:
+def alone_rate(
+    settings: SparseSettings, threads: int, scored: bool = True, epochs: int = 6
+) -> float:
     """Epochs per second of a single torch.nn.Module with a DataLoader."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -60,7 +70,9 @@ class Throughput:
 
     def track_ensemble(self, runs, hidden, vocab, device):
         settings = SparseSettings(hidden=hidden, vocab=vocab)
-        return statistics.median(ensemble_rate(settings, runs, device, 4) for _ in range(3))
+        return statistics.median(
+            ensemble_rate(settings, runs, device, 4) for _ in range(3)
+        )
 
 
 class Batches:
@@ -72,11 +84,14 @@ class Batches:
     timeout = 600
 
     def track_batches(self, batch, device):
-        return statistics.median(ensemble_rate(SparseSettings(batch=batch), 100, device, 4) for _ in range(3))
+        return statistics.median(
+            ensemble_rate(SparseSettings(batch=batch), 100, device, 4) for _ in range(3)
+        )
 
 
 class SpeedUp:
-    """Median throughput relative to single runs trained one after the other, on the faster of one and two threads."""
+    """Median throughput relative to single runs trained one after the other, on the
+    faster of one and two threads."""
 
     params = ([1, 16, 100, 400], [True, False], DEVICES)
     param_names = ("runs", "scored", "device")
@@ -88,7 +103,9 @@ class SpeedUp:
         for _ in range(5):
             ours.append(ensemble_rate(settings, runs, device, 5, scored))
             theirs.append([alone_rate(settings, threads, scored) for threads in (1, 2)])
-        return statistics.median(ours) / max(statistics.median(each) for each in zip(*theirs, strict=True))
+        return statistics.median(ours) / max(
+            statistics.median(each) for each in zip(*theirs, strict=True)
+        )
 
 
 class Parts:

@@ -1,4 +1,5 @@
-"""Ensembles of constant-attention networks (CA): run-epochs per second, compared with single torch runs."""
+"""Ensembles of constant-attention networks (CA): run-epochs per second, compared with
+single torch runs."""
 
 import statistics
 import sys
@@ -13,7 +14,9 @@ from dynamics.settings import ModularSettings
 from dynamics.simulation import simulate
 from dynamics.training.system import ModularSystem
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.plain_torch, which no package installs
+sys.path.insert(
+    0, str(Path(__file__).parent.parent)
+)  # for tests.plain_torch, which no package installs
 
 from tests.plain_torch import Run
 
@@ -24,7 +27,9 @@ EPOCHS, ALONE = 200, 400
 def ensemble_rate(runs: int, device: str, epochs: int = EPOCHS) -> float:
     """Run-epochs per second between two recorded frames."""
     system = ModularSystem(ModularSettings(), device)
-    state = system.advance(system.initial(np.arange(runs)), 3)  # compiled, captured and warm
+    state = system.advance(
+        system.initial(np.arange(runs)), 3
+    )  # compiled, captured and warm
     begin = time.perf_counter()
     system.observe(system.advance(state, epochs))
     return runs * epochs / (time.perf_counter() - begin)
@@ -63,7 +68,9 @@ class SpeedUp:
 
     def track_against_one_run_at_a_time(self, runs, device):
         rates = [(ensemble_rate(runs, device), alone_rate()) for _ in range(5)]
-        return statistics.median(ours for ours, _ in rates) / statistics.median(theirs for _, theirs in rates)
+        return statistics.median(ours for ours, _ in rates) / statistics.median(
+            theirs for _, theirs in rates
+        )
 
 
 class Table1:
@@ -84,4 +91,11 @@ class Table1:
 
     def time_row(self, where):
         out = Path(self.folder.name, "row.nc") if where == "a file" else None
-        simulate(ModularSettings(), runs=100, out=out, overwrite=True, progress=False, device="cpu").close()
+        simulate(
+            ModularSettings(),
+            runs=100,
+            out=out,
+            overwrite=True,
+            progress=False,
+            device="cpu",
+        ).close()

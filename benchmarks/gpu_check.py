@@ -1,11 +1,11 @@
-"""Check a GPU against the CPU: the CUDA tests, the same training on both, and throughput. Writes one JSON file.
+"""Check a GPU against the CPU: the CUDA tests, the same training on both, and
+throughput. Writes one JSON file.
 
 python -m benchmarks.gpu_check
 python -m benchmarks.gpu_check --device cpu --no-tests
 
-The second line compares the CPU with itself. The exit status is 0 if all agrees, 1 if a test fails or a difference is
-above its tolerance, and 3 if there is no CUDA device.
-"""
+The second line compares the CPU with itself. The exit status is 0 if all agrees, 1 if a
+test fails or a difference is above its tolerance, and 3 if there is no CUDA device."""
 
 import argparse
 import json
@@ -23,14 +23,20 @@ import numpy as np
 import torch
 
 from dynamics.provenance import git_commit, package_versions
-from dynamics.settings import ModularSettings, Settings, SparseSettings, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    Settings,
+    SparseSettings,
+    TransformerSettings,
+)
 from dynamics.simulation import simulate
 from dynamics.system_checks import create_system
 
 AGREES, DIFFERS, NO_DEVICE = 0, 1, 3
 """Exit statuses."""
 TOLERANCE = 1e-3
-"""Largest difference of a variable between the devices, relative to its largest absolute value on the CPU."""
+"""Largest difference of a variable between the devices, relative to its largest
+absolute value on the CPU."""
 
 
 class Case(NamedTuple):
@@ -39,7 +45,8 @@ class Case(NamedTuple):
     settings: Settings
     runs: int
     updates: int
-    """Number of updates after which variables are compared: few, as float32 differences grow with training"""
+    """Number of updates after which variables are compared: few, as float32 differences
+    grow with training"""
     epochs: int
     """Number of epochs in which the throughput is measured"""
 
@@ -47,33 +54,54 @@ class Case(NamedTuple):
 CASES = {
     "constant-attention networks": Case(ModularSettings(), 400, 20, 200),
     "clustering heads": Case(SparseSettings(), 100, 20, 4),
-    "transformers, constant attention": Case(TransformerSettings(attention_rate=0.0), 8, 20, 20),
+    "transformers, constant attention": Case(
+        TransformerSettings(attention_rate=0.0), 8, 20, 20
+    ),
     "transformers, softmax attention": Case(TransformerSettings(), 8, 20, 20),
 }
 
 
 def compare_devices(case: Case, device: str) -> list[dict[str, Any]]:
-    """The differences of all recorded variables between the CPU and a device after some updates."""
+    """The differences of all recorded variables between the CPU and a device after some
+    updates."""
     here, there = (
-        simulate(case.settings, case.runs, steps=case.updates, every=case.updates, device=each, progress=False)
+        simulate(
+            case.settings,
+            case.runs,
+            steps=case.updates,
+            every=case.updates,
+            device=each,
+            progress=False,
+        )
         for each in ("cpu", device)
     )
     rows = []
     for name in (str(each) for each in here.data_vars if "step" in here[each].dims):
-        ours, other = (each[name].isel(step=-1).values.astype(np.float64) for each in (here, there))
+        ours, other = (
+            each[name].isel(step=-1).values.astype(np.float64) for each in (here, there)
+        )
         size = np.abs(ours).max(initial=0.0) or 1.0
         difference = float(np.abs(ours - other).max(initial=0.0) / size)
-        rows.append({"variable": name, "difference": difference, "agrees": difference <= TOLERANCE})
+        rows.append(
+            {
+                "variable": name,
+                "difference": difference,
+                "agrees": difference <= TOLERANCE,
+            }
+        )
     return rows
 
 
 def training_rate(case: Case, device: str) -> float:
-    """Run-epochs per second between two frames, after a warm-up that compiles kernels and captures graphs."""
+    """Run-epochs per second between two frames, after a warm-up that compiles kernels
+    and captures graphs."""
     system = create_system(case.settings, device)
     state = system.advance(system.initial(np.arange(case.runs)), 3)
     system.observe(state)
     begin = time.perf_counter()
-    system.observe(system.advance(state, case.epochs * (case.settings.epoch_steps or 1)))
+    system.observe(
+        system.advance(state, case.epochs * (case.settings.epoch_steps or 1))
+    )
     return case.runs * case.epochs / (time.perf_counter() - begin)
 
 
@@ -83,8 +111,20 @@ def check_device(device: str, cases: Mapping[str, Case]) -> dict[str, Any]:
     for name, case in cases.items():
         comparisons += [{"case": name, **row} for row in compare_devices(case, device)]
         cpu, other = (training_rate(case, each) for each in ("cpu", device))
-        rates.append({"case": name, "runs": case.runs, "cpu": cpu, "device": other, "ratio": other / cpu})
-    return {"tolerance": TOLERANCE, "comparisons": comparisons, "run_epochs_per_second": rates}
+        rates.append(
+            {
+                "case": name,
+                "runs": case.runs,
+                "cpu": cpu,
+                "device": other,
+                "ratio": other / cpu,
+            }
+        )
+    return {
+        "tolerance": TOLERANCE,
+        "comparisons": comparisons,
+        "run_epochs_per_second": rates,
+    }
 
 
 def run_cuda_tests() -> dict[str, int]:
@@ -92,12 +132,27 @@ def run_cuda_tests() -> dict[str, int]:
     root = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "tests.xml")
-        command = [sys.executable, "-m", "pytest", "-m", "cuda", f"--junitxml={report}", "tests"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-m",
+            "cuda",
+            f"--junitxml={report}",
+            "tests",
+        ]
         subprocess.run(command, cwd=root, check=False)
         suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
-    count = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+    count = {
+        name: int(suite.attrib[name])
+        for name in ("tests", "failures", "errors", "skipped")
+    }
     failed, skipped = count["failures"] + count["errors"], count["skipped"]
-    return {"passed": count["tests"] - failed - skipped, "failed": failed, "skipped": skipped}
+    return {
+        "passed": count["tests"] - failed - skipped,
+        "failed": failed,
+        "skipped": skipped,
+    }
 
 
 def describe_device(device: str) -> str:
@@ -105,15 +160,31 @@ def describe_device(device: str) -> str:
     return torch.cuda.get_device_name() if device == "cuda" else "cpu"
 
 
-def main(arguments: Sequence[str] | None = None, cases: Mapping[str, Case] = CASES) -> int:
+def main(
+    arguments: Sequence[str] | None = None, cases: Mapping[str, Case] = CASES
+) -> int:
     """Check the device, write the JSON file and return the exit status."""
-    parser = argparse.ArgumentParser("python -m benchmarks.gpu_check", description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="compared with the CPU")
-    parser.add_argument("--out", type=Path, default=Path("gpu-check.json"), help="JSON file to write")
-    parser.add_argument("--no-tests", action="store_true", help="do not run the CUDA tests")
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.gpu_check", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--device",
+        default="cuda",
+        choices=("cuda", "cpu"),
+        help="compared with the CPU",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu-check.json"), help="JSON file to write"
+    )
+    parser.add_argument(
+        "--no-tests", action="store_true", help="do not run the CUDA tests"
+    )
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
-        print("gpu-check: torch finds no CUDA device; nothing was checked", file=sys.stderr)
+        print(
+            "gpu-check: torch finds no CUDA device; nothing was checked",
+            file=sys.stderr,
+        )
         return NO_DEVICE
     found = {
         "device": describe_device(options.device),
@@ -127,10 +198,20 @@ def main(arguments: Sequence[str] | None = None, cases: Mapping[str, Case] = CAS
     differing = [row for row in found["comparisons"] if not row["agrees"]]
     failed = found["tests"]["failed"] if found["tests"] else 0
     for row in differing:
-        print(f"{row['case']}: {row['variable']} differs by {row['difference']:.2g} of its size", file=sys.stderr)
+        print(
+            f"{row['case']}: {row['variable']} differs by {row['difference']:.2g} of"
+            " its size",
+            file=sys.stderr,
+        )
     for row in found["run_epochs_per_second"]:
-        print(f"{row['case']}: {row['device']:.4g} run-epochs/s, {row['ratio']:.3g} times the CPU's")
-    print(f"{found['device']}: {failed} tests failed, {len(differing)} variables differ; figures in {options.out}")
+        print(
+            f"{row['case']}: {row['device']:.4g} run-epochs/s, {row['ratio']:.3g} times"
+            " the CPU's"
+        )
+    print(
+        f"{found['device']}: {failed} tests failed, {len(differing)} variables differ;"
+        f" figures in {options.out}"
+    )
     return DIFFERS if failed or differing else AGREES
 
 

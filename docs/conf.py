@@ -1,4 +1,5 @@
-"""Configuration of the documentation site: `make docs` builds it into docs/_build/html."""
+"""Configuration of the documentation site: `make docs` builds it into
+docs/_build/html."""
 
 import os
 import re
@@ -8,7 +9,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "_extensions")]
-os.environ["PYTHONPATH"] = str(DOCS.parent)  # the notebooks import the packages of this folder
+os.environ["PYTHONPATH"] = str(
+    DOCS.parent
+)  # the notebooks import the packages of this folder
 
 REPORTS = ("report", "report-transformer")
 """Pages that `analysis.verify` has written."""
@@ -51,7 +54,17 @@ html_theme_options = {
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_prev_next": False,
 }
-html_sidebars = {name: [] for name in ("index", "get-started", "gallery", "report", "report-transformer", "glossary")}
+html_sidebars = {
+    name: []
+    for name in (
+        "index",
+        "get-started",
+        "gallery",
+        "report",
+        "report-transformer",
+        "glossary",
+    )
+}
 
 
 def setup(app) -> None:
@@ -60,13 +73,17 @@ def setup(app) -> None:
 
 
 def name_targets_of_report(app, docname: str, source: list[str]) -> None:
-    """Write the anchors of a generated report, which are HTML, as targets that Sphinx knows."""
+    """Write the anchors of a generated report, which are HTML, as targets that Sphinx
+    knows."""
     if docname in REPORTS:
-        source[0] = re.sub(r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE)
+        source[0] = re.sub(
+            r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE
+        )
 
 
 def copy_filterable_reports(app, exception) -> None:
-    """The HTML page of each report, under a name that differs from that of the page made from its Markdown."""
+    """The HTML page of each report, under a name that differs from that of the page
+    made from its Markdown."""
     if exception is None and app.builder.format == "html":
         for name in REPORTS:
             shutil.copy(DOCS / f"{name}.html", app.outdir / f"{name}-with-filters.html")

@@ -1,10 +1,11 @@
-"""Draw the pictures of the gallery again, by the command lines below each picture in docs/gallery.md.
+"""Draw the pictures of the gallery again, by the command lines below each picture in
+docs/gallery.md.
 
 python docs/make_pictures.py              # all of them
 python docs/make_pictures.py events film  # some, by the names of their files
 
-Runs that exist in runs/ are used again. The picture of the browser page needs Chromium (`make browser`).
-"""
+Runs that exist in runs/ are used again. The picture of the browser page needs Chromium
+(`make browser`)."""
 
 from __future__ import annotations
 
@@ -21,12 +22,15 @@ ENTRY = re.compile(r"!\[[^\]]*\]\(pictures/([^)]+)\)\n\n.*?```sh\n(.*?)```", re.
 DRAWN = re.compile(r"^(?:picture|film|figure:) +(\S+)", re.MULTILINE)
 GUIDE = DOCS / "guides" / "own-model.md"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
-ENVIRONMENT["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # `python` is the one that runs this
+ENVIRONMENT["PATH"] = (  # `python` is the one that runs this
+    f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+)
 VIEWPORT = {"width": 1400, "height": 900}
 
 
 def read_gallery() -> tuple[str, dict[str, str]]:
-    """The command lines that make the ensembles, and those of each picture by the name of its file."""
+    """The command lines that make the ensembles, and those of each picture by the name
+    of its file."""
     text = (DOCS / "gallery.md").read_text()
     return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0], dict(ENTRY.findall(text))
 
@@ -48,7 +52,9 @@ def draw_picture(name: str, lines: str) -> None:
 def run_lines(lines: str) -> str:
     """What some lines of shell print."""
     words = ["bash", "-ec", lines]
-    return subprocess.run(words, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        words, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def write_example_model(folder: Path) -> None:
@@ -59,16 +65,24 @@ def write_example_model(folder: Path) -> None:
 
 
 def save_screenshot(line: str, path: Path) -> None:
-    """Serve the page of `analysis.explore` by a command line and save what Chromium shows."""
+    """Serve the page of `analysis.explore` by a command line and save what Chromium
+    shows."""
     from playwright.sync_api import sync_playwright
 
-    with subprocess.Popen(line.split(), env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        line.split(), env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as server:
         address = server.stdout.readline().split()[1]
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
             page = browser.new_page(viewport=VIEWPORT)
             page.goto(address)
-            page.wait_for_function("() => window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle")
+            page.wait_for_function(
+                "() => window.Bokeh && Bokeh.documents.length &&"
+                " Bokeh.documents[0].is_idle"
+            )
             page.wait_for_timeout(5000)
             page.keyboard.press("Escape")  # closes the hints
             page.screenshot(path=path)

@@ -1,7 +1,8 @@
-"""Training dynamics: systems, the loop that advances them, and the trajectories that record them.
+"""Training dynamics: systems, the loop that advances them, and the trajectories that
+record them.
 
-The public functions and classes can be imported from this package: `from dynamics import ParticleSettings, simulate`.
-"""
+The public functions and classes can be imported from this package: `from dynamics
+import ParticleSettings, simulate`."""
 
 import lazy_loader as lazy
 

@@ -1,4 +1,5 @@
-"""Recomputing part of a recorded run: unchanged (`replay`), or with different settings (`branch`)."""
+"""Recomputing part of a recorded run: unchanged (`replay`), or with different settings
+(`branch`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,23 +27,45 @@ from dynamics.run_checks import (
     check_trajectory_path,
     find_finished_run,
 )
-from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
+from dynamics.settings import (
+    RecordMode,
+    Settings,
+    SettingsError,
+    check_choice,
+    check_integer,
+)
 from dynamics.simulation import record_run, restore_state
 from dynamics.system import EpochClock, State, System
 from dynamics.system_checks import create_system
-from dynamics.trajectory.description import RecordingSchedule, RunDescription, describe_run
-from dynamics.trajectory.reader import check_file_unchanged, checkpoints, open_trajectory, run_indices
+from dynamics.trajectory.description import (
+    RecordingSchedule,
+    RunDescription,
+    describe_run,
+)
+from dynamics.trajectory.reader import (
+    check_file_unchanged,
+    checkpoints,
+    open_trajectory,
+    run_indices,
+)
 from dynamics.trajectory.recorder import MemoryRecorder, create_recorder
 from dynamics.trajectory.schema import read_settings, validate_trajectory
 
 
 def replay(
-    trajectory: str | Path | xr.Dataset, run: int | None, step: int, until: int, every: int = 1, progress: bool = False
+    trajectory: str | Path | xr.Dataset,
+    run: int | None,
+    step: int,
+    until: int,
+    every: int = 1,
+    progress: bool = False,
 ) -> xr.Dataset:
-    """Compute the steps `step` to `until` of a recorded run again, to record them more often.
+    """Compute the steps `step` to `until` of a recorded run again, to record them more
+    often.
 
-    The computation starts from the last restart state at or before `step`, or from step 0 if the trajectory was never
-    written to a file. The frames are bitwise identical to the original ones.
+    The computation starts from the last restart state at or before `step`, or from step
+    0 if the trajectory was never written to a file. The frames are bitwise identical to
+    the original ones.
 
     Parameters
     ----------
@@ -67,7 +90,8 @@ def replay(
     SettingsError
         If an argument is not valid.
     TrajectoryError
-        If the trajectory has no restart states, or was computed by a version of this program whose results differ.
+        If the trajectory has no restart states, or was computed by a version of this
+        program whose results differ.
 
     Examples
     --------
@@ -82,8 +106,15 @@ def replay(
     every = check_integer("every", every, 1, MAX_STEPS)
     identity = run_identity(system, len(seeds), int(seeds[0]), every, "all")
     schedule = RecordingSchedule(until, every, step, system.clock.step)
-    recorder = MemoryRecorder(_describe_part(system, identity, seeds, schedule), schedule)
-    return record_run(system, recorder, lambda received: _state_at(source, seeds, step, received), progress)
+    recorder = MemoryRecorder(
+        _describe_part(system, identity, seeds, schedule), schedule
+    )
+    return record_run(
+        system,
+        recorder,
+        lambda received: _state_at(source, seeds, step, received),
+        progress,
+    )
 
 
 def branch(
@@ -110,7 +141,8 @@ def branch(
     run : int, optional
         Index along `run`; default: all runs.
     until : int, optional
-        Last step. Default: that of the original, or the step at its last epoch if `changes` alter the steps per epoch.
+        Last step. Default: that of the original, or the step at its last epoch if
+        `changes` alter the steps per epoch.
     every : int, optional
         Steps between recorded frames; default: as in the original.
     record, out, overwrite, progress
@@ -128,7 +160,8 @@ def branch(
     SettingsError
         If an argument is not valid, or a change alters the shape of the state.
     TrajectoryError
-        If the trajectory has no restart states, or was computed by a version of this program whose results differ.
+        If the trajectory has no restart states, or was computed by a version of this
+        program whose results differ.
     RecordingError
         If `out` cannot be written.
 
@@ -142,38 +175,68 @@ def branch(
     """
     source = _open(trajectory)
     check_choice("record", record, ("all", "metrics"))
-    seeds, system = _seeds(source, run), _changed_system(source, check_branch_step(source, step), changes)
-    until = check_integer("until", _default_end(source, system) if until is None else until, step, MAX_STEPS)
-    identity = _branch_identity(system, source, seeds, step, _checked_every(source, system, every), record)
+    seeds, system = (
+        _seeds(source, run),
+        _changed_system(source, check_branch_step(source, step), changes),
+    )
+    until = check_integer(
+        "until",
+        _default_end(source, system) if until is None else until,
+        step,
+        MAX_STEPS,
+    )
+    identity = _branch_identity(
+        system, source, seeds, step, _checked_every(source, system, every), record
+    )
     schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
     path = None if out is None else check_trajectory_path(out)
     if path is not None:
         check_differs_from_source(path, source.encoding.get("source"))
-        if not overwrite and (found := find_finished_run(path, identity, until)) is not None:
+        if (
+            not overwrite
+            and (found := find_finished_run(path, identity, until)) is not None
+        ):
             return found
     check_resources(system, len(seeds), schedule, record, path)
     description = _describe_part(system, identity, seeds, schedule)
     recorder = create_recorder(path, description, schedule, identity, overwrite)
-    return record_run(system, recorder, lambda received: _state_at(source, seeds, step, received), progress)
+    return record_run(
+        system,
+        recorder,
+        lambda received: _state_at(source, seeds, step, received),
+        progress,
+    )
 
 
 def branch_path(
-    trajectory: str | Path | xr.Dataset, step: int, every: int | None = None, record: RecordMode = "all", **changes: Any
+    trajectory: str | Path | xr.Dataset,
+    step: int,
+    every: int | None = None,
+    record: RecordMode = "all",
+    **changes: Any,
 ) -> Path:
-    """The default file of a branch of all runs, runs/SYSTEM-HASH.nc. Raises as `branch` does."""
+    """The default file of a branch of all runs, runs/SYSTEM-HASH.nc. Raises as `branch`
+    does."""
     source = _open(trajectory)
     system = _changed_system(source, check_branch_step(source, step), changes)
     every = _checked_every(source, system, every)
-    identity = _branch_identity(system, source, _seeds(source, None), step, every, record)
+    identity = _branch_identity(
+        system, source, _seeds(source, None), step, every, record
+    )
     return RUNS_FOLDER / f"{system.settings.system}-{identity_digest(identity)}.nc"
 
 
-def branch_step(trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any) -> int:
-    """The step at which a branch reaches an epoch, counted from the beginning of the run. Raises as `branch` does."""
+def branch_step(
+    trajectory: str | Path | xr.Dataset, step: int, epoch: float, **changes: Any
+) -> int:
+    """The step at which a branch reaches an epoch, counted from the beginning of the
+    run. Raises as `branch` does."""
     source = _open(trajectory)
     system = _changed_system(source, check_branch_step(source, step), changes)
     clock = system.clock
-    return clock.step + round((epoch - clock.epoch) * max(1, system.settings.epoch_steps))
+    return clock.step + round(
+        (epoch - clock.epoch) * max(1, system.settings.epoch_steps)
+    )
 
 
 def check_branch_step(source: xr.Dataset, step: int) -> int:
@@ -184,7 +247,8 @@ def check_branch_step(source: xr.Dataset, step: int) -> int:
 def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     """The last embedding of every run that has not diverged.
 
-    If the trajectory contains only metrics, the embedding is computed from the nearest restart state.
+    If the trajectory contains only metrics, the embedding is computed from the nearest
+    restart state.
 
     Parameters
     ----------
@@ -208,17 +272,29 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
     (3, 5, 2)
     """
     last = int(trajectory["step"][-1])
-    frames = trajectory if "embedding" in trajectory else replay(trajectory, None, last, last)
+    frames = (
+        trajectory
+        if "embedding" in trajectory
+        else replay(trajectory, None, last, last)
+    )
     not_diverged = np.flatnonzero(trajectory["last_step"].values >= last)
-    final = frames["embedding"].isel(step=-1, drop=True).assign_coords(seed=trajectory["seed"])
+    final = (
+        frames["embedding"]
+        .isel(step=-1, drop=True)
+        .assign_coords(seed=trajectory["seed"])
+    )
     return final.isel(run=not_diverged).transpose("run", "token", "axis")
 
 
-# ------------------------------------------------------------------------------------------ the source
+# --------------------------------------------------------------------------- the source
 
 
 def _open(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
-    source = trajectory if isinstance(trajectory, xr.Dataset) else open_trajectory(trajectory)
+    source = (
+        trajectory
+        if isinstance(trajectory, xr.Dataset)
+        else open_trajectory(trajectory)
+    )
     if not source.sizes.get("run"):
         validate_trajectory(source)  # raises
     return source
@@ -231,12 +307,19 @@ def _seeds(source: xr.Dataset, run: int | None) -> np.ndarray:
     return source["seed"].values[list(runs)]
 
 
-def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock: EpochClock | None = None) -> System:
+def _recorded_system(
+    source: xr.Dataset,
+    settings: Settings | None = None,
+    clock: EpochClock | None = None,
+) -> System:
     """The system of a trajectory, optionally with other settings or another clock.
 
     Raises TrajectoryError if the trajectory has another numerics version.
     """
-    recorded = EpochClock(int(source.attrs.get("clock_step", 0)), float(source.attrs.get("clock_epoch", 0.0)))
+    recorded = EpochClock(
+        int(source.attrs.get("clock_step", 0)),
+        float(source.attrs.get("clock_epoch", 0.0)),
+    )
     system = create_system(
         settings or read_settings(source),
         str(source.attrs["device"]),
@@ -248,17 +331,30 @@ def _recorded_system(source: xr.Dataset, settings: Settings | None = None, clock
         system.backend_name = FIRST_BACKEND
     found, known = source.attrs["numerics_version"], system.numerics_version
     if found != known:
-        raise TrajectoryError(f"attribute numerics_version: found {found}, this program computes as version {known}")
+        raise TrajectoryError(
+            f"attribute numerics_version: found {found}, this program computes as"
+            f" version {known}"
+        )
     return system
 
 
-def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]) -> State:
-    """The exact state of the runs with these seeds at a step, from the last restart state at or before it."""
+def _state_at(
+    source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]
+) -> State:
+    """The exact state of the runs with these seeds at a step, from the last restart
+    state at or before it."""
     path = source.encoding.get("source")
     if "derived" in source.attrs or ("branched_at" in source.attrs and path is None):
-        raise TrajectoryError("a selection or branch has no restart states; replay or branch the run it is from")
+        raise TrajectoryError(
+            "a selection or branch has no restart states; replay or branch the run it"
+            " is from"
+        )
     system = _recorded_system(source)
-    state = system.initial(seeds) if path is None else _nearest_state(system, source, Path(path), seeds, step)
+    state = (
+        system.initial(seeds)
+        if path is None
+        else _nearest_state(system, source, Path(path), seeds, step)
+    )
     pacer = StepPacer()
     while state.step < step:
         if received:
@@ -268,7 +364,9 @@ def _state_at(source: xr.Dataset, seeds: np.ndarray, step: int, received: list[i
     return state
 
 
-def _nearest_state(system: System, source: xr.Dataset, path: Path, seeds: np.ndarray, step: int) -> State:
+def _nearest_state(
+    system: System, source: xr.Dataset, path: Path, seeds: np.ndarray, step: int
+) -> State:
     """The state at the last restart state at or before a step."""
     check_file_unchanged(source, path)
     with checkpoints(path) as states:
@@ -279,31 +377,51 @@ def _nearest_state(system: System, source: xr.Dataset, path: Path, seeds: np.nda
     return restore_state(system, {"step": known[at], **arrays})
 
 
-# ------------------------------------------------------------------------------------------ the branch
+# --------------------------------------------------------------------------- the branch
 
 
 def _describe_part(
-    system: System, identity: Mapping[str, Any], seeds: np.ndarray, schedule: RecordingSchedule
+    system: System,
+    identity: Mapping[str, Any],
+    seeds: np.ndarray,
+    schedule: RecordingSchedule,
 ) -> RunDescription:
     """The description of a run that begins at a step of another one."""
     description, clock = describe_run(system, identity, schedule.steps), system.clock
-    begin = {"branched_at": schedule.first, "clock_step": clock.step, "clock_epoch": clock.epoch}
-    return dataclasses.replace(description, seeds=seeds, attrs={**description.attrs, **begin}, clock=clock)
+    begin = {
+        "branched_at": schedule.first,
+        "clock_step": clock.step,
+        "clock_epoch": clock.epoch,
+    }
+    return dataclasses.replace(
+        description, seeds=seeds, attrs={**description.attrs, **begin}, clock=clock
+    )
 
 
 def _branch_identity(
-    system: System, source: xr.Dataset, seeds: np.ndarray, step: int, every: int, record: str
+    system: System,
+    source: xr.Dataset,
+    seeds: np.ndarray,
+    step: int,
+    every: int,
+    record: str,
 ) -> dict[str, Any]:
-    names = [*IDENTITY_ATTRIBUTES, *(name for name in OPTIONAL_ATTRIBUTES if name in source.attrs)]
+    names = [
+        *IDENTITY_ATTRIBUTES,
+        *(name for name in OPTIONAL_ATTRIBUTES if name in source.attrs),
+    ]
     found = {name: source.attrs[name] for name in names}
-    origin = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
+    origin = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in found.items()
+    }
     identity = run_identity(system, len(seeds), int(seeds[0]), every, record)
     return {**identity, "branched_at": step, "branch_of": identity_digest(origin)}
 
 
 def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int:
-    """Steps between the frames of a branch. By default as in the original; if that is the default of the original's
-    settings, the default of the branch's settings."""
+    """Steps between the frames of a branch. By default as in the original; if that is
+    the default of the original's settings, the default of the branch's settings."""
     if every is None:
         every = int(source.attrs["every"])
         if every == read_settings(source).default_every:
@@ -312,32 +430,54 @@ def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int
 
 
 def _default_end(source: xr.Dataset, system: System) -> int:
-    """The default last step of a branch: that of the original, or the step at its last epoch if the steps per epoch
-    change."""
+    """The default last step of a branch: that of the original, or the step at its last
+    epoch if the steps per epoch change."""
     last, before = int(source["step"][-1]), read_settings(source)
     if before.epoch_steps == system.settings.epoch_steps:
         return last
     epochs = float(source["epoch"][-1]) - system.clock.epoch
-    return max(system.clock.step, system.clock.step + round(epochs * system.settings.epoch_steps))
+    return max(
+        system.clock.step,
+        system.clock.step + round(epochs * system.settings.epoch_steps),
+    )
 
 
-def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> System:
-    """The system of a trajectory with settings changed from a step on. Raises SettingsError.
+def _changed_system(
+    source: xr.Dataset, step: int, changes: Mapping[str, Any]
+) -> System:
+    """The system of a trajectory with settings changed from a step on. Raises
+    SettingsError.
 
     If the length of an epoch changes, a new epoch begins at this step.
     """
     before = read_settings(source)
-    unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(before)})
+    unknown = sorted(
+        set(changes) - {field.name for field in dataclasses.fields(before)}
+    )
     if unknown:
-        raise SettingsError(unknown[0], changes[unknown[0]], f"a setting of {before.system}")
+        raise SettingsError(
+            unknown[0], changes[unknown[0]], f"a setting of {before.system}"
+        )
     for name in changes:
         if name.startswith("start"):
-            raise SettingsError(name, changes[name], "no change: a branch begins with the state of the trajectory")
+            raise SettingsError(
+                name,
+                changes[name],
+                "no change: a branch begins with the state of the trajectory",
+            )
     settings = dataclasses.replace(before, **changes)
-    system, shape = _recorded_system(source, settings), _state_shape(_recorded_system(source))
+    system, shape = (
+        _recorded_system(source, settings),
+        _state_shape(_recorded_system(source)),
+    )
     if _state_shape(system) != shape:
-        name = next((each for each in changes if _changes_shape(source, before, each, changes)), next(iter(changes)))
-        allowed = f"{getattr(before, name)} as before: a branch keeps the shape of the state"
+        name = next(
+            (each for each in changes if _changes_shape(source, before, each, changes)),
+            next(iter(changes)),
+        )
+        allowed = (
+            f"{getattr(before, name)} as before: a branch keeps the shape of the state"
+        )
         raise SettingsError(name, changes[name], allowed)
     if before.epoch_steps != settings.epoch_steps:
         clock = EpochClock(step, system.clock.at(step, before.epoch_steps))
@@ -345,17 +485,25 @@ def _changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -
     return system
 
 
-def _changes_shape(source: xr.Dataset, before: Settings, name: str, changes: Mapping[str, Any]) -> bool:
+def _changes_shape(
+    source: xr.Dataset, before: Settings, name: str, changes: Mapping[str, Any]
+) -> bool:
     """Whether one of several changes alters the shape of the state by itself."""
     try:
         alone = dataclasses.replace(before, **{name: changes[name]})
     except SettingsError:
         return False
-    return _state_shape(_recorded_system(source, alone)) != _state_shape(_recorded_system(source))
+    return _state_shape(_recorded_system(source, alone)) != _state_shape(
+        _recorded_system(source)
+    )
 
 
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
     """Shapes of the variables of a state, without metrics."""
     sizes = {dim: len(values) for dim, values in system.coords().items()}
-    kept = {name: dims for name, dims in system.variables.items() if name not in METRIC_VARIABLES}
+    kept = {
+        name: dims
+        for name, dims in system.variables.items()
+        if name not in METRIC_VARIABLES
+    }
     return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}

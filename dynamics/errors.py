@@ -1,4 +1,5 @@
-"""Errors that are reported to the user: commands print them in one line, without a traceback.
+"""Errors that are reported to the user: commands print them in one line, without a
+traceback.
 
 This module imports only the standard library.
 """
@@ -8,13 +9,15 @@ from typing import ClassVar
 
 
 class ReportedError(Exception):
-    """Base class of errors whose message is sufficient for the user, without a traceback."""
+    """Base class of errors whose message is sufficient for the user, without a
+    traceback."""
 
     exit_code: ClassVar[int] = 1
 
 
 class SettingsError(ReportedError, ValueError):
-    """A setting or argument is not valid. The message gives the field, the value found and the allowed values."""
+    """A setting or argument is not valid. The message gives the field, the value found
+    and the allowed values."""
 
     exit_code = 2
 
@@ -22,17 +25,20 @@ class SettingsError(ReportedError, ValueError):
         self.field, self.found, self.allowed = field, found, allowed
         super().__init__(f"{field}: found {found}, allowed is {allowed}")
 
-    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:  # so that the error can be pickled
+    def __reduce__(
+        self,
+    ) -> tuple[type, tuple[str, object, str]]:  # so that the error can be pickled
         return type(self), (self.field, self.found, self.allowed)
 
 
 class TrajectoryError(ReportedError):
-    """A file or dataset is not a complete, valid trajectory. The message gives the file, the variable and what was
-    expected."""
+    """A file or dataset is not a complete, valid trajectory. The message gives the
+    file, the variable and what was expected."""
 
 
 class UnknownSystem(TrajectoryError):
-    """A trajectory, possibly valid, of a system that is not registered. The message explains how to register it."""
+    """A trajectory, possibly valid, of a system that is not registered. The message
+    explains how to register it."""
 
 
 class RecordingError(ReportedError):
@@ -46,11 +52,16 @@ class MissingPackage(ReportedError):
 class Interrupted(KeyboardInterrupt):
     """SIGINT or SIGTERM arrived during a simulation.
 
-    If `resumable`, the computed steps are on disk, and the same call without `overwrite` continues from them.
-    """
+    If `resumable`, the computed steps are on disk, and the same call without
+    `overwrite` continues from them."""
 
-    def __init__(self, signum: int, path: Path | None, step: int, steps: int | None = None) -> None:
+    def __init__(
+        self, signum: int, path: Path | None, step: int, steps: int | None = None
+    ) -> None:
         self.signum, self.path, self.step, self.steps = signum, path, step, steps
         self.resumable = path is not None
         end = "" if steps is None else f" of {steps}"
-        super().__init__(f"interrupted at step {step}{end}" + (f"; {path} can be resumed" if path else ""))
+        super().__init__(
+            f"interrupted at step {step}{end}"
+            + (f"; {path} can be resumed" if path else "")
+        )

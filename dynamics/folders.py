@@ -7,7 +7,8 @@ from dynamics.errors import SettingsError
 
 
 def existing_folder(path: Path, field: str = "out") -> Path:
-    """The folder of a file to be written, or its nearest existing parent. Raises SettingsError if it is read-only."""
+    """The folder of a file to be written, or its nearest existing parent. Raises
+    SettingsError if it is read-only."""
     folder = path.absolute().parent
     while not folder.exists():
         folder = folder.parent

@@ -1,4 +1,5 @@
-"""Initial positions from a file, which is identified by a hash of its content so that a run can be repeated."""
+"""Initial positions from a file, which is identified by a hash of its content so that a
+run can be repeated."""
 
 import csv
 import dataclasses
@@ -19,7 +20,8 @@ HASH_SEPARATOR = "#sha256="
 
 
 def with_start_hash(settings: ParticleSettings) -> ParticleSettings:
-    """Settings in which a file name in `start` is extended to FILE#sha256=.... Raises SettingsError."""
+    """Settings in which a file name in `start` is extended to FILE#sha256=.... Raises
+    SettingsError."""
     return dataclasses.replace(settings, start=append_content_hash(settings.start))
 
 
@@ -30,22 +32,29 @@ def start_file(settings: Any) -> str | None:
 
 
 def append_content_hash(start: str) -> str:
-    """FILE#sha256=... for the name of a file; "random", and a name that has a hash, unchanged. Raises SettingsError."""
+    """FILE#sha256=... for the name of a file; "random", and a name that has a hash,
+    unchanged. Raises SettingsError."""
     if start == "random" or re.search(HASH_SEPARATOR + "[0-9a-f]{64}$", start):
         return start
     return f"{start}{HASH_SEPARATOR}{file_sha256(Path(start))}"
 
 
 def verify_content_hash(start: str) -> Path:
-    """The path of the file in FILE#sha256=.... Raises SettingsError if its content has another hash."""
+    """The path of the file in FILE#sha256=.... Raises SettingsError if its content has
+    another hash."""
     name, _, digest = start.rpartition(HASH_SEPARATOR)
     if file_sha256(Path(name)) != digest:
-        raise SettingsError("start", name, f"the file whose SHA-256 is {digest}; this one has changed since")
+        raise SettingsError(
+            "start",
+            name,
+            f"the file whose SHA-256 is {digest}; this one has changed since",
+        )
     return Path(name)
 
 
 def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.ndarray:
-    """Initial positions (run, token, axis) of runs with these seeds, from the file `settings.start`.
+    """Initial positions (run, token, axis) of runs with these seeds, from the file
+    `settings.start`.
 
     Raises SettingsError.
     """
@@ -53,14 +62,23 @@ def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.
     if path.suffix == ".nc":
         x = _positions_from_trajectory(path, settings.start_step, seeds)
     elif settings.start_step != 0:
-        raise SettingsError("start_step", settings.start_step, "0 for a file that is not a trajectory (.nc)")
+        raise SettingsError(
+            "start_step",
+            settings.start_step,
+            "0 for a file that is not a trajectory (.nc)",
+        )
     else:
         x = _positions_from_table(path, seeds)
     if x.shape[1:] != (settings.n, settings.dim):
         found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
-        raise SettingsError("start", found, f"n={settings.n} tokens of dim={settings.dim}")
+        raise SettingsError(
+            "start", found, f"n={settings.n} tokens of dim={settings.dim}"
+        )
     size = np.abs(x)
-    if not (size < 1e38).all() or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any():
+    if (
+        not (size < 1e38).all()
+        or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any()
+    ):
         found = f"{path} with values of {size.min()} to {size.max()}"
         raise SettingsError("start", found, "sizes of 1e-100 to 1e38, or 0")
     return x
@@ -71,7 +89,9 @@ def file_sha256(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise SettingsError("start", str(path), f'"random" or a readable file ({error.strerror})') from None
+        raise SettingsError(
+            "start", str(path), f'"random" or a readable file ({error.strerror})'
+        ) from None
 
 
 def open_start(path: Path) -> xr.Dataset:
@@ -79,15 +99,21 @@ def open_start(path: Path) -> xr.Dataset:
     try:
         return open_trajectory(path)
     except TrajectoryError as error:
-        raise SettingsError("start", str(error), "a complete, valid trajectory") from None
+        raise SettingsError(
+            "start", str(error), "a complete, valid trajectory"
+        ) from None
 
 
 def start_step_index(source: xr.Dataset, step: int) -> int:
-    """The index along `step` of a recorded step; -1 is the last. Raises SettingsError."""
+    """The index along `step` of a recorded step; -1 is the last. Raises
+    SettingsError."""
     steps = source["step"].values
     at = len(steps) - 1 if step == -1 else int(np.searchsorted(steps, step))
     if at == len(steps) or steps[at] != (step if step != -1 else steps[-1]):
-        allowed = f"one of the {len(steps)} recorded steps from {steps[0]} to {steps[-1]}, or -1 for the last"
+        allowed = (
+            f"one of the {len(steps)} recorded steps from {steps[0]} to {steps[-1]}, or"
+            " -1 for the last"
+        )
         raise SettingsError("start_step", step, allowed)
     return at
 
@@ -99,16 +125,28 @@ def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
     for seed in np.asarray(seeds).tolist():
         if seed not in index:
             found = f"no run of seed {seed} in {source.encoding['source']}"
-            raise SettingsError("start", found, f"seeds from {known.min()} to {known.max()}")
+            raise SettingsError(
+                "start", found, f"seeds from {known.min()} to {known.max()}"
+            )
     return [index[int(seed)] for seed in seeds]
 
 
 def _positions_from_trajectory(path: Path, step: int, seeds: np.ndarray) -> np.ndarray:
     source = open_start(path)
     if "embedding" not in source:
-        raise SettingsError("start", f"{path}, which contains only metrics", "a trajectory that recorded its embedding")
+        raise SettingsError(
+            "start",
+            f"{path}, which contains only metrics",
+            "a trajectory that recorded its embedding",
+        )
     runs, frame = start_run_indices(source, seeds), start_step_index(source, step)
-    return source["embedding"].isel(step=frame).transpose("run", "token", "axis").values[runs].astype(np.float64)
+    return (
+        source["embedding"]
+        .isel(step=frame)
+        .transpose("run", "token", "axis")
+        .values[runs]
+        .astype(np.float64)
+    )
 
 
 def _positions_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
@@ -117,17 +155,24 @@ def _positions_from_table(path: Path, seeds: np.ndarray) -> np.ndarray:
             x = np.load(path, allow_pickle=False)
         else:
             with path.open(newline="") as lines:
-                x = np.array([[float(cell) for cell in row] for row in csv.reader(lines) if row])
+                x = np.array(
+                    [[float(cell) for cell in row] for row in csv.reader(lines) if row]
+                )
         if not isinstance(x, np.ndarray):
             raise ValueError("it is an archive of arrays")
         if x.dtype.kind not in "iuf":
             raise ValueError(f"its numbers are {x.dtype}")
         x = x.astype(np.float64)
     except (ValueError, TypeError, EOFError, OSError, MemoryError, csv.Error) as error:
-        raise SettingsError("start", str(path), f"a .nc, .npy or .csv file of numbers ({error})") from None
+        raise SettingsError(
+            "start", str(path), f"a .nc, .npy or .csv file of numbers ({error})"
+        ) from None
     if x.ndim == 2:
         return np.repeat(x[None], len(seeds), axis=0)
     if x.ndim == 3 and max(seeds) < len(x):
         return x[np.asarray(seeds)]
-    allowed = f"shape (token, axis), or (seed, token, axis) with a row for each seed up to {max(seeds)}"
+    allowed = (
+        "shape (token, axis), or (seed, token, axis) with a row for each seed up to"
+        f" {max(seeds)}"
+    )
     raise SettingsError("start", f"shape {x.shape} in {path}", allowed)

@@ -1,4 +1,5 @@
-"""Signals during a simulation: SIGINT and SIGTERM take effect between two steps, so that no state is lost."""
+"""Signals during a simulation: SIGINT and SIGTERM take effect between two steps, so
+that no state is lost."""
 
 import signal
 import threading
@@ -12,7 +13,8 @@ SIGNAL_SECONDS = 0.5
 
 @contextmanager
 def deferred_signals() -> Iterator[list[int]]:
-    """Collect the first SIGINT or SIGTERM in a list instead of raising; a second one has its usual effect.
+    """Collect the first SIGINT or SIGTERM in a list instead of raising; a second one
+    has its usual effect.
 
     Outside the main thread, where Python delivers no signals, the list stays empty.
     """
@@ -29,7 +31,10 @@ def deferred_signals() -> Iterator[list[int]]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield received
     finally:
@@ -37,14 +42,16 @@ def deferred_signals() -> Iterator[list[int]]:
 
 
 class StepPacer:
-    """Chooses how many steps to take at once, so that they take at most about `SIGNAL_SECONDS`."""
+    """Chooses how many steps to take at once, so that they take at most about
+    `SIGNAL_SECONDS`."""
 
     def __init__(self) -> None:
         self.seconds_per_step = SIGNAL_SECONDS
 
     @contextmanager
     def measure(self, wanted: int) -> Iterator[int]:
-        """Yield a number of steps, at most `wanted`, and measure the time of the `with` block that takes them."""
+        """Yield a number of steps, at most `wanted`, and measure the time of the `with`
+        block that takes them."""
         number = max(1, min(wanted, int(SIGNAL_SECONDS / self.seconds_per_step)))
         begin = time.perf_counter()
         yield number

@@ -1,4 +1,5 @@
-"""The identity of a run, which determines its file, and the versions of the software that computed it."""
+"""The identity of a run, which determines its file, and the versions of the software
+that computed it."""
 
 import functools
 import hashlib
@@ -13,32 +14,66 @@ from typing import Any
 from dynamics.settings import Settings, SettingsError, saved_settings
 from dynamics.system import System
 
-IDENTITY_ATTRIBUTES = ("system", "config_json", "seed", "runs", "every", "record", "device", "numerics_version")
-"""Root attributes that distinguish one run from another. The number of steps is not among them."""
+IDENTITY_ATTRIBUTES = (
+    "system",
+    "config_json",
+    "seed",
+    "runs",
+    "every",
+    "record",
+    "device",
+    "numerics_version",
+)
+"""Root attributes that distinguish one run from another. The number of steps is not
+among them."""
 
 BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
-"""Further attributes of a branch: the step at which it begins, and the digest of the run that it begins from."""
+"""Further attributes of a branch: the step at which it begins, and the digest of the
+run that it begins from."""
 
 OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "backend")
 """Those of a branch, and the backend of a system that has a choice of several."""
 
 FIRST_BACKEND = "simd"
-"""The backend of files without the attribute, which were written when there was only one."""
+"""The backend of files without the attribute, which were written when there was only
+one."""
 
 METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 """Variables that are recorded with record="metrics"."""
 
 
-def run_identity(system: System, runs: int, seed: int, every: int, record: str) -> dict[str, Any]:
-    """The attributes `IDENTITY_ATTRIBUTES` of a run of a system, and its backend if there is a choice of several."""
-    identity = identity_of(system.settings, runs, seed, every, record, system.device, system.numerics_version)
-    return {**identity, "backend": system.backend_name} if system.backend_name else identity
+def run_identity(
+    system: System, runs: int, seed: int, every: int, record: str
+) -> dict[str, Any]:
+    """The attributes `IDENTITY_ATTRIBUTES` of a run of a system, and its backend if
+    there is a choice of several."""
+    identity = identity_of(
+        system.settings,
+        runs,
+        seed,
+        every,
+        record,
+        system.device,
+        system.numerics_version,
+    )
+    return (
+        {**identity, "backend": system.backend_name}
+        if system.backend_name
+        else identity
+    )
 
 
 def identity_of(
-    settings: Settings, runs: int, seed: int, every: int, record: str = "all", device: str = "cpu", version: int = 1
+    settings: Settings,
+    runs: int,
+    seed: int,
+    every: int,
+    record: str = "all",
+    device: str = "cpu",
+    version: int = 1,
 ) -> dict[str, Any]:
-    """The attributes `IDENTITY_ATTRIBUTES` of a run with these settings, simulated or recorded."""
+    """The attributes `IDENTITY_ATTRIBUTES` of a run with these settings, simulated or
+    recorded."""
     config = json.dumps(saved_settings(settings), sort_keys=True)
     values = (settings.system, config, seed, runs, every, record, device, version)
     return dict(zip(IDENTITY_ATTRIBUTES, values, strict=True))
@@ -52,30 +87,56 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def check_same_run(path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise SettingsError if the root attributes found in a file are not those of the run with this identity."""
+def check_same_run(
+    path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]
+) -> None:
+    """Raise SettingsError if the root attributes found in a file are not those of the
+    run with this identity."""
     if "derived" in found or ("branched_at" in found) != ("branched_at" in identity):
-        what = found.get("derived", "a branch" if "branched_at" in found else "a run that is not a branch")
-        raise SettingsError("out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}")
-    names = (name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in found)
-    there = _comparable({"config_json": "{}", "backend": FIRST_BACKEND, **{name: found[name] for name in names}})
-    differ = {name: value for name, value in _comparable(identity).items() if there.get(name) != value}
+        what = found.get(
+            "derived",
+            "a branch" if "branched_at" in found else "a run that is not a branch",
+        )
+        raise SettingsError(
+            "out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}"
+        )
+    names = (
+        name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in found
+    )
+    there = _comparable(
+        {
+            "config_json": "{}",
+            "backend": FIRST_BACKEND,
+            **{name: found[name] for name in names},
+        }
+    )
+    differ = {
+        name: value
+        for name, value in _comparable(identity).items()
+        if there.get(name) != value
+    }
     if "system" in differ:  # settings of different systems are not compared
         differ = {"system": differ["system"]}
     if "start" in differ:
-        what = f"{path}, whose run began from another file, or from this one before it changed"
+        what = (
+            f"{path}, whose run began from another file, or from this one before it"
+            " changed"
+        )
         raise SettingsError("out", what, _OTHERWISE.removeprefix("or "))
     if differ:
         before = ", ".join(f"{name}={there.get(name)}" for name in differ)
         now = ", ".join(f"{name}={value}" for name, value in differ.items())
-        raise SettingsError("out", f"{path} with {before}", f"a file with {now}, {_OTHERWISE}")
+        raise SettingsError(
+            "out", f"{path} with {before}", f"a file with {now}, {_OTHERWISE}"
+        )
 
 
 _OTHERWISE = "or a new file, or --overwrite"
 
 
 def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity with one entry for each setting; a start file is identified by its content, not its name."""
+    """The identity with one entry for each setting; a start file is identified by its
+    content, not its name."""
     flat = {name: value for name, value in identity.items() if name != "config_json"}
     flat |= json.loads(identity["config_json"])
     if "start" in flat:
@@ -85,21 +146,25 @@ def _comparable(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def git_commit() -> str:
-    """The git commit of the program, with "+" if files have changed since; "unknown" for an installed package."""
+    """The git commit of the program, with "+" if files have changed since; "unknown"
+    for an installed package."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         for command in (
             ["ls-files", "--error-unmatch", Path(__file__).name],
             ["describe", "--always", "--dirty=+", "--abbrev=40"],
         ):
-            done = subprocess.run([*git, *command], capture_output=True, text=True, timeout=5, check=True)
+            done = subprocess.run(
+                [*git, *command], capture_output=True, text=True, timeout=5, check=True
+            )
         return done.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results depend on; "unknown" for those not installed."""
+    """Versions of Python and of the packages that results depend on; "unknown" for
+    those not installed."""
     versions = {"python": platform.python_version()}
     for name in ("training-dynamics", "numpy", "numba", "xarray", "netCDF4", "torch"):
         try:

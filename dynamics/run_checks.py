@@ -1,4 +1,5 @@
-"""Checks before a run begins: its arguments, memory and disk space, its file, and whether it exists already."""
+"""Checks before a run begins: its arguments, memory and disk space, its file, and
+whether it exists already."""
 
 import os
 import shutil
@@ -10,8 +11,19 @@ import numpy as np
 import xarray as xr
 
 from dynamics.folders import existing_folder
-from dynamics.provenance import FIRST_BACKEND, check_same_run, identity_digest, run_identity
-from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
+from dynamics.provenance import (
+    FIRST_BACKEND,
+    check_same_run,
+    identity_digest,
+    run_identity,
+)
+from dynamics.settings import (
+    RecordMode,
+    Settings,
+    SettingsError,
+    check_choice,
+    check_integer,
+)
 from dynamics.system import System
 from dynamics.system_checks import create_system
 from dynamics.trajectory.description import RecordingSchedule, recorded_variables
@@ -25,53 +37,93 @@ MAX_STEPS = 2**53
 """Largest number of steps: all integers up to this one are exact in float64."""
 
 
-# ---------------------------------------------------------------------------------------------- arguments
+# ---------------------------------------------------------------------------- arguments
 
 
 def check_ensemble(runs: int, seed: int, record: str) -> tuple[int, int]:
     """The number of runs and the first seed as ints. Raises SettingsError."""
     check_choice("record", record, ("all", "metrics"))
-    return check_integer("runs", runs, 1, 10_000_000), check_integer("seed", seed, 0, 2**62)
+    return check_integer("runs", runs, 1, 10_000_000), check_integer(
+        "seed", seed, 0, 2**62
+    )
 
 
-def check_schedule(settings: Settings, steps: int | None, every: int | None) -> RecordingSchedule:
-    """The schedule of a run from step 0; None is the default of the system. Raises SettingsError."""
-    steps = check_integer("steps", settings.default_steps if steps is None else steps, 0, MAX_STEPS)
-    every = check_integer("every", settings.default_every if every is None else every, 1, MAX_STEPS)
+def check_schedule(
+    settings: Settings, steps: int | None, every: int | None
+) -> RecordingSchedule:
+    """The schedule of a run from step 0; None is the default of the system. Raises
+    SettingsError."""
+    steps = check_integer(
+        "steps", settings.default_steps if steps is None else steps, 0, MAX_STEPS
+    )
+    every = check_integer(
+        "every", settings.default_every if every is None else every, 1, MAX_STEPS
+    )
     return RecordingSchedule(steps, every)
 
 
-def check_resources(system: System, runs: int, schedule: RecordingSchedule, record: str, path: Path | None) -> None:
-    """Check, before anything is allocated, that a run fits into memory and on the disk and its folder is writable.
+def check_resources(
+    system: System,
+    runs: int,
+    schedule: RecordingSchedule,
+    record: str,
+    path: Path | None,
+) -> None:
+    """Check, before anything is allocated, that a run fits into memory and on the disk
+    and its folder is writable.
 
-    path: the file to be written; None if the frames stay in memory. Raises SettingsError.
-    """
+    path: the file to be written; None if the frames stay in memory. Raises
+    SettingsError."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     sizes = {name: len(values) for name, values in system.coords().items()}
     kept = recorded_variables(system, record).values()
-    frame = 8 * runs * sum(int(np.prod([sizes[dim] for dim in dims], dtype=np.float64)) for dims in kept)
+    frame = (
+        8
+        * runs
+        * sum(
+            int(np.prod([sizes[dim] for dim in dims], dtype=np.float64))
+            for dims in kept
+        )
+    )
     frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)
     working = system.working_bytes(runs)
     if working + frame > memory:
-        sizes_of = [name for name in ("n", "data", "hidden", "dim") if hasattr(system.settings, name)]
-        found, allowed = f"{_size(working + frame)} needed", f"at most the memory of {_size(memory)}"
+        sizes_of = [
+            name
+            for name in ("n", "data", "hidden", "dim")
+            if hasattr(system.settings, name)
+        ]
+        found, allowed = (
+            f"{_size(working + frame)} needed",
+            f"at most the memory of {_size(memory)}",
+        )
         raise SettingsError(", ".join([*sizes_of, "runs"]), found, allowed)
     if path is None:
         if frames > memory:
-            raise SettingsError("steps, every", f"frames of {_size(frames)}", f"memory of {_size(memory)}")
+            raise SettingsError(
+                "steps, every",
+                f"frames of {_size(frames)}",
+                f"memory of {_size(memory)}",
+            )
         return
     folder = existing_folder(path)
-    if not closed_parts(path):  # a run that continues has already written some of its frames
+    if not closed_parts(
+        path
+    ):  # a run that continues has already written some of its frames
         free = shutil.disk_usage(folder).free
         if frames > free > 0:
-            raise SettingsError("steps, every", f"frames of {_size(frames)}", f"a disk with {_size(free)} free")
+            raise SettingsError(
+                "steps, every",
+                f"frames of {_size(frames)}",
+                f"a disk with {_size(free)} free",
+            )
 
 
 def _size(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count > 2**29 else f"{count / 2**20:.1f} MiB"
 
 
-# --------------------------------------------------------------------------------------------------- file
+# --------------------------------------------------------------------------------- file
 
 
 def run_path(
@@ -83,12 +135,12 @@ def run_path(
     device: str = "auto",
     backend: str = "auto",
 ) -> Path:
-    """Return the default file of a run, runs/SYSTEM-HASH.nc, with a hash of everything that defines the run.
+    """Return the default file of a run, runs/SYSTEM-HASH.nc, with a hash of everything
+    that defines the run.
 
     Parameters
-    ----------
-    settings : ParticleSettings, ModularSettings, SparseSettings or those of a registered system
-    runs, seed, every, record, device, backend
+    ---------- settings : ParticleSettings, ModularSettings, SparseSettings or those of
+    a registered system runs, seed, every, record, device, backend
         As in `simulate`.
 
     Returns
@@ -104,19 +156,29 @@ def run_path(
     """
     system = create_system(settings, device, runs=runs, backend=backend)
     every = settings.default_every if every is None else every
-    return RUNS_FOLDER / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
+    return (
+        RUNS_FOLDER
+        / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
+    )
 
 
 def check_trajectory_path(out: str | Path) -> Path:
-    """Check the path of a trajectory to be written; return it, or the target of a symbolic link.
+    """Check the path of a trajectory to be written; return it, or the target of a
+    symbolic link.
 
     Raises SettingsError.
     """
     allowed = "the name of a file that ends in .nc and is no longer than 180 bytes"
     try:
         path = resolve_link(out)
-        short = len(os.fsencode(path.name)) <= 180  # the limit is 255; temporary files have longer names
-        named = path.suffix == ".nc" and "\0" not in str(path) and not str(out).endswith(os.sep)
+        short = (
+            len(os.fsencode(path.name)) <= 180
+        )  # the limit is 255; temporary files have longer names
+        named = (
+            path.suffix == ".nc"
+            and "\0" not in str(path)
+            and not str(out).endswith(os.sep)
+        )
         if path.is_dir():
             allowed = "a file; this is a folder"
         elif short and named:
@@ -127,7 +189,8 @@ def check_trajectory_path(out: str | Path) -> Path:
 
 
 def backend_to_continue(path: Path | None, system: System) -> str:
-    """The backend of the run that is already at a path, if the system has it, otherwise that of the system."""
+    """The backend of the run that is already at a path, if the system has it, otherwise
+    that of the system."""
     if path is None or not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
@@ -137,15 +200,25 @@ def backend_to_continue(path: Path | None, system: System) -> str:
 
 def check_differs_from_source(path: Path, source: str | None) -> None:
     """Refuse to write a run over the file that it begins from. Raises SettingsError."""
-    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise SettingsError("out", path, "another file than the one that this run begins from")
+    if (
+        source is not None
+        and path.exists()
+        and Path(source).exists()
+        and path.samefile(source)
+    ):
+        raise SettingsError(
+            "out", path, "another file than the one that this run begins from"
+        )
 
 
-def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr.Dataset | None:
-    """The trajectory at `path`, truncated to `steps` steps; None if it does not exist or is shorter.
+def find_finished_run(
+    path: Path, identity: Mapping[str, Any], steps: int
+) -> xr.Dataset | None:
+    """The trajectory at `path`, truncated to `steps` steps; None if it does not exist
+    or is shorter.
 
-    Raises SettingsError if it belongs to a run with another identity, or has no frame at step `steps`.
-    """
+    Raises SettingsError if it belongs to a run with another identity, or has no frame
+    at step `steps`."""
     if not path.exists():
         return None
     trajectory = open_trajectory(path)
@@ -155,7 +228,10 @@ def find_finished_run(path: Path, identity: Mapping[str, Any], steps: int) -> xr
         trajectory.close()
         return None
     if steps not in recorded:
-        allowed = f"a recorded step of {path} (every {identity['every']}), another --out, or --overwrite"
+        allowed = (
+            f"a recorded step of {path} (every {identity['every']}), another --out, or"
+            " --overwrite"
+        )
         raise SettingsError("steps", steps, allowed)
     remove_merged_parts(path, int(recorded[-1]), identity)
     return truncate_trajectory(trajectory, steps)

@@ -1,8 +1,10 @@
-"""Settings of the systems: physics and optimisation, without the number of runs and steps.
+"""Settings of the systems: physics and optimisation, without the number of runs and
+steps.
 
-The settings of each system are a frozen dataclass. It is used in Python, defines the options of the command line, and
-is saved in trajectories. Names and symbols are those of the papers: CA is Musat, arXiv 2408.09414, and VC is Odonnat,
-Bouaziz, Cabannes, arXiv 2410.24050. This module imports only the standard library, so that --help is fast.
+The settings of each system are a frozen dataclass. It is used in Python, defines the
+options of the command line, and is saved in trajectories. Names and symbols are those
+of the papers: CA is Musat, arXiv 2408.09414, and VC is Odonnat, Bouaziz, Cabannes,
+arXiv 2410.24050. This module imports only the standard library, so that --help is fast.
 """
 
 import dataclasses
@@ -19,7 +21,8 @@ from dynamics.errors import SettingsError
 
 
 def check_integer(field: str, value: object, low: int, high: int) -> int:
-    """Check that a value is a Python or NumPy integer from low to high; return it as an int. Raises SettingsError."""
+    """Check that a value is a Python or NumPy integer from low to high; return it as an
+    int. Raises SettingsError."""
     try:
         number = low - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -30,13 +33,21 @@ def check_integer(field: str, value: object, low: int, high: int) -> int:
 
 
 def check_real(
-    field: str, value: object, *, positive: bool = False, up_to: float = 1e6, below: float = float("inf")
+    field: str,
+    value: object,
+    *,
+    positive: bool = False,
+    up_to: float = 1e6,
+    below: float = float("inf"),
 ) -> float:
-    """Check that a value is at least 0 (or `positive`), and at most `up_to` or below `below`; return it as a float.
+    """Check that a value is at least 0 (or `positive`), and at most `up_to` or below
+    `below`; return it as a float.
 
     Raises SettingsError.
     """
-    limit = f"below {below:g}" if below <= up_to else f"up to {up_to:g}".replace("e+0", "e")
+    limit = (
+        f"below {below:g}" if below <= up_to else f"up to {up_to:g}".replace("e+0", "e")
+    )
     allowed = f"a finite number {'above 0' if positive else 'from 0'} {limit}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise SettingsError(field, value, allowed)
@@ -52,13 +63,22 @@ def check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
         raise SettingsError(field, value, "one of " + ", ".join(choices))
 
 
-def _check_field(settings: object, field: str, check: Callable[..., Any], *limits: int, **options: Any) -> None:
+def _check_field(
+    settings: object,
+    field: str,
+    check: Callable[..., Any],
+    *limits: int,
+    **options: Any,
+) -> None:
     """Replace a field of frozen settings by the value that `check` returns for it."""
-    object.__setattr__(settings, field, check(field, getattr(settings, field), *limits, **options))
+    object.__setattr__(
+        settings, field, check(field, getattr(settings, field), *limits, **options)
+    )
 
 
 class Settings(Protocol):
-    """The attributes that the settings of every system have. A settings class is a frozen dataclass."""
+    """The attributes that the settings of every system have. A settings class is a
+    frozen dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     system: ClassVar[str]
@@ -93,27 +113,37 @@ DiagonalRule = Literal["twice", "once", "none"]
 SumMethod = Literal["auto", "direct", "tree"]
 
 TREE_PARTICLES = {1: 128, 2: 128, 3: 257, 4: 600}
-"""Number of particles from which "auto" selects the fast summation, for each dimension that has one. It is faster
-there, by measured time up to N = 257, from which the time at larger N is extrapolated in four dimensions."""
+"""Number of particles from which "auto" selects the fast summation, for each dimension
+that has one. It is faster there, by measured time up to N = 257, from which the time at
+larger N is extrapolated in four dimensions."""
 
 SAVED_IF_CHANGED = {"saved": "if changed"}
-"""Metadata of settings that saved settings contain only if they differ from their defaults: settings added after files
-had been written, which keep their names so."""
+"""Metadata of settings that saved settings contain only if they differ from their
+defaults: settings added after files had been written, which keep their names so."""
 
 
 def saved_settings(settings: Any) -> dict[str, Any]:
     """The settings as files contain them; they are part of the identity of a run."""
-    defaults = {each.name: each.default for each in dataclasses.fields(settings) if each.metadata == SAVED_IF_CHANGED}
+    defaults = {
+        each.name: each.default
+        for each in dataclasses.fields(settings)
+        if each.metadata == SAVED_IF_CHANGED
+    }
     values = dataclasses.asdict(settings)
-    return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 @dataclass(frozen=True)
 class ParticleSettings:
-    """N particles in D dimensions under the pair forces of CA sections 5 and 6. All values are dimensionless.
+    """N particles in D dimensions under the pair forces of CA sections 5 and 6. All
+    values are dimensionless.
 
-    The settings from `step_size` on are not specified by the paper. Their defaults are the most literal interpretation
-    of section 6 that reproduces its table 2.
+    The settings from `step_size` on are not specified by the paper. Their defaults are
+    the most literal interpretation of section 6 that reproduces its table 2.
 
     Raises
     ------
@@ -140,7 +170,8 @@ class ParticleSettings:
     ga: float = 1.0
     """Attraction constant g_a, between pair sums with equal modular sums (CA eq 3)."""
     gr: float = 1.0
-    """Repulsion constant g_r, between pair sums with different modular sums (CA eq 2)."""
+    """Repulsion constant g_r, between pair sums with different modular sums (CA eq
+    2)."""
     n: int = 17
     """Number of particles N, which is also the modulus."""
     dim: int = 2
@@ -148,32 +179,39 @@ class ParticleSettings:
     step_size: float = 0.003
     """Factor that multiplies the force in each step."""
     step_rule: StepRule = "force"
-    """Displacement in a step: step size times the force ("force"), times the force scaled to total norm sqrt(N)
-    ("direction"), or times the force scaled to norm 1 for each particle ("particle")."""
+    """Displacement in a step: step size times the force ("force"), times the force
+    scaled to total norm sqrt(N) ("direction"), or times the force scaled to norm 1 for
+    each particle ("particle")."""
     repulsion_balance: BalanceRule = "magnitude"
-    """Weight of the repulsion: chosen so that with g_a = g_r = 1 the summed magnitudes of attraction and repulsion are
-    equal ("magnitude"), the ratio of the number of pairs with equal sums to that with different sums ("count"), or 1
-    ("none")."""
+    """Weight of the repulsion: chosen so that with g_a = g_r = 1 the summed magnitudes
+    of attraction and repulsion are equal ("magnitude"), the ratio of the number of
+    pairs with equal sums to that with different sums ("count"), or 1 ("none")."""
     alignment_balance: BalanceRule = "count"
-    """Weight of the alignment between pairs with different sums, relative to that between pairs with equal sums. Same
-    choices as for the repulsion."""
+    """Weight of the alignment between pairs with different sums, relative to that
+    between pairs with equal sums. Same choices as for the repulsion."""
     variance: VarianceRule = "overall"
-    """Normalisation after every step: the standard deviation over all coordinates is set to 1 ("overall"), that along
-    each axis is set to 1 ("axis"), or there is no normalisation ("none")."""
+    """Normalisation after every step: the standard deviation over all coordinates is
+    set to 1 ("overall"), that along each axis is set to 1 ("axis"), or there is no
+    normalisation ("none")."""
     diagonal: DiagonalRule = "twice"
-    """Number of times that the force on the pair (i, i) acts on particle i: twice, once, or never ("none")."""
+    """Number of times that the force on the pair (i, i) acts on particle i: twice,
+    once, or never ("none")."""
     start: str = "random"
-    """Initial positions: "random" (standard normal, drawn with the seed of the run), or a file: a trajectory (.nc; the
-    run with the same seed is used), an array (.npy) of shape (token, axis) or (seed, token, axis), or a table (.csv)
-    with one row per token."""
+    """Initial positions: "random" (standard normal, drawn with the seed of the run), or
+    a file: a trajectory (.nc; the run with the same seed is used), an array (.npy) of
+    shape (token, axis) or (seed, token, axis), or a table (.csv) with one row per
+    token."""
     start_step: int = 0
-    """Recorded step whose positions are used if --start is a trajectory; -1 is the last step."""
+    """Recorded step whose positions are used if --start is a trajectory; -1 is the last
+    step."""
     method: SumMethod = dataclasses.field(default="auto", metadata=SAVED_IF_CHANGED)
-    """Summation of forces: over all pairs of pair sums ("direct"), by a fast summation with cells, a mesh and Fourier
-    transforms in one to four dimensions ("tree"), or the one or the other by the number of particles ("auto": tree from
-    N = 128 in one or two dimensions, 257 in three, 600 in four)."""
+    """Summation of forces: over all pairs of pair sums ("direct"), by a fast summation
+    with cells, a mesh and Fourier transforms in one to four dimensions ("tree"), or the
+    one or the other by the number of particles ("auto": tree from N = 128 in one or two
+    dimensions, 257 in three, 600 in four)."""
     accuracy: float = dataclasses.field(default=1e-6, metadata=SAVED_IF_CHANGED)
-    """Largest error of the forces of method "tree", relative to the largest force; direct sums are exact."""
+    """Largest error of the forces of method "tree", relative to the largest force;
+    direct sums are exact."""
 
     @property
     def modulus(self) -> int:
@@ -190,20 +228,32 @@ class ParticleSettings:
             _check_field(self, name, check_real)
         _check_field(self, "step_size", check_real, positive=True)
         _check_field(self, "n", check_integer, 1, 100_000)
-        _check_field(self, "dim", check_integer, 1, 64)  # kernels are unrolled over axes
+        _check_field(
+            self, "dim", check_integer, 1, 64
+        )  # kernels are unrolled over axes
         for name, choices in PARTICLE_CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_choice("method", self.method, get_args(SumMethod))
         if self.method == "tree" and self.dim not in TREE_PARTICLES:
-            raise SettingsError("method", "tree", f"direct or auto for more than {max(TREE_PARTICLES)} dimensions")
+            raise SettingsError(
+                "method",
+                "tree",
+                f"direct or auto for more than {max(TREE_PARTICLES)} dimensions",
+            )
         _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)
         if self.accuracy < 1e-10:
-            raise SettingsError("accuracy", self.accuracy, "a number from 1e-10 to 0.01, or method direct")
+            raise SettingsError(
+                "accuracy",
+                self.accuracy,
+                "a number from 1e-10 to 0.01, or method direct",
+            )
         if not isinstance(self.start, str) or not self.start:
             raise SettingsError("start", self.start, '"random" or the path of a file')
         _check_field(self, "start_step", check_integer, -1, 2**62)
         if self.start == "random" and self.start_step != 0:
-            raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
+            raise SettingsError(
+                "start_step", self.start_step, "0 unless start is a trajectory"
+            )
 
 
 OptimizerName = Literal["adamw", "adam", "sgd"]
@@ -211,14 +261,16 @@ OptimizerName = Literal["adamw", "adam", "sgd"]
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """The optimizer, shared by the settings of both networks. All values are dimensionless."""
+    """The optimizer, shared by the settings of both networks. All values are
+    dimensionless."""
 
     lr: float = 0.001
     """Learning rate."""
     optimizer: OptimizerName = "adam"
     """Optimizer, as in torch.optim."""
     weight_decay: float = 0.0
-    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term in the loss."""
+    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
+    in the loss."""
     beta1: float = 0.9
     """Decay rate of the mean gradient in adam and adamw."""
     beta2: float = 0.999
@@ -238,17 +290,24 @@ class OptimizerSettings:
             _check_field(self, field, check_real, below=1)
         check_choice("optimizer", self.optimizer, get_args(OptimizerName))
         if self.momentum and self.optimizer != "sgd":
-            raise SettingsError("momentum", self.momentum, "0 unless the optimizer is sgd")
+            raise SettingsError(
+                "momentum", self.momentum, "0 unless the optimizer is sgd"
+            )
         for field in ("beta1", "beta2"):
             default = self.__dataclass_fields__[field].default
             if self.optimizer == "sgd" and getattr(self, field) != default:
-                raise SettingsError(field, getattr(self, field), f"{default} unless the optimizer is adam or adamw")
+                raise SettingsError(
+                    field,
+                    getattr(self, field),
+                    f"{default} unless the optimizer is adam or adamw",
+                )
 
 
 @dataclass(frozen=True)
 class ModularSettings(OptimizerSettings):
-    """A transformer with constant attention that learns addition modulo N (CA sections 3 and 4), trained on the whole
-    training split at every step. All values are dimensionless.
+    """A transformer with constant attention that learns addition modulo N (CA sections
+    3 and 4), trained on the whole training split at every step. All values are
+    dimensionless.
 
     Examples
     --------
@@ -268,7 +327,8 @@ class ModularSettings(OptimizerSettings):
     optimizer: OptimizerName = "adamw"
     """Optimizer, as in torch.optim."""
     weight_decay: float = 0.6
-    """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); for adam and sgd, the coefficient of an L2 term."""
+    """Weight decay of all parameters (CA: 0, 0.3, 0.6, 1); for adam and sgd, the
+    coefficient of an L2 term."""
     n: int = 17
     """Number of tokens N, which is also the modulus."""
     hidden: int = 32
@@ -276,8 +336,8 @@ class ModularSettings(OptimizerSettings):
     dim: int = 2
     """Dimension D of the embeddings."""
     train_share: float = 0.8
-    """Fraction of the N(N+1)/2 pairs that are used for training (their number is rounded down); the others are used for
-    validation."""
+    """Fraction of the N(N+1)/2 pairs that are used for training (their number is
+    rounded down); the others are used for validation."""
 
     @property
     def modulus(self) -> int:
@@ -292,7 +352,9 @@ class ModularSettings(OptimizerSettings):
         _check_field(self, "train_share", check_real, positive=True, up_to=1)
         if self.train_pairs < 1:
             raise SettingsError(
-                "train_share", self.train_share, f"a fraction that selects at least one of the {self.pairs} pairs"
+                "train_share",
+                self.train_share,
+                f"a fraction that selects at least one of the {self.pairs} pairs",
             )
 
     @property
@@ -316,8 +378,9 @@ StartRuns = Literal["seed", "successful"]
 
 @dataclass(frozen=True)
 class SparseSettings(OptimizerSettings):
-    """The one-layer transformer of VC, which learns the sum modulo p of some tokens of a sequence (VC section 2), in
-    mini-batches. The defaults are those of the authors' code. All values are dimensionless.
+    """The one-layer transformer of VC, which learns the sum modulo p of some tokens of
+    a sequence (VC section 2), in mini-batches. The defaults are those of the authors'
+    code. All values are dimensionless.
 
     VC calls the input weights of the MLP receptors and its output weights assemblers.
 
@@ -340,11 +403,14 @@ class SparseSettings(OptimizerSettings):
     sparsity: int = 5
     """Number k of tokens that are summed."""
     positions: tuple[int, ...] = ()
-    """Positions of the k tokens that are summed, counted from 0. Default: the first k."""
+    """Positions of the k tokens that are summed, counted from 0. Default: the first
+    k."""
     data: int = 2048
-    """Number n of training sequences, drawn with replacement; the number of test sequences is the same."""
+    """Number n of training sequences, drawn with replacement; the number of test
+    sequences is the same."""
     batch: int = 32
-    """Number of sequences in a mini-batch; the last mini-batch of an epoch may be smaller."""
+    """Number of sequences in a mini-batch; the last mini-batch of an epoch may be
+    smaller."""
     mlp_lr_discount: float = 1.0
     """Ratio of the learning rate of the other parameters to that of the MLP."""
     assembler_decay: float = 0.0
@@ -354,23 +420,29 @@ class SparseSettings(OptimizerSettings):
     hidden: int = 32
     """Width h of the MLP."""
     norm: NormName = "rms"
-    """Normalisation of embeddings: to root mean square 1 (rms, as in the authors' code) or to norm 1 (unit, as in the
-    paper); rms-smooth and unit-smooth are smoothed near the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
+    """Normalisation of embeddings: to root mean square 1 (rms, as in the authors' code)
+    or to norm 1 (unit, as in the paper); rms-smooth and unit-smooth are smoothed near
+    the origin by sigma(|x|) = |x|² (3 - 2 |x|) for |x| up to 1."""
     table: int = 0
-    """Number of rows of the embedding table; 0: number of tokens. Rows without a token are part of the softmax."""
+    """Number of rows of the embedding table; 0: number of tokens. Rows without a token
+    are part of the softmax."""
     activation: ActivationName = "gelu"
-    """Activation function of the MLP; gelu is the exact GELU, not its tanh approximation."""
+    """Activation function of the MLP; gelu is the exact GELU, not its tanh
+    approximation."""
     receptor_biases: bool = True
     """Whether the input weights of the MLP (the receptors) have biases."""
     output_bias: bool = True
-    """Whether the output of the MLP has a bias, as in the authors' code; it has none in the paper."""
+    """Whether the output of the MLP has a bias, as in the authors' code; it has none in
+    the paper."""
     start: str = "random"
-    """Initial weights: "random" (from the seed), or those of a trajectory (.nc) of this system."""
+    """Initial weights: "random" (from the seed), or those of a trajectory (.nc) of this
+    system."""
     start_step: int = 0
     """Recorded step of the trajectory given as start; -1 is its last."""
     start_runs: StartRuns = "seed"
-    """Runs of the trajectory given as start that are used: the run of the same seed ("seed"), or in turn those whose
-    final test accuracy is above 0.98 ("successful")."""
+    """Runs of the trajectory given as start that are used: the run of the same seed
+    ("seed"), or in turn those whose final test accuracy is above 0.98
+    ("successful")."""
 
     @property
     def modulus(self) -> int:
@@ -408,11 +480,17 @@ class SparseSettings(OptimizerSettings):
         _check_field(self, "batch", check_integer, 1, self.data)
         _check_field(self, "mlp_lr_discount", check_real, positive=True)
         _check_field(self, "assembler_decay", check_real)
-        _check_field(self, "dim", check_integer, 1, 64)  # kernels are unrolled over axes
+        _check_field(
+            self, "dim", check_integer, 1, 64
+        )  # kernels are unrolled over axes
         _check_field(self, "hidden", check_integer, 1, 100_000)
         _check_field(self, "table", check_integer, 0, 10_000)
         if 0 < self.table < self.vocab:
-            raise SettingsError("table", self.table, f"0, or at least {self.vocab}, the number of tokens")
+            raise SettingsError(
+                "table",
+                self.table,
+                f"0, or at least {self.vocab}, the number of tokens",
+            )
         check_choice("norm", self.norm, get_args(NormName))
         check_choice("activation", self.activation, get_args(ActivationName))
         for field in ("receptor_biases", "output_bias"):
@@ -425,22 +503,35 @@ class SparseSettings(OptimizerSettings):
         _check_field(self, "length", check_integer, 1, 10_000)
         _check_field(self, "sparsity", check_integer, 1, self.length)
         _check_field(self, "data", check_integer, 1, 10_000_000)
-        places = tuple(check_integer("positions", place, 0, self.length - 1) for place in self.positions)
-        if places and (len(set(places)) != self.sparsity or len(places) != self.sparsity):
+        places = tuple(
+            check_integer("positions", place, 0, self.length - 1)
+            for place in self.positions
+        )
+        if places and (
+            len(set(places)) != self.sparsity or len(places) != self.sparsity
+        ):
             raise SettingsError(
-                "positions", self.positions, f"{self.sparsity} different positions (the value of sparsity), or none"
+                "positions",
+                self.positions,
+                f"{self.sparsity} different positions (the value of sparsity), or none",
             )
         object.__setattr__(self, "positions", places)
 
     def _check_start(self) -> None:
         if not isinstance(self.start, str) or not self.start:
-            raise SettingsError("start", self.start, '"random" or the path of a trajectory')
+            raise SettingsError(
+                "start", self.start, '"random" or the path of a trajectory'
+            )
         _check_field(self, "start_step", check_integer, -1, 2**62)
         check_choice("start_runs", self.start_runs, get_args(StartRuns))
         if self.start == "random" and self.start_step != 0:
-            raise SettingsError("start_step", self.start_step, "0 unless start is a trajectory")
+            raise SettingsError(
+                "start_step", self.start_step, "0 unless start is a trajectory"
+            )
         if self.start == "random" and self.start_runs != "seed":
-            raise SettingsError("start_runs", self.start_runs, "seed unless start is a trajectory")
+            raise SettingsError(
+                "start_runs", self.start_runs, "seed unless start is a trajectory"
+            )
 
 
 TaskName = Literal["add", "subtract", "multiply", "quadratic", "symmetric", "dihedral"]
@@ -449,9 +540,10 @@ InitialisationName = Literal["zhong", "nanda"]
 
 @dataclass(frozen=True)
 class TransformerSettings(OptimizerSettings):
-    """A transformer without layer normalisation that learns a binary operation: addition modulo p and others, or the
-    composition in a group. The defaults are those of Zhong et al., arXiv 2306.17844 (ZL); those of Nanda et al.,
-    arXiv 2301.05217 (NA), are in `TRANSFORMER_PRESETS`. All values are dimensionless.
+    """A transformer without layer normalisation that learns a binary operation:
+    addition modulo p and others, or the composition in a group. The defaults are those
+    of Zhong et al., arXiv 2306.17844 (ZL); those of Nanda et al., arXiv 2301.05217
+    (NA), are in `TRANSFORMER_PRESETS`. All values are dimensionless.
 
     Examples
     --------
@@ -464,26 +556,32 @@ class TransformerSettings(OptimizerSettings):
     system: ClassVar[str] = "transformer"
 
     weight_decay: float = 2.0
-    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term in the loss."""
+    """Weight decay of all parameters; for adam and sgd, the coefficient of an L2 term
+    in the loss."""
     optimizer: OptimizerName = "adamw"
     """Optimizer, as in torch.optim."""
     beta2: float = 0.98
     """Decay rate of the mean squared gradient in adam and adamw."""
     warmup: int = 10
-    """Number of first updates over which the learning rate increases linearly to its value."""
+    """Number of first updates over which the learning rate increases linearly to its
+    value."""
     batch: int = 0
-    """Number of pairs in a mini-batch; the last mini-batch of an epoch may be smaller. 0: the whole training split."""
+    """Number of pairs in a mini-batch; the last mini-batch of an epoch may be smaller.
+    0: the whole training split."""
     task: TaskName = "add"
-    """Operation: a + b, a - b, a b, or a² + ab + b² modulo n (add, subtract, multiply, quadratic), or the composition
-    in the symmetric group S_n or the dihedral group D_n (symmetric, dihedral)."""
+    """Operation: a + b, a - b, a b, or a² + ab + b² modulo n (add, subtract, multiply,
+    quadratic), or the composition in the symmetric group S_n or the dihedral group D_n
+    (symmetric, dihedral)."""
     n: int = 59
     """Modulus p; for groups, the n of S_n (n! elements) or D_n (2n elements)."""
     ordered: bool = True
     """Whether all ordered pairs (a, b) are data, or only those with a <= b."""
     train_share: float = 0.8
-    """Fraction of the pairs that are trained on (their number is rounded down); the others are the test split."""
+    """Fraction of the pairs that are trained on (their number is rounded down); the
+    others are the test split."""
     attention_rate: float = 1.0
-    """Attention rate α (ZL): the attention matrix is α softmax + (1 - α), so 0 gives each token the weight 1."""
+    """Attention rate α (ZL): the attention matrix is α softmax + (1 - α), so 0 gives
+    each token the weight 1."""
     layers: int = 1
     """Number of layers L."""
     heads: int = 4
@@ -497,14 +595,18 @@ class TransformerSettings(OptimizerSettings):
     activation: ActivationName = "relu"
     """Activation function of the MLP; gelu is the exact GELU."""
     equals_token: bool = False
-    """Whether the sequence is (a, b, =) instead of (a, b). The prediction is read off the last position."""
+    """Whether the sequence is (a, b, =) instead of (a, b). The prediction is read off
+    the last position."""
     causal: bool = False
-    """Whether a position attends only to itself and earlier ones; with one layer this changes nothing."""
+    """Whether a position attends only to itself and earlier ones; with one layer this
+    changes nothing."""
     own_vocabularies: bool = False
-    """Whether b has embeddings of its own, so that its token is not that of the same element as a."""
+    """Whether b has embeddings of its own, so that its token is not that of the same
+    element as a."""
     initialisation: InitialisationName = "zhong"
-    """Standard deviation of the initial MLP weights: 1/sqrt(outputs) (zhong) or 1/sqrt(dim) (nanda). Other weights are
-    the same in both: 1/sqrt(dim), and 1/sqrt(tokens) for the unembedding."""
+    """Standard deviation of the initial MLP weights: 1/sqrt(outputs) (zhong) or
+    1/sqrt(dim) (nanda). Other weights are the same in both: 1/sqrt(dim), and
+    1/sqrt(tokens) for the unembedding."""
 
     @property
     def modulus(self) -> int:
@@ -514,11 +616,15 @@ class TransformerSettings(OptimizerSettings):
     @property
     def elements(self) -> int:
         """Number of elements, which is the number of classes."""
-        return {"symmetric": math.factorial(min(self.n, 6)), "dihedral": 2 * self.n}.get(self.task, self.n)
+        return {
+            "symmetric": math.factorial(min(self.n, 6)),
+            "dihedral": 2 * self.n,
+        }.get(self.task, self.n)
 
     @property
     def tokens(self) -> int:
-        """Number of rows of the embedding: those of a, then those of b if they are others, then the = token."""
+        """Number of rows of the embedding: those of a, then those of b if they are
+        others, then the = token."""
         return self.elements * (1 + self.own_vocabularies) + self.equals_token
 
     @property
@@ -571,8 +677,12 @@ class TransformerSettings(OptimizerSettings):
         super().__post_init__()
         check_choice("task", self.task, get_args(TaskName))
         check_choice("activation", self.activation, get_args(ActivationName))
-        check_choice("initialisation", self.initialisation, get_args(InitialisationName))
-        low, high = {"symmetric": (1, 6), "dihedral": (1, 500)}.get(self.task, (1, 1000))
+        check_choice(
+            "initialisation", self.initialisation, get_args(InitialisationName)
+        )
+        low, high = {"symmetric": (1, 6), "dihedral": (1, 500)}.get(
+            self.task, (1, 1000)
+        )
         _check_field(self, "n", check_integer, low, high)
         for field in ("layers", "heads", "dim"):
             _check_field(self, field, check_integer, 1, 10_000)
@@ -590,7 +700,12 @@ class TransformerSettings(OptimizerSettings):
 
 
 _NANDA = TransformerSettings(
-    n=113, train_share=0.3, weight_decay=1.0, equals_token=True, causal=True, initialisation="nanda"
+    n=113,
+    train_share=0.3,
+    weight_decay=1.0,
+    equals_token=True,
+    causal=True,
+    initialisation="nanda",
 )
 
 TRANSFORMER_PRESETS: dict[str, TransformerSettings] = {
@@ -598,12 +713,14 @@ TRANSFORMER_PRESETS: dict[str, TransformerSettings] = {
     "nanda": _NANDA,
     "small": dataclasses.replace(_NANDA, n=53, train_share=0.5),
 }
-"""Settings of ZL, of NA, and of a smaller network that generalises earlier with the rest as NA."""
+"""Settings of ZL, of NA, and of a smaller network that generalises earlier with the
+rest as NA."""
 
 
 @dataclass(frozen=True)
 class RecordedSettings:
-    """A model that was trained in a loop of its own and recorded by `dynamics.record`; it cannot be simulated.
+    """A model that was trained in a loop of its own and recorded by `dynamics.record`;
+    it cannot be simulated.
 
     Examples
     --------
@@ -631,27 +748,36 @@ class RecordedSettings:
     epoch_steps: int = 0
     """Updates in an epoch; 0 without epochs."""
     time_step: float = 1.0
-    """Time that passes in one update: the learning rate of the first parameter group at the beginning."""
+    """Time that passes in one update: the learning rate of the first parameter group at
+    the beginning."""
     beta1: float = 0.0
     """Decay rate of the mean gradient in Adam, if second moments are recorded."""
     eps: float = 0.0
-    """The number that Adam adds to the root of the second moment, if second moments are recorded."""
+    """The number that Adam adds to the root of the second moment, if second moments are
+    recorded."""
 
     def __post_init__(self) -> None:
-        for field, high in (("modulus", 10**9), ("epoch_steps", 2**53), ("parameters", 2**62)):
+        for field, high in (
+            ("modulus", 10**9),
+            ("epoch_steps", 2**53),
+            ("parameters", 2**62),
+        ):
             _check_field(self, field, check_integer, 0, high)
         for field in ("time_step", "beta1", "eps"):
             _check_field(self, field, check_real)
 
 
 LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
-"""What analyses of the loss of a recorded model are given, as words of an error message."""
+"""What analyses of the loss of a recorded model are given, as words of an error
+message."""
 
 
 def describe_model(settings: RecordedSettings) -> str:
     """A recorded model in words, for titles and lists."""
     words = [settings.model, settings.optimizer, f"{settings.parameters} parameters"]
-    return ", ".join(filter(None, [*words, f"N = {settings.modulus}" if settings.modulus else ""]))
+    return ", ".join(
+        filter(None, [*words, f"N = {settings.modulus}" if settings.modulus else ""])
+    )
 
 
 PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
@@ -661,10 +787,12 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
     "variance": get_args(VarianceRule),
     "diagonal": get_args(DiagonalRule),
 }
-"""Allowed values of the choices in `ParticleSettings`, in the order of their numbers in the kernels."""
+"""Allowed values of the choices in `ParticleSettings`, in the order of their numbers in
+the kernels."""
 
 SETTINGS_CLASSES: dict[str, type] = {
-    each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings, TransformerSettings)
+    each.system: each
+    for each in (ParticleSettings, ModularSettings, SparseSettings, TransformerSettings)
 }
 """Settings class of each system that can be simulated, by its name in trajectories."""
 
@@ -673,21 +801,30 @@ SYSTEM_MODULES_VARIABLE = "TRAINING_DYNAMICS_SYSTEMS"
 
 
 def import_external_systems() -> None:
-    """Import the modules that the environment variable lists; they register their systems. Raises SettingsError.
+    """Import the modules that the environment variable lists; they register their
+    systems. Raises SettingsError.
 
     Only this variable decides what is imported, never a trajectory file.
     """
     allowed = "modules that can be imported from here, with names such as docs.momentum"
-    for name in filter(None, map(str.strip, os.environ.get(SYSTEM_MODULES_VARIABLE, "").split(","))):
+    for name in filter(
+        None, map(str.strip, os.environ.get(SYSTEM_MODULES_VARIABLE, "").split(","))
+    ):
         if not all(map(str.isidentifier, name.split("."))):
             raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed)
         try:
             importlib.import_module(name)
         except ImportError as error:
-            if error.name is not None and f"{name}.".startswith(f"{error.name}."):  # there is no such module
+            if error.name is not None and f"{name}.".startswith(
+                f"{error.name}."
+            ):  # there is no such module
                 raise SettingsError(SYSTEM_MODULES_VARIABLE, name, allowed) from None
-            error.add_note(f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)")
+            error.add_note(
+                f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)"
+            )
             raise
         except Exception as error:
-            error.add_note(f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)")
+            error.add_note(
+                f"({SYSTEM_MODULES_VARIABLE} lists {name}, which could not be imported)"
+            )
             raise

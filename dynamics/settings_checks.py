@@ -13,10 +13,15 @@ from dynamics.settings import SettingsError
 
 
 def check_system_name(settings: type, known: Mapping[str, type]) -> None:
-    """Raise SettingsError if `settings.system` is not a valid name, or is the name of another class in `known`."""
+    """Raise SettingsError if `settings.system` is not a valid name, or is the name of
+    another class in `known`."""
     name = getattr(settings, "system", None)
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w-]*", name):
-        raise SettingsError(f"{_full(settings)}.system", repr(name), "a name of letters, digits, _ and -")
+        raise SettingsError(
+            f"{_full(settings)}.system",
+            repr(name),
+            "a name of letters, digits, _ and -",
+        )
     if (other := known.get(name)) is not None and not _same(other, settings):
         allowed = f"another name: {name} is already used by {_full(other)}"
         raise SettingsError(f"{_full(settings)}.system", repr(name), allowed)
@@ -27,31 +32,56 @@ def _full(kind: type) -> str:
 
 
 def _same(one: type, other: type) -> bool:
-    """Whether two classes come from the same definition, executed twice (in a notebook, or as program and import)."""
-    files = [getattr(sys.modules.get(each.__module__), "__file__", None) or each.__module__ for each in (one, other)]
-    return one.__qualname__ == other.__qualname__ and (one.__module__ == other.__module__ or files[0] == files[1])
+    """Whether two classes come from the same definition, executed twice (in a notebook,
+    or as program and import)."""
+    files = [
+        getattr(sys.modules.get(each.__module__), "__file__", None) or each.__module__
+        for each in (one, other)
+    ]
+    return one.__qualname__ == other.__qualname__ and (
+        one.__module__ == other.__module__ or files[0] == files[1]
+    )
 
 
 SETTINGS_NUMBERS = {
     "default_steps": (0, numbers.Integral, "a whole number from 0"),
     "default_every": (1, numbers.Integral, "a whole number from 1"),
-    "epoch_steps": (0, numbers.Integral, "a whole number from 0, which means no epochs"),
+    "epoch_steps": (
+        0,
+        numbers.Integral,
+        "a whole number from 0, which means no epochs",
+    ),
     "modulus": (0, numbers.Integral, "a whole number from 0"),
     "time_step": (0, numbers.Real, "a number from 0"),
 }
-"""Attributes of settings besides `system` and the fields: smallest value, type, and a description of both."""
+"""Attributes of settings besides `system` and the fields: smallest value, type, and a
+description of both."""
 
 
 def check_settings_class(kind: type) -> None:
-    """Raise SettingsError if a settings class lacks an attribute, or a field has no default."""
+    """Raise SettingsError if a settings class lacks an attribute, or a field has no
+    default."""
     frozen = getattr(kind, "__dataclass_params__", None)
     if frozen is None or not frozen.frozen:
-        raise SettingsError(kind.__name__, "a class", "a frozen dataclass: @dataclass(frozen=True)")
+        raise SettingsError(
+            kind.__name__, "a class", "a frozen dataclass: @dataclass(frozen=True)"
+        )
     known = {field.name for field in dataclasses.fields(kind)}
-    missing = [name for name in SETTINGS_NUMBERS if name not in known and not hasattr(kind, name)]
+    missing = [
+        name
+        for name in SETTINGS_NUMBERS
+        if name not in known and not hasattr(kind, name)
+    ]
     if missing:
         allowed = "a ClassVar or a property for each of " + ", ".join(SETTINGS_NUMBERS)
         raise SettingsError(kind.__name__, "no " + ", no ".join(missing), allowed)
     for field in dataclasses.fields(kind):
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise SettingsError(f"{kind.__name__}.{field.name}", "no default", "a default for each field")
+        if (
+            field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ):
+            raise SettingsError(
+                f"{kind.__name__}.{field.name}",
+                "no default",
+                "a default for each field",
+            )

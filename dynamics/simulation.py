@@ -1,4 +1,5 @@
-"""The simulation loop: start or resume a run, advance it, record its frames, and write the trajectory."""
+"""The simulation loop: start or resume a run, advance it, record its frames, and write
+the trajectory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -44,43 +45,49 @@ def simulate(
     """Simulate an ensemble of runs and return its trajectory.
 
     Parameters
-    ----------
-    settings : ParticleSettings, ModularSettings, SparseSettings or those of a registered system
+    ---------- settings : ParticleSettings, ModularSettings, SparseSettings or those of
+    a registered system
         Physics or optimisation of the runs.
     runs : int
-        Number of runs. Run r has seed ``seed + r`` and does not depend on the other runs.
+        Number of runs. Run r has seed ``seed + r`` and does not depend on the other
+        runs.
     seed : int
         Seed of the first run.
     steps : int, optional
         Number of steps. Default: ``settings.default_steps``.
     every : int, optional
-        Steps between recorded frames; the first and the last step are always recorded. Default:
-        ``settings.default_every``.
+        Steps between recorded frames; the first and the last step are always recorded.
+        Default: ``settings.default_every``.
     record : {"all", "metrics"}
-        "metrics" records only norms, losses and accuracies, without the embedding and the weights.
+        "metrics" records only norms, losses and accuracies, without the embedding and
+        the weights.
     device : {"auto", "cpu", "cuda"}
         Where to compute.
     out : str or Path, optional
-        File to write, NAME.nc; by default nothing is written. If the file already contains the same run, the run is
-        read from it, continued if it was interrupted, or extended if `steps` is larger.
+        File to write, NAME.nc; by default nothing is written. If the file already
+        contains the same run, the run is read from it, continued if it was interrupted,
+        or extended if `steps` is larger.
     overwrite : bool
         Compute the run again, even if `out` exists.
     progress : bool
         Show a progress bar, if the output is a terminal.
     backend : {"auto", "simd", "blas"}
-        How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
-        "auto" is the backend of the run in `out`, if there is one, otherwise the faster one by a fixed cost model of
-        the sizes and the number of runs. The last bits of a run depend on the backend.
+        How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
+        matrix products of each run. "auto" is the backend of the run in `out`, if there
+        is one, otherwise the faster one by a fixed cost model of the sizes and the
+        number of runs. The last bits of a run depend on the backend.
 
     Returns
     -------
     xarray.Dataset
-        The trajectory, with dimensions (run, step, ...); docs/guides/trajectory-format.md describes it.
+        The trajectory, with dimensions (run, step, ...);
+        docs/guides/trajectory-format.md describes it.
 
     Raises
     ------
     SettingsError
-        If an argument is not valid, the run does not fit into memory, or `out` contains a different run.
+        If an argument is not valid, the run does not fit into memory, or `out` contains
+        a different run.
     RecordingError, TrajectoryError
         If `out` cannot be written, or is damaged.
     Interrupted
@@ -102,21 +109,36 @@ def simulate(
     identity = run_identity(system, runs, seed, schedule.every, record)
     if path is not None:
         check_differs_from_source(path, start_file(settings))
-        if not overwrite and (found := find_finished_run(path, identity, schedule.steps)) is not None:
+        if (
+            not overwrite
+            and (found := find_finished_run(path, identity, schedule.steps)) is not None
+        ):
             return found
     check_resources(system, runs, schedule, record, path)
     check_external_system(settings, device, seeds)
-    recorder = create_recorder(path, describe_run(system, identity, schedule.steps), schedule, identity, overwrite)
-    return record_run(system, recorder, lambda received: system.initial(seeds), progress)
+    recorder = create_recorder(
+        path,
+        describe_run(system, identity, schedule.steps),
+        schedule,
+        identity,
+        overwrite,
+    )
+    return record_run(
+        system, recorder, lambda received: system.initial(seeds), progress
+    )
 
 
 def record_run(
-    system: System, recorder: MemoryRecorder, first_state: Callable[[list[int]], State], progress: bool
+    system: System,
+    recorder: MemoryRecorder,
+    first_state: Callable[[list[int]], State],
+    progress: bool,
 ) -> xr.Dataset:
-    """Advance a system from the last state on disk, or from its first state, to the end of the recorder's schedule.
+    """Advance a system from the last state on disk, or from its first state, to the end
+    of the recorder's schedule.
 
-    first_state: returns the first state; called with the list to which signals are appended when they arrive.
-    """
+    first_state: returns the first state; called with the list to which signals are
+    appended when they arrive."""
     schedule, pacer = recorder.schedule, StepPacer()
     with deferred_signals() as received, recorder:
         state = _resume_or_begin(system, recorder, lambda: first_state(received))
@@ -139,8 +161,11 @@ def record_run(
     return trajectory
 
 
-def _resume_or_begin(system: System, recorder: MemoryRecorder, first_state: Callable[[], State]) -> State:
-    """The state from which the run continues, or its first state; its frame is recorded if that is still missing."""
+def _resume_or_begin(
+    system: System, recorder: MemoryRecorder, first_state: Callable[[], State]
+) -> State:
+    """The state from which the run continues, or its first state; its frame is recorded
+    if that is still missing."""
     arrays = recorder.resume()
     if arrays is None:
         state = first_state()
@@ -157,9 +182,18 @@ def restore_state(system: System, arrays: Arrays) -> State:
     try:
         return system.restore(arrays)
     except KeyError as missing:
-        message = f"the restart state has no {missing}: it was written by another version of this program"
+        message = (
+            f"the restart state has no {missing}: it was written by another version of"
+            " this program"
+        )
         raise TrajectoryError(message) from None
 
 
 def _progress_bar(step: int, steps: int, progress: bool) -> tqdm:
-    return tqdm(total=steps, initial=step, unit="step", disable=None if progress else True, leave=False)
+    return tqdm(
+        total=steps,
+        initial=step,
+        unit="step",
+        disable=None if progress else True,
+        leave=False,
+    )

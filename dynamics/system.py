@@ -1,9 +1,9 @@
 """The interface of a dynamical system, and the registry of systems.
 
-A system advances a whole ensemble of runs. The simulation loop (`dynamics.simulation`), the file format and the
-analyses use systems only through the protocol `System`. The registry maps the name of a system, which trajectories
-store in the attribute `system`, to its class.
-"""
+A system advances a whole ensemble of runs. The simulation loop (`dynamics.simulation`),
+the file format and the analyses use systems only through the protocol `System`. The
+registry maps the name of a system, which trajectories store in the attribute `system`,
+to its class."""
 
 import importlib
 from abc import abstractmethod
@@ -13,7 +13,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dynamics.errors import MissingPackage
-from dynamics.settings import SETTINGS_CLASSES, RecordedSettings, Settings, SettingsError
+from dynamics.settings import (
+    SETTINGS_CLASSES,
+    RecordedSettings,
+    Settings,
+    SettingsError,
+)
 from dynamics.settings_checks import check_system_name
 
 Arrays = Mapping[str, np.ndarray]
@@ -29,7 +34,8 @@ class EpochClock(NamedTuple):
     epoch: float = 0.0
 
     def at(self, steps: Any, epoch_steps: int) -> Any:
-        """The epoch, as a float, of each of the steps `steps`, if an epoch has `epoch_steps` steps."""
+        """The epoch, as a float, of each of the steps `steps`, if an epoch has
+        `epoch_steps` steps."""
         return self.epoch + (steps - self.step) / epoch_steps
 
 
@@ -44,15 +50,17 @@ class State(Protocol):
 
     @property
     def last_step(self) -> np.ndarray:
-        """(run,) The last step with finite values; it equals `step` unless the run has diverged."""
+        """(run,) The last step with finite values; it equals `step` unless the run has
+        diverged."""
 
 
 class System(Protocol):
-    """A dynamical system whose state is a set of points, for an ensemble of runs that are advanced together.
+    """A dynamical system whose state is a set of points, for an ensemble of runs that
+    are advanced together.
 
-    A subclass inherits the default attributes, and can be instantiated only if it implements all abstract methods.
-    A system is created by `SystemClass(settings, device)`. See docs/guides/own-system.md for an example.
-    """
+    A subclass inherits the default attributes, and can be instantiated only if it
+    implements all abstract methods. A system is created by `SystemClass(settings,
+    device)`. See docs/guides/own-system.md for an example."""
 
     settings: Settings
     """Saved as JSON in each file, so that the run can be repeated."""
@@ -63,16 +71,20 @@ class System(Protocol):
     device: str = "cpu"
     """Kind of device: cpu or cuda."""
     ensemble_width: int = 0
-    """Number of runs of the whole ensemble if the last bits of a run depend on it (CUDA), otherwise 0."""
+    """Number of runs of the whole ensemble if the last bits of a run depend on it
+    (CUDA), otherwise 0."""
     clock: EpochClock = DEFAULT_CLOCK
     """Reference point for counting epochs, for systems that have epochs."""
     backends: tuple[str, ...] = ()
-    """Names of the backends that can compute the system on its device, if it has backends of several kinds."""
+    """Names of the backends that can compute the system on its device, if it has
+    backends of several kinds."""
     backend_name: str = ""
-    """The one of `backends` that computes it; it determines the last bits of a run. Empty without a choice."""
+    """The one of `backends` that computes it; it determines the last bits of a run.
+    Empty without a choice."""
 
     def fastest_backend(self, runs: int) -> str:
-        """The one of `backends` that is expected to compute an ensemble of `runs` runs fastest."""
+        """The one of `backends` that is expected to compute an ensemble of `runs` runs
+        fastest."""
         return self.backend_name
 
     @abstractmethod
@@ -81,7 +93,8 @@ class System(Protocol):
 
     @abstractmethod
     def working_bytes(self, runs: int) -> int:
-        """Estimated memory in bytes that an ensemble of `runs` runs needs; nothing is allocated."""
+        """Estimated memory in bytes that an ensemble of `runs` runs needs; nothing is
+        allocated."""
 
     @abstractmethod
     def initial(self, seeds: np.ndarray) -> State:
@@ -97,14 +110,16 @@ class System(Protocol):
 
     @abstractmethod
     def checkpoint(self, state: State) -> Arrays:
-        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
+        """The exact restart state for `restore`: `step`, and arrays with a leading run
+        axis."""
 
     @abstractmethod
     def restore(self, arrays: Arrays) -> State:
-        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of
+        them."""
 
 
-# ---------------------------------------------------------------------------------------------- registry
+# ----------------------------------------------------------------------------- registry
 
 SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
     "particles": "dynamics.particles.system.ParticleSystem",
@@ -112,20 +127,23 @@ SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
     "sparse": "dynamics.training.system.SparseSystem",
     "transformer": "dynamics.training.system.TransformerSystem",
 }
-"""Class of each system, or its import path, by the name of the system in settings and trajectories."""
+"""Class of each system, or its import path, by the name of the system in settings and
+trajectories."""
 
 BUILT_IN_SYSTEMS = tuple(SYSTEM_CLASSES)
 
 
 def register(settings: type[Settings], system: Callable[..., Any]) -> None:
-    """Register a system, so that `simulate` can run it and its trajectories can be opened.
+    """Register a system, so that `simulate` can run it and its trajectories can be
+    opened.
 
     Registering the same class again is allowed.
 
     Parameters
     ----------
     settings : type
-        Frozen dataclass of the system's settings; its attribute `system` is the name stored in trajectories.
+        Frozen dataclass of the system's settings; its attribute `system` is the name
+        stored in trajectories.
     system : callable
         The class of the system, called as `system(settings, device)`.
 
@@ -146,18 +164,27 @@ def register(settings: type[Settings], system: Callable[..., Any]) -> None:
     >>> simulate(HeavySettings(n=5), runs=2, steps=3).attrs["system"]
     'heavy'
     """
-    check_system_name(settings, {**SETTINGS_CLASSES, RecordedSettings.system: RecordedSettings})
+    check_system_name(
+        settings, {**SETTINGS_CLASSES, RecordedSettings.system: RecordedSettings}
+    )
     SETTINGS_CLASSES[settings.system] = settings
     SYSTEM_CLASSES[settings.system] = system
 
 
 def system_class(name: str) -> Callable[..., Any]:
-    """The class of a registered system, imported on first use. Raises SettingsError, MissingPackage."""
+    """The class of a registered system, imported on first use. Raises SettingsError,
+    MissingPackage."""
     if name == RecordedSettings.system:
-        allowed = "a system that can be simulated; a recorded model is trained in its own loop, see dynamics.record"
+        allowed = (
+            "a system that can be simulated; a recorded model is trained in its own"
+            " loop, see dynamics.record"
+        )
         raise SettingsError("system of the settings", name, allowed)
     if name not in SYSTEM_CLASSES:
-        allowed = f"one of {', '.join(SYSTEM_CLASSES)}, or a system registered with dynamics.register"
+        allowed = (
+            f"one of {', '.join(SYSTEM_CLASSES)}, or a system registered with"
+            " dynamics.register"
+        )
         raise SettingsError("system of the settings", name, allowed)
     found = SYSTEM_CLASSES[name]
     if not isinstance(found, str):

@@ -1,5 +1,5 @@
-"""The tasks: addition modulo N of unordered pairs of tokens (CA), sparse modular addition of sequences (VC), and binary
-operations on numbers modulo p or in a group."""
+"""The tasks: addition modulo N of unordered pairs of tokens (CA), sparse modular
+addition of sequences (VC), and binary operations on numbers modulo p or in a group."""
 
 import itertools
 import math
@@ -8,7 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics import randomness
-from dynamics.settings import SettingsError, SparseSettings, TransformerSettings, check_integer
+from dynamics.settings import (
+    SettingsError,
+    SparseSettings,
+    TransformerSettings,
+    check_integer,
+)
 
 
 def all_pairs(n: int) -> np.ndarray:
@@ -59,7 +64,8 @@ def modular_sum(pairs: np.ndarray, n: int) -> np.ndarray:
 
 
 def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
-    """The random training split of each run, which depends on its seed alone (CA section 4).
+    """The random training split of each run, which depends on its seed alone (CA
+    section 4).
 
     Parameters
     ----------
@@ -91,15 +97,21 @@ def training_pairs(n: int, count: int, seeds: np.ndarray) -> np.ndarray:
         raise SettingsError("count", count, f"from 1 to {total}, the number of pairs")
     mask = np.zeros((len(seeds), total), dtype=bool)
     for row, seed in enumerate(seeds):
-        mask[row, randomness.random_stream(int(seed), "modular/split").permutation(total)[:count]] = True
+        mask[
+            row,
+            randomness.random_stream(int(seed), "modular/split").permutation(total)[
+                :count
+            ],
+        ] = True
     return mask
 
 
 def operation_table(settings: TransformerSettings) -> np.ndarray:
     """The results of the operation that the transformer learns.
 
-    Elements of the symmetric group are the permutations in lexicographic order, and (a b)[i] = a[b[i]]. Those of the
-    dihedral group are the rotations r^k, numbered k, and the reflections s r^k, numbered n + k.
+    Elements of the symmetric group are the permutations in lexicographic order, and (a
+    b)[i] = a[b[i]]. Those of the dihedral group are the rotations r^k, numbered k, and
+    the reflections s r^k, numbered n + k.
 
     Parameters
     ----------
@@ -125,32 +137,51 @@ def operation_table(settings: TransformerSettings) -> np.ndarray:
         place = n ** np.arange(n)
         codes = permutations @ place
         order = np.argsort(codes)
-        return order[np.searchsorted(codes[order], permutations[:, permutations] @ place)]
+        return order[
+            np.searchsorted(codes[order], permutations[:, permutations] @ place)
+        ]
     if settings.task == "dihedral":
         turned = np.where(b < n, a % n, -a) + b  # r^k s = s r^-k
         return turned % n + n * ((a < n) != (b < n))
-    results = {"add": a + b, "subtract": a - b, "multiply": a * b, "quadratic": a * a + a * b + b * b}
+    results = {
+        "add": a + b,
+        "subtract": a - b,
+        "multiply": a * b,
+        "quadratic": a * a + a * b + b * b,
+    }
     return results[settings.task] % n
 
 
 def operation_pairs(settings: TransformerSettings) -> np.ndarray:
-    """The pairs (pair, 2) of elements that are the data of the transformer: all (a, b), or those with a <= b."""
+    """The pairs (pair, 2) of elements that are the data of the transformer: all (a, b),
+    or those with a <= b."""
     m = settings.elements
     if not settings.ordered:
         return all_pairs(m)
     return np.stack(np.divmod(np.arange(m * m), m), axis=-1)
 
 
-def operation_splits(settings: TransformerSettings, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the training pairs and of the test pairs of each run, both (run, pair), in increasing order."""
+def operation_splits(
+    settings: TransformerSettings, seeds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the training pairs and of the test pairs of each run, both (run,
+    pair), in increasing order."""
     count = settings.train_pairs
-    orders = [randomness.random_stream(int(seed), "transformer/split").permutation(settings.pairs) for seed in seeds]
+    orders = [
+        randomness.random_stream(int(seed), "transformer/split").permutation(
+            settings.pairs
+        )
+        for seed in seeds
+    ]
     shuffled = np.array(orders, dtype=np.int64).reshape(len(seeds), settings.pairs)
     return np.sort(shuffled[:, :count], axis=1), np.sort(shuffled[:, count:], axis=1)
 
 
-def sample_sequences(settings: SparseSettings, seeds: np.ndarray, split: str) -> np.ndarray:
-    """The random sequences of a split of each run, drawn uniformly with replacement (VC section 2).
+def sample_sequences(
+    settings: SparseSettings, seeds: np.ndarray, split: str
+) -> np.ndarray:
+    """The random sequences of a split of each run, drawn uniformly with replacement (VC
+    section 2).
 
     Parameters
     ----------
@@ -173,12 +204,15 @@ def sample_sequences(settings: SparseSettings, seeds: np.ndarray, split: str) ->
     shape = (settings.data, settings.length)
     drawn = np.empty((len(seeds), *shape), np.int16)
     for run, seed in enumerate(seeds):
-        drawn[run] = randomness.random_stream(int(seed), f"sparse/{split}").integers(0, settings.vocab, shape)
+        drawn[run] = randomness.random_stream(int(seed), f"sparse/{split}").integers(
+            0, settings.vocab, shape
+        )
     return drawn
 
 
 def sparse_sum(tokens: np.ndarray, settings: SparseSettings) -> np.ndarray:
-    """The sum modulo p of the tokens at the positions that are summed, which the network of VC learns (VC section 2).
+    """The sum modulo p of the tokens at the positions that are summed, which the
+    network of VC learns (VC section 2).
 
     Parameters
     ----------
@@ -198,52 +232,82 @@ def sparse_sum(tokens: np.ndarray, settings: SparseSettings) -> np.ndarray:
     >>> sparse_sum(np.ones((1, 12), int), SparseSettings(sparsity=5))
     array([1])
     """
-    return tokens[..., list(settings.counting)].sum(axis=-1, dtype=np.int64) % settings.vocab
+    return (
+        tokens[..., list(settings.counting)].sum(axis=-1, dtype=np.int64)
+        % settings.vocab
+    )
 
 
-def distinct_sequences(settings: SparseSettings, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct sequences of a run, (sequence, position) int64, and how often each was drawn, (sequence,)."""
+def distinct_sequences(
+    settings: SparseSettings, seed: int, split: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct sequences of a run, (sequence, position) int64, and how often each
+    was drawn, (sequence,)."""
     drawn = sample_sequences(settings, np.array([seed]), split)[0]
     tokens, counts = np.unique(drawn, axis=0, return_counts=True)
     return tokens.astype(np.int64), counts
 
 
 def unseen_mask(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Whether each test sequence is absent from the training set: (run, sequence, position) -> (run, sequence) bool."""
-    return np.stack([~np.isin(_as_items(tested), _as_items(known)) for known, tested in zip(train, test, strict=True)])
+    """Whether each test sequence is absent from the training set: (run, sequence,
+    position) -> (run, sequence) bool."""
+    return np.stack(
+        [
+            ~np.isin(_as_items(tested), _as_items(known))
+            for known, tested in zip(train, test, strict=True)
+        ]
+    )
 
 
 def sparse_splits(settings: SparseSettings) -> tuple[str, ...]:
-    """Names of the splits; "unseen" only if at least 20 test sequences are expected not to occur in training."""
-    expected = settings.data * math.exp(settings.data * math.log1p(-(float(settings.vocab) ** -settings.length)))
+    """Names of the splits; "unseen" only if at least 20 test sequences are expected not
+    to occur in training."""
+    expected = settings.data * math.exp(
+        settings.data * math.log1p(-(float(settings.vocab) ** -settings.length))
+    )
     return ("train", "test", "unseen") if expected >= 20 else ("train", "test")
 
 
 class EvaluationSequences(NamedTuple):
-    """The distinct sequences on which losses and accuracies are computed, and how often they occur in each split."""
+    """The distinct sequences on which losses and accuracies are computed, and how often
+    they occur in each split."""
 
-    tokens: np.ndarray  # (run, sequence, position) int16; padded with sequences whose counts are 0
+    tokens: (
+        np.ndarray
+    )  # (run, sequence, position) int16; padded with sequences whose counts are 0
     targets: np.ndarray  # (run, sequence) int16
     counts: np.ndarray  # (run, sequence, split) float32, exact
 
 
-def evaluation_sequences(settings: SparseSettings, train: np.ndarray, test: np.ndarray) -> EvaluationSequences:
-    """The distinct sequences of both splits, each (run, sequence, position). Raises SettingsError."""
+def evaluation_sequences(
+    settings: SparseSettings, train: np.ndarray, test: np.ndarray
+) -> EvaluationSequences:
+    """The distinct sequences of both splits, each (run, sequence, position). Raises
+    SettingsError."""
     splits, runs = sparse_splits(settings), []
     for known, tested in zip(train, test, strict=True):
         both = np.concatenate([known, tested])
-        _, first, index = np.unique(_as_items(both), return_index=True, return_inverse=True)
-        counts = [np.bincount(each, minlength=len(first)) for each in (index[: settings.data], index[settings.data :])]
+        _, first, index = np.unique(
+            _as_items(both), return_index=True, return_inverse=True
+        )
+        counts = [
+            np.bincount(each, minlength=len(first))
+            for each in (index[: settings.data], index[settings.data :])
+        ]
         counts.append(np.where(counts[0] == 0, counts[1], 0))
         if len(splits) == 3 and not counts[2].any():
-            raise SettingsError("data", settings.data, "a number that leaves some test sequences unseen")
+            raise SettingsError(
+                "data", settings.data, "a number that leaves some test sequences unseen"
+            )
         runs.append((both[first], np.stack(counts[: len(splits)], axis=-1)))
     most = max((len(tokens) for tokens, _ in runs), default=0)
     tokens = np.zeros((len(runs), most, settings.length), np.int16)
     occurrences = np.zeros((len(runs), most, len(splits)), np.float32)
     for run, (found, often) in enumerate(runs):
         tokens[run, : len(found)], occurrences[run, : len(found)] = found, often
-    return EvaluationSequences(tokens, sparse_sum(tokens, settings).astype(np.int16), occurrences)
+    return EvaluationSequences(
+        tokens, sparse_sum(tokens, settings).astype(np.int16), occurrences
+    )
 
 
 def _as_items(rows: np.ndarray) -> np.ndarray:

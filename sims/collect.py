@@ -16,31 +16,40 @@ from dynamics.settings import check_integer
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Read the checkpoints of a model in the order of their steps, and write them as a trajectory. Files are .pt, .pth,
-    .ckpt and .bin of torch, of which only tensors, numbers and names are read, and .safetensors."""
+    """Read the checkpoints of a model in the order of their steps, and write them as a
+    trajectory. Files are .pt, .pth, .ckpt and .bin of torch, of which only tensors,
+    numbers and names are read, and .safetensors."""
 
     checkpoints: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of checkpoints, files, or one file with several state dicts."""
     embedding: str | None = None
-    """Name of the embedding (token, axis) in the state dict. Required unless --weights is given."""
+    """Name of the embedding (token, axis) in the state dict. Required unless --weights
+    is given."""
     transpose: bool = False
     """The embedding is stored as (axis, token)."""
     tokens: int | None = None
-    """Use only the first TOKENS rows of the embedding, which stand for numbers. Default: all."""
+    """Use only the first TOKENS rows of the embedding, which stand for numbers.
+    Default: all."""
     weights: bool = False
-    """Also take all floating-point tensors, as variables parameter.NAME; running means and variances of normalisation
-    layers as buffer.NAME. A state dict does not tell other buffers from parameters."""
-    modulus: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")] = None
-    """Modulus N of the addition that the model learns, if its tokens are the numbers modulo N."""
+    """Also take all floating-point tensors, as variables parameter.NAME; running means
+    and variances of normalisation layers as buffer.NAME. A state dict does not tell
+    other buffers from parameters."""
+    modulus: Annotated[
+        int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")
+    ] = None
+    """Modulus N of the addition that the model learns, if its tokens are the numbers
+    modulo N."""
     state_key: str | None = None
-    """Where the state dict lies in each file, such as model. Default: the only mapping of names to tensors."""
+    """Where the state dict lies in each file, such as model. Default: the only mapping
+    of names to tensors."""
     step_from: str | None = None
-    """Where the step lies in each file, such as epoch; for one file with several state dicts, the list of steps.
-    Default: the number that differs between file names."""
+    """Where the step lies in each file, such as epoch; for one file with several state
+    dicts, the list of steps. Default: the number that differs between file names."""
     seed: int = 0
     """Seed of the run in the trajectory; runs of an ensemble need different ones."""
     out: Path | None = None
-    """Trajectory file to write. Default: runs/NAME.nc, with the name of the first folder or file."""
+    """Trajectory file to write. Default: runs/NAME.nc, with the name of the first
+    folder or file."""
     overwrite: bool = False
     """Replace an existing file."""
 
@@ -51,7 +60,9 @@ def main(options: Options) -> None:
     seed = check_integer("seed", options.seed, 0, 2**62)
     embedding = None
     if options.embedding is not None:
-        embedding = dynamics.ParameterView(options.embedding, options.transpose, options.tokens)
+        embedding = dynamics.ParameterView(
+            options.embedding, options.transpose, options.tokens
+        )
     trajectory = dynamics.collect_checkpoints(
         options.checkpoints,
         embedding,
@@ -68,7 +79,10 @@ def main(options: Options) -> None:
         print(f"missing     {len(missing)} checkpoints between others: steps {some}")
     dynamics.save_trajectory(trajectory, out, options.overwrite)
     steps = trajectory["step"].values
-    print(f"checkpoints {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory  {out}")
+    print(
+        f"checkpoints {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory "
+        f" {out}"
+    )
 
 
 if __name__ == "__main__":

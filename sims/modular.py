@@ -1,4 +1,5 @@
-"""The transformer of CA on addition modulo N: train an ensemble, compare with table 1, draw.
+"""The transformer of CA on addition modulo N: train an ensemble, compare with table 1,
+draw.
 
 python -m sims.modular --weight-decay 1.0
 """
@@ -10,19 +11,27 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ModularSettings
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, ensemble_options
+from sims.command_line.options import (
+    EnsembleOptions,
+    OriginOptions,
+    branch_defaults,
+    ensemble_options,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Train transformers with constant attention on modular addition (CA sections 3 to 5). Writes the trajectory,
-    prints the row of table 1 together with the paper's values, and saves a picture of the embeddings and class maps of
-    the networks."""
+    """Train transformers with constant attention on modular addition (CA sections 3 to
+    5). Writes the trajectory, prints the row of table 1 together with the paper's
+    values, and saves a picture of the embeddings and class maps of the networks."""
 
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
     epochs: int | None = None
-    """Number of training epochs. A larger number extends existing runs. Default: 2000."""
-    ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(ModularSettings))
+    """Number of training epochs. A larger number extends existing runs. Default:
+    2000."""
+    ensemble: EnsembleOptions = dataclasses.field(
+        default_factory=ensemble_options(ModularSettings)
+    )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
 
 
@@ -33,13 +42,21 @@ def main(options: Options) -> None:
     """Train the ensemble or find it on disk; print and draw what it has learned."""
     settings = options.settings
     path, trajectory = command_line.run_ensemble(
-        settings, options.epochs, options.ensemble, options.origin, options.log, "epochs"
+        settings,
+        options.epochs,
+        options.ensemble,
+        options.origin,
+        options.log,
+        "epochs",
     )
     epochs = int(trajectory["step"][-1])
     command_line.print_backend(trajectory, options.log)
     command_line.print_diverged(trajectory, "left out of the table", options.log)
     picture = options.picture_path(path)
-    title = f"Addition modulo {settings.n} after {epochs} epochs, weight decay {settings.weight_decay:g}"
+    title = (
+        f"Addition modulo {settings.n} after {epochs} epochs, weight decay"
+        f" {settings.weight_decay:g}"
+    )
     plots.save_class_map_figure(trajectory, title, picture)
     print(f"picture     {picture}", file=options.log)
     reproduction.print_ca_table([reproduction.ca_table_row(trajectory)], options.csv)

@@ -11,18 +11,26 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import ParticleSettings
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, ensemble_options
+from sims.command_line.options import (
+    EnsembleOptions,
+    OriginOptions,
+    branch_defaults,
+    ensemble_options,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Simulate particles under clustering and alignment forces (CA section 6). Writes the trajectory, prints the row of
-    table 2 together with the paper's values, and saves a picture of the final positions."""
+    """Simulate particles under clustering and alignment forces (CA section 6). Writes
+    the trajectory, prints the row of table 2 together with the paper's values, and
+    saves a picture of the final positions."""
 
     settings: ParticleSettings = dataclasses.field(default_factory=ParticleSettings)
     steps: int | None = None
     """Number of steps. A larger number extends existing runs. Default: 100."""
-    ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(ParticleSettings))
+    ensemble: EnsembleOptions = dataclasses.field(
+        default_factory=ensemble_options(ParticleSettings)
+    )
     origin: OriginOptions = dataclasses.field(default_factory=OriginOptions)
 
 
@@ -30,12 +38,17 @@ DEFAULTS = branch_defaults(Options, ParticleSettings.system)
 
 
 def main(options: Options) -> None:
-    """Simulate the ensemble or find it on disk; print and draw the final arrangements."""
+    """Simulate the ensemble or find it on disk; print and draw the final
+    arrangements."""
     settings = options.settings
-    path, trajectory = command_line.run_ensemble(settings, options.steps, options.ensemble, options.origin, options.log)
+    path, trajectory = command_line.run_ensemble(
+        settings, options.steps, options.ensemble, options.origin, options.log
+    )
     steps = int(trajectory["step"][-1])
     ends = dynamics.final_embedding(trajectory)
-    command_line.print_diverged(trajectory, "left out of the picture and the table", options.log)
+    command_line.print_diverged(
+        trajectory, "left out of the picture and the table", options.log
+    )
     if ends.sizes["run"]:
         picture = options.picture_path(path)
         title = f"{settings.n} particles after {steps} steps, f_a = {settings.fa:g}"

@@ -1,4 +1,5 @@
-"""The transformer of VC on sparse modular addition: train an ensemble, count successes, draw.
+"""The transformer of VC on sparse modular addition: train an ensemble, count successes,
+draw.
 
 python -m sims.sparse --runs 100
 python -m sims.sparse --from runs/sparse-HASH.nc --vocab 3 --only-successful
@@ -14,18 +15,26 @@ from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, SparseSettings
 from sims import command_line
 from sims.command_line.options import EnsembleOptions, ensemble_options
-from sims.command_line.transfer import SparseOriginOptions, transfer_defaults, transfer_settings
+from sims.command_line.transfer import (
+    SparseOriginOptions,
+    transfer_defaults,
+    transfer_settings,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Train one-layer transformers on sparse modular addition (VC sections 2 to 5). Writes the trajectory, prints the
-    fractions of successful runs, and saves a picture of losses and accuracies."""
+    """Train one-layer transformers on sparse modular addition (VC sections 2 to 5).
+    Writes the trajectory, prints the fractions of successful runs, and saves a picture
+    of losses and accuracies."""
 
     settings: SparseOptions = dataclasses.field(default_factory=SparseOptions)
     epochs: int | None = None
-    """Number of training epochs. A larger number extends existing runs. Default: 1000."""
-    ensemble: EnsembleOptions = dataclasses.field(default_factory=ensemble_options(SparseSettings))
+    """Number of training epochs. A larger number extends existing runs. Default:
+    1000."""
+    ensemble: EnsembleOptions = dataclasses.field(
+        default_factory=ensemble_options(SparseSettings)
+    )
     origin: SparseOriginOptions = dataclasses.field(default_factory=SparseOriginOptions)
 
 
@@ -44,12 +53,16 @@ def main(options: Options) -> None:
         )
     except SettingsError as error:
         names = {"start": "from", "start_step": "step", "start_runs": "only_successful"}
-        raise SettingsError(names.get(error.field, error.field), error.found, error.allowed) from None
+        raise SettingsError(
+            names.get(error.field, error.field), error.found, error.allowed
+        ) from None
     picture = options.picture_path(path)
     plots.save_figure(plots.plot_learning(trajectory), picture)
     print(f"picture     {picture}", file=options.log)
     columns = clustering_heads.LEARNING_COLUMNS
-    output.output_table(clustering_heads.learning_table(trajectory), columns, options.csv)
+    output.output_table(
+        clustering_heads.learning_table(trajectory), columns, options.csv
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Ensembles over a grid of settings: missing points are computed, and all are combined in one file.
+"""Ensembles over a grid of settings: missing points are computed, and all are combined
+in one file.
 
 python -m sims.sweep modular --weight-decay 0.3 0.6 1.0 --lr 0.003 0.01
 python -m sims.sweep particles --fa 0.5 1 2 --record all
@@ -14,13 +15,18 @@ from analysis.plots.drawing.style import style_in_use
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
 from sims import command_line
-from sims.command_line.sweep_options import check_sweep_system, design_from_options, sweep_command_options
+from sims.command_line.sweep_options import (
+    check_sweep_system,
+    design_from_options,
+    sweep_command_options,
+)
 
 Options: Any = sweep_command_options(SETTINGS_CLASSES)
 
 
 def main(options: Any) -> None:
-    """Compute the missing points; combine all of them, print a row for each and draw them."""
+    """Compute the missing points; combine all of them, print a row for each and draw
+    them."""
     ensembles = options.system.ensembles
     check_output_paths(ensembles)
     design = design_from_options(options.system)
@@ -30,13 +36,21 @@ def main(options: Any) -> None:
     output.write_result(result, out)
     files = len({point.path for point in design.points})
     counts = f"({computed} computed, {files - computed} found)"
-    print(f"points      {len(design.points)} in {design.points[0].path.parent} {counts}", file=ensembles.log)
+    print(
+        f"points      {len(design.points)} in {design.points[0].path.parent} {counts}",
+        file=ensembles.log,
+    )
     print(f"sweep       {out}", file=ensembles.log)
-    table = output.make_table(command_line.sweep_rows(result, design.points[0].path.parent))
+    table = output.make_table(
+        command_line.sweep_rows(result, design.points[0].path.parent)
+    )
     columns = command_line.sweep_table_columns(result, table)
     if design.axes:
         with style_in_use(ensembles.style, ensembles.column):
-            plots.save_figure(plots.plot_sweep(table, list(design.axes), columns), ensembles.picture_path(out))
+            plots.save_figure(
+                plots.plot_sweep(table, list(design.axes), columns),
+                ensembles.picture_path(out),
+            )
         print(f"picture     {ensembles.picture_path(out)}", file=ensembles.log)
     printed = slice(command_line.MAX_PRINTED_POINTS)
     output.output_table(table, columns, ensembles.csv, printed)

@@ -1,4 +1,5 @@
-"""The transformer of Zhong et al. (ZL) and Nanda et al. (NA) on a binary operation: train an ensemble, draw.
+"""The transformer of Zhong et al. (ZL) and Nanda et al. (NA) on a binary operation:
+train an ensemble, draw.
 
 python -m sims.transformer --attention-rate 0
 python -m sims.transformer --preset small --runs 5
@@ -15,22 +16,33 @@ from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from dynamics.settings import TRANSFORMER_PRESETS, TransformerSettings
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, ensemble_options, option_value
+from sims.command_line.options import (
+    EnsembleOptions,
+    OriginOptions,
+    branch_defaults,
+    ensemble_options,
+    option_value,
+)
 
 PresetName = Literal["zhong", "nanda", "small"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(PictureOptions):
-    """Train transformers on modular addition or another binary operation (ZL, NA). Writes the trajectory, prints the
-    fractions of runs that generalise, and saves a picture of losses, accuracies and embeddings."""
+    """Train transformers on modular addition or another binary operation (ZL, NA).
+    Writes the trajectory, prints the fractions of runs that generalise, and saves a
+    picture of losses, accuracies and embeddings."""
 
     preset: PresetName = "zhong"
-    """Settings that the other options change: those of ZL (zhong), those of NA (nanda), or a smaller network that
-    generalises early, with p = 53 and half of the pairs (small)."""
-    settings: TransformerSettings = dataclasses.field(default_factory=TransformerSettings)
+    """Settings that the other options change: those of ZL (zhong), those of NA (nanda),
+    or a smaller network that generalises early, with p = 53 and half of the pairs
+    (small)."""
+    settings: TransformerSettings = dataclasses.field(
+        default_factory=TransformerSettings
+    )
     epochs: int | None = None
-    """Number of training epochs. A larger number extends existing runs. Default: 20000 (nanda: 40000)."""
+    """Number of training epochs. A larger number extends existing runs. Default: 20000
+    (nanda: 40000)."""
     ensemble: EnsembleOptions = dataclasses.field(
         default_factory=functools.partial(ensemble_options(TransformerSettings), runs=8)
     )
@@ -43,20 +55,30 @@ def DEFAULTS(arguments: Sequence[str]) -> Options | None:
     preset = option_value("preset", arguments)
     if branched is not None or preset is None or preset not in TRANSFORMER_PRESETS:
         return branched
-    return Options(settings=TRANSFORMER_PRESETS[preset], epochs=40_000 if preset == "nanda" else None)
+    return Options(
+        settings=TRANSFORMER_PRESETS[preset],
+        epochs=40_000 if preset == "nanda" else None,
+    )
 
 
 def main(options: Options) -> None:
     """Train the ensemble or find it on disk; print and draw how it learned."""
     path, trajectory = command_line.run_ensemble(
-        options.settings, options.epochs, options.ensemble, options.origin, options.log, "epochs"
+        options.settings,
+        options.epochs,
+        options.ensemble,
+        options.origin,
+        options.log,
+        "epochs",
     )
     command_line.print_diverged(trajectory, "left out of the accuracies", options.log)
     picture = options.picture_path(path)
     plots.save_figure(plots.plot_learning(trajectory), picture)
     print(f"picture     {picture}", file=options.log)
     columns = clustering_heads.OPERATION_COLUMNS
-    output.output_table(clustering_heads.learning_table(trajectory), columns, options.csv)
+    output.output_table(
+        clustering_heads.learning_table(trajectory), columns, options.csv
+    )
 
 
 if __name__ == "__main__":

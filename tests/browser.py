@@ -1,4 +1,5 @@
-"""A browser for the tests of the explorer's page, which sees that nothing leaves the machine, and its server.
+"""A browser for the tests of the explorer's page, which sees that nothing leaves the
+machine, and its server.
 
 Skipped where there is no Chromium: `make browser` installs Debian's.
 """
@@ -15,8 +16,15 @@ from urllib.parse import urlsplit
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 HERE = ("127.0.0.1", "localhost")
 NOT_FETCHED = ("blob", "data", "about", "file")
 """Schemes of addresses of which nothing is fetched from another machine."""
@@ -41,7 +49,9 @@ def chromium():
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("no Chromium: `make browser` installs it")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: it comes with the extra `test`")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no playwright: it comes with the extra `test`"
+    )
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
@@ -50,7 +60,8 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def chromium_tab(chromium):
-    """A page that all tests use one after another: a new one would compile the scripts anew."""
+    """A page that all tests use one after another: a new one would compile the scripts
+    anew."""
     context = chromium.new_context(viewport=VIEWPORT)
     context.add_init_script(RETURNED)
     yield context.new_page()
@@ -59,8 +70,8 @@ def chromium_tab(chromium):
 
 @pytest.fixture
 def chromium_page(chromium_tab):
-    """An empty page. Whatever it, or another that the test opens, asks of another machine, and every error in it, fails
-    the test at its end.
+    """An empty page. Whatever it, or another that the test opens, asks of another
+    machine, and every error in it, fails the test at its end.
 
     page.asked: addresses that were asked for. page.errors: what went wrong.
     """
@@ -69,7 +80,9 @@ def chromium_page(chromium_tab):
         "request": lambda request: asked.append(request.url),
         "websocket": lambda socket: asked.append(socket.url),
         "pageerror": lambda error: errors.append(str(error)),
-        "console": lambda line: errors.append(line.text) if line.type == "error" else None,
+        "console": lambda line: (
+            errors.append(line.text) if line.type == "error" else None
+        ),
     }
 
     def listen(page):
@@ -96,7 +109,11 @@ def chromium_page(chromium_tab):
 def elsewhere_asked(addresses):
     """Those of the addresses that are of another machine."""
     parts = [(address, urlsplit(address)) for address in addresses]
-    return [address for address, part in parts if part.scheme not in NOT_FETCHED and part.hostname not in HERE]
+    return [
+        address
+        for address, part in parts
+        if part.scheme not in NOT_FETCHED and part.hostname not in HERE
+    ]
 
 
 class Served:
@@ -119,9 +136,28 @@ class Served:
 
 def serve(*words):
     """Serve the page of a command line."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "analysis.explore", *map(str, words), "--port", "0", "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "analysis.explore",
+        *map(str, words),
+        "--port",
+        "0",
+        "--no-browser",
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     line = process.stdout.readline()
     found = re.search(r"http://\S+", line)
     if found is None:
@@ -132,7 +168,8 @@ def serve(*words):
 
 @pytest.fixture(scope="module")
 def served():
-    """A function that serves the page of a command line and gives its `Served`; all end with the test module."""
+    """A function that serves the page of a command line and gives its `Served`; all end
+    with the test module."""
     running = []
 
     def kept(*words):
@@ -146,15 +183,20 @@ def served():
 
 @pytest.fixture(scope="session")
 def runs_folder(tmp_path_factory):
-    """Small runs: particles, a network of VC, one of which only metrics were recorded, and what is no trajectory."""
+    """Small runs: particles, a network of VC, one of which only metrics were recorded,
+    and what is no trajectory."""
     from dynamics.settings import ParticleSettings, SparseSettings
     from dynamics.simulation import simulate
 
     folder = tmp_path_factory.mktemp("runs")
-    simulate(ParticleSettings(n=7, fa=2.0), runs=6, steps=60, out=folder / "particles.nc")
+    simulate(
+        ParticleSettings(n=7, fa=2.0), runs=6, steps=60, out=folder / "particles.nc"
+    )
     settings = SparseSettings(length=6, sparsity=2, data=64, batch=16, hidden=8)
     simulate(settings, runs=3, steps=120, every=4, out=folder / "sparse.nc")
-    simulate(settings, runs=2, steps=40, every=4, out=folder / "metrics.nc", record="metrics")
+    simulate(
+        settings, runs=2, steps=40, every=4, out=folder / "metrics.nc", record="metrics"
+    )
     (folder / "other.nc").write_text("no trajectory")
     return folder
 
@@ -181,10 +223,12 @@ def violations():
 
 
 def show_browser_tab(page, visible):
-    """Tell the page that the person has gone to another tab of the browser, or has returned."""
+    """Tell the page that the person has gone to another tab of the browser, or has
+    returned."""
     page.evaluate(
-        "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
-        " document.dispatchEvent(new Event('visibilitychange')) }",
+        "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden,"
+        " configurable: true}); document.dispatchEvent(new"
+        " Event('visibilitychange')) }",
         not visible,
     )
 

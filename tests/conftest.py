@@ -8,7 +8,8 @@ import sys
 from multiprocessing import forkserver
 from pathlib import Path
 
-# Tests run in several processes on small tensors, for which more than one thread in torch and BLAS takes longer.
+# Tests run in several processes on small tensors, for which more than one thread in
+# torch and BLAS takes longer.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
@@ -20,13 +21,19 @@ sys.path.insert(0, str(ROOT))
 
 pytest_plugins = ["tests.browser"]
 
-# A shell without job control has what it starts in the background ignore SIGINT, and so do all that these start.
+# A shell without job control has what it starts in the background ignore SIGINT, and so
+# do all that these start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Compiling a kernel takes seconds the first time, so no example has a deadline; examples repeat from run to run.
+# Compiling a kernel takes seconds the first time, so no example has a deadline;
+# examples repeat from run to run.
 settings.register_profile(
-    "default", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    deadline=None,
+    max_examples=40,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
 
@@ -41,20 +48,26 @@ def pytest_collection_modifyitems(items):
 
 SHARED = {
     "browser": ("tests/analysis/explorer/", "tests/analysis/test_explore.py"),
-    "forkserver": ("tests/dynamics/sweeps/", "tests/dynamics/trajectory/test_recorder.py"),
+    "forkserver": (
+        "tests/dynamics/sweeps/",
+        "tests/dynamics/trajectory/test_recorder.py",
+    ),
 }
 """What takes long to start, and the tests that use it."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With `--dist loadfile`, files whose tests share a browser or a forkserver go to one process, as one file does."""
+    """With `--dist loadfile`, files whose tests share a browser or a forkserver go to
+    one process, as one file does."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return next((name for name, files in SHARED.items() if file.startswith(files)), file)
+            return next(
+                (name for name, files in SHARED.items() if file.startswith(files)), file
+            )
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
@@ -67,9 +80,17 @@ def environment():
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts Python processes that are forks of one that has imported the packages, so that each takes no time."""
+    """Starts Python processes that are forks of one that has imported the packages, so
+    that each takes no time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dask.array", "distributed", "dynamics.particles.system", "dynamics.sweeps.run"])
+    context.set_forkserver_preload(
+        [
+            "dask.array",
+            "distributed",
+            "dynamics.particles.system",
+            "dynamics.sweeps.run",
+        ]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         forkserver.ensure_running()
@@ -83,7 +104,8 @@ def generator():
 
 @pytest.fixture
 def diverging(generator):
-    """Settings of two runs of five particles, of which the second's positions pass the limit at the first step."""
+    """Settings of two runs of five particles, of which the second's positions pass the
+    limit at the first step."""
     from dynamics.settings import ParticleSettings
 
     x = generator.standard_normal((2, 5, 2))
@@ -94,7 +116,8 @@ def diverging(generator):
 
 @pytest.fixture
 def typed(monkeypatch, capsys):
-    """A command in this process: its exit code, what it prints and what it says of errors."""
+    """A command in this process: its exit code, what it prints and what it says of
+    errors."""
     before = signal.getsignal(signal.SIGTERM)
 
     def run(program, *words):
@@ -103,7 +126,9 @@ def typed(monkeypatch, capsys):
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            run_command(module.main, module.Options, program, getattr(module, "DEFAULTS", None))
+            run_command(
+                module.main, module.Options, program, getattr(module, "DEFAULTS", None)
+            )
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()
@@ -114,7 +139,8 @@ def typed(monkeypatch, capsys):
 
 @pytest.fixture
 def output_of(typed):
-    """What a command prints that ends with an exit code of 0, or its error of one line for another exit code."""
+    """What a command prints that ends with an exit code of 0, or its error of one line
+    for another exit code."""
 
     def run(command, *words, code=0):
         found, out, err = typed(*command.split(), *words)

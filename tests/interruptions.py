@@ -10,7 +10,8 @@ from dynamics.errors import Interrupted
 
 @contextmanager
 def interrupt_at(system, step, signum=SIGINT):
-    """A signal comes when a system of this class is at a step, which need not be recorded; what is inside must end."""
+    """A signal comes when a system of this class is at a step, which need not be
+    recorded; what is inside must end."""
     real = system.advance
 
     def advance(self, state, steps):

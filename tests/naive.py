@@ -1,8 +1,9 @@
-"""Reference implementations in plain loops: the pair forces, one step, circles and grid imperfections.
+"""Reference implementations in plain loops: the pair forces, one step, circles and grid
+imperfections.
 
-Everything is written as in the paper (CA equations 2-4, section 6, appendix A), one pair of pairs at a time, without
-optimisation. The functions run in Python and also compile with ``numba.njit``, as the baseline of the benchmarks.
-"""
+Everything is written as in the paper (CA equations 2-4, section 6, appendix A), one
+pair of pairs at a time, without optimisation. The functions run in Python and also
+compile with ``numba.njit``, as the baseline of the benchmarks."""
 
 import numpy as np
 
@@ -10,16 +11,18 @@ TINY = 1e-280  # squared lengths up to this count as zero, as `dynamics.particle
 
 
 def pairs_of(n, diagonal):
-    """All pairs i <= j in the order of Algorithm 2; without i = j where `diagonal` is false."""
+    """All pairs i <= j in the order of Algorithm 2; without i = j where `diagonal` is
+    false."""
     return [(i, j) for i in range(n) for j in range(i, n) if diagonal or i != j]
 
 
 def fields(x, first, second, n, twice):
-    """The four force fields on every particle, with their constants set to 1, and their summed magnitudes.
+    """The four force fields on every particle, with their constants set to 1, and their
+    summed magnitudes.
 
-    x (token, axis); first, second (pair); returns (field, token, axis) and (field,), the fields in the
-    order like attraction, unlike repulsion, like alignment, unlike alignment.
-    """
+    x (token, axis); first, second (pair); returns (field, token, axis) and (field,),
+    the fields in the order like attraction, unlike repulsion, like alignment, unlike
+    alignment."""
     pairs = len(first)
     dim = x.shape[1]
     force = np.zeros((4, n, dim))
@@ -49,7 +52,9 @@ def fields(x, first, second, n, twice):
                     if like:  # equation 3
                         g = ((x[k, a] + x[l, a]) - (x[i, a] + x[j, a])) / distance
                     else:  # equation 2
-                        g = ((x[i, a] + x[j, a]) - (x[k, a] + x[l, a])) / (distance * distance)
+                        g = ((x[i, a] + x[j, a]) - (x[k, a] + x[l, a])) / (
+                            distance * distance
+                        )
                     force[law, i, a] += g
                     if twice or i != j:
                         force[law, j, a] += g
@@ -90,20 +95,29 @@ def total_force(x, settings):
                 like += 1
     repulsion = ratio(s.repulsion_balance, magnitude[0], magnitude[1], like, unlike)
     alignment = ratio(s.alignment_balance, magnitude[2], magnitude[3], like, unlike)
-    return s.ga * force[0] + s.gr * repulsion * force[1] + s.fa * (force[2] + alignment * force[3])
+    return (
+        s.ga * force[0]
+        + s.gr * repulsion * force[1]
+        + s.fa * (force[2] + alignment * force[3])
+    )
 
 
 def normalise(x, variance):
-    """Zero mean, and standard deviation 1 over all coordinates, or along each axis, or not scaled."""
+    """Zero mean, and standard deviation 1 over all coordinates, or along each axis, or
+    not scaled."""
     mean = x.mean(axis=0)
     x = x - mean
-    rounding = len(x) * mean**2 * (16 * np.finfo(float).eps) ** 2  # what subtracting the mean leaves of it
+    rounding = (
+        len(x) * mean**2 * (16 * np.finfo(float).eps) ** 2
+    )  # what subtracting the mean leaves of it
     if variance == "none":
         return x
     if variance == "overall":
         return x / np.sqrt((x**2).mean()) if (x**2).sum() > rounding.sum() else 0 * x
     enough = (x**2).sum(axis=0) > rounding
-    return np.where(enough, x / np.where(enough, np.sqrt((x**2).mean(axis=0)), 1.0), 0.0)
+    return np.where(
+        enough, x / np.where(enough, np.sqrt((x**2).mean(axis=0)), 1.0), 0.0
+    )
 
 
 def step(x, settings):
@@ -127,13 +141,19 @@ def is_circle(x):
 
 
 def imperfections(x, n):
-    """Number of grid imperfections (CA algorithm 2); of equally near pair sums the first in loop order counts."""
+    """Number of grid imperfections (CA algorithm 2); of equally near pair sums the
+    first in loop order counts."""
     pairs = pairs_of(n, True)
     count = 0
     for i, j in pairs:
         nearest, match = np.inf, False
         for k, m in pairs:
-            distance = np.sqrt(sum(((x[i, a] + x[j, a]) - (x[k, a] + x[m, a])) ** 2 for a in range(x.shape[1])))
+            distance = np.sqrt(
+                sum(
+                    ((x[i, a] + x[j, a]) - (x[k, a] + x[m, a])) ** 2
+                    for a in range(x.shape[1])
+                )
+            )
             if (i, j) != (k, m) and distance < nearest:
                 nearest, match = distance, (i + j) % n == (k + m) % n
         if not match:

@@ -1,4 +1,5 @@
-"""A plain implementation of the clustering head (VC): one torch.nn.Module, a DataLoader, one optimizer, one run.
+"""A plain implementation of the clustering head (VC): one torch.nn.Module, a
+DataLoader, one optimizer, one run.
 
 It is the reference for tests of the ensemble trainer, and its baseline in benchmarks.
 """
@@ -29,21 +30,28 @@ class Net(torch.nn.Module):
         z = self.norm(self.embedding(tokens) + self.position_embedding.weight)
         attention = torch.softmax(z @ self.query / self.dim**0.5, dim=-1)
         xi = self.value((attention[..., None] * z).sum(-2))
-        zeta = xi + self.assembler(torch.nn.functional.gelu(self.receptor(self.norm(xi))))
+        zeta = xi + self.assembler(
+            torch.nn.functional.gelu(self.receptor(self.norm(xi)))
+        )
         return zeta @ self.embedding.weight.T
 
 
 class Run:
-    """A run with the same initial weights and data as the run of this seed in an ensemble."""
+    """A run with the same initial weights and data as the run of this seed in an
+    ensemble."""
 
     def __init__(self, s: SparseSettings, seed: int) -> None:
         self.s, self.net, seeds = s, Net(s), np.array([seed])
         first = ClusteringHead(s).initial(seeds)
         self.named = {
-            "embedding": self.net.embedding.weight, "position_embedding": self.net.position_embedding.weight,
-            "query": self.net.query, "value": self.net.value.weight, "receptor": self.net.receptor.weight,
-            "receptor_bias": self.net.receptor.bias, "transform_bias": self.net.assembler.bias,
-        }  # fmt: skip
+            "embedding": self.net.embedding.weight,
+            "position_embedding": self.net.position_embedding.weight,
+            "query": self.net.query,
+            "value": self.net.value.weight,
+            "receptor": self.net.receptor.weight,
+            "receptor_bias": self.net.receptor.bias,
+            "transform_bias": self.net.assembler.bias,
+        }
         with torch.no_grad():
             for name, parameter in self.named.items():
                 parameter.copy_(torch.from_numpy(first[name][0]))
@@ -52,23 +60,43 @@ class Run:
         self.splits = {}
         for split in ("train", "test"):
             tokens = sample_sequences(s, seeds, split)[0]
-            data = torch.from_numpy(tokens).long(), torch.from_numpy(sparse_sum(tokens, s))
+            data = (
+                torch.from_numpy(tokens).long(),
+                torch.from_numpy(sparse_sum(tokens, s)),
+            )
             self.splits[split] = TensorDataset(*data)
-        heavy, *light = self.net.assembler.weight, self.net.assembler.bias, *self.net.receptor.parameters()
-        others = [each for each in self.net.parameters() if all(each is not one for one in (heavy, *light))]
+        heavy, *light = (
+            self.net.assembler.weight,
+            self.net.assembler.bias,
+            *self.net.receptor.parameters(),
+        )
+        others = [
+            each
+            for each in self.net.parameters()
+            if all(each is not one for one in (heavy, *light))
+        ]
         decay, rate = s.weight_decay + s.assembler_decay, s.lr / s.mlp_lr_discount
         groups = [{"params": others}, {"params": light, "lr": rate}]
         groups.append({"params": [heavy], "lr": rate, "weight_decay": decay})
         if s.optimizer == "sgd":
-            self.rule = torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay)
+            self.rule = torch.optim.SGD(
+                groups, lr=s.lr, momentum=s.momentum, weight_decay=s.weight_decay
+            )
         else:
             kind = torch.optim.AdamW if s.optimizer == "adamw" else torch.optim.Adam
-            self.rule = kind(groups, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
+            self.rule = kind(
+                groups, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay
+            )
 
-    def epoch(self, order: np.ndarray | None = None, batches: int | None = None) -> None:
-        """Train for one epoch, or its first `batches` mini-batches, in a given order or in that of the DataLoader."""
+    def epoch(
+        self, order: np.ndarray | None = None, batches: int | None = None
+    ) -> None:
+        """Train for one epoch, or its first `batches` mini-batches, in a given order or
+        in that of the DataLoader."""
         sampler = None if order is None else order.tolist()
-        loader = DataLoader(self.splits["train"], self.s.batch, shuffle=sampler is None, sampler=sampler)
+        loader = DataLoader(
+            self.splits["train"], self.s.batch, shuffle=sampler is None, sampler=sampler
+        )
         for number, (tokens, target) in enumerate(loader):
             if number == batches:
                 break

@@ -1,4 +1,5 @@
-"""A plain implementation of the constant-attention network (CA): one torch.nn.Module, one optimizer, one run.
+"""A plain implementation of the constant-attention network (CA): one torch.nn.Module,
+one optimizer, one run.
 
 It is the reference for tests of the ensemble trainer, and its baseline in benchmarks.
 """
@@ -22,13 +23,16 @@ class Net(torch.nn.Module):
 
 
 class Run:
-    """A run with the same initial weights and training split as the run of this seed in an ensemble."""
+    """A run with the same initial weights and training split as the run of this seed in
+    an ensemble."""
 
     def __init__(self, s: ModularSettings, seed: int) -> None:
         self.n, self.net = s.n, Net(s)
         first = ConstantAttention(s).initial(np.array([seed]))
         with torch.no_grad():
-            for parameter, weight in zip(self.net.parameters(), first.values(), strict=True):
+            for parameter, weight in zip(
+                self.net.parameters(), first.values(), strict=True
+            ):
                 parameter.copy_(torch.from_numpy(weight[0]))
         chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
         pairs = torch.from_numpy(all_pairs(s.n))
@@ -39,13 +43,19 @@ class Run:
     def _rule(self, s: ModularSettings) -> torch.optim.Optimizer:
         parameters = self.net.parameters()
         if s.optimizer == "sgd":
-            return torch.optim.SGD(parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum)
+            return torch.optim.SGD(
+                parameters, lr=s.lr, weight_decay=s.weight_decay, momentum=s.momentum
+            )
         rule = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[s.optimizer]
-        return rule(parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2))
+        return rule(
+            parameters, lr=s.lr, weight_decay=s.weight_decay, betas=(s.beta1, s.beta2)
+        )
 
     def step(self) -> None:
         self.rule.zero_grad()
-        torch.nn.functional.cross_entropy(self.net(self.splits["train"]), self.targets["train"]).backward()
+        torch.nn.functional.cross_entropy(
+            self.net(self.splits["train"]), self.targets["train"]
+        ).backward()
         self.rule.step()
 
     @torch.no_grad()

@@ -1,4 +1,5 @@
-"""The transformer for binary operations as a plain nn.Module and a plain training loop, one run at a time."""
+"""The transformer for binary operations as a plain nn.Module and a plain training loop,
+one run at a time."""
 
 import math
 
@@ -11,9 +12,14 @@ class PlainBlock(nn.Module):
         super().__init__()
         self.s = s
         width = s.heads * s.head_width
-        self.query, self.key, self.value = (nn.Linear(s.dim, width, bias=False) for _ in range(3))
+        self.query, self.key, self.value = (
+            nn.Linear(s.dim, width, bias=False) for _ in range(3)
+        )
         self.output = nn.Linear(width, s.dim, bias=False)
-        self.mlp_input, self.mlp_output = nn.Linear(s.dim, s.width), nn.Linear(s.width, s.dim)
+        self.mlp_input, self.mlp_output = (
+            nn.Linear(s.dim, s.width),
+            nn.Linear(s.width, s.dim),
+        )
 
     def forward(self, x):
         s = self.s
@@ -30,7 +36,9 @@ class PlainBlock(nn.Module):
         attention = (s.attention_rate * softmax + (1 - s.attention_rate)) * seen
         x = x + self.output((attention @ v).transpose(1, 2).reshape(batch, length, -1))
         hidden = self.mlp_input(x)
-        return x + self.mlp_output(hidden.relu() if s.activation == "relu" else nn.functional.gelu(hidden))
+        return x + self.mlp_output(
+            hidden.relu() if s.activation == "relu" else nn.functional.gelu(hidden)
+        )
 
 
 class PlainTransformer(nn.Module):
@@ -55,7 +63,9 @@ class PlainTransformer(nn.Module):
             self.positions.copy_(weights["position_embedding"])
             for at, block in enumerate(self.blocks):
                 for name in ("query", "key", "value"):
-                    getattr(block, name).weight.copy_(weights[f"{name}_weight"][at].flatten(0, 1))
+                    getattr(block, name).weight.copy_(
+                        weights[f"{name}_weight"][at].flatten(0, 1)
+                    )
                 block.output.weight.copy_(weights["attention_output"][at].flatten(1))
                 for name in ("mlp_input", "mlp_output"):
                     getattr(block, name).weight.copy_(weights[name][at])
@@ -73,13 +83,20 @@ def plain_tokens(s, pairs):
 
 
 def plain_training(model, s, tokens, target, orders):
-    """Train on mini-batches: a generator that performs an update for each of the index tensors in `orders`."""
+    """Train on mini-batches: a generator that performs an update for each of the index
+    tensors in `orders`."""
     kinds = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
     if s.optimizer == "sgd":
-        optimizer = torch.optim.SGD(model.parameters(), s.lr, s.momentum, weight_decay=s.weight_decay)
+        optimizer = torch.optim.SGD(
+            model.parameters(), s.lr, s.momentum, weight_decay=s.weight_decay
+        )
     else:
-        optimizer = kinds[s.optimizer](model.parameters(), s.lr, (s.beta1, s.beta2), weight_decay=s.weight_decay)
-    warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / max(1, s.warmup)))
+        optimizer = kinds[s.optimizer](
+            model.parameters(), s.lr, (s.beta1, s.beta2), weight_decay=s.weight_decay
+        )
+    warm_up = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1, (step + 1) / max(1, s.warmup))
+    )
     for order in orders:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(tokens[order]).double(), target[order])

@@ -1,4 +1,5 @@
-"""The pages of the analyses and the gallery: what they show works as it stands, on small files of the same names."""
+"""The pages of the analyses and the gallery: what they show works as it stands, on
+small files of the same names."""
 
 import os
 import re
@@ -25,11 +26,20 @@ def ensembles(tmp_path_factory):
     """Small ensembles under the names that the pages use."""
     folder = tmp_path_factory.mktemp("ensembles")
     for name, settings in ENSEMBLES.items():
-        simulate(settings, runs=7, steps=120, every=2, out=folder / f"{name}.nc", progress=False).close()
+        simulate(
+            settings,
+            runs=7,
+            steps=120,
+            every=2,
+            out=folder / f"{name}.nc",
+            progress=False,
+        ).close()
     return folder
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem
+)
 def test_the_python_of_a_page_runs(page, ensembles, tmp_path):
     shutil.copytree(ensembles, tmp_path / "runs")
     blocks = BLOCK.findall(page.read_text())
@@ -44,9 +54,14 @@ def test_the_index_lists_every_page_and_every_analysis_has_one():
     index = (DOCS / "analyses" / "index.md").read_text()
     pages = {page.stem for page in PAGES} - {"index"}
     assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == pages
-    assert set(re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)[0].split()[1:]) == pages
+    assert (
+        set(re.findall(r"```\{toctree\}(.*?)```", index, re.DOTALL)[0].split()[1:])
+        == pages
+    )
     others = {"__init__", "__main__", "explore", "film", "frame", "paper", "verify"}
-    assert {command.stem for command in (ROOT / "analysis").glob("*.py")} - others <= pages
+    assert {
+        command.stem for command in (ROOT / "analysis").glob("*.py")
+    } - others <= pages
 
 
 def test_every_picture_is_in_the_gallery_with_its_lines():
@@ -55,15 +70,18 @@ def test_every_picture_is_in_the_gallery_with_its_lines():
     _, pictures = read_gallery()
     assert set(pictures) == set(os.listdir(DOCS / "pictures"))
     for page in PAGES:
-        assert set(re.findall(r"\.\./pictures/([\w.-]+)", page.read_text())) <= set(pictures)
+        assert set(re.findall(r"\.\./pictures/([\w.-]+)", page.read_text())) <= set(
+            pictures
+        )
 
 
 def test_pictures_are_drawn_again(monkeypatch, tmp_path, capsys):
     from docs import make_pictures
 
     gallery = (
-        "```sh\nmkdir -p runs\n```\n\n![A run](pictures/a.png)\n\nWhat it shows.\n\n"
-        "```sh\nprintf drawn > runs/b.png\necho 'picture     runs/b.png  (3 x 4)'\n```\n"
+        "```sh\nmkdir -p runs\n```\n\n![A run](pictures/a.png)\n\nWhat it"
+        " shows.\n\n```sh\nprintf drawn > runs/b.png\necho 'picture     runs/b.png  (3"
+        " x 4)'\n```\n"
     )
     (tmp_path / "pictures").mkdir()
     (tmp_path / "gallery.md").write_text(gallery)

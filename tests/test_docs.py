@@ -1,4 +1,5 @@
-"""The pages in docs/: what they show works as it stands, and a system from outside goes through everything."""
+"""The pages in docs/: what they show works as it stands, and a system from outside goes
+through everything."""
 
 import dataclasses
 import hashlib
@@ -24,9 +25,22 @@ from matplotlib.image import imread
 from analysis import plots
 from analysis.command_line.parsing import parse_options
 from analysis.plots import build_scene, panel_names, panels, save_embeddings_plot
-from analysis.structures import circles, embedding_displacement, embedding_speed, grid_imperfections, modular_embedding
+from analysis.structures import (
+    circles,
+    embedding_displacement,
+    embedding_speed,
+    grid_imperfections,
+    modular_embedding,
+)
 from docs.momentum import MomentumSettings, MomentumSystem
-from dynamics import TrajectoryError, branch, open_trajectory, register, replay, simulate
+from dynamics import (
+    TrajectoryError,
+    branch,
+    open_trajectory,
+    register,
+    replay,
+    simulate,
+)
 from dynamics import settings as table
 from dynamics import system as registry
 from dynamics.errors import Interrupted
@@ -48,7 +62,12 @@ DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("**/*.md") if "_build" not in page.parts)
 OWN_SYSTEM, FORMAT, OWN_MODEL, EXAMPLE = (
     (DOCS / name).read_text()
-    for name in ("guides/own-system.md", "guides/trajectory-format.md", "guides/own-model.md", "momentum.py")
+    for name in (
+        "guides/own-system.md",
+        "guides/trajectory-format.md",
+        "guides/own-model.md",
+        "momentum.py",
+    )
 )
 ON_ENSEMBLES = ("audit", "events", "gradients", "formation")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -79,14 +98,16 @@ def made(tmp_path_factory):
 @pytest.fixture
 def files(made):
     """The same, in the folder of the test."""
-    return tuple(shutil.copy(made / name, name) for name in ("momentum.nc", "particles.nc"))
+    return tuple(
+        shutil.copy(made / name, name) for name in ("momentum.nc", "particles.nc")
+    )
 
 
 def run(settings=SETTINGS, runs=4, **amount):
     return simulate(settings, runs=runs, **amount)
 
 
-# -------------------------------------------------------------------------------------------- the pages
+# ---------------------------------------------------------------------------- the pages
 
 
 def execute(code):
@@ -106,7 +127,9 @@ def test_the_page_on_the_format(capsys):
     xr.testing.assert_equal(names["plain"].load(), names["trajectory"].load())
     with open_trajectory("runs/two.nc") as some:
         assert some["seed"].values.tolist() == [1, 4]
-        np.testing.assert_array_equal(some["embedding"], names["trajectory"]["embedding"][[1, 4]])
+        np.testing.assert_array_equal(
+            some["embedding"], names["trajectory"]["embedding"][[1, 4]]
+        )
     assert capsys.readouterr().out.splitlines()[-1] == "[ 0  4  8 12]"
     assert "dynamics" not in ON_PLAIN_FORMAT
     execute(ON_PLAIN_FORMAT)
@@ -119,7 +142,10 @@ def test_the_page_on_the_format_describes_a_file():
         parts = {*map(str, (*found.dims, *found.variables)), *found.attrs} - plain
     assert parts <= set(re.findall(r"`(\w+)`", FORMAT))
     data = pathlib.Path("a.nc").read_bytes()
-    assert data[-73:] == b"\nsha256:" + hashlib.sha256(data[:-73]).hexdigest().encode() + b"\n"
+    assert (
+        data[-73:]
+        == b"\nsha256:" + hashlib.sha256(data[:-73]).hexdigest().encode() + b"\n"
+    )
 
 
 def test_the_lines_of_python_about_the_example():
@@ -128,12 +154,18 @@ def test_the_lines_of_python_about_the_example():
     assert whole["step"].values[-1] == 120
     assert again["step"].values.tolist() == list(range(30, 51))
     shared = again.sel(step=slice(32, 48, 4))["embedding"]
-    np.testing.assert_array_equal(shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"]))
+    np.testing.assert_array_equal(
+        shared, whole["embedding"].isel(run=[2]).sel(step=shared["step"])
+    )
 
 
-@pytest.mark.parametrize("name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"])
+@pytest.mark.parametrize(
+    "name", ["get-started", "particles", "networks", "sweeps", "resume-replay-branch"]
+)
 def test_the_python_of_the_guides_runs(name):
-    blocks = BLOCK.findall(next(page for page in PAGES if page.stem == name).read_text())
+    blocks = BLOCK.findall(
+        next(page for page in PAGES if page.stem == name).read_text()
+    )
     assert blocks
     execute("\n".join(blocks))
 
@@ -141,9 +173,16 @@ def test_the_python_of_the_guides_runs(name):
 @pytest.mark.parametrize(("name", "text"), [("paper", 6.5), ("dark", 9.0)])
 def test_own_figures_have_the_style_in_use(name, text):
     (code,) = BLOCK.findall((DOCS / "guides" / "figures.md").read_text())
-    names = execute(code.replace('"paper"', f'"{name}"').replace("runs=runs", "runs=runs, steps=20"))
+    names = execute(
+        code.replace('"paper"', f'"{name}"').replace("runs=runs", "runs=runs, steps=20")
+    )
     figure, axes = names["figure"], names["axes"]
-    labels = [axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
+    labels = [
+        axes.xaxis.label,
+        axes.yaxis.label,
+        *axes.get_xticklabels(),
+        *axes.get_yticklabels(),
+    ]
     assert {label.get_fontsize() for label in labels} == {text}
     drawn = axes.get_tightbbox()
     assert 0 <= drawn.x0 < drawn.x1 <= figure.bbox.width
@@ -153,11 +192,16 @@ def test_own_figures_have_the_style_in_use(name, text):
     assert figure.get_facecolor() == axes.get_facecolor() == background
     assert pathlib.Path("circles.csv").read_text().count("\n") == 6
     assert pathlib.Path("circles.pdf").stat().st_size > 1000
-    assert (plt.rcParams["figure.facecolor"], plt.rcParams["font.size"]) == ("white", 10)
+    assert (plt.rcParams["figure.facecolor"], plt.rcParams["font.size"]) == (
+        "white",
+        10,
+    )
 
 
 TYPED = re.compile(
-    r"(?:^|`)python (?:-m )?((?:(?:sims|analysis)\.\w|docs/momentum)[^`\n]*?) *(?:#.*$|$|`)", re.MULTILINE
+    r"(?:^|`)python (?:-m )?((?:(?:sims|analysis)\.\w|docs/momentum)[^`\n]*?)"
+    r" *(?:#.*$|$|`)",
+    re.MULTILINE,
 )
 COMMANDS = [
     (page.name, words)
@@ -190,10 +234,14 @@ CODE = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if not page.stem.startswith("report")], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if not page.stem.startswith("report")],
+    ids=lambda page: page.name,
 )
 def test_code_is_as_narrow_as_the_page(page):
-    lines = [line for block in CODE.findall(page.read_text()) for line in block.splitlines()]
+    lines = [
+        line for block in CODE.findall(page.read_text()) for line in block.splitlines()
+    ]
     assert [line for line in lines if len(line) > 88] == []
 
 
@@ -203,10 +251,16 @@ def test_links_lead_to_files(page):
         assert "://" in link or (page.parent / link).exists(), link
 
 
-# ------------------------------------------------------------------------------------------ the example
+# -------------------------------------------------------------------------- the example
 
 
-ODD = {"n": 6, "step_size": 0.2, "diagonal": "none", "repulsion_balance": "count", "variance": "none"}
+ODD = {
+    "n": 6,
+    "step_size": 0.2,
+    "diagonal": "none",
+    "repulsion_balance": "count",
+    "variance": "none",
+}
 
 
 @pytest.mark.parametrize("settings", [{}, {"fa": 2.0, "n": 7, "variance": "axis"}, ODD])
@@ -223,7 +277,11 @@ def test_a_step_is_that_of_the_heavy_ball():
     found = run(SETTINGS, runs=1, steps=8)["embedding"].values[0]
     x, before = found[0], found[0]
     for after in found[1:]:
-        moved = x + SETTINGS.step_size * naive.total_force(x, SETTINGS) + SETTINGS.momentum * (x - before)
+        moved = (
+            x
+            + SETTINGS.step_size * naive.total_force(x, SETTINGS)
+            + SETTINGS.momentum * (x - before)
+        )
         x, before = naive.normalise(moved, SETTINGS.variance), x
         np.testing.assert_allclose(after, x, atol=1e-9)
 
@@ -238,7 +296,11 @@ def test_interrupted_extended_replayed_branched_and_single_runs_have_the_bits_of
     assert closed_parts("a.nc")[-1].end == 23
     assert read_settings(open_trajectory("a.nc")) == SETTINGS
     run(steps=30, out="a.nc").close()
-    found, again, alone = run(steps=60, out="a.nc"), replay("a.nc", 2, 17, 41), run(runs=1, seed=3, steps=60)
+    found, again, alone = (
+        run(steps=60, out="a.nc"),
+        replay("a.nc", 2, 17, 41),
+        run(runs=1, seed=3, steps=60),
+    )
     same, calmer = branch("a.nc", 25), branch("a.nc", 25, momentum=0.0)
     for name in (*SETTINGS_VARIABLES, "step"):
         np.testing.assert_array_equal(found[name], whole[name])
@@ -252,7 +314,8 @@ def test_interrupted_extended_replayed_branched_and_single_runs_have_the_bits_of
 
 
 def test_a_run_that_diverges_stands_still(monkeypatch):
-    """The second of three, whose force is too large from step 10 on; the others know nothing of it."""
+    """The second of three, whose force is too large from step 10 on; the others know
+    nothing of it."""
     system, whole = MomentumSystem(SETTINGS), run(runs=3, steps=20)
     real = system.plain.force
 
@@ -262,7 +325,9 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
         return total, np.where(too_large & (np.arange(len(x)) == 1), np.inf, norm)
 
     monkeypatch.setattr(system.plain, "force", force)
-    monkeypatch.setitem(registry.SYSTEM_CLASSES, "momentum", lambda settings, device: system)
+    monkeypatch.setitem(
+        registry.SYSTEM_CLASSES, "momentum", lambda settings, device: system
+    )
     found = run(runs=3, steps=20, out="a.nc")
     assert found["last_step"].values.tolist() == [20, 10, 20]
     assert found["status"].values.tolist() == [1, DIVERGED, 1]
@@ -272,27 +337,46 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
         np.testing.assert_array_equal(found[name], expected)
 
 
-def test_invalid_settings_and_those_of_a_system_that_is_not_registered_are_refused(monkeypatch):
-    for name, value in (*(("momentum", value) for value in (1.0, -0.1, "much")), ("step_rule", "direction"), ("n", 0)):
+def test_invalid_settings_and_those_of_a_system_that_is_not_registered_are_refused(
+    monkeypatch,
+):
+    for name, value in (
+        *(("momentum", value) for value in (1.0, -0.1, "much")),
+        ("step_rule", "direction"),
+        ("n", 0),
+    ):
         with pytest.raises(SettingsError, match=f"{name}: found {value}"):
             MomentumSettings(**{name: value})
     monkeypatch.delitem(registry.SYSTEM_CLASSES, "momentum")
-    with pytest.raises(SettingsError, match="system of the settings: found momentum, allowed is one of particles"):
+    with pytest.raises(
+        SettingsError,
+        match="system of the settings: found momentum, allowed is one of particles",
+    ):
         simulate(SETTINGS, runs=1, steps=1)
 
 
-# ----------------------------------------------------------------------------- what takes files of it
+# --------------------------------------------------------------- what takes files of it
 
 
 def test_arrays_of_the_example_are_analysed(files):
     with open_trajectory(files[0]) as trajectory:
-        assert circles(trajectory).shape == grid_imperfections(trajectory).shape == (6, 101)
+        assert (
+            circles(trajectory).shape
+            == grid_imperfections(trajectory).shape
+            == (6, 101)
+        )
         x, v = (trajectory[name].values for name in ("embedding", "velocity"))
         np.testing.assert_array_equal(v[:, 1:], np.diff(x, axis=1))
         per_time = np.linalg.norm(v[:, 1:], axis=(-2, -1)) / SETTINGS.step_size
-        np.testing.assert_allclose(embedding_speed(trajectory).transpose("run", "step")[:, 1:], per_time, rtol=1e-9)
+        np.testing.assert_allclose(
+            embedding_speed(trajectory).transpose("run", "step")[:, 1:],
+            per_time,
+            rtol=1e-9,
+        )
         assert (embedding_displacement(trajectory).isel(step=0) == 0).all()
-        save_embeddings_plot(x[:, -1], trajectory["seed"].values, "heavy", pathlib.Path("a.png"))
+        save_embeddings_plot(
+            x[:, -1], trajectory["seed"].values, "heavy", pathlib.Path("a.png")
+        )
     assert imread("a.png").ndim == 3
 
 
@@ -303,7 +387,10 @@ ON_FILES = [
     ("analysis.compare A --out c.nc", "c.png"),
     ("analysis.compare A B --out c.nc", "c.png"),
     ("analysis.frame A B --run 1 --out a.svg", "a.svg"),
-    ("sims.particles --start A --start-step -1 --n 7 --runs 3 --steps 9 --out b.nc", "b.png"),
+    (
+        "sims.particles --start A --start-step -1 --n 7 --runs 3 --steps 9 --out b.nc",
+        "b.png",
+    ),
     ("sims.runs --folder .", None),
 ]
 
@@ -315,19 +402,33 @@ def test_commands_take_a_file_of_the_example(words, written, files, output_of):
     if written:
         assert pathlib.Path(written).stat().st_size > 1000
     else:
-        assert re.search(r"momentum\.nc +done +100 +6 .*--fa 2\.0 --n 7 --momentum 0\.8", out)
+        assert re.search(
+            r"momentum\.nc +done +100 +6 .*--fa 2\.0 --n 7 --momentum 0\.8", out
+        )
 
 
-@pytest.mark.parametrize("command", ["curvature", "circuits", "spikes", "remedies", "sparsity"])
-def test_commands_for_another_system_refuse_the_example_in_a_line(command, files, output_of):
-    expected = "one of particles, modular, sparse" if command == "curvature" else "sparse, the network of VC"
+@pytest.mark.parametrize(
+    "command", ["curvature", "circuits", "spikes", "remedies", "sparsity"]
+)
+def test_commands_for_another_system_refuse_the_example_in_a_line(
+    command, files, output_of
+):
+    expected = (
+        "one of particles, modular, sparse"
+        if command == "curvature"
+        else "sparse, the network of VC"
+    )
     err = output_of(f"analysis.{command} {files[0]}", code=1)
-    assert re.fullmatch(rf"error: .*attribute system: found momentum, expected {expected}\n", err)
+    assert re.fullmatch(
+        rf"error: .*attribute system: found momentum, expected {expected}\n", err
+    )
 
 
 def test_a_film_of_the_example(output_of):
     run(runs=2, steps=5, out="few.nc").close()
-    assert "every recorded frame" in output_of("analysis.film few.nc --out a.gif --width 480")
+    assert "every recorded frame" in output_of(
+        "analysis.film few.nc --out a.gif --width 480"
+    )
     assert pathlib.Path("a.gif").read_bytes()[:3] == b"GIF"
 
 
@@ -339,13 +440,21 @@ def test_commands_take_a_file_with_metrics_alone(output_of):
 
 
 def test_the_scene_of_the_example(files):
-    names = ("embedding", "circularity", "imperfections", "gradient_norm", "update_norm")
+    names = (
+        "embedding",
+        "circularity",
+        "imperfections",
+        "gradient_norm",
+        "update_norm",
+    )
     with open_trajectory(files[0]) as trajectory:
         assert panel_names(trajectory) == names
         shown = build_scene(trajectory, 2)
         assert shown.title == "momentum, f_a = 2, N = 7, momentum 0.8, seed 2"
         x = trajectory["embedding"].values[2, [0, 50]]
-        np.testing.assert_allclose(shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12)
+        np.testing.assert_allclose(
+            shown.arrays(np.array([0, 50]))["embedding"], x, atol=1e-12
+        )
 
 
 def test_panels_that_a_system_registers(files, output_of):
@@ -356,7 +465,10 @@ def test_panels_that_a_system_registers(files, output_of):
         x, v = (trajectory[name].values[1, 40] for name in ("embedding", "velocity"))
         np.testing.assert_allclose(arrows[1], np.hstack([x, x + 5 * v]), atol=1e-12)
         assert np.isnan(arrows[0, :, 2:]).all()  # at rest
-        assert panel_names(run(steps=3, record="metrics")) == ("gradient_norm", "update_norm")
+        assert panel_names(run(steps=3, record="metrics")) == (
+            "gradient_norm",
+            "update_norm",
+        )
     output_of(f"analysis.frame {files[0]} --step 20 --panels motion --out a.png")
     assert imread("a.png").ndim == 3
     output_of(f"analysis.explore {' '.join(files)} --export a.html")
@@ -368,7 +480,10 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
     for name, text in (("reach", ON_REACH), ("reaching", ON_REACHING)):
         pathlib.Path(f"{name}.py").write_text(text)
     assert "picture     momentum-reach.png" in output_of(f"reaching {files[0]}")
-    with xr.open_dataset("momentum-reach.nc") as found, open_trajectory(files[0]) as trajectory:
+    with (
+        xr.open_dataset("momentum-reach.nc") as found,
+        open_trajectory(files[0]) as trajectory,
+    ):
         x = trajectory["embedding"].values[4, 60]
         expected = max(np.sqrt(((point - x.mean(0)) ** 2).sum()) for point in x)
         np.testing.assert_allclose(found["reach"].sel(step=60)[4], expected)
@@ -376,7 +491,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
         sys.modules.pop(name)
 
 
-# ------------------------------------------------------------------------------------- a recorded model
+# --------------------------------------------------------------------- a recorded model
 
 
 def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypatch):
@@ -390,7 +505,12 @@ def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypa
     assert len(commands) == 9
     for words in commands:
         assert not re.search(r"\bnan\b", output_of(words.replace('"', "")))
-    written = ["mine.gif", "mine0-curvature.png", "mine.html", *(f"mine-{name}.png" for name in ON_ENSEMBLES)]
+    written = [
+        "mine.gif",
+        "mine0-curvature.png",
+        "mine.html",
+        *(f"mine-{name}.png" for name in ON_ENSEMBLES),
+    ]
     assert all(pathlib.Path(name).stat().st_size > 1000 for name in written)
     with xr.open_dataset("mine-audit.nc") as audit:
         assert np.isfinite(audit["r_squared"].sel(target="gradient")).all()
@@ -419,12 +539,13 @@ def check_restoring_continues_with_the_same_bits(code, monkeypatch):
         assert torch.equal(values, restored.state_dict()[name])
 
 
-# ------------------------------------------------------------------------- a system of quite another kind
+# ------------------------------------------------------- a system of quite another kind
 
 
 @dataclasses.dataclass(frozen=True)
 class WalkerSettings(NoiseSettings):
-    """Random walks with epochs, a loss without accuracy or neither that nor points, and a layer of another name."""
+    """Random walks with epochs, a loss without accuracy or neither that nor points, and
+    a layer of another name."""
 
     system: ClassVar[str] = "others"
     epoch_steps: ClassVar[int] = 10
@@ -438,15 +559,27 @@ class Walkers(Noise):
     def __init__(self, settings, device="auto"):
         super().__init__(settings, device)
         norms = {"gradient_norm": ("layer",), "update_norm": ("layer",)}
-        shown = {"embedding": ("token", "axis"), "loss": ("split",)} if settings.points else {}
+        shown = (
+            {"embedding": ("token", "axis"), "loss": ("split",)}
+            if settings.points
+            else {}
+        )
         self.variables = {"order": (), **norms, **shown}
 
     def coords(self):
-        return {**super().coords(), "layer": np.array(["phase"]), "split": np.array(["train"])}
+        return {
+            **super().coords(),
+            "layer": np.array(["phase"]),
+            "split": np.array(["train"]),
+        }
 
     def observe(self, state):
         order = np.linalg.norm(state.x, axis=(1, 2))
-        found = {**super().observe(state), "order": order, "loss": np.exp(-order)[:, None].astype("f4")}
+        found = {
+            **super().observe(state),
+            "order": order,
+            "loss": np.exp(-order)[:, None].astype("f4"),
+        }
         return {name: found[name] for name in self.variables}
 
 
@@ -454,19 +587,28 @@ class Walkers(Noise):
 def test_commands_take_a_file_of_a_system_of_another_kind(points, output_of):
     register(WalkerSettings, Walkers)
     run(WalkerSettings(points=points), steps=120, every=2, out="a.nc").close()
-    for words in ("analysis.events a.nc", "analysis.frame a.nc --out a.png", "analysis.explore a.nc --export a.html"):
+    for words in (
+        "analysis.events a.nc",
+        "analysis.frame a.nc --out a.png",
+        "analysis.explore a.nc --export a.html",
+    ):
         output_of(words)
     output_of("sims.runs --folder .")
-    assert replay("a.nc", 1, 33, 36)["order"].sel(step=34)[0] == open_trajectory("a.nc")["order"].sel(step=34)[1]
+    assert (
+        replay("a.nc", 1, 33, 36)["order"].sel(step=34)[0]
+        == open_trajectory("a.nc")["order"].sel(step=34)[1]
+    )
     for words in ("gradients a.nc", "compare a.nc --out c.nc", "formation a.nc"):
         told = output_of(f"analysis.{words}", code=int(not points))
         assert points or re.search(r"variables? .*embedding", told)
     if points:
-        with pytest.raises(TrajectoryError, match="token: found 6, expected the numbers modulo 7"):
+        with pytest.raises(
+            TrajectoryError, match="token: found 6, expected the numbers modulo 7"
+        ):
             modular_embedding(open_trajectory("a.nc").assign_attrs(modulus=7))
 
 
-# ------------------------------------------------------------------------- systems that nobody has imported
+# ----------------------------------------------------- systems that nobody has imported
 
 OUTSIDER = """
 from docs.momentum import MomentumSettings, MomentumSystem
@@ -486,7 +628,12 @@ def outsider(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv(SYSTEM_MODULES_VARIABLE, raising=False)
     with mock.patch.dict(sys.modules):
-        simulate(importlib.import_module("outsider").Settings(n=5), runs=2, steps=12, out="a.nc").close()
+        simulate(
+            importlib.import_module("outsider").Settings(n=5),
+            runs=2,
+            steps=12,
+            out="a.nc",
+        ).close()
         for each in (*TABLES, sys.modules):
             del each["outsider"]
         yield "a.nc"
@@ -504,7 +651,9 @@ def test_a_list_of_runs_says_once_what_is_not_known(outsider, output_of, monkeyp
     run(ParticleSettings(n=5), steps=2, out="c.nc").close()
     out = output_of("sims.runs --folder .")
     for name in "ab":
-        assert re.search(rf"{name}\.nc +unknown system +12 +2 +0 +\d\.\d +outsider\n", out)
+        assert re.search(
+            rf"{name}\.nc +unknown system +12 +2 +0 +\d\.\d +outsider\n", out
+        )
     assert "unreadable" not in out
     assert out.count(SYSTEM_MODULES_VARIABLE) == 1
     assert out.count("\nunknown system: found 'outsider', known are particles") == 1
@@ -512,20 +661,32 @@ def test_a_list_of_runs_says_once_what_is_not_known(outsider, output_of, monkeyp
     assert re.search(r"a\.nc +done +12 +2 .*--n 5", output_of("sims.runs --folder ."))
 
 
-def test_modules_that_the_environment_lists_are_imported(outsider, output_of, monkeypatch):
+def test_modules_that_the_environment_lists_are_imported(
+    outsider, output_of, monkeypatch
+):
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, " json , outsider,")
     output_of(f"analysis.frame {outsider} --out a.png")
     assert read_settings(open_trajectory(outsider)).system == "outsider"
     assert replay(outsider, 0, 3, 5).sizes["step"] == 3
 
 
-NO_MODULES = ["outsidre", "outsider.settings", "outsider.py", "./outsider.py", ".outsider", "no.such"]
+NO_MODULES = [
+    "outsidre",
+    "outsider.settings",
+    "outsider.py",
+    "./outsider.py",
+    ".outsider",
+    "no.such",
+]
 
 
 @pytest.mark.parametrize("name", NO_MODULES)
 def test_a_name_that_is_no_module_is_refused(outsider, name, output_of, monkeypatch):
     monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, name)
-    told = f"TRAINING_DYNAMICS_SYSTEMS: found {name}, allowed is modules that can be imported from here"
+    told = (
+        f"TRAINING_DYNAMICS_SYSTEMS: found {name}, allowed is modules that can be"
+        " imported from here"
+    )
     assert told in output_of(f"analysis.events {outsider}", code=1)
 
 
@@ -551,20 +712,30 @@ def test_from_the_shell(monkeypatch, capsys):
         monkeypatch.setenv(SYSTEM_MODULES_VARIABLE, modules)
         return program(runpy.run_module, "sims.sweep", words)
 
-    code, out, err = program(runpy.run_path, str(DOCS / "momentum.py"), "--n 5 --runs 3 --steps 20")
+    code, out, err = program(
+        runpy.run_path, str(DOCS / "momentum.py"), "--n 5 --runs 3 --steps 20"
+    )
     assert (code, err) == (0, "")
     assert "(written: 3 runs, 20 steps)" in out
-    code, out, err = sweep_command("docs.momentum", "momentum --momentum 0 0.5 --n 5 --runs 2 --steps 10")
+    code, out, err = sweep_command(
+        "docs.momentum", "momentum --momentum 0 0.5 --n 5 --runs 2 --steps 10"
+    )
     assert code == 0, err
     assert re.search(r"0\.0 +2 .*\n +0\.5 +2 ", out)
     code, _, err = sweep_command("docs.momentun", "--help")
     assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is")
+    assert err.startswith(
+        "error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is"
+    )
     for each in TABLES:
         del each["momentum"]
     code, _, err = sweep_command("", "momentum --momentum 0")
     assert (code, err.count("\n")) == (2, 1)
-    assert re.match(f"error: .*: found momentum, allowed is one of particles.*{SYSTEM_MODULES_VARIABLE}", err)
+    assert re.match(
+        "error: .*: found momentum, allowed is one of"
+        f" particles.*{SYSTEM_MODULES_VARIABLE}",
+        err,
+    )
 
 
 @pytest.fixture
@@ -580,14 +751,20 @@ def example(monkeypatch, capsys):
 
 
 def test_the_example_from_the_command_line(example, capsys):
-    assert "written: 2 runs, 30 steps" in example("--n 5 --runs 2 --steps 30 --out a.nc")
-    assert "written: 2 runs, 30 steps" in example("--branch a.nc --step 10 --momentum 0.1 --out b.nc")
+    assert "written: 2 runs, 30 steps" in example(
+        "--n 5 --runs 2 --steps 30 --out a.nc"
+    )
+    assert "written: 2 runs, 30 steps" in example(
+        "--branch a.nc --step 10 --momentum 0.1 --out b.nc"
+    )
     assert read_settings(open_trajectory("b.nc")) == MomentumSettings(n=5, momentum=0.1)
     with pytest.raises(SystemExit):
         example("--help")
     help_of = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "last step are always recorded. (default: 1)" in help_of
-    assert "Alignment constant f_a (CA eq 4)." in help_of  # of the class from which its settings inherit
+    assert (
+        "Alignment constant f_a (CA eq 4)." in help_of
+    )  # of the class from which its settings inherit
     assert "modular system" not in help_of
 
 
@@ -597,9 +774,15 @@ def test_diverged_runs_of_the_example_are_counted(monkeypatch, example):
     def advance(self, state, steps):
         """The second of three stands still from step 7 on."""
         after = real(self, state, steps)
-        return dataclasses.replace(after, last_step=np.minimum(after.last_step, [99, 7, 99][: len(after.last_step)]))
+        return dataclasses.replace(
+            after,
+            last_step=np.minimum(after.last_step, [99, 7, 99][: len(after.last_step)]),
+        )
 
     monkeypatch.setattr(MomentumSystem, "advance", advance)
     for how in ("written", "found"):
         printed = example("--n 5 --runs 3 --steps 30 --out a.nc")
-        assert f"({how}: 3 runs, 30 steps)\ndiverged    1 runs: they keep their last finite state" in printed
+        assert (
+            f"({how}: 3 runs, 30 steps)\ndiverged    1 runs: they keep their last"
+            " finite state" in printed
+        )

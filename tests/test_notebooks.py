@@ -24,6 +24,13 @@ def test_the_notebook_of_an_own_model_has_the_code_of_the_guide():
     own = nbformat.read(ROOT / "docs" / "notebooks" / "your-own-torch-model.ipynb", 4)
     code = "\n".join(cell.source for cell in own.cells if cell.cell_type == "code")
     training, loss = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[:2]
-    functions = re.findall(r"^(?:class|def) .*\n(?:(?: .*)?\n)*(?: .*\n)", training + loss, re.MULTILINE)
-    assert [each.split("(")[0] for each in functions] == ["class Adder", "def train", "def loss", "def batches"]
+    functions = re.findall(
+        r"^(?:class|def) .*\n(?:(?: .*)?\n)*(?: .*\n)", training + loss, re.MULTILINE
+    )
+    assert [each.split("(")[0] for each in functions] == [
+        "class Adder",
+        "def train",
+        "def loss",
+        "def batches",
+    ]
     assert all(each in code for each in functions[:3])

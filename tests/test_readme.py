@@ -24,21 +24,32 @@ def test_the_makefile_has_the_targets_of_the_readme():
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
 
 
-REPORT, SECOND_REPORT = ((ROOT / "docs" / name).read_text() for name in ("report.md", "report-transformer.md"))
+REPORT, SECOND_REPORT = (
+    (ROOT / "docs" / name).read_text()
+    for name in ("report.md", "report-transformer.md")
+)
 
 
 def test_verdicts_are_those_of_the_report():
     """The verdicts of some main claims, and the headline."""
-    entries = dict(re.findall(r"^<a id=\"[^\"]+\"></a>\*\*([\w.-]+)\*\* (.) ", REPORT, flags=re.MULTILINE))
+    entries = dict(
+        re.findall(
+            r"^<a id=\"[^\"]+\"></a>\*\*([\w.-]+)\*\* (.) ", REPORT, flags=re.MULTILINE
+        )
+    )
     shown = re.findall(r"(.) \[([\w.-]+)\]\(docs/report\.md#\2\)", README)
     assert len(shown) > 5
     assert [(name, mark) for mark, name in shown if entries[name] != mark] == []
     for report in (REPORT, SECOND_REPORT):
         headline = re.search(
-            r"^\*\*(\d+ empirical claims) of the papers (were tested: .*)\.\*\*$", report, re.MULTILINE
+            r"^\*\*(\d+ empirical claims) of the papers (were tested: .*)\.\*\*$",
+            report,
+            re.MULTILINE,
         )
         assert headline
-        assert headline[0] in README or " ".join(headline.groups()) in README.replace("\n", " ")
+        assert headline[0] in README or " ".join(headline.groups()) in README.replace(
+            "\n", " "
+        )
 
 
 def test_reports_are_of_default_runs_and_short():

@@ -1,4 +1,5 @@
-"""The documentation site is built, with its notebooks; its links lead somewhere; it loads nothing from elsewhere."""
+"""The documentation site is built, with its notebooks; its links lead somewhere; it
+loads nothing from elsewhere."""
 
 import os
 import re
@@ -27,7 +28,8 @@ EXTERNAL_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 
 
 class Page(HTMLParser):
-    """The names of a page's anchors, the places that it links to, and the resources that it loads."""
+    """The names of a page's anchors, the places that it links to, and the resources
+    that it loads."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -45,15 +47,33 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the built site, and a dict from the path of each page to the parsed page."""
+    """The folder of the built site, and a dict from the path of each page to the parsed
+    page."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", "trees"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "-d",
+        "trees",
+    ]
     done = subprocess.run(
-        [*command, ROOT / "docs", folder / "html"], cwd=folder, env=dict(os.environ), text=True, capture_output=True
+        [*command, ROOT / "docs", folder / "html"],
+        cwd=folder,
+        env=dict(os.environ),
+        text=True,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     html = folder / "html"
-    return html, {path: Page(path.read_text()) for path in html.rglob("*.html") if "_static" not in path.parts}
+    return html, {
+        path: Page(path.read_text())
+        for path in html.rglob("*.html")
+        if "_static" not in path.parts
+    }
 
 
 def test_links_anchors_and_pictures_of_the_site_exist(site):
@@ -64,8 +84,14 @@ def test_links_anchors_and_pictures_of_the_site_exist(site):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            named = target not in pages or not parts.fragment or unquote(parts.fragment) in pages[target].anchors
+            target = (
+                (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            )
+            named = (
+                target not in pages
+                or not parts.fragment
+                or unquote(parts.fragment) in pages[target].anchors
+            )
             if not target.exists() or not named:
                 missing.append((str(path.relative_to(folder)), link))
     assert missing == []
@@ -73,8 +99,17 @@ def test_links_anchors_and_pictures_of_the_site_exist(site):
 
 def test_the_site_loads_nothing_from_another_host(site):
     folder, pages = site
-    external = [(path.name, link) for path, page in pages.items() for link in page.loaded if urlsplit(link).netloc]
-    styles = [path.name for path in folder.rglob("*.css") if EXTERNAL_STYLE.search(path.read_text())]
+    external = [
+        (path.name, link)
+        for path, page in pages.items()
+        for link in page.loaded
+        if urlsplit(link).netloc
+    ]
+    styles = [
+        path.name
+        for path in folder.rglob("*.css")
+        if EXTERNAL_STYLE.search(path.read_text())
+    ]
     assert external == styles == []
 
 
@@ -82,4 +117,7 @@ def test_formulas_are_mathml_and_notebooks_show_their_outputs(site):
     folder, _ = site
     assert "<math " in (folder / "guides" / "networks.html").read_text()
     for notebook in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
-        assert 'class="cell_output' in (folder / "notebooks" / f"{notebook.stem}.html").read_text()
+        assert (
+            'class="cell_output'
+            in (folder / "notebooks" / f"{notebook.stem}.html").read_text()
+        )

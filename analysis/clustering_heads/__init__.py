@@ -1,4 +1,5 @@
-"""VC's clustering heads: invariances, labels, clusters, constructions, formation, stability."""
+"""VC's clustering heads: invariances, labels, clusters, constructions, formation,
+stability."""
 
 import lazy_loader as lazy
 

@@ -28,6 +28,8 @@ from .learning_outcome import learning_table as learning_table
 from .transfer_design import TransferDesign as TransferDesign
 from .vocabulary_transfer import TRANSFER_COLUMNS as TRANSFER_COLUMNS
 from .vocabulary_transfer import TRANSFER_TITLE as TRANSFER_TITLE
-from .vocabulary_transfer import format_transfer_by_clusters as format_transfer_by_clusters
+from .vocabulary_transfer import (
+    format_transfer_by_clusters as format_transfer_by_clusters,
+)
 from .vocabulary_transfer import run_transfer as run_transfer
 from .vocabulary_transfer import transfer_table as transfer_table

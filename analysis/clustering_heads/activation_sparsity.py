@@ -1,10 +1,12 @@
-"""Sparsity of the hidden activations of VC's network, in successful and in failed runs (VC appendices A.2 and A.3).
+"""Sparsity of the hidden activations of VC's network, in successful and in failed runs
+(VC appendices A.2 and A.3).
 
-The sparsity at a threshold eps is the fraction of hidden activations, over all sequences of a split and all hidden
-units, that are below eps in absolute value. A sequence that was drawn twice counts twice. A curve over eps is reduced
-to one number by its mean over log eps for eps from 1e-3 to 10, the range in which the paper finds successful runs less
-sparse. A run is successful if its test accuracy is above .9. All values are dimensionless.
-"""
+The sparsity at a threshold eps is the fraction of hidden activations, over all
+sequences of a split and all hidden units, that are below eps in absolute value. A
+sequence that was drawn twice counts twice. A curve over eps is reduced to one number by
+its mean over log eps for eps from 1e-3 to 10, the range in which the paper finds
+successful runs less sparse. A run is successful if its test accuracy is above .9. All
+values are dimensionless."""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_p_value, interval_columns, make_table
-from analysis.statistics.ranks import mann_whitney_p_value, rank_biserial, rank_biserial_profile, rank_correlation
+from analysis.statistics.ranks import (
+    mann_whitney_p_value,
+    rank_biserial,
+    rank_biserial_profile,
+    rank_correlation,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
@@ -51,16 +58,23 @@ _MAX_LABEL = 30
 _SYMBOLS = {"dim": "d", "vocab": "p", "hidden": "h"}
 
 
-# --------------------------------------------------------------------------------------------------- arrays
+# ------------------------------------------------------------------------------- arrays
 
 
-def hidden_activations(network: ClusteringHead, network_weights: Weights, tokens: torch.Tensor) -> torch.Tensor:
-    """Activations GELU(w_i . N(xi) + b_i) of the hidden units: (..., sequence, position) -> (..., sequence, hidden)."""
+def hidden_activations(
+    network: ClusteringHead, network_weights: Weights, tokens: torch.Tensor
+) -> torch.Tensor:
+    """Activations GELU(w_i . N(xi) + b_i) of the hidden units: (..., sequence,
+    position) -> (..., sequence, hidden)."""
     embeddings = network.sequence_embedding(network_weights, tokens)
     preactivation = network.normalise(embeddings) @ network_weights["receptor"].mT
     if network.settings.receptor_biases:
         preactivation = preactivation + network_weights["receptor_bias"][..., None, :]
-    activate = torch.nn.functional.gelu if network.settings.activation == "gelu" else torch.relu
+    activate = (
+        torch.nn.functional.gelu
+        if network.settings.activation == "gelu"
+        else torch.relu
+    )
     return activate(preactivation)
 
 
@@ -92,29 +106,49 @@ def count_below_thresholds(
     array([4., 5., 8.])
     """
     values, counts = np.asarray(values), np.asarray(counts)
-    if values.ndim != 2 or counts.shape != values.shape[:1] or not (np.diff(thresholds) > 0).all():
+    if (
+        values.ndim != 2
+        or counts.shape != values.shape[:1]
+        or not (np.diff(thresholds) > 0).all()
+    ):
         found = f"{values.shape}, {counts.shape} and thresholds that are"
-        raise ValueError(f"values: found shapes {found} not ascending, expected (sequence, hidden), (sequence,)")
-    passed = np.searchsorted(thresholds, np.abs(values), side="right")  # thresholds that do not exceed the value
+        raise ValueError(
+            f"values: found shapes {found} not ascending, expected (sequence, hidden),"
+            " (sequence,)"
+        )
+    passed = np.searchsorted(
+        thresholds, np.abs(values), side="right"
+    )  # thresholds that do not exceed the value
     weight = np.broadcast_to(counts[:, None], values.shape)
-    return np.bincount(passed.ravel(), weight.ravel(), len(thresholds) + 1)[:-1].cumsum()
+    return np.bincount(passed.ravel(), weight.ravel(), len(thresholds) + 1)[
+        :-1
+    ].cumsum()
 
 
-def mean_sparsity(sparsity: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS) -> np.ndarray:
+def mean_sparsity(
+    sparsity: np.ndarray, thresholds: np.ndarray = SPARSITY_THRESHOLDS
+) -> np.ndarray:
     """Mean of sparsity curves over log eps in `SPARSITY_RANGE`: (..., eps) -> (...)."""
-    inside = (thresholds > SPARSITY_RANGE[0] * (1 - 1e-9)) & (thresholds < SPARSITY_RANGE[1] * (1 + 1e-9))
+    inside = (thresholds > SPARSITY_RANGE[0] * (1 - 1e-9)) & (
+        thresholds < SPARSITY_RANGE[1] * (1 + 1e-9)
+    )
     log_eps = np.log(thresholds[inside])
-    return np.trapezoid(sparsity[..., inside], log_eps, axis=-1) / (log_eps[-1] - log_eps[0])
+    return np.trapezoid(sparsity[..., inside], log_eps, axis=-1) / (
+        log_eps[-1] - log_eps[0]
+    )
 
 
-# --------------------------------------------------------------------------------------------- trajectories
+# ------------------------------------------------------------------------- trajectories
 
 
-def check_activations(trajectory: xr.Dataset, step: int | None = None) -> tuple[ClusteringHead, int]:
-    """The network of a trajectory of VC's system and the recorded step, the last one by default.
+def check_activations(
+    trajectory: xr.Dataset, step: int | None = None
+) -> tuple[ClusteringHead, int]:
+    """The network of a trajectory of VC's system and the recorded step, the last one by
+    default.
 
-    Raises TrajectoryError for another system or a trajectory without weights, SettingsError for another step.
-    """
+    Raises TrajectoryError for another system or a trajectory without weights,
+    SettingsError for another step."""
     network = clustering_head_of(trajectory)
     for name in network.variables:
         check_variable_recorded(trajectory, name)
@@ -142,9 +176,9 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     Returns
     -------
     xr.Dataset
-        `sparsity` (split, run, eps) on the run's own training and test sequences, its mean over log eps
-        `mean_sparsity` (split, run), `test_accuracy` (run) and `success` (run), 1 or 0. NaN for runs that have
-        diverged by this step.
+        `sparsity` (split, run, eps) on the run's own training and test sequences, its
+        mean over log eps `mean_sparsity` (split, run), `test_accuracy` (run) and
+        `success` (run), 1 or 0. NaN for runs that have diverged by this step.
 
     Raises
     ------
@@ -152,22 +186,47 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
     """
     network, step = check_activations(trajectory, step)
     valid = not_diverged(trajectory, step)
-    sparsity = np.full((len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)), np.nan)
-    all_weights = {name: weight.double() for name, weight in weights(trajectory, step=step).items()}
-    for run in tqdm(np.flatnonzero(valid), desc="activations", unit="run", disable=None, leave=False):
+    sparsity = np.full(
+        (len(SPARSITY_SPLITS), trajectory.sizes["run"], len(SPARSITY_THRESHOLDS)),
+        np.nan,
+    )
+    all_weights = {
+        name: weight.double() for name, weight in weights(trajectory, step=step).items()
+    }
+    for run in tqdm(
+        np.flatnonzero(valid), desc="activations", unit="run", disable=None, leave=False
+    ):
         run_weights = {name: weight[run] for name, weight in all_weights.items()}
         for place, split in enumerate(SPARSITY_SPLITS):
-            sparsity[place, run] = _run_sparsity(network, run_weights, int(trajectory["seed"][run]), split)
-    accuracy = trajectory["accuracy"].sel(step=step, split="test").values.astype(np.float64)
+            sparsity[place, run] = _run_sparsity(
+                network, run_weights, int(trajectory["seed"][run]), split
+            )
+    accuracy = (
+        trajectory["accuracy"].sel(step=step, split="test").values.astype(np.float64)
+    )
     success = np.where(valid, accuracy > SUCCESSFUL_ACCURACY, np.nan)
     return xr.Dataset(
         {
-            "sparsity": (("split", "run", "eps"), sparsity, dimensionless("fraction of activations below eps")),
-            "mean_sparsity": (
-                ("split", "run"), mean_sparsity(sparsity), dimensionless("mean over log eps, 1e-3 to 10"),
+            "sparsity": (
+                ("split", "run", "eps"),
+                sparsity,
+                dimensionless("fraction of activations below eps"),
             ),
-            "test_accuracy": ("run", np.where(valid, accuracy, np.nan), dimensionless("test accuracy")),
-            "success": ("run", success, dimensionless(f"test accuracy above {SUCCESSFUL_ACCURACY:g}")),
+            "mean_sparsity": (
+                ("split", "run"),
+                mean_sparsity(sparsity),
+                dimensionless("mean over log eps, 1e-3 to 10"),
+            ),
+            "test_accuracy": (
+                "run",
+                np.where(valid, accuracy, np.nan),
+                dimensionless("test accuracy"),
+            ),
+            "success": (
+                "run",
+                success,
+                dimensionless(f"test accuracy above {SUCCESSFUL_ACCURACY:g}"),
+            ),
         },
         {
             "split": list(SPARSITY_SPLITS),
@@ -176,11 +235,13 @@ def measure_sparsity(trajectory: xr.Dataset, step: int | None = None) -> xr.Data
             "seed": ("run", trajectory["seed"].values),
             "step": step,
         },
-    )  # fmt: skip
+    )
 
 
 @torch.no_grad()
-def _run_sparsity(network: ClusteringHead, run_weights: Weights, seed: int, split: str) -> np.ndarray:
+def _run_sparsity(
+    network: ClusteringHead, run_weights: Weights, seed: int, split: str
+) -> np.ndarray:
     """The sparsity of one run on one split of its seed: (eps,)."""
     s = network.settings
     tokens, counts = distinct_sequences(s, seed, split)
@@ -188,63 +249,100 @@ def _run_sparsity(network: ClusteringHead, run_weights: Weights, seed: int, spli
     total = np.zeros(len(SPARSITY_THRESHOLDS))
     for start in range(0, len(tokens), batch):
         some = slice(start, start + batch)
-        values = hidden_activations(network, run_weights, torch.from_numpy(tokens[some]))
+        values = hidden_activations(
+            network, run_weights, torch.from_numpy(tokens[some])
+        )
         total += count_below_thresholds(values.numpy(), counts[some])
     return total / (s.data * s.hidden)
 
 
 def compare_successes(found: xr.Dataset) -> xr.Dataset:
-    """The result of `measure_sparsity` with a comparison of successful and failed runs at every threshold.
+    """The result of `measure_sparsity` with a comparison of successful and failed runs
+    at every threshold.
 
-    Adds `effect` and `p_value` (split, eps): the rank-biserial correlation, negative where successful runs are less
-    sparse, and its p-value for all thresholds at once, by permutations of the runs' success.
-    """
+    Adds `effect` and `p_value` (split, eps): the rank-biserial correlation, negative
+    where successful runs are less sparse, and its p-value for all thresholds at once,
+    by permutations of the runs' success."""
     success = found["success"].values
     known = np.isfinite(success)
     profiles = []
     for split in SPARSITY_SPLITS:
-        sparsity, generator = found["sparsity"].sel(split=split).values[known], random_stream(0, f"sparsity/{split}")
+        sparsity, generator = (
+            found["sparsity"].sel(split=split).values[known],
+            random_stream(0, f"sparsity/{split}"),
+        )
         profiles.append(rank_biserial_profile(sparsity, success[known] == 1, generator))
-    dims, (effect, p_value) = ("split", "eps"), map(np.stack, zip(*profiles, strict=True))
+    dims, (effect, p_value) = (
+        ("split", "eps"),
+        map(np.stack, zip(*profiles, strict=True)),
+    )
     return found.assign(
         effect=(dims, effect, dimensionless("rank-biserial correlation of success")),
         p_value=(dims, p_value, dimensionless("p-value, all thresholds at once")),
     )
 
 
-# -------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------- the table
 
 
-def sparsity_table(results: Sequence[xr.Dataset], labels: Sequence[str]) -> pd.DataFrame:
-    """A row for each result of `compare_successes` and split: successful runs against failed ones."""
+def sparsity_table(
+    results: Sequence[xr.Dataset], labels: Sequence[str]
+) -> pd.DataFrame:
+    """A row for each result of `compare_successes` and split: successful runs against
+    failed ones."""
     named = zip(results, labels, strict=True)
-    return make_table(_split_row(result, label, split) for result, label in named for split in SPARSITY_SPLITS)
+    return make_table(
+        _split_row(result, label, split)
+        for result, label in named
+        for split in SPARSITY_SPLITS
+    )
 
 
 def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
     here = result.sel(split=split)
     values, success = here["mean_sparsity"].values, here["success"].values
-    successes, failures, known = values[success == 1], values[success == 0], np.isfinite(success)
-    row = {"run": label, "split": split, "successes": len(successes), "failures": len(failures)}
+    successes, failures, known = (
+        values[success == 1],
+        values[success == 0],
+        np.isfinite(success),
+    )
+    row = {
+        "run": label,
+        "split": split,
+        "successes": len(successes),
+        "failures": len(failures),
+    }
     for name, sample in (("median_success", successes), ("median_failure", failures)):
         row[name] = np.median(sample) if len(sample) else np.nan
     row |= interval_columns("effect", rank_biserial(successes, failures))
     row["p_value"] = mann_whitney_p_value(successes, failures)
     for name, sign in (("less", -1), ("more", 1)):
-        ends = differing_range(here["eps"].values, here["effect"].values, here["p_value"].values, sign)
+        ends = differing_range(
+            here["eps"].values, here["effect"].values, here["p_value"].values, sign
+        )
         row[f"{name}_low"], row[f"{name}_high"] = ends
     row["least_p_value"] = np.min(here["p_value"].values)
-    return row | interval_columns("correlation", rank_correlation(values[known], here["test_accuracy"].values[known]))
+    return row | interval_columns(
+        "correlation",
+        rank_correlation(values[known], here["test_accuracy"].values[known]),
+    )
 
 
-def differing_range(eps: np.ndarray, effect: np.ndarray, p_value: np.ndarray, sign: int) -> tuple[float, float]:
-    """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign; NaN if there is none."""
+def differing_range(
+    eps: np.ndarray, effect: np.ndarray, p_value: np.ndarray, sign: int
+) -> tuple[float, float]:
+    """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign;
+    NaN if there is none."""
     found = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
     return (float(found.min()), float(found.max())) if len(found) else (np.nan, np.nan)
 
 
 def _range_text(name: str) -> Callable[[dict], str]:
-    return lambda row: "-" if np.isnan(row[f"{name}_low"]) else f"{row[f'{name}_low']:.2g} to {row[f'{name}_high']:.2g}"
+    return lambda row: (
+        "-"
+        if np.isnan(row[f"{name}_low"])
+        else f"{row[f'{name}_low']:.2g} to {row[f'{name}_high']:.2g}"
+    )
 
 
 SPARSITY_COLUMNS = (
@@ -265,37 +363,59 @@ jointly for all thresholds
 with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
 
 
-def check_activation_files(trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None) -> None:
-    """Check each trajectory for activations at a step. Raises TrajectoryError, SettingsError that name its file."""
+def check_activation_files(
+    trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None
+) -> None:
+    """Check each trajectory for activations at a step. Raises TrajectoryError,
+    SettingsError that name its file."""
     for trajectory, path in zip(trajectories, paths, strict=True):
         try:
             check_activations(trajectory, step)
         except TrajectoryError as error:
             raise TrajectoryError(f"{path}: {error}") from None
         except SettingsError as error:
-            raise SettingsError(error.field, error.found, f"{error.allowed} in {path.name}") from None
+            raise SettingsError(
+                error.field, error.found, f"{error.allowed} in {path.name}"
+            ) from None
 
 
-def combine_sparsity(results: Sequence[xr.Dataset], labels: Sequence[str], paths: Sequence[Path]) -> xr.Dataset:
+def combine_sparsity(
+    results: Sequence[xr.Dataset], labels: Sequence[str], paths: Sequence[Path]
+) -> xr.Dataset:
     """Results of several trajectories as one dataset along `trajectory`."""
     dim = xr.Variable("trajectory", labels)
     whole = xr.concat(results, dim, join="outer", coords="different", compat="equals")
     return whole.assign_attrs(trajectories=", ".join(path.name for path in paths))
 
 
-def trajectory_labels(trajectories: Sequence[xr.Dataset], paths: Sequence[Path]) -> list[str]:
-    """A label for each trajectory: the settings in which they differ, or the name of its file if these are too many.
+def trajectory_labels(
+    trajectories: Sequence[xr.Dataset], paths: Sequence[Path]
+) -> list[str]:
+    """A label for each trajectory: the settings in which they differ, or the name of
+    its file if these are too many.
 
     Files with the same name are numbered.
     """
     settings = [dataclasses.asdict(read_settings(each)) for each in trajectories]
     if len(settings) == 1:
         return [f"d = {settings[0]['dim']}"]
-    names = [name for name in settings[0] if any(each[name] != settings[0][name] for each in settings)]
-    names = [name for name in names if not name.startswith("start")]  # contains the checksum of a file
-    labels = [", ".join(f"{_SYMBOLS.get(name, name)} = {each[name]}" for name in names) for each in settings]
+    names = [
+        name
+        for name in settings[0]
+        if any(each[name] != settings[0][name] for each in settings)
+    ]
+    names = [
+        name for name in names if not name.startswith("start")
+    ]  # contains the checksum of a file
+    labels = [
+        ", ".join(f"{_SYMBOLS.get(name, name)} = {each[name]}" for name in names)
+        for each in settings
+    ]
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= _MAX_LABEL:
         return labels
     stems = [path.stem for path in paths]
     numbers = {stem: itertools.count(1) for stem in stems}
-    return [f"{stem} ({next(numbers[stem])})" if stems.count(stem) > 1 else stem for stem in stems]
+    return [
+        f"{stem} ({next(numbers[stem])})" if stems.count(stem) > 1 else stem
+        for stem in stems
+    ]

@@ -1,9 +1,11 @@
-"""Circuits that runs of VC's network have learned, and how they form (VC sections 3.1, 3.2 and 4.1).
+"""Circuits that runs of VC's network have learned, and how they form (VC sections 3.1,
+3.2 and 4.1).
 
-For every run: the invariances of its sequence embeddings and the label that follows from them; the sum that the
-embeddings encode; when clusters form and when the MLP separates them; the correlation of attention at the start and at
-the end; and, with a second ensemble of the same first weights, how far a change of settings moves the final weights.
-"""
+For every run: the invariances of its sequence embeddings and the label that follows
+from them; the sum that the embeddings encode; when clusters form and when the MLP
+separates them; the correlation of attention at the start and at the end; and, with a
+second ensemble of the same first weights, how far a change of settings moves the final
+weights."""
 
 from __future__ import annotations
 
@@ -15,9 +17,21 @@ import xarray as xr
 
 from analysis.clustering_heads import init_dependence, invariances
 from analysis.clustering_heads.encoded_sums import measure_encoded_sums
-from analysis.clustering_heads.labels import CIRCUIT_LABEL_MEANINGS, CIRCUIT_LABELS, circuit_labels, label_sensitivity
+from analysis.clustering_heads.labels import (
+    CIRCUIT_LABEL_MEANINGS,
+    CIRCUIT_LABELS,
+    circuit_labels,
+    label_sensitivity,
+)
 from analysis.clustering_heads.learning_phases import measure_learning_phases
-from analysis.output.tables import Column, format_percent, format_plus_minus, format_table, interval_columns, make_table
+from analysis.output.tables import (
+    Column,
+    format_percent,
+    format_plus_minus,
+    format_table,
+    interval_columns,
+    make_table,
+)
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics.settings import check_integer
 from dynamics.training.finetuning import successful_runs
@@ -25,8 +39,11 @@ from dynamics.training.finetuning import successful_runs
 CIRCUITS_TITLE = "Circuits of VC's network"
 
 
-def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, frames: int = 201) -> xr.Dataset:
-    """The circuit of every run of VC's network at the last recorded step, and how it formed.
+def measure_circuits(
+    trajectory: xr.Dataset, other: xr.Dataset | None = None, frames: int = 201
+) -> xr.Dataset:
+    """The circuit of every run of VC's network at the last recorded step, and how it
+    formed.
 
     Parameters
     ----------
@@ -40,9 +57,11 @@ def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, fr
     Returns
     -------
     xr.Dataset
-        The variables of `measure_invariances`, `measure_encoded_sums`, `measure_learning_phases` and, with `other`, of
-        `endpoint_similarity`; `inherited` (run, other_run), the correlation of attention at the start and the end;
-        `label`, `reason` and `successful` (run); `sensitivity` (threshold, factor, kind).
+        The variables of `measure_invariances`, `measure_encoded_sums`,
+        `measure_learning_phases` and, with `other`, of `endpoint_similarity`;
+        `inherited` (run, other_run), the correlation of attention at the start and the
+        end; `label`, `reason` and `successful` (run); `sensitivity` (threshold, factor,
+        kind).
 
     Raises
     ------
@@ -54,27 +73,44 @@ def measure_circuits(trajectory: xr.Dataset, other: xr.Dataset | None = None, fr
         found,
         measure_encoded_sums(trajectory),
         measure_learning_phases(trajectory, frames),
-        init_dependence.attention_start_end_correlation(trajectory).rename("inherited").to_dataset(),
+        init_dependence.attention_start_end_correlation(trajectory)
+        .rename("inherited")
+        .to_dataset(),
     ]
     if other is not None:
         parts.append(init_dependence.endpoint_similarity(trajectory, other))
-    whole = xr.merge(parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts")
+    whole = xr.merge(
+        parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts"
+    )
     labels, successful = circuit_labels(found), successful_runs(trajectory)
-    whole["label"] = ("run", [each.label for each in labels], {"long_name": "kind of circuit"})
-    whole["reason"] = ("run", [each.reason for each in labels], {"long_name": "why it is of that kind"})
-    whole["successful"] = ("run", successful, {"long_name": "whether the test accuracy at the end is above .98"})
+    whole["label"] = (
+        "run",
+        [each.label for each in labels],
+        {"long_name": "kind of circuit"},
+    )
+    whole["reason"] = (
+        "run",
+        [each.reason for each in labels],
+        {"long_name": "why it is of that kind"},
+    )
+    whole["successful"] = (
+        "run",
+        successful,
+        {"long_name": "whether the test accuracy at the end is above .98"},
+    )
     whole["sensitivity"] = label_sensitivity(found).rename(label="kind")
     return whole.assign_attrs(found.attrs)
 
 
-# ---------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------- tables
 
 
 def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
-    """A row for each label: number of runs, exact 95% interval of their fraction, t intervals of means over runs.
+    """A row for each label: number of runs, exact 95% interval of their fraction, t
+    intervals of means over runs.
 
-    found: result of `measure_circuits`; ideal: the number of clusters of an ideal circuit.
-    """
+    found: result of `measure_circuits`; ideal: the number of clusters of an ideal
+    circuit."""
     measures = {
         "accuracy": found["accuracy"].values,
         "mass": invariances.counting_attention(found),
@@ -92,9 +128,15 @@ def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
         count = int(members.sum())
         row = {"label": label, "runs": count}
         row |= interval_columns("share", binomial_interval(count, found.sizes["run"]))
-        row |= {name: int((members & each.astype(bool)).sum()) for name, each in conditions.items()}
+        row |= {
+            name: int((members & each.astype(bool)).sum())
+            for name, each in conditions.items()
+        }
         for name, values in measures.items():
-            row |= interval_columns(name, mean_interval(values[members & np.isfinite(values)], limits=(0, 1)))
+            row |= interval_columns(
+                name,
+                mean_interval(values[members & np.isfinite(values)], limits=(0, 1)),
+            )
         rows.append(row)
     return make_table(rows)
 
@@ -116,8 +158,11 @@ def circuit_columns(ideal: int) -> list[Column]:
 
 
 def format_missing_invariances(found: xr.Dataset) -> str:
-    """A text table of the missing invariances of successful runs; empty if none are missing."""
-    lacking = found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values
+    """A text table of the missing invariances of successful runs; empty if none are
+    missing."""
+    lacking = (
+        found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values
+    )
     rows = [
         {
             "seed": int(one["seed"]),
@@ -133,7 +178,8 @@ def format_missing_invariances(found: xr.Dataset) -> str:
 
 
 def _describe_steps(one: xr.Dataset) -> str:
-    """Positions whose steps in the encoded sum are not those of the task; a dash if no whole steps are encoded."""
+    """Positions whose steps in the encoded sum are not those of the task; a dash if no
+    whole steps are encoded."""
     if not bool(one["sum_whole"]):
         return "-"
     steps, parts = one["sum_steps"].values.round().astype(int), []
@@ -144,12 +190,17 @@ def _describe_steps(one: xr.Dataset) -> str:
     return "; ".join(parts) or "as in the task"
 
 
-# -------------------------------------------------------------------------------------------------- sentences
+# ---------------------------------------------------------------------------- sentences
 
 
 def describe_circuits(found: xr.Dataset, ideal: int) -> list[str]:
-    """Sentences on clusters, sums, phases, start and end, another setting, and the thresholds of the labels."""
-    lines = [*_describe_clusters(found, ideal), *_describe_phases(found), *_describe_inheritance(found)]
+    """Sentences on clusters, sums, phases, start and end, another setting, and the
+    thresholds of the labels."""
+    lines = [
+        *_describe_clusters(found, ideal),
+        *_describe_phases(found),
+        *_describe_inheritance(found),
+    ]
     if "weight_distance" in found:
         lines += _describe_other_setting(found)
     return [*lines, _describe_thresholds(found)]
@@ -161,47 +212,77 @@ def _describe_clusters(found: xr.Dataset, ideal: int) -> list[str]:
     whole = found["label"].isin(["ideal", "corrected", "part of the values"]).values
     congruent = found["sum_congruent"].values.astype(bool)
     fraction = found["sum_share"].values[congruent]
-    least = f" (it explains at least {100 * fraction.min():.1f}% of the variance of xi)" if fraction.size else ""
+    least = (
+        f" (it explains at least {100 * fraction.min():.1f}% of the variance of xi)"
+        if fraction.size
+        else ""
+    )
     return [
-        f"{success.sum()} runs are successful; {as_ideal.sum()} of them have the {ideal} clusters of an ideal circuit, "
-        f"{(as_ideal & whole).sum()} of these all invariances; {(success & whole).sum()} successful runs have all "
-        "invariances",
-        f"{(success & congruent).sum()} of {success.sum()} successful and {(~success & congruent).sum()} of "
-        f"{(~success).sum()} other runs encode a sum of whole steps that is congruent to the target{least}",
+        (
+            f"{success.sum()} runs are successful; {as_ideal.sum()} of them have the"
+            f" {ideal} clusters of an ideal circuit, {(as_ideal & whole).sum()} of"
+            f" these all invariances; {(success & whole).sum()} successful runs have"
+            " all invariances"
+        ),
+        (
+            f"{(success & congruent).sum()} of {success.sum()} successful and"
+            f" {(~success & congruent).sum()} of {(~success).sum()} other runs encode a"
+            f" sum of whole steps that is congruent to the target{least}"
+        ),
     ]
 
 
 def _describe_phases(found: xr.Dataset) -> list[str]:
-    known = found["successful"].values.astype(bool) & np.isfinite(found["formed"].values + found["separated"].values)
+    known = found["successful"].values.astype(bool) & np.isfinite(
+        found["formed"].values + found["separated"].values
+    )
     if not known.any():
         return ["no successful run shows when its clusters formed"]
     formed, separated = (found[name].values[known] for name in ("formed", "separated"))
     delay = separated - formed
     later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
     return [
-        f"clusters form at epoch {format_plus_minus(mean_interval(formed))}; the MLP separates them "
-        f"{format_plus_minus(mean_interval(delay))} epochs later (median {np.median(delay):g}; {total} runs)",
-        f"separated after they formed: {format_percent(binomial_interval(later, total))}% of runs; before: {earlier}; "
-        f"in the same frame: {total - later - earlier}",
+        (
+            f"clusters form at epoch {format_plus_minus(mean_interval(formed))}; the"
+            f" MLP separates them {format_plus_minus(mean_interval(delay))} epochs"
+            f" later (median {np.median(delay):g}; {total} runs)"
+        ),
+        (
+            "separated after they formed:"
+            f" {format_percent(binomial_interval(later, total))}% of runs; before:"
+            f" {earlier}; in the same frame: {total - later - earlier}"
+        ),
     ]
 
 
 def _describe_inheritance(found: xr.Dataset) -> Iterator[str]:
     values, success = found["inherited"].values, found["successful"].values.astype(bool)
-    yield f"correlation of attention at the start and the end: {_describe(values, higher=True)}"
+    yield (
+        "correlation of attention at the start and the end:"
+        f" {_describe(values, higher=True)}"
+    )
     if success.sum() > 1:
-        yield f"the same for successful runs: {_describe(values[np.ix_(success, success)], higher=True)}"
+        yield (
+            "the same for successful runs:"
+            f" {_describe(values[np.ix_(success, success)], higher=True)}"
+        )
 
 
 def _describe_other_setting(found: xr.Dataset) -> Iterator[str]:
     for name, (meaning, higher) in init_dependence.ENDPOINT_MEASURES.items():
-        yield f"{meaning}, with the other setting: {_describe(found[name].values, higher)}"
+        yield (
+            f"{meaning}, with the other setting:"
+            f" {_describe(found[name].values, higher)}"
+        )
 
 
 def _describe(measure: np.ndarray, higher: bool) -> str:
     comparison = init_dependence.compare_same_seed(measure, higher)
     p = f", p = {comparison.p:.2g}" if comparison.p == comparison.p else ""
-    own, others = (format_plus_minus(interval, 2) for interval in (comparison.own, comparison.others))
+    own, others = (
+        format_plus_minus(interval, 2)
+        for interval in (comparison.own, comparison.others)
+    )
     return f"same seed {own}, different seeds {others}{p} ({comparison.runs} runs)"
 
 
@@ -210,24 +291,54 @@ def _describe_thresholds(found: xr.Dataset) -> str:
     changes = []
     for name in found["threshold"].values:
         counts = found["sensitivity"].sel(threshold=name)
-        halved, doubled = (int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2 for f in (0.5, 2.0))
+        halved, doubled = (
+            int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2
+            for f in (0.5, 2.0)
+        )
         changes.append(f"{name} {halved}, {doubled}")
-    return "net number of runs whose label changes if a threshold is halved or doubled: " + "; ".join(changes)
+    return (
+        "net number of runs whose label changes if a threshold is halved or doubled: "
+        + "; ".join(changes)
+    )
 
 
 def circuit_legend(ideal: int, lacking: bool) -> list[str]:
-    """Explanation of the columns; with `lacking` also of the table of missing invariances."""
-    meanings = [f"{label}: {meaning}" for label, meaning in CIRCUIT_LABEL_MEANINGS.items()]
+    """Explanation of the columns; with `lacking` also of the table of missing
+    invariances."""
+    meanings = [
+        f"{label}: {meaning}" for label, meaning in CIRCUIT_LABEL_MEANINGS.items()
+    ]
     lines = [
-        *("; ".join(meanings[place : place + 2]) for place in range(0, len(meanings), 2)),
-        f"above .98: runs with a test accuracy above .98; {ideal} clusters: runs with as many clusters of sequence",
-        "embeddings xi as an ideal circuit; congruent sum: xi encodes a sum of tokens that is congruent to the target",
-        "attention: fraction on non-spurious positions; leak: largest fraction of the variance of xi due to the token",
-        "at a spurious position; order: that due to the order of two non-spurious ones (means ± half a 95% interval)",
+        *(
+            "; ".join(meanings[place : place + 2])
+            for place in range(0, len(meanings), 2)
+        ),
+        (
+            f"above .98: runs with a test accuracy above .98; {ideal} clusters: runs"
+            " with as many clusters of sequence"
+        ),
+        (
+            "embeddings xi as an ideal circuit; congruent sum: xi encodes a sum of"
+            " tokens that is congruent to the target"
+        ),
+        (
+            "attention: fraction on non-spurious positions; leak: largest fraction of"
+            " the variance of xi due to the token"
+        ),
+        (
+            "at a spurious position; order: that due to the order of two non-spurious"
+            " ones (means ± half a 95% interval)"
+        ),
     ]
     if lacking:
         lines += [
-            "sums: number of values of the sum that xi encodes; steps: what tokens 1, 2, ... at a position add to it",
-            "where this differs from the task: x8: 2 means that token 1 at position 8 adds 2, which is 0 modulo 2",
+            (
+                "sums: number of values of the sum that xi encodes; steps: what tokens"
+                " 1, 2, ... at a position add to it"
+            ),
+            (
+                "where this differs from the task: x8: 2 means that token 1 at position"
+                " 8 adds 2, which is 0 modulo 2"
+            ),
         ]
     return lines

@@ -1,17 +1,20 @@
-"""The sum that the sequence embeddings of VC's network encode, which may differ from that of the task.
+"""The sum that the sequence embeddings of VC's network encode, which may differ from
+that of the task.
 
-The target is the sum of the non-spurious tokens modulo p. Any sum of steps f_t(x_t) over all positions with
+The target is the sum of the non-spurious tokens modulo p. Any sum of steps f_t(x_t)
+over all positions with
 
     f_t(v) = v (mod p) at non-spurious positions,  f_t(v) = 0 (mod p) at spurious ones
 
-has the same residue: for p = 2 a non-spurious token may have any odd coefficient, such as -1 or 3, and a spurious one
-any even one. A network whose sequence embeddings are ordered by such a sum solves the task, although permutations of
-non-spurious positions, or spurious tokens, change the embeddings. So circuits that seem to lack invariances, or to have
-unusual clusters (VC section 3.2), may be exact.
+has the same residue: for p = 2 a non-spurious token may have any odd coefficient, such
+as -1 or 3, and a spurious one any even one. A network whose sequence embeddings are
+ordered by such a sum solves the task, although permutations of non-spurious positions,
+or spurious tokens, change the embeddings. So circuits that seem to lack invariances, or
+to have unusual clusters (VC section 3.2), may be exact.
 
-Steps are main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading direction, in units of the median
-over non-spurious positions of the smallest difference between two tokens there. All values are dimensionless.
-"""
+Steps are main effects E[xi | x_t = v] - E[xi | x_t = 0], projected on their leading
+direction, in units of the median over non-spurious positions of the smallest difference
+between two tokens there. All values are dimensionless."""
 
 from typing import NamedTuple
 
@@ -34,7 +37,8 @@ class EncodedSum(NamedTuple):
     """The sum that one network encodes."""
 
     steps: np.ndarray
-    """(position, token) f_t(v), with f_t(0) = 0; NaN where the embeddings do not vary"""
+    """(position, token) f_t(v), with f_t(0) = 0; NaN where the embeddings do not
+    vary"""
     whole: bool
     """Whether all steps are near whole numbers"""
     congruent: bool
@@ -42,11 +46,13 @@ class EncodedSum(NamedTuple):
     levels: int
     """Number of different sums of the rounded steps; 0 if they are not whole"""
     share: float
-    """Fraction of the variance of xi between sequences with different sums; NaN if steps are not whole"""
+    """Fraction of the variance of xi between sequences with different sums; NaN if
+    steps are not whole"""
 
 
 def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading direction: (position, token)."""
+    """E[xi | x_t = v] - E[xi | x_t = 0] of xi (sequence, axis) along their leading
+    direction: (position, token)."""
     mean = xi[at.changed].mean(axis=0)
     effect = mean - mean[:, :1]
     leading = np.linalg.svd(effect.reshape(-1, xi.shape[1]), full_matrices=False)[2][0]
@@ -54,24 +60,46 @@ def _main_effects(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
 
 
 def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> EncodedSum:
-    """The sum that sequence embeddings (sequence, axis) of all sequences of the probe encode."""
+    """The sum that sequence embeddings (sequence, axis) of all sequences of the probe
+    encode."""
     effect = _main_effects(xi, at)
-    gaps = np.abs(effect[:, :, None] - effect[:, None, :])[:, *np.triu_indices(s.vocab, k=1)].min(axis=1)
+    gaps = np.abs(effect[:, :, None] - effect[:, None, :])[
+        :, *np.triu_indices(s.vocab, k=1)
+    ].min(axis=1)
     unit = np.median(gaps[list(s.counting)])
-    if np.isnan(invariances.total_variance(xi[at.base])) or unit <= 1e-9 * np.abs(effect).max():
+    if (
+        np.isnan(invariances.total_variance(xi[at.base]))
+        or unit <= 1e-9 * np.abs(effect).max()
+    ):
         return EncodedSum(np.full(effect.shape, np.nan), False, False, 0, float("nan"))
     residue = np.zeros(effect.shape, dtype=np.int64)
     residue[list(s.counting)] = np.arange(s.vocab)
     signed = [effect / unit, -effect / unit]  # the sign of the direction is arbitrary
-    steps = max(signed, key=lambda each: (_count_congruent(each, residue, s.vocab), each[list(s.counting)].sum()))
+    steps = max(
+        signed,
+        key=lambda each: (
+            _count_congruent(each, residue, s.vocab),
+            each[list(s.counting)].sum(),
+        ),
+    )
     whole = bool((np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all())
     if not whole:
         return EncodedSum(steps, False, False, 0, float("nan"))
     rounded = steps.round().astype(np.int64)
     sums = rounded[np.arange(s.length), at.tokens[at.base]].sum(axis=1)
     different, labels = np.unique(sums, return_inverse=True)
-    share = float(invariances.between_group_fraction(xi[at.base], labels.ravel(), sample=not at.exhaustive))
-    return EncodedSum(steps, True, _count_congruent(steps, residue, s.vocab) == steps.size, len(different), share)
+    share = float(
+        invariances.between_group_fraction(
+            xi[at.base], labels.ravel(), sample=not at.exhaustive
+        )
+    )
+    return EncodedSum(
+        steps,
+        True,
+        _count_congruent(steps, residue, s.vocab) == steps.size,
+        len(different),
+        share,
+    )
 
 
 def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> int:
@@ -83,31 +111,41 @@ def _count_congruent(steps: np.ndarray, residue: np.ndarray, modulus: int) -> in
 def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.Dataset:
     """The `encoded_sum` of every run at a recorded step, by default the last.
 
-    NaN or 0 for runs that have diverged or whose attention scores are too far apart. Raises TrajectoryError,
-    SettingsError.
-    """
+    NaN or 0 for runs that have diverged or whose attention scores are too far apart.
+    Raises TrajectoryError, SettingsError."""
     network = clustering_head_of(trajectory)
     s, at = network.settings, invariances.invariance_probe(network.settings)
     step = int(trajectory["step"][-1]) if step is None else step
     every, alive = weights(trajectory, step=step), not_diverged(trajectory, step)
-    nothing = EncodedSum(np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan"))
+    nothing = EncodedSum(
+        np.full((s.length, s.vocab), np.nan), False, False, 0, float("nan")
+    )
     rows = []
     for run in range(trajectory.sizes["run"]):
         found = {name: each[run].double() for name, each in every.items()}
         rows.append(nothing)
         if alive[run]:
             with invariances.run_error_context(trajectory, run):
-                xi = invariances.batched_sequence_embeddings(network, found, at.tokens)[0].numpy()
+                xi = invariances.batched_sequence_embeddings(network, found, at.tokens)[
+                    0
+                ].numpy()
                 rows[run] = encoded_sum(xi, at, s)
     data = {}
     for name, meaning in _MEANINGS.items():
         values = np.stack([np.asarray(getattr(row, name)) for row in rows])
-        data[f"sum_{name}"] = (("run", "position", "token")[: values.ndim], values, dimensionless(meaning))
+        data[f"sum_{name}"] = (
+            ("run", "position", "token")[: values.ndim],
+            values,
+            dimensionless(meaning),
+        )
     return xr.Dataset(data, {"seed": ("run", trajectory["seed"].values)})
 
 
 _MEANINGS = {
-    "steps": "step of the encoded sum, in units of the median smallest step at non-spurious positions",
+    "steps": (
+        "step of the encoded sum, in units of the median smallest step at non-spurious"
+        " positions"
+    ),
     "whole": "whether all steps are near whole numbers",
     "congruent": "whether the rounded steps have the residues of the task",
     "levels": "number of different sums of the rounded steps",

@@ -1,25 +1,30 @@
-"""Invariances of the sequence embeddings of VC's network, as fractions of their variance.
+"""Invariances of the sequence embeddings of VC's network, as fractions of their
+variance.
 
-The target is the same for all suffixes and for all orders of the tokens at non-spurious positions. A circuit that uses
-this has a sequence embedding xi that changes neither with the token at a spurious position nor with an exchange of two
-non-spurious positions (VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over axes:
+The target is the same for all suffixes and for all orders of the tokens at non-spurious
+positions. A circuit that uses this has a sequence embedding xi that changes neither
+with the token at a spurious position nor with an exchange of two non-spurious positions
+(VC section 3.1). Over sequences x drawn uniformly, with Var the variance summed over
+axes:
 
     value fraction of position t       E Var(xi | all tokens but x_t) / Var(xi), the total-effect index of Sobol and
                                        Homma
     order fraction of positions t, u   E Var(xi | all but the order of x_t and x_u) / Var(xi)
-                                       = E|xi(x) - xi(x with x_t and x_u exchanged)|² / 4 Var(xi)
+                                       = E|xi(x) - xi(x with x_t and x_u exchanged)|² /
+                                       4 Var(xi)
     class fraction                     Var E(xi | multiset of the tokens at non-spurious positions) / Var(xi)
                                        (eta squared)
 
-All are dimensionless and from 0 to 1. If xi were a sum of c_t x_t for p = 2, a leak with coefficient c beside k
-positions with coefficient 1 would have the value fraction c²/(k + c²), and a coefficient 1 + e in place of 1 would give
-about the order fraction e²/2k.
+All are dimensionless and from 0 to 1. If xi were a sum of c_t x_t for p = 2, a leak
+with coefficient c beside k positions with coefficient 1 would have the value fraction
+c²/(k + c²), and a coefficient 1 + e in place of 1 would give about the order fraction
+e²/2k.
 
-Expectations are exact if all sequences are few enough to be listed. Otherwise the outer one is over a fixed sample, the
-inner one over all values or both orders. Positions and tokens count from 0, as in the settings. Everything is computed
-in float64. Fractions are NaN if xi does not vary; all values are NaN for a run that has diverged or whose attention
-scores are too far apart to be exponentiated.
-"""
+Expectations are exact if all sequences are few enough to be listed. Otherwise the outer
+one is over a fixed sample, the inner one over all values or both orders. Positions and
+tokens count from 0, as in the settings. Everything is computed in float64. Fractions
+are NaN if xi does not vary; all values are NaN for a run that has diverged or whose
+attention scores are too far apart to be exponentiated."""
 
 import functools
 import itertools
@@ -44,23 +49,26 @@ from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import check_variable_recorded
 
 _MAX_NEIGHBOURS = 1 << 18
-"""Largest number of changed sequences; if there would be more, fewer sequences are changed."""
+"""Largest number of changed sequences; if there would be more, fewer sequences are
+changed."""
 
 _BATCH = 1 << 14
 """Number of sequences whose embeddings are computed at a time."""
 
 MAX_SCORE_GAP = 600
-"""Largest difference of attention scores whose exponentials stay in the range of float64."""
+"""Largest difference of attention scores whose exponentials stay in the range of
+float64."""
 
 _NO_VARIANCE = 1e-12
 """Variance over the largest squared norm up to which embeddings count as constant."""
 
 
-# ---------------------------------------------------------------------------------------------- sequences
+# ---------------------------------------------------------------------------- sequences
 
 
 class InvarianceProbe(NamedTuple):
-    """Sequences, and the indices of those that differ from base sequences by one change."""
+    """Sequences, and the indices of those that differ from base sequences by one
+    change."""
 
     tokens: np.ndarray
     """(sequence, position) all sequences, each once"""
@@ -69,7 +77,8 @@ class InvarianceProbe(NamedTuple):
     changed: np.ndarray
     """(base, position, token) indices of the base with that token at that position"""
     swapped: np.ndarray
-    """(base, pair) indices of the base with the tokens of two non-spurious positions exchanged"""
+    """(base, pair) indices of the base with the tokens of two non-spurious positions
+    exchanged"""
     pairs: np.ndarray
     """(pair, 2) these positions, as indices among the non-spurious ones"""
     classes: np.ndarray
@@ -80,10 +89,13 @@ class InvarianceProbe(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def invariance_probe(s: SparseSettings) -> InvarianceProbe:
-    """The sequences on which invariances of a network with these settings are measured."""
+    """The sequences on which invariances of a network with these settings are
+    measured."""
     base = reference_sequences(s)
     exhaustive = len(base) == s.vocab**s.length
-    places = np.array(list(itertools.combinations(range(s.sparsity), 2)), dtype=np.int64).reshape(-1, 2)
+    places = np.array(
+        list(itertools.combinations(range(s.sparsity), 2)), dtype=np.int64
+    ).reshape(-1, 2)
     most = max(1, _MAX_NEIGHBOURS // (s.length * s.vocab + len(places)))
     if not exhaustive and len(base) > most:
         base = base[np.linspace(0, len(base) - 1, most).round().astype(np.int64)]
@@ -93,22 +105,34 @@ def invariance_probe(s: SparseSettings) -> InvarianceProbe:
     swapped = np.tile(base[:, None], (1, len(places), 1))
     for pair, (first, second) in enumerate(np.array(s.counting)[places]):
         swapped[:, pair, [first, second]] = base[:, [second, first]]
-    every = np.concatenate([each.reshape(-1, s.length) for each in (base, changed, swapped)])
+    every = np.concatenate(
+        [each.reshape(-1, s.length) for each in (base, changed, swapped)]
+    )
     tokens, where = np.unique(every, axis=0, return_inverse=True)
     parts = np.split(where.ravel(), np.cumsum([len(base), changed[..., 0].size]))
-    classes = np.unique(np.sort(base[:, list(s.counting)], axis=1), axis=0, return_inverse=True)[1].ravel()
+    classes = np.unique(
+        np.sort(base[:, list(s.counting)], axis=1), axis=0, return_inverse=True
+    )[1].ravel()
     return InvarianceProbe(
-        tokens, parts[0], parts[1].reshape(changed.shape[:-1]), parts[2].reshape(swapped.shape[:-1]), places, classes,
+        tokens,
+        parts[0],
+        parts[1].reshape(changed.shape[:-1]),
+        parts[2].reshape(swapped.shape[:-1]),
+        places,
+        classes,
         exhaustive,
-    )  # fmt: skip
+    )
 
 
-# -------------------------------------------------------------------------------------------- embeddings
+# --------------------------------------------------------------------------- embeddings
 
 
 def one_hot_sequences(tokens: np.ndarray, rows: int) -> torch.Tensor:
-    """Tokens (sequence, position) as float64 rows of zeros and ones: (sequence, position x token)."""
-    return (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
+    """Tokens (sequence, position) as float64 rows of zeros and ones: (sequence,
+    position x token)."""
+    return (
+        (torch.from_numpy(tokens)[..., None] == torch.arange(rows)).flatten(-2).double()
+    )
 
 
 class AttentionOverflowError(ValueError):
@@ -116,22 +140,28 @@ class AttentionOverflowError(ValueError):
 
 
 def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
-    """exp(score) of every position and token, up to a factor for each network: (..., position, token).
+    """exp(score) of every position and token, up to a factor for each network: (...,
+    position, token).
 
-    The factor makes the sum over the positions of any sequence at least 1. Raises AttentionOverflowError.
-    """
-    scores = (network.table(found) @ found["query"][..., None, :, None])[..., 0] / network.settings.dim**0.5
+    The factor makes the sum over the positions of any sequence at least 1. Raises
+    AttentionOverflowError."""
+    scores = (network.table(found) @ found["query"][..., None, :, None])[
+        ..., 0
+    ] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
     if not bool((scores - least < MAX_SCORE_GAP).all()):
         found_gap = f"found attention scores more than {MAX_SCORE_GAP} apart"
-        raise AttentionOverflowError(f"query: {found_gap}, expected smaller differences")
+        raise AttentionOverflowError(
+            f"query: {found_gap}, expected smaller differences"
+        )
     return torch.exp(scores - least)
 
 
 def batched_sequence_embeddings(
     network: ClusteringHead, found: Weights, tokens: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequence embeddings of many networks at once, and the denominators of their attention.
+    """Sequence embeddings of many networks at once, and the denominators of their
+    attention.
 
     Parameters
     ----------
@@ -143,8 +173,9 @@ def batched_sequence_embeddings(
     Returns
     -------
     xi : tensor, (..., sequence, axis)
-        As `ClusteringHead.sequence_embedding`, but by one product for all networks: numerator and denominator of the
-        softmax are sums over positions of entries of a table.
+        As `ClusteringHead.sequence_embedding`, but by one product for all networks:
+        numerator and denominator of the softmax are sums over positions of entries of a
+        table.
     denominator : tensor, (..., sequence)
 
     Raises
@@ -153,57 +184,76 @@ def batched_sequence_embeddings(
     """
     attended = _attention_factors(network, found)[..., None]
     values = network.table(found) @ found["value"].mT[..., None, :, :]
-    terms = torch.cat([attended * values, attended], dim=-1).flatten(-3, -2)  # (..., position x token, axis + 1)
+    terms = torch.cat([attended * values, attended], dim=-1).flatten(
+        -3, -2
+    )  # (..., position x token, axis + 1)
     lead, columns = terms.shape[:-2], terms.movedim(-2, 0).flatten(1)
-    batches = (tokens[start : start + _BATCH] for start in range(0, len(tokens), _BATCH))
-    sums = torch.cat([one_hot_sequences(batch, network.settings.rows) @ columns for batch in batches])
+    batches = (
+        tokens[start : start + _BATCH] for start in range(0, len(tokens), _BATCH)
+    )
+    sums = torch.cat(
+        [one_hot_sequences(batch, network.settings.rows) @ columns for batch in batches]
+    )
     sums = sums.unflatten(1, (*lead, -1)).movedim(0, -2)
     return sums[..., :-1] / sums[..., -1:], sums[..., -1]
 
 
-def _class_logits(network: ClusteringHead, found: Weights, xi: torch.Tensor) -> torch.Tensor:
+def _class_logits(
+    network: ClusteringHead, found: Weights, xi: torch.Tensor
+) -> torch.Tensor:
     """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
     pieces = xi.split(max(1, _BATCH * 32 // network.settings.hidden))
-    return torch.cat([network.transform(found, piece) @ found["embedding"].mT for piece in pieces])
+    return torch.cat(
+        [network.transform(found, piece) @ found["embedding"].mT for piece in pieces]
+    )
 
 
-# ---------------------------------------------------------------------------------------- fractions of variance
+# ---------------------------------------------------------------- fractions of variance
 
 
 def total_variance(xi: np.ndarray) -> np.ndarray:
-    """Variance summed over axes, (..., sequence, axis) -> (...); NaN if it is no more than rounding error."""
+    """Variance summed over axes, (..., sequence, axis) -> (...); NaN if it is no more
+    than rounding error."""
     x = np.asarray(xi, dtype=np.float64)
     found, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
     return np.where(found > _NO_VARIANCE * size, found, np.nan)
 
 
 def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """Half the mean squared change of xi between two tokens at a position, over Var(xi).
+    """Half the mean squared change of xi between two tokens at a position, over
+    Var(xi).
 
-    xi (..., sequence, axis) of all sequences of the probe -> (..., position, token, token). The mean over both tokens
-    is the value fraction of the position.
-    """
+    xi (..., sequence, axis) of all sequences of the probe -> (..., position, token,
+    token). The mean over both tokens is the value fraction of the position."""
     parts = []
     for position in range(at.changed.shape[1]):
         x = xi[..., at.changed[:, position], :]  # (..., base, token, axis)
         inner = np.einsum("...bva,...bwa->...vw", x, x) / len(at.base)
         own = np.diagonal(inner, axis1=-2, axis2=-1)
         parts.append((own[..., :, None] + own[..., None, :]) / 2 - inner)
-    return np.maximum(np.stack(parts, axis=-3), 0) / total_variance(xi[..., at.base, :])[..., None, None, None]
+    return (
+        np.maximum(np.stack(parts, axis=-3), 0)
+        / total_variance(xi[..., at.base, :])[..., None, None, None]
+    )
 
 
 def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
-    """Order fraction of pairs of non-spurious positions: (..., sequence, axis) -> (..., counting, counting)."""
+    """Order fraction of pairs of non-spurious positions: (..., sequence, axis) -> (...,
+    counting, counting)."""
     count = 1 + int(at.pairs.max(initial=0))
     found = np.zeros((*xi.shape[:-2], count, count))
     base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
     for pair, (first, second) in enumerate(at.pairs):
-        square = ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
+        square = (
+            ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
+        )
         found[..., first, second] = found[..., second, first] = square / (4 * size)
     return found
 
 
-def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = False) -> np.ndarray:
+def between_group_fraction(
+    xi: np.ndarray, labels: np.ndarray, sample: bool = False
+) -> np.ndarray:
     """Fraction of the variance of xi that lies between groups of sequences.
 
     Parameters
@@ -212,8 +262,9 @@ def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = Fa
     labels : array of int, (sequence,)
         Group of each sequence, from 0, without gaps.
     sample : bool
-        Whether the sequences are a sample: the variance within groups is then divided by the number of sequences minus
-        the number of groups, as in an analysis of variance.
+        Whether the sequences are a sample: the variance within groups is then divided
+        by the number of sequences minus the number of groups, as in an analysis of
+        variance.
 
     Returns
     -------
@@ -229,21 +280,26 @@ def between_group_fraction(xi: np.ndarray, labels: np.ndarray, sample: bool = Fa
     x = x - x.mean(axis=-2, keepdims=True)
     sizes = np.bincount(labels)
     begins = np.cumsum([0, *sizes[:-1]])
-    sums = np.add.reduceat(x[..., np.argsort(labels, kind="stable"), :], begins, axis=-2)
-    lost = 1 - ((sums**2).sum(axis=-1) / sizes).sum(axis=-1) / (total_variance(xi) * len(labels))
+    sums = np.add.reduceat(
+        x[..., np.argsort(labels, kind="stable"), :], begins, axis=-2
+    )
+    lost = 1 - ((sums**2).sum(axis=-1) / sizes).sum(axis=-1) / (
+        total_variance(xi) * len(labels)
+    )
     if sample and len(labels) > len(sizes):
         lost = lost * (len(labels) - 1) / (len(labels) - len(sizes))
     return np.clip(1 - lost, 0, 1)
 
 
-# ------------------------------------------------------------------------------------------------ one network
+# -------------------------------------------------------------------------- one network
 
 
 @torch.no_grad()
 def network_invariances(
     network: ClusteringHead, found: Weights, at: InvarianceProbe | None = None
 ) -> dict[str, np.ndarray]:
-    """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading axes. Raises ValueError."""
+    """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading
+    axes. Raises ValueError."""
     s, at = network.settings, at or invariance_probe(network.settings)
     xi, divided = batched_sequence_embeddings(network, found, at.tokens)
     scored, x = _class_logits(network, found, xi), xi.numpy()
@@ -253,55 +309,103 @@ def network_invariances(
     told = scored.argmax(-1).numpy()
     attended = _attention_factors(network, found)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
-    own = attended[np.arange(s.length), at.tokens[at.base]] / divided.numpy()[at.base, None]
+    own = (
+        attended[np.arange(s.length), at.tokens[at.base]]
+        / divided.numpy()[at.base, None]
+    )
     table = network.table(found)[:, : s.vocab]
     values = (table @ found["value"].mT).numpy()
     shares = token_variance_fractions(x, at)
-    others = s.vocab / (s.vocab - 1)  # from the mean over all tokens to that over those that differ from the original
+    others = s.vocab / (
+        s.vocab - 1
+    )  # from the mean over all tokens to that over those that differ from the original
     return {
         "accuracy": hit.mean().numpy(),
         "value_share": shares.mean(axis=(-2, -1)),
         "token_share": shares,
         "order_share": order_variance_fractions(x, at),
-        "class_share": between_group_fraction(x[at.base], at.classes, sample=not at.exhaustive),
+        "class_share": between_group_fraction(
+            x[at.base], at.classes, sample=not at.exhaustive
+        ),
         "clusters": np.array(count_clusters(x[at.base])),
         "attention": own.mean(axis=0),
         "token_attention": given,
         "embedding_spread": relative_spread(table.numpy(), s),
         "value_spread": relative_spread(values, s),
         "contribution_spread": relative_spread(given[..., None] * values, s),
-        "value_flips": (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2)) * others,
-        "order_flips": np.array([(told[at.swapped[:, pair]] != told[at.base]).mean() for pair in range(len(at.pairs))]),
+        "value_flips": (
+            (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2))
+            * others
+        ),
+        "order_flips": np.array(
+            [
+                (told[at.swapped[:, pair]] != told[at.base]).mean()
+                for pair in range(len(at.pairs))
+            ]
+        ),
     }
 
 
 def relative_spread(points: np.ndarray, s: SparseSettings) -> np.ndarray:
-    """Spread of the points of the tokens at each position, over that at non-spurious positions.
+    """Spread of the points of the tokens at each position, over that at non-spurious
+    positions.
 
-    (..., position, token, axis) -> (..., position). Root mean squares; NaN if all points at non-spurious positions are
-    the same.
-    """
+    (..., position, token, axis) -> (..., position). Root mean squares; NaN if all
+    points at non-spurious positions are the same."""
     size = np.sqrt(points.var(axis=-2).sum(axis=-1))
     usual = np.sqrt((size[..., list(s.counting)] ** 2).mean(axis=-1, keepdims=True))
     return np.divide(size, usual, out=np.full(size.shape, np.nan), where=usual > 0)
 
 
-# ------------------------------------------------------------------------------------------- of a trajectory
+# ---------------------------------------------------------------------- of a trajectory
 
 INVARIANCE_VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "accuracy": ((), "fraction of all sequences that are classified correctly"),
-    "value_share": (("position",), "value fraction: part of the variance of xi from the token at a position"),
-    "token_share": (("position", "token", "other_token"), "half the squared change of xi between tokens over Var(xi)"),
-    "order_share": (("counting", "other_counting"), "order fraction: part of the variance of xi from the order"),
-    "class_share": ((), "fraction of the variance of xi between multisets of the tokens at non-spurious positions"),
+    "value_share": (
+        ("position",),
+        "value fraction: part of the variance of xi from the token at a position",
+    ),
+    "token_share": (
+        ("position", "token", "other_token"),
+        "half the squared change of xi between tokens over Var(xi)",
+    ),
+    "order_share": (
+        ("counting", "other_counting"),
+        "order fraction: part of the variance of xi from the order",
+    ),
+    "class_share": (
+        (),
+        (
+            "fraction of the variance of xi between multisets of the tokens at"
+            " non-spurious positions"
+        ),
+    ),
     "clusters": ((), "clusters of sequence embeddings"),
     "attention": (("position",), "mean attention"),
-    "token_attention": (("position", "token"), "mean attention to a position that holds a token"),
-    "embedding_spread": (("position",), "spread of tokens in z, relative to non-spurious ones"),
-    "value_spread": (("position",), "spread of tokens in V z, relative to non-spurious ones"),
-    "contribution_spread": (("position",), "spread of tokens in mean attention x V z, relative to non-spurious ones"),
-    "value_flips": (("position",), "fraction of sequences whose predicted class changes with the token there"),
-    "order_flips": (("pair",), "fraction of sequences whose predicted class changes with the order of two"),
+    "token_attention": (
+        ("position", "token"),
+        "mean attention to a position that holds a token",
+    ),
+    "embedding_spread": (
+        ("position",),
+        "spread of tokens in z, relative to non-spurious ones",
+    ),
+    "value_spread": (
+        ("position",),
+        "spread of tokens in V z, relative to non-spurious ones",
+    ),
+    "contribution_spread": (
+        ("position",),
+        "spread of tokens in mean attention x V z, relative to non-spurious ones",
+    ),
+    "value_flips": (
+        ("position",),
+        "fraction of sequences whose predicted class changes with the token there",
+    ),
+    "order_flips": (
+        ("pair",),
+        "fraction of sequences whose predicted class changes with the order of two",
+    ),
 }
 """Dimensions after run, and meaning, of each variable."""
 
@@ -319,8 +423,8 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     Returns
     -------
     xr.Dataset
-        `INVARIANCE_VARIABLES` by run, NaN for runs that have diverged; `far_scores` (run), 1 for runs that are NaN
-        because their attention scores are too far apart.
+        `INVARIANCE_VARIABLES` by run, NaN for runs that have diverged; `far_scores`
+        (run), 1 for runs that are NaN because their attention scores are too far apart.
 
     Raises
     ------
@@ -331,7 +435,13 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     every = weights_at_step(trajectory, network, step)
     at, alive = invariance_probe(network.settings), not_diverged(trajectory, step)
     rows: list[dict[str, np.ndarray] | None] = []
-    for run in tqdm(range(trajectory.sizes["run"]), "invariances", unit="run", disable=None, leave=False):
+    for run in tqdm(
+        range(trajectory.sizes["run"]),
+        "invariances",
+        unit="run",
+        disable=None,
+        leave=False,
+    ):
         found = {name: each[run].double() for name, each in every.items()}
         rows.append(None)
         if alive[run]:
@@ -343,59 +453,95 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
     return result.assign(far_scores=("run", far.astype(np.int8), meaning))
 
 
-def weights_at_step(trajectory: xr.Dataset, network: ClusteringHead, step: int) -> dict[str, torch.Tensor]:
-    """The weights of all runs at a recorded step, (run, ...). Other frames are not read.
+def weights_at_step(
+    trajectory: xr.Dataset, network: ClusteringHead, step: int
+) -> dict[str, torch.Tensor]:
+    """The weights of all runs at a recorded step, (run, ...). Other frames are not
+    read.
 
     Raises TrajectoryError, SettingsError.
     """
     for name in network.variables:
         check_variable_recorded(trajectory, name)
-    one = trajectory[list(network.variables)].sel(step=[step]) if step in trajectory["step"].values else trajectory
+    one = (
+        trajectory[list(network.variables)].sel(step=[step])
+        if step in trajectory["step"].values
+        else trajectory
+    )
     return weights(one.assign_attrs(trajectory.attrs), step=step)
 
 
 @contextmanager
 def run_error_context(trajectory: xr.Dataset, run: int) -> Iterator[None]:
-    """Skip the block for a run whose attention scores are too far apart; other ValueErrors become TrajectoryErrors."""
+    """Skip the block for a run whose attention scores are too far apart; other
+    ValueErrors become TrajectoryErrors."""
     try:
         yield
     except AttentionOverflowError:
         return
     except ValueError as error:
-        raise TrajectoryError(f"run of seed {int(trajectory['seed'][run])}: {error}") from None
+        raise TrajectoryError(
+            f"run of seed {int(trajectory['seed'][run])}: {error}"
+        ) from None
 
 
 def _labelled(
-    rows: list[dict[str, np.ndarray] | None], s: SparseSettings, at: InvarianceProbe, seeds: np.ndarray, step: int
+    rows: list[dict[str, np.ndarray] | None],
+    s: SparseSettings,
+    at: InvarianceProbe,
+    seeds: np.ndarray,
+    step: int,
 ) -> xr.Dataset:
     counting, tokens = np.array(s.counting), np.arange(s.vocab)
-    axes = {"position": np.arange(s.length), "counting": counting, "other_counting": counting}
+    axes = {
+        "position": np.arange(s.length),
+        "counting": counting,
+        "other_counting": counting,
+    }
     axes |= {"token": tokens, "other_token": tokens}
     sizes = {name: len(each) for name, each in (axes | {"pair": at.pairs}).items()}
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)
-        values = [missing if row is None else np.asarray(row[name], dtype=np.float64) for row in rows]
+        values = [
+            missing if row is None else np.asarray(row[name], dtype=np.float64)
+            for row in rows
+        ]
         by_run = np.reshape(values, (len(rows), *missing.shape))
         data[name] = (("run", *dims), by_run, dimensionless(meaning))
     first, second = counting[at.pairs].reshape(-1, 2).T
-    coords = {"seed": ("run", seeds), **axes, "first": ("pair", first), "second": ("pair", second)}
+    coords = {
+        "seed": ("run", seeds),
+        **axes,
+        "first": ("pair", first),
+        "second": ("pair", second),
+    }
     attrs = {"step": step, "exhaustive": int(at.exhaustive), "sequences": len(at.base)}
     return xr.Dataset(data, coords, attrs)
 
 
-# ----------------------------------------------------------------------------------------- summaries
+# ---------------------------------------------------------------------------- summaries
 
 
 def counting_attention(found: xr.Dataset) -> np.ndarray:
     """Total attention on non-spurious positions, (run,)."""
-    return found["attention"].sel(position=found["counting"].values).sum("position", skipna=False).values
+    return (
+        found["attention"]
+        .sel(position=found["counting"].values)
+        .sum("position", skipna=False)
+        .values
+    )
 
 
 def largest_leak(found: xr.Dataset) -> np.ndarray:
     """The largest value fraction of a spurious position, (run,); 0 if there is none."""
     spurious = np.setdiff1d(found["position"].values, found["counting"].values)
-    return found["value_share"].sel(position=spurious).transpose("run", "position").values.max(axis=1, initial=0)
+    return (
+        found["value_share"]
+        .sel(position=spurious)
+        .transpose("run", "position")
+        .values.max(axis=1, initial=0)
+    )
 
 
 def largest_order_fraction(found: xr.Dataset) -> np.ndarray:

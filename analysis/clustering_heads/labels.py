@@ -1,25 +1,29 @@
-"""The kind of circuit that a run of VC's network has learned (VC section 3.2), from its measured invariances.
+"""The kind of circuit that a run of VC's network has learned (VC section 3.2), from its
+measured invariances.
 
 The labels are assigned in this order, by `LabelThresholds`:
 
-1. none: the accuracy over all sequences is less than half-way from chance to 1, or the run has diverged, or its
-   attention scores are too far apart. A network that does not solve the task has no circuit, regardless of its
-   invariances.
-2. Missing invariances: a spurious position leaks if its value fraction is above the tolerance. Non-spurious positions
-   form a group if their order fraction is at most the tolerance; those outside the largest group cannot be exchanged
-   with it.
+1. none: the accuracy over all sequences is less than half-way from chance to 1, or the
+   run has diverged, or its attention scores are too far apart. A network that does not
+   solve the task has no circuit, regardless of its invariances.
+2. Missing invariances: a spurious position leaks if its value fraction is above the
+   tolerance. Non-spurious positions form a group if their order fraction is at most the
+   tolerance; those outside the largest group cannot be exchanged with it.
 3. If no invariance is missing, attention decides:
-   - part of the values: at non-spurious positions some token gets less than a quarter of the attention of another one;
+   - part of the values: at non-spurious positions some token gets less than a quarter
+     of the attention of another one;
    - ideal: at least .9 of the attention is on non-spurious positions;
    - corrected: less than that, and values and embeddings compensate for it.
-4. partial: at most half of the L positions lack their invariance; each position has one.
+4. partial: at most half of the L positions lack their invariance; each position has
+   one.
 5. fuzzy: more than half of the positions lack it, although the task is solved.
 
-Choice of the thresholds: if xi were a sum of c_t x_t for p = 2 and k = 5, the tolerance .01 would be reached by a leak
-of c = 0.22 of the distance between neighbouring clusters, which are then still far apart, and by a counting coefficient
-that is off by 0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensitivity` repeats the labelling with each
-threshold halved and doubled. Positions and tokens count from 0, as in the settings, and not from 1, as in the paper.
-"""
+Choice of the thresholds: if xi were a sum of c_t x_t for p = 2 and k = 5, the tolerance
+.01 would be reached by a leak of c = 0.22 of the distance between neighbouring
+clusters, which are then still far apart, and by a counting coefficient that is off by
+0.3. Half-way to 1 is an accuracy of .75 for p = 2. `label_sensitivity` repeats the
+labelling with each threshold halved and doubled. Positions and tokens count from 0, as
+in the settings, and not from 1, as in the paper."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -31,7 +35,14 @@ from scipy.sparse.csgraph import connected_components
 from analysis.clustering_heads.invariances import MAX_SCORE_GAP
 from analysis.output.results import dimensionless
 
-CIRCUIT_LABELS = ("ideal", "corrected", "part of the values", "partial", "fuzzy", "none")
+CIRCUIT_LABELS = (
+    "ideal",
+    "corrected",
+    "part of the values",
+    "partial",
+    "fuzzy",
+    "none",
+)
 
 CIRCUIT_LABEL_MEANINGS = {
     "ideal": "attention only to non-spurious positions, equal for all tokens",
@@ -51,7 +62,8 @@ class LabelThresholds(NamedTuple):
     tolerance: float = 0.01
     """Largest value fraction and order fraction of an invariant position"""
     part: float = 0.25
-    """Least attention to a token at non-spurious positions, over that of the most attended token"""
+    """Least attention to a token at non-spurious positions, over that of the most
+    attended token"""
     elsewhere: float = 0.1
     """Largest attention of an ideal circuit to spurious positions"""
     fuzzy: float = 0.5
@@ -69,31 +81,48 @@ class CircuitLabel(NamedTuple):
     """Non-spurious positions that do not swap with the others"""
 
 
-def circuit_label(one: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> CircuitLabel:  # noqa: B008  (immutable)
-    """The label of one run, from the result of `measure_invariances` at one index along run."""
+def circuit_label(
+    one: xr.Dataset,
+    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+) -> CircuitLabel:
+    """The label of one run, from the result of `measure_invariances` at one index along
+    run."""
     accuracy, p = float(one["accuracy"]), one.sizes["token"]
     if np.isnan(accuracy):
         far = bool(one.get("far_scores", False))
-        return CircuitLabel("none", f"attention scores more than {MAX_SCORE_GAP} apart" if far else "diverged")
+        return CircuitLabel(
+            "none",
+            f"attention scores more than {MAX_SCORE_GAP} apart" if far else "diverged",
+        )
     if (accuracy - 1 / p) / (1 - 1 / p) < by.learned - 1e-12:
         return CircuitLabel("none", f"accuracy {accuracy:.2f}")
     counting = one["counting"].values.tolist()
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
     shares = one["value_share"].values
     leaking = tuple(t for t in spurious if shares[t] > by.tolerance)
-    apart = tuple(counting[place] for place in positions_outside_largest_group(one["order_share"].values, by.tolerance))
+    apart = tuple(
+        counting[place]
+        for place in positions_outside_largest_group(
+            one["order_share"].values, by.tolerance
+        )
+    )
     if leaking or apart:
         words = [*_leaks(one, leaking, by.tolerance), *_apart(one, apart)]
         few = len(leaking) + len(apart) <= by.fuzzy * one.sizes["position"]
-        return CircuitLabel("partial" if few else "fuzzy", "; ".join(words), leaking, apart)
+        return CircuitLabel(
+            "partial" if few else "fuzzy", "; ".join(words), leaking, apart
+        )
     return _by_attention(one, counting, by)
 
 
-def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -> list[int]:
-    """Indices outside the largest group of non-spurious positions that swap, from order fractions (counting, counting).
+def positions_outside_largest_group(
+    order_share: np.ndarray, tolerance: float
+) -> list[int]:
+    """Indices outside the largest group of non-spurious positions that swap, from order
+    fractions (counting, counting).
 
-    Positions are in one group if they swap, or if both swap with a third one. Of groups of equal size the one with the
-    first position counts as the largest.
+    Positions are in one group if they swap, or if both swap with a third one. Of groups
+    of equal size the one with the first position counts as the largest.
 
     >>> positions_outside_largest_group(np.array([[0, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0]]), 0.1)
     [1]
@@ -103,7 +132,9 @@ def positions_outside_largest_group(order_share: np.ndarray, tolerance: float) -
     return np.flatnonzero(group != largest).tolist()
 
 
-def _leaks(one: xr.Dataset, leaking: tuple[int, ...], tolerance: float) -> Iterator[str]:
+def _leaks(
+    one: xr.Dataset, leaking: tuple[int, ...], tolerance: float
+) -> Iterator[str]:
     """Descriptions of the leaks, with the distinguished tokens if these are not all."""
     whole = []
     for position in leaking:
@@ -113,59 +144,101 @@ def _leaks(one: xr.Dataset, leaking: tuple[int, ...], tolerance: float) -> Itera
         if len(told) == len(pairs):
             whole.append(position)
         else:
-            yield f"distinguishes {', '.join(f'{a} from {b}' for a, b in told)} at position {position}"
+            yield (
+                f"distinguishes {', '.join(f'{a} from {b}' for a, b in told)} at"
+                f" position {position}"
+            )
     if whole:
-        yield f"not invariant to the value at position{'s' * (len(whole) > 1)} {_listed(whole)}"
+        yield (
+            f"not invariant to the value at position{'s' * (len(whole) > 1)}"
+            f" {_listed(whole)}"
+        )
 
 
 def _apart(one: xr.Dataset, apart: tuple[int, ...]) -> Iterator[str]:
     if apart:
         several = len(apart) > 1
-        yield f"position{'s' * several} {_listed(apart)} {'do' if several else 'does'} not swap with the others"
+        yield (
+            f"position{'s' * several} {_listed(apart)} {'do' if several else 'does'}"
+            " not swap with the others"
+        )
 
 
 def _listed(positions: Sequence[int]) -> str:
-    return ", ".join(map(str, positions[:-1])) + " and " * (len(positions) > 1) + str(positions[-1])
+    return (
+        ", ".join(map(str, positions[:-1]))
+        + " and " * (len(positions) > 1)
+        + str(positions[-1])
+    )
 
 
-def _by_attention(one: xr.Dataset, counting: list[int], by: LabelThresholds) -> CircuitLabel:
+def _by_attention(
+    one: xr.Dataset, counting: list[int], by: LabelThresholds
+) -> CircuitLabel:
     mass = float(one["attention"].values[counting].sum())
     given = one["token_attention"].values[counting].mean(axis=0)
     relative = given / given.max()
     if relative.min() < by.part:
-        weak = ", ".join(f"token {token} gets {relative[token]:.2f}" for token in np.flatnonzero(relative < by.part))
-        return CircuitLabel("part of the values", f"{weak} of the attention of token {given.argmax()}")
+        weak = ", ".join(
+            f"token {token} gets {relative[token]:.2f}"
+            for token in np.flatnonzero(relative < by.part)
+        )
+        return CircuitLabel(
+            "part of the values", f"{weak} of the attention of token {given.argmax()}"
+        )
     reason = f"{mass:.2f} of the attention on non-spurious positions"
     if mass >= 1 - by.elsewhere:
         return CircuitLabel("ideal", reason)
     spurious = [t for t in range(one.sizes["position"]) if t not in counting]
-    z, vz = (np.sqrt((one[name].values[spurious] ** 2).mean()) for name in ("embedding_spread", "value_spread"))
-    spread = f"spread of spurious tokens relative to non-spurious ones: {z:.2f} in z, {vz:.2f} in V z"
+    z, vz = (
+        np.sqrt((one[name].values[spurious] ** 2).mean())
+        for name in ("embedding_spread", "value_spread")
+    )
+    spread = (
+        f"spread of spurious tokens relative to non-spurious ones: {z:.2f} in z,"
+        f" {vz:.2f} in V z"
+    )
     return CircuitLabel("corrected", f"only {reason}; {spread}")
 
 
-# --------------------------------------------------------------------------------------------- an ensemble
+# -------------------------------------------------------------------------- an ensemble
 
 
-def circuit_labels(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> list[CircuitLabel]:  # noqa: B008
+def circuit_labels(
+    found: xr.Dataset,
+    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+) -> list[CircuitLabel]:
     """The label of every run, from the result of `measure_invariances`."""
     return [circuit_label(found.isel(run=run), by) for run in range(found.sizes["run"])]
 
 
-def label_counts(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> np.ndarray:  # noqa: B008
+def label_counts(
+    found: xr.Dataset,
+    by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
+) -> np.ndarray:
     """The number of runs with each of `CIRCUIT_LABELS`: (label,)."""
     labels = [each.label for each in circuit_labels(found, by)]
     return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 
 def label_sensitivity(found: xr.Dataset) -> xr.DataArray:
-    """`label_counts` with each threshold halved, unchanged and doubled: (threshold, factor, label)."""
+    """`label_counts` with each threshold halved, unchanged and doubled: (threshold,
+    factor, label)."""
     factors = np.array([0.5, 1.0, 2.0])
     usual = LabelThresholds()
     values = [
-        [label_counts(found, usual._replace(**{name: factor * getattr(usual, name)})) for factor in factors]
+        [
+            label_counts(found, usual._replace(**{name: factor * getattr(usual, name)}))
+            for factor in factors
+        ]
         for name in LabelThresholds._fields
     ]
     attrs = dimensionless("runs with each label, one threshold changed")
-    coords = {"threshold": list(LabelThresholds._fields), "factor": factors, "label": list(CIRCUIT_LABELS)}
-    return xr.DataArray(np.array(values), coords, ("threshold", "factor", "label"), attrs=attrs)
+    coords = {
+        "threshold": list(LabelThresholds._fields),
+        "factor": factors,
+        "label": list(CIRCUIT_LABELS),
+    }
+    return xr.DataArray(
+        np.array(values), coords, ("threshold", "factor", "label"), attrs=attrs
+    )

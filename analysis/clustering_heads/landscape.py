@@ -1,10 +1,11 @@
-"""The loss landscape around ideal circuits: gradients, Hessians, and gradient descent after perturbations.
+"""The loss landscape around ideal circuits: gradients, Hessians, and gradient descent
+after perturbations.
 
-Constructed circuits (`analysis.clustering_heads.constructions`) with different gains, the sizes of what their MLP adds,
-are compared with the stationary point that one of them reaches under weight decay. That circuit is perturbed in
-symmetry-breaking and in all directions, both as constructed and at the stationary point. The method is described in
-`analysis.clustering_heads.stability`.
-"""
+Constructed circuits (`analysis.clustering_heads.constructions`) with different gains,
+the sizes of what their MLP adds, are compared with the stationary point that one of
+them reaches under weight decay. That circuit is perturbed in symmetry-breaking and in
+all directions, both as constructed and at the stationary point. The method is described
+in `analysis.clustering_heads.stability`."""
 
 from __future__ import annotations
 
@@ -26,14 +27,23 @@ from dynamics.settings import SettingsError, SparseSettings, check_integer, chec
 from dynamics.tasks import sample_sequences, sparse_sum
 
 _TRAINING_SETTINGS = (
-    "lr", "optimizer", "weight_decay", "beta1", "beta2", "momentum", "batch", "mlp_lr_discount", "assembler_decay",
-)  # fmt: skip
+    "lr",
+    "optimizer",
+    "weight_decay",
+    "beta1",
+    "beta2",
+    "momentum",
+    "batch",
+    "mlp_lr_discount",
+    "assembler_decay",
+)
 """Settings of training, which have no effect here."""
 
 _GAINS = (1.0, 2.0, 5.0, 10.0)
 
 PUSHED_GAIN = 2.0
-"""Gain of the circuit that is perturbed, and from which descent leads to the stationary point."""
+"""Gain of the circuit that is perturbed, and from which descent leads to the stationary
+point."""
 
 REST_GRADIENT = 1e-8
 """Norm of the gradient below which a circuit counts as stationary."""
@@ -42,12 +52,21 @@ DESCENT_FRAMES = 16
 """Recorded frames of a descent."""
 
 
-def check_landscape_settings(s: SparseSettings, decay: float, push: Sequence[float], draws: int, steps: int) -> None:
-    """Raise SettingsError for settings without an ideal circuit, and for values out of range."""
-    usual = dataclasses.replace(SparseSettings(), batch=min(SparseSettings.batch, s.data))  # no batch is above the data
+def check_landscape_settings(
+    s: SparseSettings, decay: float, push: Sequence[float], draws: int, steps: int
+) -> None:
+    """Raise SettingsError for settings without an ideal circuit, and for values out of
+    range."""
+    usual = dataclasses.replace(
+        SparseSettings(), batch=min(SparseSettings.batch, s.data)
+    )  # no batch is above the data
     for name in _TRAINING_SETTINGS:
         if getattr(s, name) != getattr(usual, name):
-            raise SettingsError(name, getattr(s, name), "no value here: gradient descent on all sequences")
+            raise SettingsError(
+                name,
+                getattr(s, name),
+                "no value here: gradient descent on all sequences",
+            )
     check_real("decay", decay, positive=True, up_to=1)
     for size in push:
         check_real("push", size, positive=True, up_to=1)
@@ -55,16 +74,28 @@ def check_landscape_settings(s: SparseSettings, decay: float, push: Sequence[flo
         raise SettingsError("push", push, "one length or several different ones")
     check_integer("draws", draws, 1, 100)
     check_integer("steps", steps, 1, 100_000)
-    for name, possible, allowed in (("vocab", s.vocab <= 3, "2 or 3"), ("dim", s.dim >= 2, "2 or more")):
+    for name, possible, allowed in (
+        ("vocab", s.vocab <= 3, "2 or 3"),
+        ("dim", s.dim >= 2, "2 or more"),
+    ):
         if not possible:
-            raise SettingsError(name, getattr(s, name), f"{allowed}, for which there is a circuit built by hand")
+            raise SettingsError(
+                name,
+                getattr(s, name),
+                f"{allowed}, for which there is a circuit built by hand",
+            )
 
 
 @single_torch_thread()
 def fixed_point_landscape(
-    s: SparseSettings, decay: float, push: Sequence[float], draws: int = 1, steps: int = 300
+    s: SparseSettings,
+    decay: float,
+    push: Sequence[float],
+    draws: int = 1,
+    steps: int = 300,
 ) -> xr.Dataset:
-    """Gradients and Hessians at ideal circuits, and gradient descent after perturbations.
+    """Gradients and Hessians at ideal circuits, and gradient descent after
+    perturbations.
 
     Parameters
     ----------
@@ -77,13 +108,15 @@ def fixed_point_landscape(
     draws : int
         Random perturbations of each kind and length.
     steps : int
-        Steps of gradient descent after a perturbation, with the learning rate 1 / largest eigenvalue of the Hessian.
+        Steps of gradient descent after a perturbation, with the learning rate 1 /
+        largest eigenvalue of the Hessian.
 
     Returns
     -------
     xr.Dataset
-        The variables of `local_landscape` and `circuit_accuracy` by circuit ("gain 1", ..., "settled"); those of
-        `perturbation_responses` by start ("gain 2", "settled").
+        The variables of `local_landscape` and `circuit_accuracy` by circuit ("gain 1",
+        ..., "settled"); those of `perturbation_responses` by start ("gain 2",
+        "settled").
 
     Raises
     ------
@@ -93,45 +126,77 @@ def fixed_point_landscape(
     network, tokens = ClusteringHead(s), stability.all_sequences(s)
     sample = sample_sequences(s, np.array([0]), "train")[0].astype(np.int64)
     try:
-        rows = {f"gain {gain:g}": stability.flat_parameters(network, ideal_circuit(s, gain)) for gain in _GAINS}
+        rows = {
+            f"gain {gain:g}": stability.flat_parameters(network, ideal_circuit(s, gain))
+            for gain in _GAINS
+        }
     except SettingsError:
         raise
     except ValueError as error:
-        raise SettingsError("hidden", s.hidden, f"settings with an ideal circuit: {error}") from None
+        raise SettingsError(
+            "hidden", s.hidden, f"settings with an ideal circuit: {error}"
+        ) from None
     built = f"gain {PUSHED_GAIN:g}"
     regularized = stability.RegularizedLoss(network, tokens, decay)
     rows["settled"] = stability.find_stationary_point(regularized, rows[built]).row
     decays = {name: decay if name == "settled" else 0.0 for name in rows}
-    points = {name: stability.local_landscape(network, row, tokens, sample, decays[name]) for name, row in rows.items()}
+    points = {
+        name: stability.local_landscape(network, row, tokens, sample, decays[name])
+        for name, row in rows.items()
+    }
     responses = []
     for name in (built, "settled"):
         loss = stability.RegularizedLoss(network, tokens, decays[name])
         lr = 1 / float(points[name]["eigenvalue"][-1])
-        responses.append(perturbation_responses(loss, rows[name], lr, push, draws, steps))
+        responses.append(
+            perturbation_responses(loss, rows[name], lr, push, draws, steps)
+        )
     circuits = xr.concat(points.values(), pd.Index(points, name="circuit"))
     starts = xr.concat(
-        responses, pd.Index([built, "settled"], name="start"),
-        data_vars="all", coords="minimal", compat="override", join="override",
-    )  # fmt: skip
+        responses,
+        pd.Index([built, "settled"], name="start"),
+        data_vars="all",
+        coords="minimal",
+        compat="override",
+        join="override",
+    )
     accuracy = broken_invariances(network, torch.stack(list(rows.values())))["accuracy"]
     result = circuits.assign_coords(starts.coords).assign(starts.data_vars)
-    return result.assign(circuit_accuracy=("circuit", accuracy, dimensionless("accuracy over the population")))
+    return result.assign(
+        circuit_accuracy=(
+            "circuit",
+            accuracy,
+            dimensionless("accuracy over the population"),
+        )
+    )
 
 
 def perturbation_responses(
-    loss: stability.RegularizedLoss, row: torch.Tensor, lr: float, push: Sequence[float], draws: int, steps: int
+    loss: stability.RegularizedLoss,
+    row: torch.Tensor,
+    lr: float,
+    push: Sequence[float],
+    draws: int,
+    steps: int,
 ) -> xr.Dataset:
-    """Gradient descent from flat parameters after each perturbation, by step and perturbation (`pushed`)."""
+    """Gradient descent from flat parameters after each perturbation, by step and
+    perturbation (`pushed`)."""
     network, starts, names = loss.network, [row[None]], [("none", 0.0)]
     for size in push:
-        for kind, moves in stability.random_perturbations(network, row, size, draws).items():
+        for kind, moves in stability.random_perturbations(
+            network, row, size, draws
+        ).items():
             if kind != "none":
                 starts.append(row + moves)
                 names += [(kind, size)] * len(moves)
-    path = stability.gradient_descent(loss, torch.cat(starts), lr, steps, DESCENT_FRAMES)
+    path = stability.gradient_descent(
+        loss, torch.cat(starts), lr, steps, DESCENT_FRAMES
+    )
     frames = [broken_invariances(network, rows) for rows in path.rows]
     values = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
-    values["pushed_loss"] = torch.stack([torch.stack([loss(row) for row in rows]) for rows in path.rows]).numpy()
+    values["pushed_loss"] = torch.stack(
+        [torch.stack([loss(row) for row in rows]) for rows in path.rows]
+    ).numpy()
     values["distance"] = (path.rows - path.rows[:, :1]).norm(dim=-1).numpy()
     for symmetry in stability.SYMMETRIES:
         directions = stability.symmetry_breaking_directions(network, symmetry)
@@ -139,8 +204,15 @@ def perturbation_responses(
     values["flow_time"] = path.time
     kinds, sizes = zip(*names, strict=True)
     return xr.Dataset(
-        {name: (("step", "pushed"), each, dimensionless(_MEANINGS[name])) for name, each in values.items()},
-        {"step": path.steps, "kind": ("pushed", list(kinds)), "push": ("pushed", list(sizes))},
+        {
+            name: (("step", "pushed"), each, dimensionless(_MEANINGS[name]))
+            for name, each in values.items()
+        },
+        {
+            "step": path.steps,
+            "kind": ("pushed", list(kinds)),
+            "push": ("pushed", list(sizes)),
+        },
     )
 
 
@@ -156,41 +228,61 @@ _MEANINGS = {
 }
 
 
-def broken_invariances(network: ClusteringHead, rows: torch.Tensor) -> dict[str, np.ndarray]:
-    """Largest order and value fraction, and accuracy, at several flat parameters (start, parameter): (start,) each."""
+def broken_invariances(
+    network: ClusteringHead, rows: torch.Tensor
+) -> dict[str, np.ndarray]:
+    """Largest order and value fraction, and accuracy, at several flat parameters
+    (start, parameter): (start,) each."""
     s, weights = network.settings, network.unflatten(rows)
     probe = invariances.invariance_probe(s)
     xi = invariances.batched_sequence_embeddings(network, weights, probe.tokens)[0]
-    predicted = (network.transform(weights, xi[:, probe.base]) @ weights["embedding"].mT).argmax(-1)
+    predicted = (
+        network.transform(weights, xi[:, probe.base]) @ weights["embedding"].mT
+    ).argmax(-1)
     correct = predicted == torch.from_numpy(sparse_sum(probe.tokens[probe.base], s))
     spurious = [t for t in range(s.length) if t not in s.counting]
-    value_fractions = invariances.token_variance_fractions(xi.numpy(), probe).mean(axis=(-2, -1))[:, spurious]
+    value_fractions = invariances.token_variance_fractions(xi.numpy(), probe).mean(
+        axis=(-2, -1)
+    )[:, spurious]
     return {
-        "order_share": invariances.order_variance_fractions(xi.numpy(), probe).max(axis=(-2, -1)),
+        "order_share": (
+            invariances.order_variance_fractions(xi.numpy(), probe).max(axis=(-2, -1))
+        ),
         "value_share": value_fractions.max(axis=-1, initial=0),
         "accuracy": correct.double().mean(-1).numpy(),
     }
 
 
-# ---------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------- tables
 
 
 def landscape_table(found: xr.Dataset) -> pd.DataFrame:
-    """A row for each circuit; eigenvalues in symmetry-breaking directions are given by their range."""
+    """A row for each circuit; eigenvalues in symmetry-breaking directions are given by
+    their range."""
     rows = []
     for name in found["circuit"].values:
         one = found.sel(circuit=name)
         spectrum = one["eigenvalue"].values
-        row = {"circuit": str(name), "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1])}
-        row |= {"accuracy": float(one["circuit_accuracy"])} | {each: float(one[each]) for each in ("loss", "gradient")}
+        row = {
+            "circuit": str(name),
+            "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1]),
+        }
+        row |= {"accuracy": float(one["circuit_accuracy"])} | {
+            each: float(one[each]) for each in ("loss", "gradient")
+        }
         for prefix in ("", "sample_"):
-            row |= {f"{prefix}{part}_broken": norm for part, norm in one[f"{prefix}broken"].to_series().items()}
+            row |= {
+                f"{prefix}{part}_broken": norm
+                for part, norm in one[f"{prefix}broken"].to_series().items()
+            }
         negative = spectrum < -stability.NULL_TOLERANCE * np.abs(spectrum).max()
         row |= {"least_eigenvalue": spectrum[0], "largest_eigenvalue": spectrum[-1]}
         row["negative_eigenvalues"] = float(negative.sum())
         for part in found["part"].values:
             values = one[f"{part}_eigenvalue"].values
-            row[f"{part}_least"], row[f"{part}_largest"] = values[[0, -1]] if values.size else (np.nan, np.nan)
+            row[f"{part}_least"], row[f"{part}_largest"] = (
+                values[[0, -1]] if values.size else (np.nan, np.nan)
+            )
         rows.append(row)
     return make_table(rows)
 
@@ -227,21 +319,41 @@ order, suffix: range of the eigenvalues of the Hessian in directions that break 
 
 
 def format_perturbation_table(found: xr.Dataset) -> str:
-    """A text table of each kind of perturbation before and after gradient descent, for the worst of its draws."""
+    """A text table of each kind of perturbation before and after gradient descent, for
+    the worst of its draws."""
     measures = ("order_share", "value_share", "distance")
     rows = []
     for start in found["start"].values:
         one = found.sel(start=start)
-        for kind, size in dict.fromkeys(zip(one["kind"].values.tolist(), one["push"].values.tolist(), strict=True)):
-            some = one.isel(pushed=(one["kind"].values == kind) & (one["push"].values == size)).isel(step=[0, -1])
+        for kind, size in dict.fromkeys(
+            zip(one["kind"].values.tolist(), one["push"].values.tolist(), strict=True)
+        ):
+            some = one.isel(
+                pushed=(one["kind"].values == kind) & (one["push"].values == size)
+            ).isel(step=[0, -1])
             worst = int(some["accuracy"][-1].values.argmin())
             row = {"start": str(start), "kind": kind, "size": size or None}
             for end in (0, 1):
-                row |= {f"{name} {end}": float(some[name][end].max(skipna=False)) for name in measures}
+                row |= {
+                    f"{name} {end}": float(some[name][end].max(skipna=False))
+                    for name in measures
+                }
                 row[f"accuracy {end}"] = float(some["accuracy"][end, worst])
             rows.append(row)
-    columns = [Column("from", "start"), Column("perturbed in", "kind"), Column("by", "size")]
-    for heading, name in zip(("order fraction", "value fraction", "distance"), measures, strict=True):
-        columns += [Column(heading, f"{name} 0", text=_short), Column("after", f"{name} 1", text=_short)]
-    columns += [Column(head, f"accuracy {end}", 1, scale=100) for end, head in enumerate(("accuracy %", "after"))]
+    columns = [
+        Column("from", "start"),
+        Column("perturbed in", "kind"),
+        Column("by", "size"),
+    ]
+    for heading, name in zip(
+        ("order fraction", "value fraction", "distance"), measures, strict=True
+    ):
+        columns += [
+            Column(heading, f"{name} 0", text=_short),
+            Column("after", f"{name} 1", text=_short),
+        ]
+    columns += [
+        Column(head, f"accuracy {end}", 1, scale=100)
+        for end, head in enumerate(("accuracy %", "after"))
+    ]
     return format_table(make_table(rows), columns)

@@ -1,4 +1,5 @@
-"""How an ensemble of VC's network has learned: success rates and mean accuracies at the end (VC section 3)."""
+"""How an ensemble of VC's network has learned: success rates and mean accuracies at the
+end (VC section 3)."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
 SUCCESS_THRESHOLDS = (0.9, SUCCESS_ACCURACY, 1.0)
-"""Test accuracies that VC counts as success, in its sections on sparsity, ablations and transfer; 1 has to be reached,
-the others exceeded."""
+"""Test accuracies that VC counts as success, in its sections on sparsity, ablations and
+transfer; 1 has to be reached, the others exceeded."""
 
 _SPLITS = ("train", "test", "unseen")
 
@@ -25,32 +26,53 @@ _OUTCOME_COLUMNS = (
     Column("test > .9 %", "above_0.9", digits=1, interval="bounds", scale=100),
     Column("test > .98 %", "above_0.98", digits=1, interval="bounds", scale=100),
     Column("test = 1 %", "above_1", digits=1, interval="bounds", scale=100),
-    *(Column(f"{split} accuracy %", split, digits=1, interval="half-width", scale=100) for split in _SPLITS),
+    *(
+        Column(f"{split} accuracy %", split, digits=1, interval="half-width", scale=100)
+        for split in _SPLITS
+    ),
 )
 LEARNING_COLUMNS = (Column("p", "vocab"), *_OUTCOME_COLUMNS)
 OPERATION_COLUMNS = (
-    Column("task", "task"), Column("n", "n"), Column("attention rate", "attention_rate"), *_OUTCOME_COLUMNS[:-1],
-)  # fmt: skip
-"""Columns of `learning_table` for the transformer, which has no split of unseen data."""
+    Column("task", "task"),
+    Column("n", "n"),
+    Column("attention rate", "attention_rate"),
+    *_OUTCOME_COLUMNS[:-1],
+)
+"""Columns of `learning_table` for the transformer, which has no split of unseen
+data."""
 
 
 def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """Accuracy of each split at the end, (run,), of the runs that have not diverged."""
     last = trajectory.isel(step=-1, run=not_diverged(trajectory))
-    return {str(split): last["accuracy"].sel(split=split).values for split in trajectory["split"].values}
+    return {
+        str(split): last["accuracy"].sel(split=split).values
+        for split in trajectory["split"].values
+    }
 
 
 def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
-    """Success rates of all runs and mean accuracies of those that have not diverged, in one row."""
+    """Success rates of all runs and mean accuracies of those that have not diverged, in
+    one row."""
     settings, found = read_settings(trajectory), final_accuracies(trajectory)
     assert isinstance(settings, SparseSettings | TransformerSettings)
     runs, test = trajectory.sizes["run"], found.get("test", np.empty(0))
-    described = ("vocab",) if isinstance(settings, SparseSettings) else ("task", "n", "attention_rate")
+    described = (
+        ("vocab",)
+        if isinstance(settings, SparseSettings)
+        else ("task", "n", "attention_rate")
+    )
     row = {name: getattr(settings, name) for name in described}
-    row |= {"epochs": float(trajectory["epoch"][-1]), "runs": runs, "diverged": runs - len(found["train"])}
+    row |= {
+        "epochs": float(trajectory["epoch"][-1]),
+        "runs": runs,
+        "diverged": runs - len(found["train"]),
+    }
     for limit in SUCCESS_THRESHOLDS:
         count = int((test >= 1).sum() if limit == 1 else (test > limit).sum())
         row |= interval_columns(f"above_{limit:g}", binomial_interval(count, runs))
     for split in _SPLITS:
-        row |= interval_columns(split, mean_interval(found.get(split, np.empty(0)), limits=(0, 1)))
+        row |= interval_columns(
+            split, mean_interval(found.get(split, np.empty(0)), limits=(0, 1))
+        )
     return make_table([row])

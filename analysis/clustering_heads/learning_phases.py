@@ -1,18 +1,18 @@
-"""When the sequence embeddings of VC's network form clusters, and when its MLP separates these.
+"""When the sequence embeddings of VC's network form clusters, and when its MLP
+separates these.
 
-VC section 4.1 describes two phases: first the sequence embeddings cluster, then the MLP is fitted. Here the clusters
-of a run are those in its last frame (`analysis.clustering_heads.clusters`), which need not be those of an ideal
-circuit:
+VC section 4.1 describes two phases: first the sequence embeddings cluster, then the MLP
+is fitted. Here the clusters of a run are those in its last frame
+(`analysis.clustering_heads.clusters`), which need not be those of an ideal circuit:
 
     formed      the epoch from which on the fraction of the variance of xi between these clusters stays at or above the
                 middle of its values in the first and in the last frame
     separated   the same for the accuracy on the training split
     fitted      the same for minus the training loss
 
-All three are determined from the same evenly spaced subset of the recorded
-frames. NaN if the last value is less than .01 above the first one, if a run ends in one cluster, if it has diverged, or
-if its attention scores are too far apart.
-"""
+All three are determined from the same evenly spaced subset of the recorded frames. NaN
+if the last value is less than .01 above the first one, if a run ends in one cluster, if
+it has diverged, or if its attention scores are too far apart."""
 
 import numpy as np
 import torch
@@ -36,31 +36,41 @@ SEQUENCE_EMBEDDING_WEIGHTS = ("embedding", "position_embedding", "query", "value
 
 
 def half_rise_time(values: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """The time from which on values stay at or above the middle of the first and the last: (..., step) -> (...).
+    """The time from which on values stay at or above the middle of the first and the
+    last: (..., step) -> (...).
 
-    NaN if the last value is less than .01 above the first one, or any value is NaN. Raises ValueError.
+    NaN if the last value is less than .01 above the first one, or any value is NaN.
+    Raises ValueError.
 
     >>> float(half_rise_time(np.array([0.0, 0.7, 0.2, 0.9, 1.0]), np.arange(5)))
     3.0
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim < 1 or x.shape[-1] != len(time) or not len(time):
-        raise ValueError(f"values: found shape {x.shape} for {len(time)} frames, expected (..., step)")
+        raise ValueError(
+            f"values: found shape {x.shape} for {len(time)} frames, expected (...,"
+            " step)"
+        )
     first, last = x[..., :1], x[..., -1:]
     below = x < (first + last) / 2
-    after = x.shape[-1] - below[..., ::-1].argmax(axis=-1)  # the frame after the last one below
+    after = x.shape[-1] - below[..., ::-1].argmax(
+        axis=-1
+    )  # the frame after the last one below
     found = np.asarray(time, dtype=np.float64)[np.minimum(after, len(time) - 1)]
     rises = (last - first >= MIN_RISE)[..., 0] & np.isfinite(x).all(axis=-1)
     return np.where(rises, found, np.nan)
 
 
 def evenly_spaced_frames(count: int, most: int) -> np.ndarray:
-    """Indices of at most `most` (from 2) of `count` frames, evenly spaced, with the first and the last.
+    """Indices of at most `most` (from 2) of `count` frames, evenly spaced, with the
+    first and the last.
 
     >>> evenly_spaced_frames(11, 6)
     array([ 0,  2,  4,  6,  8, 10])
     """
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+    return np.unique(
+        np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+    )
 
 
 @torch.no_grad()
@@ -77,8 +87,8 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
     Returns
     -------
     xr.Dataset
-        `formed`, `separated` and `fitted` (run), in epochs, and the quantities that they are determined from (run,
-        step).
+        `formed`, `separated` and `fitted` (run), in epochs, and the quantities that
+        they are determined from (run, step).
 
     Raises
     ------
@@ -87,17 +97,31 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
     network = clustering_head_of(trajectory)
     for name in network.variables:
         check_variable_recorded(trajectory, name)
-    indices = evenly_spaced_frames(trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9))
+    indices = evenly_spaced_frames(
+        trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9)
+    )
     if len(indices) < 2:
         raise TrajectoryError("dimension step: found one frame, expected at least two")
     some, valid = trajectory.isel(step=indices), not_diverged(trajectory)
     fractions = np.full((some.sizes["run"], 2, len(indices)), np.nan)
-    for run in tqdm(np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False):
+    for run in tqdm(
+        np.flatnonzero(valid), "phases", unit="run", disable=None, leave=False
+    ):
         with invariances.run_error_context(trajectory, int(run)):
-            run_weights = sequence_embedding_weights(trajectory.isel(run=run), network, indices)
+            run_weights = sequence_embedding_weights(
+                trajectory.isel(run=run), network, indices
+            )
             fractions[run] = between_cluster_fractions(network, run_weights)
-    train = some[["accuracy", "loss"]].sel(split="train").transpose("run", "step").astype(np.float64)
-    accuracy, loss = (np.where(valid[:, None], train[name].values, np.nan) for name in ("accuracy", "loss"))
+    train = (
+        some[["accuracy", "loss"]]
+        .sel(split="train")
+        .transpose("run", "step")
+        .astype(np.float64)
+    )
+    accuracy, loss = (
+        np.where(valid[:, None], train[name].values, np.nan)
+        for name in ("accuracy", "loss")
+    )
     epoch = some["epoch"].values
     data = {
         "formed": half_rise_time(fractions[:, 0], epoch),
@@ -108,39 +132,74 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
         "train_accuracy": accuracy,
         "train_loss": loss,
     }
-    coords = {"step": some["step"].values, "epoch": ("step", epoch), "seed": ("run", trajectory["seed"].values)}
+    coords = {
+        "step": some["step"].values,
+        "epoch": ("step", epoch),
+        "seed": ("run", trajectory["seed"].values),
+    }
     dims = ("run", "step")
-    variables = {name: (dims[: x.ndim], x, dimensionless(_MEANINGS[name])) for name, x in data.items()}
+    variables = {
+        name: (dims[: x.ndim], x, dimensionless(_MEANINGS[name]))
+        for name, x in data.items()
+    }
     return xr.Dataset(variables, coords)
 
 
 _MEANINGS = {
-    "formed": "epoch of half the rise of the fraction of variance between the final clusters",
+    "formed": (
+        "epoch of half the rise of the fraction of variance between the final clusters"
+    ),
     "separated": "epoch of half the rise of the training accuracy",
     "fitted": "epoch of half the fall of the training loss",
-    "final_share": "fraction of the variance of xi between the clusters of the last frame",
-    "multiset_share": "fraction of the variance of xi between multisets of the tokens at non-spurious positions",
+    "final_share": (
+        "fraction of the variance of xi between the clusters of the last frame"
+    ),
+    "multiset_share": (
+        "fraction of the variance of xi between multisets of the tokens at non-spurious"
+        " positions"
+    ),
     "train_accuracy": "accuracy on the training split",
     "train_loss": "loss on the training split",
 }
 
 
-def sequence_embedding_weights(one: xr.Dataset, network: ClusteringHead, frames: np.ndarray) -> dict[str, torch.Tensor]:
-    """The weights of one run on which its sequence embeddings depend, at some frames: (step, ...) float64."""
+def sequence_embedding_weights(
+    one: xr.Dataset, network: ClusteringHead, frames: np.ndarray
+) -> dict[str, torch.Tensor]:
+    """The weights of one run on which its sequence embeddings depend, at some frames:
+    (step, ...) float64."""
     found = {}
     for name in SEQUENCE_EMBEDDING_WEIGHTS:
-        values = one[name].transpose("step", *network.variables[name]).values  # a chunk of the file has many frames
+        values = (
+            one[name].transpose("step", *network.variables[name]).values
+        )  # a chunk of the file has many frames
         found[name] = torch.from_numpy(values[frames].astype(np.float64))
     return found
 
 
-def between_cluster_fractions(network: ClusteringHead, run_weights: dict[str, torch.Tensor]) -> np.ndarray:
-    """Fractions of the variance of xi between the clusters of the last frame, and between multisets: (2, step).
+def between_cluster_fractions(
+    network: ClusteringHead, run_weights: dict[str, torch.Tensor]
+) -> np.ndarray:
+    """Fractions of the variance of xi between the clusters of the last frame, and
+    between multisets: (2, step).
 
     run_weights: of `sequence_embedding_weights`, (step, ...).
     """
     probe = invariances.invariance_probe(network.settings)
-    xi = invariances.batched_sequence_embeddings(network, run_weights, probe.tokens[probe.base])[0].numpy()
+    xi = invariances.batched_sequence_embeddings(
+        network, run_weights, probe.tokens[probe.base]
+    )[0].numpy()
     labels = cluster_labels(xi[-1])
-    final = invariances.between_group_fraction(xi, labels) if labels.any() else np.full(len(xi), np.nan)
-    return np.stack([final, invariances.between_group_fraction(xi, probe.classes, sample=not probe.exhaustive)])
+    final = (
+        invariances.between_group_fraction(xi, labels)
+        if labels.any()
+        else np.full(len(xi), np.nan)
+    )
+    return np.stack(
+        [
+            final,
+            invariances.between_group_fraction(
+                xi, probe.classes, sample=not probe.exhaustive
+            ),
+        ]
+    )

@@ -1,22 +1,28 @@
-"""Circuits of VC's network as fixed points of gradient descent, and the response of descent to perturbations.
+"""Circuits of VC's network as fixed points of gradient descent, and the response of
+descent to perturbations.
 
-The loss is the mean cross-entropy L over the population, all p^L sequences with equal weight, so that nothing depends
-on a sample; theta are all parameters. No circuit that solves the task is a stationary point of L: the larger its
-logits, the smaller the loss, with infimum 0 at infinity. "Fixed point" can mean two things:
+The loss is the mean cross-entropy L over the population, all p^L sequences with equal
+weight, so that nothing depends on a sample; theta are all parameters. No circuit that
+solves the task is a stationary point of L: the larger its logits, the smaller the loss,
+with infimum 0 at infinity. "Fixed point" can mean two things:
 
-- the limit of large logits: gradient and Hessian decrease exponentially with the size of the logits;
-- a stationary point under weight decay, of L + decay |theta|² / 2 (`find_stationary_point`).
+- the limit of large logits: gradient and Hessian decrease exponentially with the size
+  of the logits;
+- a stationary point under weight decay, of L + decay |theta|² / 2
+  (`find_stationary_point`).
 
-A permutation of non-spurious positions changes neither the population nor the target, so L is invariant under it. If P
-is the same at all non-spurious positions, the gradient is therefore invariant too: gradient descent by itself never
-breaks the symmetry. The same holds for spurious positions with the same P. A perturbation can break the symmetry.
-Whether it grows is determined by the Hessian in the symmetry-breaking directions, in which these P differ while their
-mean is constant. By Schur's lemma each eigenvalue there occurs k - 1 times for non-spurious and L - k - 1 times for
-spurious positions, and the number of different eigenvalues is the number of axes. A training sample does not have this
-symmetry, so its gradient has a small symmetry-breaking part.
+A permutation of non-spurious positions changes neither the population nor the target,
+so L is invariant under it. If P is the same at all non-spurious positions, the gradient
+is therefore invariant too: gradient descent by itself never breaks the symmetry. The
+same holds for spurious positions with the same P. A perturbation can break the
+symmetry. Whether it grows is determined by the Hessian in the symmetry-breaking
+directions, in which these P differ while their mean is constant. By Schur's lemma each
+eigenvalue there occurs k - 1 times for non-spurious and L - k - 1 times for spurious
+positions, and the number of different eigenvalues is the number of axes. A training
+sample does not have this symmetry, so its gradient has a small symmetry-breaking part.
 
-Everything is float64 and dimensionless. Flat parameters are in the order of `NetworkParameters`.
-"""
+Everything is float64 and dimensionless. Flat parameters are in the order of
+`NetworkParameters`."""
 
 from __future__ import annotations
 
@@ -49,63 +55,93 @@ SYMMETRIES = ("order", "suffix")
 
 
 def all_sequences(s: SparseSettings) -> np.ndarray:
-    """All sequences, (sequence, position). Raises SettingsError if there are more than `MAX_POPULATION`."""
+    """All sequences, (sequence, position). Raises SettingsError if there are more than
+    `MAX_POPULATION`."""
     if s.vocab**s.length > MAX_POPULATION:
         allowed = f"a length at which there are at most {MAX_POPULATION} sequences"
         raise SettingsError("length", f"{s.length} at {s.vocab} tokens", allowed)
     return np.array(list(itertools.product(range(s.vocab), repeat=s.length)))
 
 
-def flat_parameters(network: ClusteringHead, circuit: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def flat_parameters(
+    network: ClusteringHead, circuit: Mapping[str, torch.Tensor]
+) -> torch.Tensor:
     """The weights of one network as flat parameters (parameter,)."""
-    return torch.from_numpy(network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0])
+    return torch.from_numpy(
+        network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0]
+    )
 
 
 class RegularizedLoss:
-    """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2, of flat parameters (parameter,).
+    """Mean cross-entropy over sequences (sequence, position) plus decay |theta|² / 2,
+    of flat parameters (parameter,).
 
-    The same loss as `ClusteringHead.losses`; attention is computed by one product with a table of positions and tokens.
-    """
+    The same loss as `ClusteringHead.losses`; attention is computed by one product with
+    a table of positions and tokens."""
 
-    def __init__(self, network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0) -> None:
+    def __init__(
+        self, network: ClusteringHead, tokens: np.ndarray, decay: float = 0.0
+    ) -> None:
         self.network, self.decay = network, decay
         self.one_hot = one_hot_sequences(tokens, network.settings.rows)
         self.target = torch.from_numpy(sparse_sum(tokens, network.settings))[:, None]
-        self.cross_entropy = ClusteringHeadHessian(network, tokens, np.full(len(tokens), 1 / len(tokens)))
+        self.cross_entropy = ClusteringHeadHessian(
+            network, tokens, np.full(len(tokens), 1 / len(tokens))
+        )
 
     def __call__(self, row: torch.Tensor) -> torch.Tensor:
         weights = self.network.unflatten(row)
         table = self.network.table(weights)
         scores = (table @ weights["query"]) / self.network.settings.dim**0.5
         attended = torch.exp(scores - scores.amin(-1).amax().detach())[..., None]
-        sums = self.one_hot @ torch.cat([attended * table, attended], dim=-1).flatten(0, 1)
+        sums = self.one_hot @ torch.cat([attended * table, attended], dim=-1).flatten(
+            0, 1
+        )
         xi = (sums[:, :-1] / sums[:, -1:]) @ weights["value"].T
-        log_p = torch.log_softmax(self.network.transform(weights, xi) @ weights["embedding"].T, dim=-1)
-        return -torch.gather(log_p, -1, self.target).mean() + self.decay / 2 * (row * row).sum()
+        log_p = torch.log_softmax(
+            self.network.transform(weights, xi) @ weights["embedding"].T, dim=-1
+        )
+        return (
+            -torch.gather(log_p, -1, self.target).mean()
+            + self.decay / 2 * (row * row).sum()
+        )
 
     @torch.no_grad()
     def hessian(self, row: torch.Tensor) -> torch.Tensor:
         """The Hessian (parameter, parameter) at flat parameters."""
-        return self.cross_entropy.hessian(row) + self.decay * torch.eye(len(row), dtype=row.dtype)
+        return self.cross_entropy.hessian(row) + self.decay * torch.eye(
+            len(row), dtype=row.dtype
+        )
 
 
-def symmetry_breaking_directions(network: ClusteringHead, symmetry: str) -> torch.Tensor:
-    """Orthonormal directions (parameter, direction) in which P differs between positions while its mean is constant.
+def symmetry_breaking_directions(
+    network: ClusteringHead, symmetry: str
+) -> torch.Tensor:
+    """Orthonormal directions (parameter, direction) in which P differs between
+    positions while its mean is constant.
 
     symmetry: "order" for non-spurious positions, "suffix" for spurious ones.
     """
     s = network.settings
     counting = list(s.counting)
-    positions = counting if symmetry == "order" else [t for t in range(s.length) if t not in counting]
+    positions = (
+        counting
+        if symmetry == "order"
+        else [t for t in range(s.length) if t not in counting]
+    )
     count, begin = len(positions), network.begins["position_embedding"]
-    differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][:, : max(0, count - 1)]
+    differences = np.linalg.qr(np.eye(count) - 1 / max(1, count))[0][
+        :, : max(0, count - 1)
+    ]
     result = np.zeros((sum(network.lengths), max(0, count - 1), s.dim))
     for axis in range(s.dim):
-        result[begin + s.dim * np.array(positions, dtype=np.int64) + axis, :, axis] = differences
+        result[begin + s.dim * np.array(positions, dtype=np.int64) + axis, :, axis] = (
+            differences
+        )
     return torch.from_numpy(result.reshape(len(result), -1))
 
 
-# ------------------------------------------------------------------------------------------ stationary points
+# -------------------------------------------------------------------- stationary points
 
 
 class StationaryPoint(NamedTuple):
@@ -117,24 +153,39 @@ class StationaryPoint(NamedTuple):
 
 
 def find_stationary_point(
-    loss: RegularizedLoss, row: torch.Tensor, steps: int = 1500, newton: int = 30, tolerance: float = 1e-10
+    loss: RegularizedLoss,
+    row: torch.Tensor,
+    steps: int = 1500,
+    newton: int = 30,
+    tolerance: float = 1e-10,
 ) -> StationaryPoint:
     """The stationary point that descent from flat parameters leads to.
 
-    At most `steps` steps of L-BFGS are followed by damped Newton steps until the norm of the gradient is below
-    `tolerance` or no step helps.
-    """
+    At most `steps` steps of L-BFGS are followed by damped Newton steps until the norm
+    of the gradient is below `tolerance` or no step helps."""
 
     def value_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
         at = torch.from_numpy(x).requires_grad_()
         value = loss(at)
         return float(value.detach()), torch.autograd.grad(value, at)[0].numpy()
 
-    limits = {"maxiter": steps, "maxfun": 2 * steps, "gtol": 1e-9, "ftol": 0.0, "maxcor": 30}
-    found = minimize(value_and_slope, row.numpy(), jac=True, method="L-BFGS-B", options=limits)
+    limits = {
+        "maxiter": steps,
+        "maxfun": 2 * steps,
+        "gtol": 1e-9,
+        "ftol": 0.0,
+        "maxcor": 30,
+    }
+    found = minimize(
+        value_and_slope, row.numpy(), jac=True, method="L-BFGS-B", options=limits
+    )
     row = torch.from_numpy(found.x)
     for _ in range(newton):
-        lower = None if float(grad(loss)(row).norm()) <= tolerance else _newton_step(loss, row)
+        lower = (
+            None
+            if float(grad(loss)(row).norm()) <= tolerance
+            else _newton_step(loss, row)
+        )
         if lower is None:
             break
         row = lower
@@ -142,12 +193,13 @@ def find_stationary_point(
 
 
 def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | None:
-    """Parameters with a lower loss, by Newton's method with the least damping that helps; None if no damping helps.
+    """Parameters with a lower loss, by Newton's method with the least damping that
+    helps; None if no damping helps.
 
-    Absolute values of the eigenvalues are used, so that steps lead away from saddles, and damping is added to them, so
-    that steps are small in directions in which nothing changes, such as a rotation of all embeddings. A step helps if
-    it halves the gradient or lowers the loss by a tenth of what the quadratic form predicts.
-    """
+    Absolute values of the eigenvalues are used, so that steps lead away from saddles,
+    and damping is added to them, so that steps are small in directions in which nothing
+    changes, such as a rotation of all embeddings. A step helps if it halves the
+    gradient or lowers the loss by a tenth of what the quadratic form predicts."""
     slope, before = grad(loss)(row), float(loss(row))
     values, vectors = torch.linalg.eigh(loss.hessian(row))
     along, size = vectors.T @ slope, values.abs()
@@ -155,15 +207,22 @@ def _newton_step(loss: RegularizedLoss, row: torch.Tensor) -> torch.Tensor | Non
         step = along / (size + damping * size.max())
         there, expected = row - vectors @ step, float((along * step).sum()) / 2
         lowered = before - float(loss(there))
-        if lowered > max(0.1 * expected, 1e-15) or float(grad(loss)(there).norm()) <= 0.5 * float(slope.norm()):
+        if lowered > max(0.1 * expected, 1e-15) or float(
+            grad(loss)(there).norm()
+        ) <= 0.5 * float(slope.norm()):
             return there
     return None
 
 
 def local_landscape(
-    network: ClusteringHead, row: torch.Tensor, tokens: np.ndarray, sample: np.ndarray, decay: float
+    network: ClusteringHead,
+    row: torch.Tensor,
+    tokens: np.ndarray,
+    sample: np.ndarray,
+    decay: float,
 ) -> xr.Dataset:
-    """Gradient and Hessian of the loss at flat parameters, and their parts that break a symmetry.
+    """Gradient and Hessian of the loss at flat parameters, and their parts that break a
+    symmetry.
 
     Parameters
     ----------
@@ -177,48 +236,83 @@ def local_landscape(
     Returns
     -------
     xr.Dataset
-        `loss` without weight decay; `gradient`, its norm with weight decay; `broken` and `sample_broken` (part), norms
-        of the symmetry-breaking parts of the gradient for the population and for the sample; `eigenvalue` (mode),
-        `order_eigenvalue` (order_mode) and `suffix_eigenvalue` (suffix_mode) of the Hessian, ascending, in all
-        directions and in the symmetry-breaking ones.
+        `loss` without weight decay; `gradient`, its norm with weight decay; `broken`
+        and `sample_broken` (part), norms of the symmetry-breaking parts of the gradient
+        for the population and for the sample; `eigenvalue` (mode), `order_eigenvalue`
+        (order_mode) and `suffix_eigenvalue` (suffix_mode) of the Hessian, ascending, in
+        all directions and in the symmetry-breaking ones.
     """
     loss = RegularizedLoss(network, tokens, decay)
     bases = [symmetry_breaking_directions(network, symmetry) for symmetry in SYMMETRIES]
-    slope, sample_slope = grad(loss)(row), grad(RegularizedLoss(network, sample, decay))(row)
+    slope, sample_slope = (
+        grad(loss)(row),
+        grad(RegularizedLoss(network, sample, decay))(row),
+    )
     hessian = loss.hessian(row)
-    broken, sample_broken = ([float((basis.T @ each).norm()) for basis in bases] for each in (slope, sample_slope))
+    broken, sample_broken = (
+        [float((basis.T @ each).norm()) for basis in bases]
+        for each in (slope, sample_slope)
+    )
     cross_entropy = float(RegularizedLoss(network, tokens)(row))
     data: dict[str, tuple] = {
         "loss": ((), cross_entropy, dimensionless("cross-entropy over the population")),
-        "gradient": ((), float(slope.norm()), dimensionless("norm of the gradient, with weight decay")),
-        "broken": (("part",), broken, dimensionless("norm of its part that breaks a symmetry")),
-        "sample_broken": (("part",), sample_broken, dimensionless("the same for a training sample")),
-        "eigenvalue": (("mode",), torch.linalg.eigvalsh(hessian).numpy(), dimensionless("eigenvalue of the Hessian")),
+        "gradient": (
+            (),
+            float(slope.norm()),
+            dimensionless("norm of the gradient, with weight decay"),
+        ),
+        "broken": (
+            ("part",),
+            broken,
+            dimensionless("norm of its part that breaks a symmetry"),
+        ),
+        "sample_broken": (
+            ("part",),
+            sample_broken,
+            dimensionless("the same for a training sample"),
+        ),
+        "eigenvalue": (
+            ("mode",),
+            torch.linalg.eigvalsh(hessian).numpy(),
+            dimensionless("eigenvalue of the Hessian"),
+        ),
     }
     for symmetry, basis in zip(SYMMETRIES, bases, strict=True):
         values = torch.linalg.eigvalsh(basis.T @ hessian @ basis).numpy()
-        meaning = dimensionless(f"eigenvalue of the Hessian in directions that break {symmetry}")
+        meaning = dimensionless(
+            f"eigenvalue of the Hessian in directions that break {symmetry}"
+        )
         data[f"{symmetry}_eigenvalue"] = ((f"{symmetry}_mode",), values, meaning)
     return xr.Dataset(data, {"part": list(SYMMETRIES)})
 
 
-# -------------------------------------------------------------------------------------------- perturbations
+# ------------------------------------------------------------------------ perturbations
 
 
 def random_perturbations(
     network: ClusteringHead, row: torch.Tensor, size: float, draws: int
 ) -> dict[str, torch.Tensor]:
-    """Random displacements (draw, parameter) of flat parameters: "none", in `SYMMETRIES`, and "all" directions.
+    """Random displacements (draw, parameter) of flat parameters: "none", in
+    `SYMMETRIES`, and "all" directions.
 
-    Each has the length size |theta|. Symmetries without a direction, such as that of a single position, are left out.
-    """
+    Each has the length size |theta|. Symmetries without a direction, such as that of a
+    single position, are left out."""
     generator = random_stream(0, "stability/push")
     kinds = {"none": torch.zeros(1, len(row), dtype=row.dtype)}
     for name in (*SYMMETRIES, "all"):
-        basis = torch.eye(len(row), dtype=row.dtype) if name == "all" else symmetry_breaking_directions(network, name)
+        basis = (
+            torch.eye(len(row), dtype=row.dtype)
+            if name == "all"
+            else symmetry_breaking_directions(network, name)
+        )
         if basis.shape[1]:
-            drawn = torch.from_numpy(generator.standard_normal((draws, basis.shape[1]))) @ basis.T
-            kinds[name] = size * float(row.norm()) * drawn / drawn.norm(dim=1, keepdim=True)
+            drawn = (
+                torch.from_numpy(generator.standard_normal((draws, basis.shape[1])))
+                @ basis.T
+            )
+            kinds[name] = (
+                size * float(row.norm()) * drawn / drawn.norm(dim=1, keepdim=True)
+            )
     return kinds
 
 
@@ -230,28 +324,43 @@ class DescentPath(NamedTuple):
     rows: torch.Tensor
     """(frame, start, parameter)"""
     time: np.ndarray
-    """(frame, start) sum of the learning rates of all steps so far: time of the gradient flow"""
+    """(frame, start) sum of the learning rates of all steps so far: time of the
+    gradient flow"""
 
 
 def gradient_descent(
-    loss: Callable[[torch.Tensor], torch.Tensor], starts: torch.Tensor, lr: float, steps: int, frames: int = 41
+    loss: Callable[[torch.Tensor], torch.Tensor],
+    starts: torch.Tensor,
+    lr: float,
+    steps: int,
+    frames: int = 41,
 ) -> DescentPath:
-    """Gradient descent from several flat parameters (start, parameter), with evenly spaced frames.
+    """Gradient descent from several flat parameters (start, parameter), with evenly
+    spaced frames.
 
-    A step that would increase the loss of a start is rejected, and the learning rate of that start is halved; every
-    accepted step increases it by a tenth, up to `lr`. The path therefore follows the landscape without overshooting.
-    """
+    A step that would increase the loss of a start is rejected, and the learning rate of
+    that start is halved; every accepted step increases it by a tenth, up to `lr`. The
+    path therefore follows the landscape without overshooting."""
     both = vmap(torch.func.grad_and_value(loss))
     kept = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
-    rows, rate, time = starts, torch.full(starts.shape[:1], lr, dtype=starts.dtype), torch.zeros(len(starts)).double()
+    rows, rate, time = (
+        starts,
+        torch.full(starts.shape[:1], lr, dtype=starts.dtype),
+        torch.zeros(len(starts)).double(),
+    )
     slope, value = both(rows)
     found, times = [rows], [time]
-    for step in tqdm(range(1, steps + 1), "descent", unit="step", disable=None, leave=False):
+    for step in tqdm(
+        range(1, steps + 1), "descent", unit="step", disable=None, leave=False
+    ):
         trial = rows - rate[:, None] * slope
         trial_slope, trial_value = both(trial)
         taken = trial_value <= value
         time = time + torch.where(taken, rate, 0.0)
-        rows, slope = (torch.where(taken[:, None], new, old) for new, old in ((trial, rows), (trial_slope, slope)))
+        rows, slope = (
+            torch.where(taken[:, None], new, old)
+            for new, old in ((trial, rows), (trial_slope, slope))
+        )
         value = torch.where(taken, trial_value, value)
         rate = torch.where(taken, (1.1 * rate).clamp(max=lr), rate / 2)
         if step in kept:

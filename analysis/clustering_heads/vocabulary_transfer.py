@@ -1,9 +1,9 @@
 """Transfer of circuits to larger vocabularies (VC section 4.2, figure 9).
 
-Larger vocabularies are learned from scratch, for E and for 2 E epochs, and by finetuning networks that were trained on
-the source vocabulary for E epochs. Accuracy is on sequences that occur in no training split ("unseen"), or on the test
-split where a task has so few sequences that none is unseen.
-"""
+Larger vocabularies are learned from scratch, for E and for 2 E epochs, and by
+finetuning networks that were trained on the source vocabulary for E epochs. Accuracy is
+on sequences that occur in no training split ("unseen"), or on the test split where a
+task has so few sequences that none is unseen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ import pandas as pd
 import xarray as xr
 
 from analysis.clustering_heads.clusters import embedding_cluster_counts
-from analysis.clustering_heads.transfer_design import TransferDesign, check_transfer_design, larger_vocabulary_settings
+from analysis.clustering_heads.transfer_design import (
+    TransferDesign,
+    check_transfer_design,
+    larger_vocabulary_settings,
+)
 from analysis.output.results import dimensionless
-from analysis.output.tables import Column, format_interval, format_table, interval_columns, make_table
+from analysis.output.tables import (
+    Column,
+    format_interval,
+    format_table,
+    interval_columns,
+    make_table,
+)
 from analysis.statistics.intervals import difference_interval, mean_interval
 from dynamics.run_checks import run_path
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
@@ -29,23 +39,40 @@ from dynamics.trajectory.diverged import mask_diverged, not_diverged
 
 TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
-TRANSFER_KINDS = ("scratch", "scratch, twice as long", "finetuned", "finetuned from successful")
-"""E epochs; 2 E epochs; E epochs after E epochs of the source; the same, from successful sources only."""
+TRANSFER_KINDS = (
+    "scratch",
+    "scratch, twice as long",
+    "finetuned",
+    "finetuned from successful",
+)
+"""E epochs; 2 E epochs; E epochs after E epochs of the source; the same, from
+successful sources only."""
 
 
 def train_ensemble(
     settings: SparseSettings, design: TransferDesign, epochs: int, device: str = "auto"
 ) -> tuple[Path, xr.Dataset]:
-    """The file and the trajectory of an ensemble, recorded every E epochs; trained if the file does not exist.
+    """The file and the trajectory of an ensemble, recorded every E epochs; trained if
+    the file does not exist.
 
     Raises the errors of `simulate`.
     """
     every, steps = design.epochs * settings.epoch_steps, epochs * settings.epoch_steps
     path = run_path(settings, design.runs, design.seed, every=every, device=device)
-    return path, simulate(settings, design.runs, design.seed, steps=steps, every=every, device=device, out=path)
+    return path, simulate(
+        settings,
+        design.runs,
+        design.seed,
+        steps=steps,
+        every=every,
+        device=device,
+        out=path,
+    )
 
 
-def run_transfer(design: TransferDesign, log: TextIO, device: str = "auto") -> tuple[xr.Dataset, list[Path]]:
+def run_transfer(
+    design: TransferDesign, log: TextIO, device: str = "auto"
+) -> tuple[xr.Dataset, list[Path]]:
     """Train all ensembles of the experiment, or read those that exist.
 
     Parameters
@@ -60,28 +87,41 @@ def run_transfer(design: TransferDesign, log: TextIO, device: str = "auto") -> t
     Returns
     -------
     xr.Dataset
-        `accuracy` (kind, vocab, run) on unseen sequences, NaN for runs that have diverged; `successful` and `clusters`
-        (run) of the source when finetuning begins.
+        `accuracy` (kind, vocab, run) on unseen sequences, NaN for runs that have
+        diverged; `successful` and `clusters` (run) of the source when finetuning
+        begins.
     list of Path
-        Files of the source, and for each vocabulary of the ensemble from scratch and the finetuned one.
+        Files of the source, and for each vocabulary of the ensemble from scratch and
+        the finetuned one.
 
     Raises
     ------
     SettingsError, TrajectoryError, RecordingError, Interrupted
     """
-    vocabs, once, twice = check_transfer_design(design), design.epochs, 2 * design.epochs
+    vocabs, once, twice = (
+        check_transfer_design(design),
+        design.epochs,
+        2 * design.epochs,
+    )
     path, first = train_ensemble(design.source, design, twice, device)
     print(f"p = {design.source.vocab}: {path}", file=log)
     begin = once * design.source.epoch_steps
     diverged = int((~not_diverged(first, begin)).sum())
     if diverged:
-        found = f"{design.source.lr:g}, with which {diverged} of {design.runs} sources diverge"
+        found = (
+            f"{design.source.lr:g}, with which {diverged} of {design.runs} sources"
+            " diverge"
+        )
         raise SettingsError("lr", found, "settings with which none does")
     source = first.sel(step=[0, begin])
     result = _empty_result(design, vocabs, source)
     accuracy, paths = result["accuracy"], [path]
-    accuracy.loc[{"kind": "scratch", "vocab": design.source.vocab}] = _unseen_accuracy(first, begin)
-    accuracy.loc[{"kind": TRANSFER_KINDS[1], "vocab": design.source.vocab}] = _unseen_accuracy(first, 2 * begin)
+    accuracy.loc[{"kind": "scratch", "vocab": design.source.vocab}] = _unseen_accuracy(
+        first, begin
+    )
+    accuracy.loc[{"kind": TRANSFER_KINDS[1], "vocab": design.source.vocab}] = (
+        _unseen_accuracy(first, 2 * begin)
+    )
     for vocab in vocabs:
         larger = larger_vocabulary_settings(design.source, vocab)
         end = once * larger.epoch_steps
@@ -89,64 +129,106 @@ def run_transfer(design: TransferDesign, log: TextIO, device: str = "auto") -> t
         finetuning = dataclasses.replace(larger, start=str(path), start_step=begin)
         finetuned_path, finetuned = train_ensemble(finetuning, design, once, device)
         tuned = _unseen_accuracy(finetuned, end)
-        values = [_unseen_accuracy(scratch, end), _unseen_accuracy(scratch, 2 * end), tuned]
-        accuracy.loc[{"vocab": vocab}] = np.stack([*values, np.where(result["successful"], tuned, np.nan)])
+        values = [
+            _unseen_accuracy(scratch, end),
+            _unseen_accuracy(scratch, 2 * end),
+            tuned,
+        ]
+        accuracy.loc[{"vocab": vocab}] = np.stack(
+            [*values, np.where(result["successful"], tuned, np.nan)]
+        )
         paths += [scratch_path, finetuned_path]
-        print(f"p = {vocab}: {scratch_path} from scratch, {finetuned_path} finetuned", file=log)
+        print(
+            f"p = {vocab}: {scratch_path} from scratch, {finetuned_path} finetuned",
+            file=log,
+        )
     return result, paths
 
 
 def _unseen_accuracy(trajectory: xr.Dataset, step: int) -> np.ndarray:
-    """Accuracy on unseen sequences at a recorded step, (run,); NaN for runs that have diverged by then."""
+    """Accuracy on unseen sequences at a recorded step, (run,); NaN for runs that have
+    diverged by then."""
     split = "unseen" if "unseen" in trajectory["split"].values else "test"
     one = trajectory.sel(split=split, step=step)
     return mask_diverged(one["accuracy"], one).values
 
 
-def _empty_result(design: TransferDesign, vocabs: list[int], source: xr.Dataset) -> xr.Dataset:
+def _empty_result(
+    design: TransferDesign, vocabs: list[int], source: xr.Dataset
+) -> xr.Dataset:
     """The result with the variables of the source; all accuracies are NaN."""
     values = np.full((len(TRANSFER_KINDS), 1 + len(vocabs), design.runs), np.nan)
     clusters = embedding_cluster_counts(source, int(source["step"][-1])).values
-    when = {"long_name": "whether the source's test accuracy was above .98 when finetuning began"}
+    when = {
+        "long_name": (
+            "whether the source's test accuracy was above .98 when finetuning began"
+        )
+    }
     data = {
-        "accuracy": (("kind", "vocab", "run"), values, dimensionless("accuracy on unseen sequences")),
+        "accuracy": (
+            ("kind", "vocab", "run"),
+            values,
+            dimensionless("accuracy on unseen sequences"),
+        ),
         "successful": ("run", successful_runs(source), when),
-        "clusters": ("run", clusters, dimensionless("clusters of the source's sequence embeddings")),
+        "clusters": (
+            "run",
+            clusters,
+            dimensionless("clusters of the source's sequence embeddings"),
+        ),
     }
     vocab, seed = [design.source.vocab, *vocabs], ("run", source["seed"].values)
     attrs = {"title": TRANSFER_TITLE, "epochs": design.epochs}
     attrs["config_json"] = json.dumps(dataclasses.asdict(design.source))
-    return xr.Dataset(data, {"kind": list(TRANSFER_KINDS), "vocab": vocab, "seed": seed}, attrs)
+    return xr.Dataset(
+        data, {"kind": list(TRANSFER_KINDS), "vocab": vocab, "seed": seed}, attrs
+    )
 
 
 def finite_accuracies(result: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
-    """Accuracies of the runs of one kind and vocabulary that have not diverged, (run,)."""
+    """Accuracies of the runs of one kind and vocabulary that have not diverged,
+    (run,)."""
     values = result["accuracy"].sel(kind=kind, vocab=vocab).values
     return values[np.isfinite(values)]
 
 
 def transfer_table(result: xr.Dataset) -> pd.DataFrame:
-    """A row for each vocabulary: mean and largest accuracy of each kind, and the gain by finetuning.
+    """A row for each vocabulary: mean and largest accuracy of each kind, and the gain
+    by finetuning.
 
-    The gain is that of networks finetuned from successful sources over networks trained from scratch for 2 E epochs.
-    """
+    The gain is that of networks finetuned from successful sources over networks trained
+    from scratch for 2 E epochs."""
     rows = []
     for vocab in result["vocab"].values.tolist():
-        row, samples = {"p": vocab}, [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS]
+        row, samples = (
+            {"p": vocab},
+            [finite_accuracies(result, kind, vocab) for kind in TRANSFER_KINDS],
+        )
         for name, sample in zip(_KIND_COLUMNS, samples, strict=True):
             row |= interval_columns(name, mean_interval(sample, limits=(0, 1)))
-            row |= {f"{name}_max": sample.max() if sample.size else np.nan, f"{name}_runs": sample.size}
-        rows.append(row | interval_columns("gain", difference_interval(samples[3], samples[1])))
+            row |= {
+                f"{name}_max": sample.max() if sample.size else np.nan,
+                f"{name}_runs": sample.size,
+            }
+        rows.append(
+            row | interval_columns("gain", difference_interval(samples[3], samples[1]))
+        )
     return make_table(rows)
 
 
 _KIND_HEADINGS = ("scratch E", "scratch 2E", "finetuned E+E", "from successful")
-_KIND_COLUMNS = tuple(kind.replace(",", "").replace(" ", "_") for kind in TRANSFER_KINDS)
+_KIND_COLUMNS = tuple(
+    kind.replace(",", "").replace(" ", "_") for kind in TRANSFER_KINDS
+)
 
 
 def _format_gain(row: dict) -> str:
     gain = [100 * row[f"gain{end}"] for end in ("", "_low", "_high")]
-    return "-" if np.isnan(gain[0]) else f"{'+' * (gain[0] >= 0)}{format_interval(gain, 1)}"
+    return (
+        "-"
+        if np.isnan(gain[0])
+        else f"{'+' * (gain[0] >= 0)}{format_interval(gain, 1)}"
+    )
 
 
 TRANSFER_COLUMNS = (
@@ -164,7 +246,8 @@ TRANSFER_COLUMNS = (
 
 
 def format_transfer_by_clusters(result: xr.Dataset, ideal: int) -> str:
-    """A text table of the accuracy after finetuning to the smallest larger vocabulary, by clusters of the source.
+    """A text table of the accuracy after finetuning to the smallest larger vocabulary,
+    by clusters of the source.
 
     ideal: the number of clusters of an ideal circuit of the source.
     """
@@ -180,8 +263,19 @@ def format_transfer_by_clusters(result: xr.Dataset, ideal: int) -> str:
     for name, members in groups.items():
         values = accuracy[members & np.isfinite(accuracy)]
         row = {"clusters of the source": name, "runs": values.size}
-        row |= {"above .98": int((values > SUCCESS_ACCURACY).sum()), "at 1": int((values == 1).sum())}
-        rows.append(row | interval_columns("accuracy", mean_interval(values, limits=(0, 1))))
+        row |= {
+            "above .98": int((values > SUCCESS_ACCURACY).sum()),
+            "at 1": int((values == 1).sum()),
+        }
+        rows.append(
+            row | interval_columns("accuracy", mean_interval(values, limits=(0, 1)))
+        )
     columns = [Column(name, name) for name in list(rows[0])[:4]]
-    accuracy_column = Column(f"accuracy at p = {vocab}", "accuracy", digits=1, interval="half-width", scale=100)
+    accuracy_column = Column(
+        f"accuracy at p = {vocab}",
+        "accuracy",
+        digits=1,
+        interval="half-width",
+        scale=100,
+    )
     return format_table(make_table(rows), [*columns, accuracy_column])

@@ -1,1 +1,2 @@
-"""Common parts of the commands: parsing, errors, interrupts, shared options, selection of runs and panels."""
+"""Common parts of the commands: parsing, errors, interrupts, shared options, selection
+of runs and panels."""

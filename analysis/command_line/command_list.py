@@ -5,7 +5,9 @@ from pathlib import Path
 
 
 def print_commands(package: Path) -> None:
-    """Print the command of each module of a package, with the first line of its docstring; nothing is imported."""
+    """Print the command of each module of a package, with the first sentences of its
+    docstring; nothing is imported."""
     for path in sorted(package.glob("[!_]*.py")):
-        summary = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+        summary = " ".join(docstring.partition("\n\n")[0].split())
         print(f"python -m {package.name}.{path.stem:<14}{summary}")

@@ -1,9 +1,10 @@
-"""How tyro shows the options of a command: help texts, placeholders and defaults, read from dataclasses of options.
+"""How tyro shows the options of a command: help texts, placeholders and defaults, read
+from dataclasses of options.
 
-An option is a field of a dataclass with a string below it (or with metadata={"help": ...}). Where the string ends in
-"Default: 100." and the default of the field is None or empty, the help shows "(default: 100)". Values are shown as INT,
-FLOAT, STR or PATH; positional arguments are shown by their names.
-"""
+An option is a field of a dataclass with a string below it (or with metadata={"help":
+...}). Where the string ends in "Default: 100." and the default of the field is None or
+empty, the help shows "(default: 100)". Values are shown as INT, FLOAT, STR or PATH;
+positional arguments are shown by their names."""
 
 import ast
 import dataclasses
@@ -19,14 +20,30 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
-from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 PAPERS = {
-    "CA": "Musat, Clustering and Alignment: Understanding the Training Dynamics in Modular Addition, arXiv 2408.09414",
-    "VC": "Odonnat et al., A Visual Case Study of the Training Dynamics in Neural Networks, arXiv 2410.24050",
-    "ZL": "Zhong et al., The Clock and the Pizza: Two Stories in Mechanistic Explanation of Neural Networks, "
-    "arXiv 2306.17844",
-    "NA": "Nanda et al., Progress measures for grokking via mechanistic interpretability, arXiv 2301.05217",
+    "CA": (
+        "Musat, Clustering and Alignment: Understanding the Training Dynamics in"
+        " Modular Addition, arXiv 2408.09414"
+    ),
+    "VC": (
+        "Odonnat et al., A Visual Case Study of the Training Dynamics in Neural"
+        " Networks, arXiv 2410.24050"
+    ),
+    "ZL": (
+        "Zhong et al., The Clock and the Pizza: Two Stories in Mechanistic Explanation"
+        " of Neural Networks, arXiv 2306.17844"
+    ),
+    "NA": (
+        "Nanda et al., Progress measures for grokking via mechanistic interpretability,"
+        " arXiv 2301.05217"
+    ),
 }
 """Titles of papers, by the abbreviations used in help texts."""
 
@@ -38,34 +55,54 @@ REGISTRY = ConstructorRegistry()
 
 @functools.cache
 def field_descriptions(options: type) -> dict[str, str]:
-    """The string below each field of a dataclass and of its base classes, read from their source, on one line."""
+    """The string below each field of a dataclass and of its base classes, read from
+    their source, on one line."""
     found = {}
     for each in reversed(options.__mro__):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-        except (OSError, TypeError, SyntaxError):  # no source: built in, or created at run time
+        except (
+            OSError,
+            TypeError,
+            SyntaxError,
+        ):  # no source: built in, or created at run time
             continue
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             match field, text:
-                case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words)))):
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(words))),
+                ):
                     found[name] = " ".join(words.split())
     return found
 
 
 def docstring_summary(owner: Any) -> str:
-    """The docstring of a class up to its first section (Parameters, Raises, Examples, ...)."""
+    """The docstring of a class up to its first section (Parameters, Raises, Examples,
+    ...)."""
     paragraphs = inspect.cleandoc(owner.__doc__ or "").split("\n\n")
-    return "\n\n".join(itertools.takewhile(lambda text: "\n---" not in text, paragraphs))
+    return "\n\n".join(
+        itertools.takewhile(lambda text: "\n---" not in text, paragraphs)
+    )
 
 
 def command_description(options: type) -> str:
-    """The docstring of a command's options, and the titles of the papers that its help texts abbreviate."""
-    paragraphs = [" ".join(text.split()) for text in docstring_summary(options).split("\n\n")]
+    """The docstring of a command's options, and the titles of the papers that its help
+    texts abbreviate."""
+    paragraphs = [
+        " ".join(text.split()) for text in docstring_summary(options).split("\n\n")
+    ]
     texts = " ".join([*paragraphs, *_help_texts(options)])
-    papers = [f"{name}: {title}." for name, title in PAPERS.items() if re.search(rf"\b{name}\b", texts)]
+    papers = [
+        f"{name}: {title}."
+        for name, title in PAPERS.items()
+        if re.search(rf"\b{name}\b", texts)
+    ]
     columns = shutil.get_terminal_size().columns
-    wrap = textwrap.TextWrapper(columns, subsequent_indent=" ")  # tyro joins unindented lines
+    wrap = textwrap.TextWrapper(
+        columns, subsequent_indent=" "
+    )  # tyro joins unindented lines
     return "\n\n".join(map(wrap.fill, [*paragraphs, *papers]))
 
 
@@ -76,19 +113,23 @@ def _help_texts(options: Any) -> Iterator[str]:
 
 
 def option_names(options: Any) -> tuple[list[str], list[str]]:
-    """Names of a command's options and positional arguments: the annotated name, if there is one, or the field's."""
+    """Names of a command's options and positional arguments: the annotated name, if
+    there is one, or the field's."""
     named: list[str] = []
     positional: list[str] = []
     for each in _nested_options(options):
         for field, kind, extras in _fields(each):
             if tyro.conf.Suppress not in extras and not list(_nested_options(kind)):
                 names = [extra.name for extra in extras if getattr(extra, "name", None)]
-                (positional if tyro.conf.Positional in extras else named).append([*names, field.name][0])
+                (positional if tyro.conf.Positional in extras else named).append(
+                    [*names, field.name][0]
+                )
     return named, positional
 
 
 def _nested_options(kind: Any) -> Iterator[type]:
-    """A dataclass of options and the dataclasses nested in it, including subcommands."""
+    """A dataclass of options and the dataclasses nested in it, including
+    subcommands."""
     if get_origin(kind) is Annotated:
         yield from _nested_options(get_args(kind)[0])
     elif _is_union(kind):
@@ -112,7 +153,7 @@ def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
         yield field, kind, extras
 
 
-# ----------------------------------------------------------------------------------------------- tyro's rule
+# -------------------------------------------------------------------------- tyro's rule
 
 
 @REGISTRY.struct_rule
@@ -131,14 +172,17 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default_factory()
         text = functools.partial(_help_text, info.type, field, kind)
         hint = functools.partial(_default_hint, info.type, field)
-        shown = tyro.conf.arg(metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint)
+        shown = tyro.conf.arg(
+            metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint
+        )
         described: Any = Annotated[(kind, *extras, shown)]
         fields.append(StructFieldSpec(field.name, described, default, text))
     return StructConstructorSpec(info.type, tuple(fields))
 
 
 def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str | None:
-    """The help text of an option, without a last sentence that states the default, or of a group of options."""
+    """The help text of an option, without a last sentence that states the default, or
+    of a group of options."""
     text = _description(options, field).partition(" Default: ")[0]
     return text or (docstring_summary(kind) if dataclasses.is_dataclass(kind) else None)
 
@@ -161,18 +205,30 @@ def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
     optional = _is_union(kind) and type(None) in get_args(kind)
     if tyro.conf.Positional in extras:
         word = name.upper().replace("_", "-")
-        return f"[{word} ...]" if get_origin(kind) is tuple else f"[{word}]" if optional else word
+        return (
+            f"[{word} ...]"
+            if get_origin(kind) is tuple
+            else f"[{word}]"
+            if optional
+            else word
+        )
     if not optional:
         return None
     kinds = [each for each in get_args(kind) if each is not type(None)]
-    return "|".join(_PLACEHOLDERS.get(each) or _compound_placeholder(each) for each in kinds)
+    return "|".join(
+        _PLACEHOLDERS.get(each) or _compound_placeholder(each) for each in kinds
+    )
 
 
 def _compound_placeholder(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "{" + ",".join(map(str, get_args(kind))) + "}"
     words = [_PLACEHOLDERS[each] for each in get_args(kind) if each is not Ellipsis]
-    return f"{words[0]} [{words[0]} ...]" if Ellipsis in get_args(kind) else " ".join(words)
+    return (
+        f"{words[0]} [{words[0]} ...]"
+        if Ellipsis in get_args(kind)
+        else " ".join(words)
+    )
 
 
 def _is_union(kind: Any) -> bool:

@@ -1,9 +1,10 @@
-"""Handling of SIGINT and SIGTERM in commands: a one-line message and exit code 130 or 143, without a traceback.
+"""Handling of SIGINT and SIGTERM in commands: a one-line message and exit code 130 or
+143, without a traceback.
 
-While modules are being imported the process ends at once: a KeyboardInterrupt raised inside an import leaves
-half-initialised modules behind, and extension modules turn it into other errors. This module uses only the
-standard library, because it is imported before all other modules.
-"""
+While modules are being imported the process ends at once: a KeyboardInterrupt raised
+inside an import leaves half-initialised modules behind, and extension modules turn it
+into other errors. This module uses only the standard library, because it is imported
+before all other modules."""
 
 import os
 import signal
@@ -18,18 +19,22 @@ BEFORE_START = "interrupted before the command began, so nothing was computed or
 
 
 def exit_on_interrupt() -> None:
-    """Let SIGINT and SIGTERM end the process at once while `python -m` looks for a command and imports its module.
+    """Let SIGINT and SIGTERM end the process at once while `python -m` looks for a
+    command and imports its module.
 
-    Has no effect on programs that import the package: sys.argv begins with "-m" only until the module has been found.
-    """
+    Has no effect on programs that import the package: sys.argv begins with "-m" only
+    until the module has been found."""
     if getattr(sys, "argv", [])[:1] == ["-m"]:
         _handle(_exit_before_start)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a command runs, let SIGINT raise KeyboardInterrupt and SIGTERM exit; during an import both exit at once."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """While a command runs, let SIGINT raise KeyboardInterrupt and SIGTERM exit; during
+    an import both exit at once."""
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     _handle(_interrupt)
     try:
         yield
@@ -40,7 +45,9 @@ def interruptible() -> Iterator[None]:
 
 def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored in background processes of a shell
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # ignored in background processes of a shell
             signal.signal(number, handler)
 
 

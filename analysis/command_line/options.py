@@ -15,11 +15,13 @@ class TableOptions:
     """Options of a command that prints a table."""
 
     csv: Path | None = None
-    """CSV file for the table, with full precision; - prints CSV to stdout instead of the table."""
+    """CSV file for the table, with full precision; - prints CSV to stdout instead of
+    the table."""
 
     @property
     def log(self) -> TextIO:
-        """Stream for messages: stderr if the CSV is written to stdout, otherwise stdout."""
+        """Stream for messages: stderr if the CSV is written to stdout, otherwise
+        stdout."""
         return sys.stderr if str(self.csv) == "-" else sys.stdout
 
 
@@ -28,9 +30,11 @@ class PictureOptions(TableOptions):
     """Options of a command that prints a table and writes a picture."""
 
     style: Literal["paper", "screen", "dark"] = "screen"
-    """Style of the picture: 180 mm wide for paper, larger for the screen, or larger on a dark background."""
+    """Style of the picture: 180 mm wide for paper, larger for the screen, or larger on
+    a dark background."""
     column: bool = False
-    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in the others."""
+    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in
+    the others."""
     format: Literal["png", "svg", "pdf"] = "png"
     """Format of the picture."""
 
@@ -50,7 +54,12 @@ class SparseOptions(SparseSettings):
     @classmethod
     def of(cls, settings: SparseSettings) -> "SparseOptions":
         """Options that have the values of `settings`."""
-        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)})
+        return cls(
+            **{
+                field.name: getattr(settings, field.name)
+                for field in dataclasses.fields(settings)
+            }
+        )
 
     @property
     def settings(self) -> SparseSettings:

@@ -1,4 +1,5 @@
-"""Options of the commands that draw panels of one or two runs, and the default panels, runs and sizes."""
+"""Options of the commands that draw panels of one or two runs, and the default panels,
+runs and sizes."""
 
 from __future__ import annotations
 
@@ -21,15 +22,49 @@ MAX_PANELS = 16
 """Panels that are drawn by default, of a system without a choice of its own."""
 
 _DEFAULT_PANELS = (
-    ("embedding", "pair_sums", "force", "imperfections", "circularity", "gradient_norm"),
+    (
+        "embedding",
+        "pair_sums",
+        "force",
+        "imperfections",
+        "circularity",
+        "gradient_norm",
+    ),
     ("embedding", "pair_sums", "descent", "imperfections", "loss", "accuracy"),
-    ("attention", "transform_map", "position_embeddings", "normalised_sums", "values", "normalised_sequences",
-     "receptors", "output_map", "loss", "accuracy"),
-    ("frequency_1", "frequency_2", "attention", "correct_logits", "loss", "accuracy", "restricted_loss",
-     "fourier_norms"),
-    ("frequency_1", "frequency_2", "correct_logits", "loss", "accuracy", "restricted_loss", "fourier_norms"),
-)  # fmt: skip
-"""Panels that are drawn by default. A run uses the first tuple of which it has all panels."""
+    (
+        "attention",
+        "transform_map",
+        "position_embeddings",
+        "normalised_sums",
+        "values",
+        "normalised_sequences",
+        "receptors",
+        "output_map",
+        "loss",
+        "accuracy",
+    ),
+    (
+        "frequency_1",
+        "frequency_2",
+        "attention",
+        "correct_logits",
+        "loss",
+        "accuracy",
+        "restricted_loss",
+        "fourier_norms",
+    ),
+    (
+        "frequency_1",
+        "frequency_2",
+        "correct_logits",
+        "loss",
+        "accuracy",
+        "restricted_loss",
+        "fourier_norms",
+    ),
+)
+"""Panels that are drawn by default. A run uses the first tuple of which it has all
+panels."""
 
 _LEADING_PANELS = ("embedding", "pair_sums", "attention", "transform_map")
 """Panels that are larger than the others by default."""
@@ -41,7 +76,8 @@ DEFAULT_WIDTH = 960
 
 MIN_WIDTH, MAX_WIDTH, MIN_PANEL_WIDTH = 120, 7680, 40
 _MIN_READABLE_PANEL = 220
-"""Smallest width in pixels of a panel in a picture for print: its letters then have at least 6.5 points."""
+"""Smallest width in pixels of a panel in a picture for print: its letters then have at
+least 6.5 points."""
 _NETCDF_SIGNATURES = (b"\x89HDF", b"CDF")
 _FIGURE_PIXELS_PER_MAP_PIXEL = 1.25
 
@@ -51,30 +87,39 @@ class PanelOptions:
     """Options of commands that draw panels of one run, or of two side by side."""
 
     trajectory: tyro.conf.Positional[Path]
-    """Trajectory file, or a pattern in quotes, such as "seed*.nc"; its runs may still be in progress."""
+    """Trajectory file, or a pattern in quotes, such as "seed*.nc"; its runs may still
+    be in progress."""
     other: tyro.conf.Positional[Path | None] = None
-    """Second trajectory, drawn next to the first; give the same file again to compare two of its runs."""
+    """Second trajectory, drawn next to the first; give the same file again to compare
+    two of its runs."""
     run: int | None = None
-    """Run index. Default: the first successful run (for modular addition and particles, the first run that ends as a
-    circle), or 0 if there is none."""
+    """Run index. Default: the first successful run (for modular addition and particles,
+    the first run that ends as a circle), or 0 if there is none."""
     run_of_other: int | None = None
-    """Run index in the second trajectory. Default: the same index, or the next index if both files are the same."""
+    """Run index in the second trajectory. Default: the same index, or the next index if
+    both files are the same."""
     panels: tuple[str, ...] = ()
-    """Names of the panels, in the order of drawing, or all; the error for an unknown name lists all names. Default: the
-    main panels of the system, or the first 16; the most important ones are larger."""
+    """Names of the panels, in the order of drawing, or all; the error for an unknown
+    name lists all names. Default: the main panels of the system, or the first 16; the
+    most important ones are larger."""
     columns: int | None = None
-    """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a column."""
+    """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
+    column."""
     axes: tuple[int, int] | None = None
-    """The two axes to draw, counted from 0, if there are more than two. Default: the principal axes."""
+    """The two axes to draw, counted from 0, if there are more than two. Default: the
+    principal axes."""
     width: int | None = None
-    """Width of the picture in pixels, of which a PDF or SVG has 100 per inch. Default: 960 per run, or 640 per run for
-    a single panel; 180 mm in the style paper."""
+    """Width of the picture in pixels, of which a PDF or SVG has 100 per inch. Default:
+    960 per run, or 640 per run for a single panel; 180 mm in the style paper."""
     style: Literal["paper", "screen", "dark"] = "screen"
-    """Style: 180 mm wide and a PNG of 300 pixels per inch for paper, larger for the screen, or on a dark background."""
+    """Style: 180 mm wide and a PNG of 300 pixels per inch for paper, larger for the
+    screen, or on a dark background."""
     column: bool = False
-    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in the others."""
+    """Draw the picture for one column: 85 mm wide in the style paper, and as narrow in
+    the others."""
     out: Path | None = None
-    """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in the folder of the trajectory."""
+    """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in
+    the folder of the trajectory."""
 
     @property
     def runs(self) -> int:
@@ -82,35 +127,47 @@ class PanelOptions:
         return 1 if self.other is None else 2
 
 
-# ------------------------------------------------------------------------------------------------- choices
+# ------------------------------------------------------------------------------ choices
 
 
 def select_panels(
-    options: PanelOptions, trajectories: Sequence[xr.Dataset], default: Sequence[str] = (), most: int | None = None
+    options: PanelOptions,
+    trajectories: Sequence[xr.Dataset],
+    default: Sequence[str] = (),
+    most: int | None = None,
 ) -> tuple[tuple[str, ...], str]:
-    """Names of the panels to draw, which all trajectories must have, and a note on panels that are not drawn.
+    """Names of the panels to draw, which all trajectories must have, and a note on
+    panels that are not drawn.
 
-    Without the option --panels, these are the first `most` (default: 16) panels, chosen from `default` if the
-    trajectories have any of those, by default from the main panels of the system. Raises SettingsError,
-    TrajectoryError.
-    """
+    Without the option --panels, these are the first `most` (default: 16) panels, chosen
+    from `default` if the trajectories have any of those, by default from the main
+    panels of the system. Raises SettingsError, TrajectoryError."""
     names = [plots.panel_names(each) for each in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
         if name not in common and options.panels != (ALL_PANELS,):
             raise SettingsError("panels", name, "one or more of " + ", ".join(common))
     if not common:
-        raise SettingsError("other", options.other, "a run that has panels in common with the first")
+        raise SettingsError(
+            "other", options.other, "a run that has panels in common with the first"
+        )
     if options.panels:
         return (common if options.panels == (ALL_PANELS,) else options.panels), ""
-    default = default or next((each for each in _DEFAULT_PANELS if set(each) <= set(common)), ())
-    shown = ([name for name in default if name in common] or common)[: most or MAX_PANELS]
+    default = default or next(
+        (each for each in _DEFAULT_PANELS if set(each) <= set(common)), ()
+    )
+    shown = ([name for name in default if name in common] or common)[
+        : most or MAX_PANELS
+    ]
     left = [name for name in common if name not in shown]
     return tuple(shown), f"; with --panels also {', '.join(left)}" if left else ""
 
 
-def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[str]) -> Path:
-    """The picture's path. Raises SettingsError for other formats and for an existing trajectory or result file."""
+def check_picture_path(
+    options: PanelOptions, default: Path, formats: Sequence[str]
+) -> Path:
+    """The picture's path. Raises SettingsError for other formats and for an existing
+    trajectory or result file."""
     path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
         suffixes = [f".{one}" for one in formats]
@@ -119,7 +176,9 @@ def check_picture_path(options: PanelOptions, default: Path, formats: Sequence[s
     if path.is_file():
         with path.open("rb") as file:
             if file.read(8).startswith(_NETCDF_SIGNATURES):
-                raise SettingsError("out", path, "a file that is not a trajectory or result")
+                raise SettingsError(
+                    "out", path, "a file that is not a trajectory or result"
+                )
     return path
 
 
@@ -130,41 +189,65 @@ def check_panel_options(options: PanelOptions) -> None:
     if options.width is not None:
         check_integer("width", options.width, MIN_WIDTH, MAX_WIDTH)
     if options.run_of_other is not None and options.other is None:
-        raise SettingsError("run_of_other", options.run_of_other, "no value without a second file")
-    twice = next((name for name in options.panels if options.panels.count(name) > 1), None)
+        raise SettingsError(
+            "run_of_other", options.run_of_other, "no value without a second file"
+        )
+    twice = next(
+        (name for name in options.panels if options.panels.count(name) > 1), None
+    )
     if twice is not None:
         raise SettingsError("panels", f"{twice} twice", "each panel once")
 
 
-def panels_per_row(options: PanelOptions, names: Sequence[str]) -> tuple[int, list[str]]:
-    """Number of panels of a run beside each other, and those panels that are larger than the others.
+def panels_per_row(
+    options: PanelOptions, names: Sequence[str]
+) -> tuple[int, list[str]]:
+    """Number of panels of a run beside each other, and those panels that are larger
+    than the others.
 
-    No panel is larger if panels are chosen by name, or if fewer than four fit beside each other in a picture for print.
-    """
+    No panel is larger if panels are chosen by name, or if fewer than four fit beside
+    each other in a picture for print."""
     chosen = options.panels not in ((), (ALL_PANELS,))
-    leading = [] if chosen or len(names) < 3 else [name for name in _LEADING_PANELS if name in names]
+    leading = (
+        []
+        if chosen or len(names) < 3
+        else [name for name in _LEADING_PANELS if name in names]
+    )
     for_print = options.column or options.style == "paper"
     if options.columns or not for_print:
-        return options.columns or plots.default_columns(len(names), len(leading)), leading
+        return (
+            options.columns or plots.default_columns(len(names), len(leading)),
+            leading,
+        )
     width = options.width or _default_width(options, len(names))
     most = max(1, width // (_MIN_READABLE_PANEL * options.runs))
     return min(plots.default_columns(len(names)), most), leading if most > 3 else []
 
 
 def picture_width(options: PanelOptions, names: Sequence[str]) -> int:
-    """Width of the picture of named panels of each run, in pixels. Raises SettingsError for too small panels."""
-    width = _default_width(options, len(names)) if options.width is None else options.width
+    """Width of the picture of named panels of each run, in pixels. Raises SettingsError
+    for too small panels."""
+    width = (
+        _default_width(options, len(names)) if options.width is None else options.width
+    )
     columns = min(panels_per_row(options, names)[0], len(names))
     if width >= MIN_PANEL_WIDTH * columns * options.runs:
         return width
     if options.width is None:
         most = width // (MIN_PANEL_WIDTH * options.runs)
-        raise SettingsError("columns", options.columns, f"at most {most}, or a larger width")
-    raise SettingsError("width", width, f"at least {MIN_PANEL_WIDTH * columns * options.runs}, or fewer columns")
+        raise SettingsError(
+            "columns", options.columns, f"at most {most}, or a larger width"
+        )
+    raise SettingsError(
+        "width",
+        width,
+        f"at least {MIN_PANEL_WIDTH * columns * options.runs}, or fewer columns",
+    )
 
 
 def _default_width(options: PanelOptions, count: int) -> int:
-    """Width of the picture in pixels if none is chosen: that of a page or column of print, or that of its runs."""
+    """Width of the picture in pixels if none is chosen: that of a page or column of
+    print, or that of its runs."""
     if options.style == "paper":
         return round(GRID_DPI * (COLUMN if options.column else FULL) / 25.4)
     width = (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * options.runs
@@ -172,23 +255,35 @@ def _default_width(options: PanelOptions, count: int) -> int:
 
 
 def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
-    """Pixels along each side of a class map in a figure with named panels of each run."""
-    panel_width = picture_width(options, names) / options.runs / panels_per_row(options, names)[0]
+    """Pixels along each side of a class map in a figure with named panels of each
+    run."""
+    panel_width = (
+        picture_width(options, names) / options.runs / panels_per_row(options, names)[0]
+    )
     return int(min(480, max(96, panel_width / _FIGURE_PIXELS_PER_MAP_PIXEL)))
 
 
-# ----------------------------------------------------------------------------------------------- the runs
+# ----------------------------------------------------------------------------- the runs
 
 
 def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]:
-    """Open the trajectories to draw and print their paths; return them and the indices of their runs."""
-    paths = [options.trajectory] if options.other is None else [options.trajectory, options.other]
+    """Open the trajectories to draw and print their paths; return them and the indices
+    of their runs."""
+    paths = (
+        [options.trajectory]
+        if options.other is None
+        else [options.trajectory, options.other]
+    )
     trajectories = [dynamics.open_trajectory(path) for path in paths]
     runs: list[int] = []
     for path, trajectory in zip(paths, trajectories, strict=True):
-        name, wanted = ("run_of_other", options.run_of_other) if runs else ("run", options.run)
+        name, wanted = (
+            ("run_of_other", options.run_of_other) if runs else ("run", options.run)
+        )
         if runs and wanted is None:
-            wanted = (runs[0] + (path.resolve() == paths[0].resolve())) % trajectory.sizes["run"]
+            wanted = (
+                runs[0] + (path.resolve() == paths[0].resolve())
+            ) % trajectory.sizes["run"]
         run, remark = plots.select_run(trajectory, name, wanted)
         runs.append(run)
         print(f"trajectory  {path}  (run {run}{remark})")
@@ -200,5 +295,9 @@ def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) 
     stem = f"{output.plain_stem(options.trajectory)}-run{runs[0]}"
     if options.other is not None:
         same = options.other.resolve() == options.trajectory.resolve()
-        stem += f"-run{runs[1]}" if same else f"-{output.plain_stem(options.other)}-run{runs[1]}"
+        stem += (
+            f"-run{runs[1]}"
+            if same
+            else f"-{output.plain_stem(options.other)}-run{runs[1]}"
+        )
     return options.trajectory.with_name(stem + rest)

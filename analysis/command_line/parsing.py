@@ -1,8 +1,8 @@
 """Parsing of command lines, exit codes, and error messages in one line.
 
-Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 and 143 interruption by SIGINT and SIGTERM. The modules of
-commands import only small modules, so that --help prints without delay.
-"""
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 and 143 interruption by
+SIGINT and SIGTERM. The modules of commands import only small modules, so that --help
+prints without delay."""
 
 import difflib
 import io
@@ -46,15 +46,19 @@ def run_command(
 ) -> None:
     """Parse the command line of `python -m program` into its options and run `main`.
 
-    inherited: returns the defaults of a command line that names a run to continue from, else None.
-    """
+    inherited: returns the defaults of a command line that names a run to continue from,
+    else None."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # neither closed nor replaced by the caller
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # neither closed nor replaced by the caller
             stream.reconfigure(errors="backslashreplace")
     chosen: Any = None
     try:
         with interrupts.interruptible():
-            chosen = parse_options(options, program, inherited(sys.argv[1:]) if inherited else None)
+            chosen = parse_options(
+                options, program, inherited(sys.argv[1:]) if inherited else None
+            )
             check_output_paths(chosen)
             with _chosen_style(chosen):
                 main(chosen)
@@ -68,14 +72,20 @@ def run_command(
 
 
 def _chosen_style(options: Any) -> AbstractContextManager[Any]:
-    """The style of pictures that the options of a command choose, if it writes pictures."""
+    """The style of pictures that the options of a command choose, if it writes
+    pictures."""
     style = getattr(options, "style", None)
-    return style_in_use(style, getattr(options, "column", False)) if style else nullcontext()
+    return (
+        style_in_use(style, getattr(options, "column", False))
+        if style
+        else nullcontext()
+    )
 
 
 @contextmanager
 def exit_on_settings_error() -> Iterator[None]:
-    """Report a SettingsError as `run_command` does, before the options have been parsed."""
+    """Report a SettingsError as `run_command` does, before the options have been
+    parsed."""
     try:
         yield
     except SettingsError as error:
@@ -83,7 +93,8 @@ def exit_on_settings_error() -> Iterator[None]:
 
 
 def parse_options(options: type[Options], program: str, default: Any = None) -> Options:
-    """The options given on the command line of `python -m program`; others are taken from `default`.
+    """The options given on the command line of `python -m program`; others are taken
+    from `default`.
 
     Raises SettingsError for invalid arguments.
     """
@@ -105,14 +116,17 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
 
 
 def _check_output_names(arguments: Sequence[str]) -> None:
-    """Raise SettingsError for an output file whose name ends in a slash, as Path would remove the slash."""
+    """Raise SettingsError for an output file whose name ends in a slash, as Path would
+    remove the slash."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
     for option, value in itertools.pairwise(words):
         if option in ("--out", "--csv", "--export") and value.endswith(os.sep):
-            raise SettingsError(option.removeprefix("--"), value, "the name of a file, not of a folder")
+            raise SettingsError(
+                option.removeprefix("--"), value, "the name of a file, not of a folder"
+            )
 
 
-# ------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------- errors
 
 
 def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> SettingsError:
@@ -122,39 +136,74 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
         if isinstance(error, SettingsError):
             return error
         error = error.__context__
-    unknown = getattr(event, "tokens", None) or getattr(event, "unrecognized_tokens", None)
+    unknown = getattr(event, "tokens", None) or getattr(
+        event, "unrecognized_tokens", None
+    )
     if unknown:
         return _unknown_argument(unknown[0], options)
     match event:
         case parse_errors.MissingArgs():
             name = _name_of(event.missing_arguments[0].arg)
-            allowed = "a value" if name == "checkpoints" else "a trajectory file, such as runs/x.nc"
+            allowed = (
+                "a value"
+                if name == "checkpoints"
+                else "a trajectory file, such as runs/x.nc"
+            )
             return SettingsError(name, "no value", allowed)
         case parse_errors.MissingSubcommand():
             names = ", ".join(event.subcommand_spec.parser_from_name)
-            return SettingsError("name of the system", event.found_token or "none", f"one of {names}, as first word")
+            return SettingsError(
+                "name of the system",
+                event.found_token or "none",
+                f"one of {names}, as first word",
+            )
         case parse_errors.InvalidChoice():
             return SettingsError(_name_of(event.argument), event.value, _choices(event))
         case parse_errors.BadValue():
-            return SettingsError(_name_of(event.argument), "no value", _kind_of(event.argument))
-        case parse_errors.InstantiationFailure(argument=argument) if argument is not None:
-            return SettingsError(_name_of(argument), _given_value(argument) or "no value", _kind_of(argument))
-    return SettingsError("arguments of the command", "invalid arguments", "the arguments that --help lists")
+            return SettingsError(
+                _name_of(event.argument), "no value", _kind_of(event.argument)
+            )
+        case parse_errors.InstantiationFailure(argument=argument) if (
+            argument is not None
+        ):
+            return SettingsError(
+                _name_of(argument),
+                _given_value(argument) or "no value",
+                _kind_of(argument),
+            )
+    return SettingsError(
+        "arguments of the command",
+        "invalid arguments",
+        "the arguments that --help lists",
+    )
 
 
 def _unknown_argument(token: str, options: type) -> SettingsError:
     if not token.startswith("-"):
-        return SettingsError("arguments of the command", token, "the arguments that --help lists")
-    name, known = token.lstrip("-").partition("=")[0].replace("-", "_"), option_names(options)[0]
+        return SettingsError(
+            "arguments of the command", token, "the arguments that --help lists"
+        )
+    name, known = (
+        token.lstrip("-").partition("=")[0].replace("-", "_"),
+        option_names(options)[0],
+    )
     similar = [each for each in (_SAME_MEANING.get(name),) if each in known]
     similar = similar or difflib.get_close_matches(name, known, n=1)
-    allowed = f"--{similar[0].replace('_', '-')}, or another option" if similar else "an option"
-    return SettingsError(name, "an option that does not exist here", f"{allowed} that --help lists")
+    allowed = (
+        f"--{similar[0].replace('_', '-')}, or another option"
+        if similar
+        else "an option"
+    )
+    return SettingsError(
+        name, "an option that does not exist here", f"{allowed} that --help lists"
+    )
 
 
 def _choices(event: parse_errors.InvalidChoice) -> str:
     placeholder = str(event.argument.lowered.metavar)
-    names = placeholder[1:-1].split(",") if placeholder.startswith("{") else event.choices
+    names = (
+        placeholder[1:-1].split(",") if placeholder.startswith("{") else event.choices
+    )
     return f"one of {', '.join(names)}"
 
 
@@ -168,7 +217,9 @@ def _given_value(argument: Any) -> str:
     for index, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--") and name.replace("-", "_") == option:
-            following = itertools.takewhile(lambda each: not each.startswith("--"), words[index + 1 :])
+            following = itertools.takewhile(
+                lambda each: not each.startswith("--"), words[index + 1 :]
+            )
             given = value if equals else " ".join(following)
     return given
 
@@ -179,7 +230,8 @@ def _kind_of(argument: Any) -> str:
 
 
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
-    """Exit with a message for the user; return if the error is a defect of the program."""
+    """Exit with a message for the user; return if the error is a defect of the
+    program."""
     for note in getattr(error, "__notes__", ()):
         print(note, file=sys.stderr)
     if isinstance(error, KeyboardInterrupt):
@@ -187,11 +239,21 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
         if resumable is None:
             _fail(interrupts.MESSAGE, 128 + signal.SIGINT)
         overwrite = getattr(getattr(chosen, "ensemble", None), "overwrite", False)
-        same = "the same command without --overwrite" if overwrite else "the same command"
-        again = f": {same} continues from there" if resumable else "; the same command starts again"
+        same = (
+            "the same command without --overwrite" if overwrite else "the same command"
+        )
+        again = (
+            f": {same} continues from there"
+            if resumable
+            else "; the same command starts again"
+        )
         _fail(f"{error}{again}", 128 + error.signum)  # type: ignore[attr-defined]
     if isinstance(error, SettingsError):
-        _fail(f"error: {_on_command_line(error.field, options)}: found {error.found}, allowed is {error.allowed}", 2)
+        _fail(
+            f"error: {_on_command_line(error.field, options)}: found {error.found},"
+            f" allowed is {error.allowed}",
+            2,
+        )
     if isinstance(error, ReportedError):
         _fail(f"error: {_unnamed_file(error, chosen)}{error}", error.exit_code)
     if isinstance(error, OSError):
@@ -199,19 +261,32 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
 
 
 def _unnamed_file(error: ReportedError, chosen: Any) -> str:
-    """The name of the only trajectory that a command reads, if the message of an error about it does not have it."""
+    """The name of the only trajectory that a command reads, if the message of an error
+    about it does not have it."""
     path = getattr(chosen, "trajectory", None)
     others = any(getattr(chosen, name, None) for name in ("other", "others", "more"))
-    named = path is None or others or not isinstance(error, TrajectoryError) or str(path) in str(error)
+    named = (
+        path is None
+        or others
+        or not isinstance(error, TrajectoryError)
+        or str(path) in str(error)
+    )
     return "" if named else f"{path}: "
 
 
 def _on_command_line(fields: str, options: type) -> str:
-    """Names of fields as written on the command line; names of variables, classes and members are not changed."""
+    """Names of fields as written on the command line; names of variables, classes and
+    members are not changed."""
     positional, names = option_names(options)[1], []
     for name in (each.strip() for each in fields.split(",")):
         is_option = name.isidentifier() and name.islower()
-        names.append(name.upper() if name in positional else "--" + name.replace("_", "-") if is_option else name)
+        names.append(
+            name.upper()
+            if name in positional
+            else "--" + name.replace("_", "-")
+            if is_option
+            else name
+        )
     return " ".join(names)
 
 

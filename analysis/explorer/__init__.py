@@ -1,4 +1,5 @@
-"""Interactive browser page: recorded runs, a live particle simulation and live training of a network."""
+"""Interactive browser page: recorded runs, a live particle simulation and live training
+of a network."""
 
 import lazy_loader as lazy
 

@@ -1,9 +1,9 @@
-"""A panel of a scene as a Bokeh figure, and the parts of it that the player in the browser changes from frame to frame.
+"""A panel of a scene as a Bokeh figure, and the parts of it that the player in the
+browser changes from frame to frame.
 
-Changing glyphs are drawn on the figure's upper canvas (level "overlay"); axes, frame and curves are drawn on the lower
-one, which is painted once. The player writes slices of buffers into the data sources of `BokehPanel.parts` and
-repaints.
-"""
+Changing glyphs are drawn on the figure's upper canvas (level "overlay"); axes, frame
+and curves are drawn on the lower one, which is painted once. The player writes slices
+of buffers into the data sources of `BokehPanel.parts` and repaints."""
 
 import html
 from collections.abc import Sequence
@@ -26,7 +26,16 @@ from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.colours import sequential_colours, to_oklab
 from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
-from analysis.plots.scenes.scene import Arrows, Curves, Image, LayerArrays, Map, Panel, Points, Scene
+from analysis.plots.scenes.scene import (
+    Arrows,
+    Curves,
+    Image,
+    LayerArrays,
+    Map,
+    Panel,
+    Points,
+    Scene,
+)
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""
@@ -35,7 +44,10 @@ _LINE_COLOUR = "#b8c0c8"
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
-_SQUARE_FRAME: dict[str, str | None] = {"flex": "none", "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)"}
+_SQUARE_FRAME: dict[str, str | None] = {
+    "flex": "none",
+    "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)",
+}
 """Styles of a figure with a square frame that fills the width of its container."""
 
 _ORIGIN_COLOUR = "#e4e7eb"
@@ -53,7 +65,9 @@ class BokehPanel:
     parts: list[dict[str, Any]]
 
 
-def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float) -> BokehPanel:
+def make_bokeh_panel(
+    panel: Panel, scene: Scene, arrays: LayerArrays, at: float
+) -> BokehPanel:
     """A panel as a Bokeh figure that fills its column of the page.
 
     arrays: arrays of its layers at one frame, (1, ...). at: time of that frame.
@@ -73,26 +87,45 @@ def make_bokeh_panel(panel: Panel, scene: Scene, arrays: LayerArrays, at: float)
     for part in parts:
         part.update(plot=plot, heading=heading)
     layout = models.Column(
-        children=[heading, plot], sizing_mode="stretch_width", margin=(0, 8, 4, 0), name=panel.name,
-        styles={"container-type": "inline-size", "align-self": "stretch", "height": "auto"},
-    )  # fmt: skip
+        children=[heading, plot],
+        sizing_mode="stretch_width",
+        margin=(0, 8, 4, 0),
+        name=panel.name,
+        styles={
+            "container-type": "inline-size",
+            "align-self": "stretch",
+            "height": "auto",
+        },
+    )
     return BokehPanel(layout, parts)
 
 
-# ------------------------------------------------------------------------------------------ frame and title
+# ---------------------------------------------------------------------- frame and title
 
 
 def _empty_figure(panel: Panel) -> figure:
     """An empty figure with fixed limits, in a square frame."""
     x, y = _square_limits(panel)
     plot = figure(
-        min_border_left=LEFT, min_border_right=RIGHT, min_border_top=TOP, min_border_bottom=BOTTOM,
-        sizing_mode="stretch_width", styles=_SQUARE_FRAME,
-        x_range=models.Range1d(start=x[0], end=x[1]), y_range=models.Range1d(start=y[0], end=y[1]),
-        y_axis_type="log" if panel.log else "linear", toolbar_location=None, tools="", lod_threshold=None,
-        outline_line_color=RULE, background_fill_color="#ffffff", border_fill_color=None, margin=0, name=panel.title,
+        min_border_left=LEFT,
+        min_border_right=RIGHT,
+        min_border_top=TOP,
+        min_border_bottom=BOTTOM,
+        sizing_mode="stretch_width",
+        styles=_SQUARE_FRAME,
+        x_range=models.Range1d(start=x[0], end=x[1]),
+        y_range=models.Range1d(start=y[0], end=y[1]),
+        y_axis_type="log" if panel.log else "linear",
+        toolbar_location=None,
+        tools="",
+        lod_threshold=None,
+        outline_line_color=RULE,
+        background_fill_color="#ffffff",
+        border_fill_color=None,
+        margin=0,
+        name=panel.title,
         html_attributes={"data-name": panel.title, "data-panel": panel.name},
-    )  # fmt: skip
+    )
     plot.grid.visible = False
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for axis, limits, log in ((plot.xaxis, x, False), (plot.yaxis, y, panel.log)):
@@ -117,7 +150,10 @@ def _square_limits(panel: Panel) -> tuple[tuple[float, float], tuple[float, floa
         return panel.x, panel.y
     half = max(panel.x[1] - panel.x[0], panel.y[1] - panel.y[0]) / 2
     middles = (sum(panel.x) / 2, sum(panel.y) / 2)
-    return (middles[0] - half, middles[0] + half), (middles[1] - half, middles[1] + half)
+    return (middles[0] - half, middles[0] + half), (
+        middles[1] - half,
+        middles[1] + half,
+    )
 
 
 def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
@@ -128,14 +164,17 @@ def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
         return [float(10.0**power) for power in powers[:: -(-len(powers) // 4)]]
     if log and high / low >= 3:
         powers = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-        every = [float(f"{lead}e{int(power)}") for power in powers for lead in (1, 2, 5)]
+        every = [
+            float(f"{lead}e{int(power)}") for power in powers for lead in (1, 2, 5)
+        ]
         return [tick for tick in every if low <= tick <= high]
     found = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return [float(round(tick, 12)) for tick in found if low <= tick <= high]
 
 
 def _name_matrix_cells(plot: figure, image: Image) -> None:
-    """Label the columns below the matrix, as many as fit; labels of rows are in the hover text."""
+    """Label the columns below the matrix, as many as fit; labels of rows are in the
+    hover text."""
     every = max(1, -(-len(image.columns) * max(map(len, image.columns)) // 26))
     places = list(range(0, len(image.columns), every))
     plot.xaxis.ticker = models.FixedTicker(ticks=places)
@@ -144,15 +183,23 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
 
 
 def panel_heading(panel: Panel) -> models.Div:
-    """The title, and below it a note, the legend of the curves, or the colours of a matrix.
+    """The title, and below it a note, the legend of the curves, or the colours of a
+    matrix.
 
-    In a row, titles are aligned at their upper edges and figures at their lower ones. If the panel shows another frame
-    than the time bar, the script of the page says so in the element <em>.
-    """
+    In a row, titles are aligned at their upper edges and figures at their lower ones.
+    If the panel shows another frame than the time bar, the script of the page says so
+    in the element <em>."""
     caption, note = _caption(panel)
-    said = html.escape(f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True)
-    text = f'<h3 title="{said}">{html.escape(panel.title)}</h3><p title="{html.escape(note)}">{caption}</p><em></em>'
-    return models.Div(text=text, sizing_mode="stretch_width", margin=0, stylesheets=[_HEADING_STYLE])
+    said = html.escape(
+        f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True
+    )
+    text = (
+        f'<h3 title="{said}">{html.escape(panel.title)}</h3><p'
+        f' title="{html.escape(note)}">{caption}</p><em></em>'
+    )
+    return models.Div(
+        text=text, sizing_mode="stretch_width", margin=0, stylesheets=[_HEADING_STYLE]
+    )
 
 
 def _caption(panel: Panel) -> tuple[str, str]:
@@ -161,21 +208,51 @@ def _caption(panel: Panel) -> tuple[str, str]:
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     if curves:
         swatches = [
-            f'<span style="white-space:nowrap"><i style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
+            '<span style="white-space:nowrap"><i'
+            f' style="background:{to_hex(colour)}"></i>{html.escape(name)}</span>'
             for layer in curves
             for name, colour in zip(layer.names, layer.colours, strict=True)
         ]
         scale = "log" if panel.log else ""
-        axis = ", ".join(filter(None, (panel.x_label and f"by {panel.x_label}", scale, _off_scale(panel, curves))))
+        axis = ", ".join(
+            filter(
+                None,
+                (
+                    panel.x_label and f"by {panel.x_label}",
+                    scale,
+                    _off_scale(panel, curves),
+                ),
+            )
+        )
         names = ", ".join(name for layer in curves for name in layer.names)
-        notes = [note for note in panel.note.split("; ") if note and not note.startswith("off scale")]
-        return " ".join([*swatches, html.escape(axis)]), "; ".join([f"{names} {axis}", *notes])
+        notes = [
+            note
+            for note in panel.note.split("; ")
+            if note and not note.startswith("off scale")
+        ]
+        return " ".join([*swatches, html.escape(axis)]), "; ".join(
+            [f"{names} {axis}", *notes]
+        )
     x_first, y_first = (panel.x_label, panel.y_label), (panel.y_label, panel.x_label)
-    axes = ", ".join(filter(None, x_first)) if panel.equal else " / ".join(filter(None, y_first))
-    note = "; ".join(each for each in (axes, *panel.note.split("; ")) if each and not (image and each == image.scale))
+    axes = (
+        ", ".join(filter(None, x_first))
+        if panel.equal
+        else " / ".join(filter(None, y_first))
+    )
+    note = "; ".join(
+        each
+        for each in (axes, *panel.note.split("; "))
+        if each and not (image and each == image.scale)
+    )
     if image is None:
         return html.escape(note), note
-    return f"<span>{html.escape(note)}</span> {image.low:.2g}{_COLOUR_BAR}{image.high:.2g}", note
+    return (
+        (
+            f"<span>{html.escape(note)}</span>"
+            f" {image.low:.2g}{_COLOUR_BAR}{image.high:.2g}"
+        ),
+        note,
+    )
 
 
 def _off_scale(panel: Panel, curves: Sequence[Curves]) -> str:
@@ -188,69 +265,124 @@ def _off_scale(panel: Panel, curves: Sequence[Curves]) -> str:
 
 _HEADING_STYLE = style_sheet("heading", warning=WARNING)
 _COLOUR_BAR = (
-    f'<i class="colours" style="background:linear-gradient(90deg,{",".join(map(to_hex, sequential_colours(9)))})"></i>'
+    '<i class="colours"'
+    f' style="background:linear-gradient(90deg,{",".join(map(to_hex, sequential_colours(9)))})"></i>'
 )
 """Colours of the values of a matrix, from the lowest to the highest."""
 
-# ------------------------------------------------------------------------------------------------- layers
+# ------------------------------------------------------------------------------- layers
 
 
 def _hover_tool(renderer: models.GlyphRenderer, x: str, y: str) -> models.HoverTool:
-    """The hover text of a mark: its name and position, above it. x, y: columns in Bokeh's notation."""
+    """The hover text of a mark: its name and position, above it. x, y: columns in
+    Bokeh's notation."""
     said = f"@label ({x}{_HOVER_FORMAT}, {y}{_HOVER_FORMAT})"
     formats = {x: "printf", y: "printf"}
     return models.HoverTool(
-        renderers=[renderer], tooltips=said, formatters=formats, point_policy="snap_to_data", attachment="above"
+        renderers=[renderer],
+        tooltips=said,
+        formatters=formats,
+        point_policy="snap_to_data",
+        attachment="above",
     )
 
 
-def curve_hover_tool(renderer: models.GlyphRenderer, said: str, *columns: str) -> models.HoverTool:
-    """The hover text of curves: values at the recorded step nearest to the pointer, at any height of the panel.
+def curve_hover_tool(
+    renderer: models.GlyphRenderer, said: str, *columns: str
+) -> models.HoverTool:
+    """The hover text of curves: values at the recorded step nearest to the pointer, at
+    any height of the panel.
 
     columns: those of the source that the text shows.
     """
     formats = dict.fromkeys(("$snap_x", "$snap_y", *columns), "printf")
     return models.HoverTool(
-        renderers=[renderer], tooltips=said, formatters=formats, mode="vline", line_policy="nearest",
+        renderers=[renderer],
+        tooltips=said,
+        formatters=formats,
+        mode="vline",
+        line_policy="nearest",
         attachment="horizontal",
-    )  # fmt: skip
+    )
 
 
 def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any]:
-    """Add markers, the line through them, and their labels, as `artists.PointsArtist` does."""
+    """Add markers, the line through them, and their labels, as `artists.PointsArtist`
+    does."""
     colours = list(map(to_hex, layer.colours))
-    filled = np.ones(len(colours), bool) if layer.filled is None else np.asarray(layer.filled, bool)
-    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or ["circle"] * len(colours)
+    filled = (
+        np.ones(len(colours), bool)
+        if layer.filled is None
+        else np.asarray(layer.filled, bool)
+    )
+    shapes = ["x" if shape == "cross" else shape for shape in layer.shapes] or [
+        "circle"
+    ] * len(colours)
     filled &= np.array([shape != "x" for shape in shapes])  # crosses cannot be filled
-    outline = ["#ffffff" if full else colour for full, colour in zip(filled, colours, strict=True)]
+    outline = [
+        "#ffffff" if full else colour
+        for full, colour in zip(filled, colours, strict=True)
+    ]
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = models.ColumnDataSource(
-        {"x": x, "y": y, "fill": colours, "outline": outline, "alpha": np.where(filled, 1.0, 0.0), "shape": shapes,
-         "label": list(layer.names)}
-    )  # fmt: skip
+        {
+            "x": x,
+            "y": y,
+            "fill": colours,
+            "outline": outline,
+            "alpha": np.where(filled, 1.0, 0.0),
+            "shape": shapes,
+            "label": list(layer.names),
+        }
+    )
     size = _LABELLED_MARK_SIZE if layer.labelled else _MARK_SIZE * layer.size**0.5
     renderers: list[models.GlyphRenderer] = []
     if layer.joined:
-        outline_of_all = models.Patch(x="x", y="y", fill_color=None, line_color=_LINE_COLOUR)
+        outline_of_all = models.Patch(
+            x="x", y="y", fill_color=None, line_color=_LINE_COLOUR
+        )
         renderers.append(plot.add_glyph(source, outline_of_all, level="overlay"))
     mark = models.Scatter(
-        x="x", y="y", marker="shape", size=size, fill_color="fill", fill_alpha="alpha", line_color="outline",
+        x="x",
+        y="y",
+        marker="shape",
+        size=size,
+        fill_color="fill",
+        fill_alpha="alpha",
+        line_color="outline",
         line_width=min(0.8, 5 * layer.size) if filled.all() else 1.2,
-    )  # fmt: skip
+    )
     marks = plot.add_glyph(source, mark, level="overlay")
     renderers.append(marks)
     if layer.labelled:
-        source.data["ink"] = np.where(to_oklab(np.asarray(layer.colours))[:, 0] > artists.LIGHT, INK, "#ffffff")
+        source.data["ink"] = np.where(
+            to_oklab(np.asarray(layer.colours))[:, 0] > artists.LIGHT, INK, "#ffffff"
+        )
         words = {"source": source, "plot": plot, "covering": 0.9 * size}
-        offset = transform("x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE))
+        offset = transform(
+            "x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE)
+        )
         names = models.Text(
-            x="x", y="y", text="label", x_offset=offset, text_align="center", text_baseline="middle",
-            text_font_size="8.5px", text_color="ink", text_font=value(FACE),
-        )  # fmt: skip
+            x="x",
+            y="y",
+            text="label",
+            x_offset=offset,
+            text_align="center",
+            text_baseline="middle",
+            text_font_size="8.5px",
+            text_color="ink",
+            text_font=value(FACE),
+        )
         renderers.append(plot.add_glyph(source, names, level="overlay"))
     if set(shapes) != {"x"}:  # crosses lie on other marks
         plot.add_tools(_hover_tool(marks, "@x", "@y"))
-    return {"kind": "points", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+    return {
+        "kind": "points",
+        "array": layer.array,
+        "source": source,
+        "renderers": renderers,
+        "count": len(colours),
+    }
 
 
 _LABELS_CODE = (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
@@ -262,59 +394,123 @@ def add_arrows(plot: figure, layer: Arrows, values: np.ndarray) -> dict[str, Any
     x0, y0, x1, y1 = np.ascontiguousarray(values[0].T, np.float32)
     angle = np.arctan2(y1 - y0, x1 - x0) - np.float32(np.pi / 2)
     source = models.ColumnDataSource(
-        {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "angle": angle, "colour": colours, "label": list(layer.names)}
+        {
+            "x0": x0,
+            "y0": y0,
+            "x1": x1,
+            "y1": y1,
+            "angle": angle,
+            "colour": colours,
+            "label": list(layer.names),
+        }
     )
-    shaft = models.Segment(x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8)
+    shaft = models.Segment(
+        x0="x0", y0="y0", x1="x1", y1="y1", line_color="colour", line_width=1.8
+    )
     shafts = plot.add_glyph(source, shaft, level="overlay")
-    tip = models.Scatter(x="x1", y="y1", angle="angle", marker="triangle", size=8, fill_color="colour", line_color=None)
+    tip = models.Scatter(
+        x="x1",
+        y="y1",
+        angle="angle",
+        marker="triangle",
+        size=8,
+        fill_color="colour",
+        line_color=None,
+    )
     tips = plot.add_glyph(source, tip, level="overlay")
     plot.add_tools(_hover_tool(tips, "@x1", "@y1"))
     renderers = [shafts, tips]
-    return {"kind": "arrows", "array": layer.array, "source": source, "renderers": renderers, "count": len(colours)}
+    return {
+        "kind": "arrows",
+        "array": layer.array,
+        "source": source,
+        "renderers": renderers,
+        "count": len(colours),
+    }
 
 
-def add_pixels(plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray) -> dict[str, Any]:
+def add_pixels(
+    plot: figure, panel: Panel, layer: Map | Image, values: np.ndarray
+) -> dict[str, Any]:
     """Add a map or a matrix that fills the panel; hovering shows the class or value."""
-    level = encode_layer(layer, values)[0].reshape(values.shape[1:]) if isinstance(layer, Image) else None
+    level = (
+        encode_layer(layer, values)[0].reshape(values.shape[1:])
+        if isinstance(layer, Image)
+        else None
+    )
     shown = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = pixel_palette(layer)
-    source = models.ColumnDataSource({"image": [palette_pixels(shown, palette, edges)], "number": [shown]})
+    source = models.ColumnDataSource(
+        {"image": [palette_pixels(shown, palette, edges)], "number": [shown]}
+    )
     x, y = panel.x, panel.y
-    tile = models.ImageRGBA(image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0])
+    tile = models.ImageRGBA(
+        image="image", x=x[0], y=y[0], dw=x[1] - x[0], dh=y[1] - y[0]
+    )
     renderer = plot.add_glyph(source, tile, level="overlay")
     if isinstance(layer, Image) and layer.row_colours is not None:
         strip = _pixels(layer.row_colours[::-1])[:, None]
-        edge = models.ImageRGBA(image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0])
-        plot.add_glyph(models.ColumnDataSource({"image": [strip]}), edge, level="overlay")
+        edge = models.ImageRGBA(
+            image="image", x=x[0], y=y[0], dw=0.025 * (x[1] - x[0]), dh=y[1] - y[0]
+        )
+        plot.add_glyph(
+            models.ColumnDataSource({"image": [strip]}), edge, level="overlay"
+        )
     words: dict[str, Any] = {"box": [*x, *y], "source": source}
     if isinstance(layer, Map):
         words |= {"names": list(layer.names), "rows": None, "columns": None}
     else:
-        words |= {"names": None, "rows": list(layer.rows[::-1]), "columns": list(layer.columns)}
+        words |= {
+            "names": None,
+            "rows": list(layer.rows[::-1]),
+            "columns": list(layer.columns),
+        }
         words |= {"low": layer.low, "high": layer.high, "levels": IMAGE_LEVELS}
     named = models.CustomJSHover(args=words, code=_HOVER_CODE)
     plot.add_tools(
-        models.HoverTool(renderers=[renderer], tooltips="$x{custom}", formatters={"$x": named}, attachment="below")
+        models.HoverTool(
+            renderers=[renderer],
+            tooltips="$x{custom}",
+            formatters={"$x": named},
+            attachment="below",
+        )
     )
-    part = {"kind": "pixels", "array": layer.array, "source": source, "renderers": [renderer]}
-    return part | {"columns": shown.shape[1], "palette": palette, "edges": edges, "map": isinstance(layer, Map)}
+    part = {
+        "kind": "pixels",
+        "array": layer.array,
+        "source": source,
+        "renderers": [renderer],
+    }
+    return part | {
+        "columns": shown.shape[1],
+        "palette": palette,
+        "edges": edges,
+        "map": isinstance(layer, Map),
+    }
 
 
 _HOVER_CODE = (Path(__file__).parent / "hover.js").read_text(encoding="utf-8")
 
 
 def _pixels(colours: np.ndarray) -> np.ndarray:
-    """Colours (number, rgb) in 0..1 as opaque 32-bit pixels (number,) whose first byte in memory is red."""
+    """Colours (number, rgb) in 0..1 as opaque 32-bit pixels (number,) whose first byte
+    in memory is red."""
     return np.round(255 * to_rgba_array(colours)).astype(np.uint8).view("<u4")[:, 0]
 
 
 def pixel_palette(layer: Map | Image) -> tuple[np.ndarray, bool]:
-    """Pixels of all class indices of a layer, (number,) uint32, and whether there are four for each, with contours.
+    """Pixels of all class indices of a layer, (number,) uint32, and whether there are
+    four for each, with contours.
 
-    With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number, row, column).
-    """
+    With contours, they are the flattened tiles of `contours.contour_tiles`, (4 number,
+    row, column)."""
     if isinstance(layer, Image):
-        return _pixels(np.vstack([sequential_colours(IMAGE_LEVELS + 1), np.full(3, 0.85)])), False
+        return (
+            _pixels(
+                np.vstack([sequential_colours(IMAGE_LEVELS + 1), np.full(3, 0.85)])
+            ),
+            False,
+        )
     colours = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette)
     return _pixels(colours.reshape(-1, 3)), layer.lines
 
@@ -327,18 +523,40 @@ def palette_pixels(numbers: np.ndarray, palette: np.ndarray, edges: bool) -> np.
     return tile_pixels(four, mark_contours(numbers, len(four) // 4))
 
 
-def _add_curves(plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float) -> dict[str, Any]:
+def _add_curves(
+    plot: figure, panel: Panel, layer: Curves, scene: Scene, at: float
+) -> dict[str, Any]:
     """Add curves, with the events of the run above them, and a cursor."""
     x, y = np.asarray(layer.x, np.float64), np.asarray(layer.y, np.float64)
     source = models.ColumnDataSource(
-        {"x": [x] * len(y), "y": list(y), "colour": list(map(to_hex, layer.colours)), "label": list(layer.names)}
+        {
+            "x": [x] * len(y),
+            "y": list(y),
+            "colour": list(map(to_hex, layer.colours)),
+            "label": list(layer.names),
+        }
     )
-    lines = plot.add_glyph(source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3))
+    lines = plot.add_glyph(
+        source, models.MultiLine(xs="x", ys="y", line_color="colour", line_width=1.3)
+    )
     for begin, end, of in panel.spans:
-        band = models.BoxAnnotation(left=begin, right=end, fill_color=of, fill_alpha=0.13, line_color=None)
+        band = models.BoxAnnotation(
+            left=begin, right=end, fill_color=of, fill_alpha=0.13, line_color=None
+        )
         plot.add_layout(band)
     draw_event_marks(plot, panel, scene)
     cursor = models.ColumnDataSource({"x": np.array([at], np.float32)})
-    span = plot.vspan("x", source=cursor, level="overlay", line_color=INK, line_width=1.2)
-    plot.add_tools(curve_hover_tool(lines, f"@label: $snap_y{_HOVER_FORMAT}, {panel.x_label} $snap_x{{%.7g}}"))
-    return {"kind": "cursor", "source": cursor, "renderers": [span], "clock": np.asarray(scene.clock, np.float64)}
+    span = plot.vspan(
+        "x", source=cursor, level="overlay", line_color=INK, line_width=1.2
+    )
+    plot.add_tools(
+        curve_hover_tool(
+            lines, f"@label: $snap_y{_HOVER_FORMAT}, {panel.x_label} $snap_x{{%.7g}}"
+        )
+    )
+    return {
+        "kind": "cursor",
+        "source": cursor,
+        "renderers": [span],
+        "clock": np.asarray(scene.clock, np.float64),
+    }

@@ -1,13 +1,14 @@
 """Compact buffers with all frames of a run's panels; the browser reads slices of them.
 
-A buffer has the shape (frame, width), so that a frame is contiguous. Points: the x of all points, then the y; arrows:
-x and y of all tails, then of all heads; both float32. Maps: class indices with contours as in
-`analysis.plots.drawing.contours`; images: one of 255 levels between low and high; both unsigned integers, the lowest
-row first. `IMAGE_GAP` marks a missing value.
+A buffer has the shape (frame, width), so that a frame is contiguous. Points: the x of
+all points, then the y; arrows: x and y of all tails, then of all heads; both float32.
+Maps: class indices with contours as in `analysis.plots.drawing.contours`; images: one
+of 255 levels between low and high; both unsigned integers, the lowest row first.
+`IMAGE_GAP` marks a missing value.
 
-In an exported file, floats are rounded to 16 bits over the visible range and a margin, each column is stored as the
-difference from the frame before, and the result is compressed.
-"""
+In an exported file, floats are rounded to 16 bits over the visible range and a margin,
+each column is stored as the difference from the frame before, and the result is
+compressed."""
 
 import base64
 import zlib
@@ -24,22 +25,32 @@ IMAGE_GAP, IMAGE_LEVELS = 255, 254
 """Level that marks a missing value of an image, and highest level of other values."""
 
 _MAX_BYTES = 256 << 20
-"""Maximum total size of the buffers in bytes; of a larger run, fewer frames are sent."""
+"""Maximum total size of the buffers in bytes; of a larger run, fewer frames are
+sent."""
 
 QUANTIZATION_STEPS = 65534
-"""Number of intervals into which a range is divided in a file; the next number marks a missing value."""
+"""Number of intervals into which a range is divided in a file; the next number marks a
+missing value."""
 
 _RANGE_MARGIN = 2.0
-"""Margin around a panel within which positions are kept in a file, as a fraction of its width."""
+"""Margin around a panel within which positions are kept in a file, as a fraction of its
+width."""
 
 _Range = tuple[float, float]
 
 
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
-    """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as fit."""
+    """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as
+    fit."""
     shown = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
-    size = sum(array.nbytes for array in shown.values() if np.issubdtype(array.dtype, np.floating))
-    return evenly_spaced_indices(len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1))))
+    size = sum(
+        array.nbytes
+        for array in shown.values()
+        if np.issubdtype(array.dtype, np.floating)
+    )
+    return evenly_spaced_indices(
+        len(scene.steps), max(2, min(MAX_FRAMES, _MAX_BYTES // max(size, 1)))
+    )
 
 
 def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
@@ -53,10 +64,13 @@ def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
 
 
 def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
-    """The buffer (frame, width) of a layer's arrays at some frames, as returned by `Scene.compute_arrays`."""
+    """The buffer (frame, width) of a layer's arrays at some frames, as returned by
+    `Scene.compute_arrays`."""
     frames = len(values)
     if isinstance(layer, Points | Arrows):
-        return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(frames, -1)
+        return np.ascontiguousarray(np.moveaxis(values, 2, 1), np.float32).reshape(
+            frames, -1
+        )
     if isinstance(layer, Map):
         count = len(layer.palette)
         numbers = mark_contours(values, count) if layer.lines else values
@@ -64,12 +78,17 @@ def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(numbers, kind).reshape(frames, -1)
     assert isinstance(layer, Image)
     share = (values - layer.low) / ((layer.high - layer.low) or 1.0)
-    level = np.where(np.isfinite(share), np.round(np.clip(share, 0, 1) * IMAGE_LEVELS), IMAGE_GAP)
-    return np.ascontiguousarray(np.nan_to_num(level, nan=IMAGE_GAP)[:, ::-1], np.uint8).reshape(frames, -1)
+    level = np.where(
+        np.isfinite(share), np.round(np.clip(share, 0, 1) * IMAGE_LEVELS), IMAGE_GAP
+    )
+    return np.ascontiguousarray(
+        np.nan_to_num(level, nan=IMAGE_GAP)[:, ::-1], np.uint8
+    ).reshape(frames, -1)
 
 
 def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
-    """All indices below `count`, in batches: first a few evenly spaced ones, then those between them."""
+    """All indices below `count`, in batches: first a few evenly spaced ones, then those
+    between them."""
     stride = 1
     while count > at_once * stride:
         stride *= 2
@@ -83,7 +102,7 @@ def coarse_to_fine_batches(count: int, at_once: int) -> list[np.ndarray]:
     return [piece for piece in pieces if len(piece)]
 
 
-# --------------------------------------------------------------------------------------------- exported files
+# ----------------------------------------------------------------------- exported files
 
 
 @dataclass(frozen=True)
@@ -97,8 +116,11 @@ class CompressedBuffer:
     step: float | None = None  # for floats: the difference between consecutive integers
 
 
-def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> CompressedBuffer:
-    """Compress a buffer (frame, width); floats are rounded to 16 bits over `within`, by default their range."""
+def compress_buffer(
+    buffer: np.ndarray, within: _Range | None = None
+) -> CompressedBuffer:
+    """Compress a buffer (frame, width); floats are rounded to 16 bits over `within`, by
+    default their range."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
         known = np.isfinite(buffer)
@@ -108,33 +130,52 @@ def compress_buffer(buffer: np.ndarray, within: _Range | None = None) -> Compres
         low = float(values[known].min()) if known.any() else 0.0
         high = float(values[known].max()) if known.any() else 0.0
         step = (high - low) / QUANTIZATION_STEPS or 1.0
-        buffer = np.where(known, np.round((values - low) / step), QUANTIZATION_STEPS + 1).astype(np.uint16)
+        buffer = np.where(
+            known, np.round((values - low) / step), QUANTIZATION_STEPS + 1
+        ).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16
     kind = buffer.dtype.name
-    flat = change if kind == "uint8" else change.view(np.uint8).reshape(*change.shape, 2)
-    planes = np.ascontiguousarray(flat if kind == "uint8" else np.moveaxis(flat, -1, 0))  # low bytes, then high ones
+    flat = (
+        change if kind == "uint8" else change.view(np.uint8).reshape(*change.shape, 2)
+    )
+    planes = np.ascontiguousarray(
+        flat if kind == "uint8" else np.moveaxis(flat, -1, 0)
+    )  # low bytes, then high ones
     text = base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
     return CompressedBuffer(text, kind, buffer.shape[1], low, step)
 
 
 def visible_range(scene: Scene, panels: Sequence[str], array: str) -> _Range:
     """The range of an array that is visible in its panels, with a margin."""
-    ranges = [limits for panel in scene.panels if panel.name in panels for limits in (panel.x, panel.y)
-              if any(not isinstance(layer, Curves) and layer.array == array for layer in panel.layers)]  # fmt: skip
+    ranges = [
+        limits
+        for panel in scene.panels
+        if panel.name in panels
+        for limits in (panel.x, panel.y)
+        if any(
+            not isinstance(layer, Curves) and layer.array == array
+            for layer in panel.layers
+        )
+    ]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     return low - _RANGE_MARGIN * (high - low), high + _RANGE_MARGIN * (high - low)
 
 
 def clip_arrows(arrows: np.ndarray, within: _Range) -> np.ndarray:
-    """Arrows (..., 4), shortened where they leave the visible square; directions are kept."""
+    """Arrows (..., 4), shortened where they leave the visible square; directions are
+    kept."""
     ends = np.asarray(arrows, np.float64).reshape(*arrows.shape[:-1], 2, 2)
     tail, head = ends[..., 0, :], ends[..., 1, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         along = head - tail
-        edge = (np.where(along > 0, within[1], within[0]) - tail) / along  # as a multiple of the arrow
+        edge = (
+            np.where(along > 0, within[1], within[0]) - tail
+        ) / along  # as a multiple of the arrow
         edge[along == 0] = np.inf
         length = np.clip(np.fmin(*np.moveaxis(edge, -1, 0)), 0, 1)
     inside = ((tail >= within[0]) & (tail <= within[1])).all(axis=-1)
-    shorter = np.where((inside & (length < 1))[..., None], tail + length[..., None] * along, head)
+    shorter = np.where(
+        (inside & (length < 1))[..., None], tail + length[..., None] * along, head
+    )
     return np.concatenate([tail, shorter], axis=-1)

@@ -5,16 +5,29 @@ from typing import Any
 
 import param
 from bokeh.document import Document
-from bokeh.models import Column, ColumnDataSource, CustomJS, NumericInput, Row, Slider, UIElement
+from bokeh.models import (
+    Column,
+    ColumnDataSource,
+    CustomJS,
+    NumericInput,
+    Row,
+    Slider,
+    UIElement,
+)
 
 from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, WIDGET_STYLES, text_div
 
 CURVE_COLOURS = (ACCENT, "#c44e00", "#007a5a")
 """Blue, vermillion, green: colours of curves, dark enough for text."""
 
-_TWO_LINES = "@media (max-width: 1250px) { :host { height: 36px !important; flex-basis: 36px !important; } }"
+_TWO_LINES = (
+    "@media (max-width: 1250px) { :host { height: 36px !important; flex-basis: 36px"
+    " !important; } }"
+)
 """Style of details that may need two lines in narrow windows."""
-_HIDDEN_LABEL = "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
+_HIDDEN_LABEL = (
+    "label { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; }"
+)
 
 
 class LabelledSlider:
@@ -23,21 +36,44 @@ class LabelledSlider:
     def __init__(self, settings: param.Parameterized, name: str, step: float) -> None:
         self.settings, self.name = settings, name
         parameter = settings.param[name]
-        (low, high), value, title = parameter.bounds, getattr(settings, name), parameter.label
+        (low, high), value, title = (
+            parameter.bounds,
+            getattr(settings, name),
+            parameter.label,
+        )
         whole = isinstance(parameter, param.Integer)
         self.slider = Slider(
-            title=title, start=low, end=high, step=step, value=value, show_value=False, sizing_mode="stretch_width",
-            format="0[.]0[0000]", tooltips=False, stylesheets=[WIDGET_STYLES], margin=(0, 14, 0, 7),
-        )  # fmt: skip
+            title=title,
+            start=low,
+            end=high,
+            step=step,
+            value=value,
+            show_value=False,
+            sizing_mode="stretch_width",
+            format="0[.]0[0000]",
+            tooltips=False,
+            stylesheets=[WIDGET_STYLES],
+            margin=(0, 14, 0, 7),
+        )
         self.field = NumericInput(
-            title=title, mode="int" if whole else "float", low=low, high=high, value=value, width=78, margin=0,
+            title=title,
+            mode="int" if whole else "float",
+            low=low,
+            high=high,
+            value=value,
+            width=78,
+            margin=0,
             stylesheets=[WIDGET_STYLES, _HIDDEN_LABEL],
-        )  # fmt: skip
+        )
         for widget in (self.slider, self.field):
             widget.on_change("value", self._turned)
         settings.param.watch(self._show, name)
         self.layout = Row(
-            self.slider, self.field, sizing_mode="stretch_width", margin=(0, 0, 10, 0), css_classes=["setting"]
+            self.slider,
+            self.field,
+            sizing_mode="stretch_width",
+            margin=(0, 0, 10, 0),
+            css_classes=["setting"],
         )
 
     def _turned(self, attribute: str, old: Any, new: Any) -> None:
@@ -52,10 +88,12 @@ class LabelledSlider:
 
 
 class StatusLine:
-    """Text that changes often. A script replaces it, as Bokeh would otherwise lay out the whole page again."""
+    """Text that changes often. A script replaces it, as Bokeh would otherwise lay out
+    the whole page again."""
 
     def __init__(self, name: str = "", **styles: Any) -> None:
-        """name: a class for the scripts of the page. styles: CSS properties, with _ for -."""
+        """name: a class for the scripts of the page. styles: CSS properties, with _ for
+        -."""
         self.layout = text_div("", colour=FAINT, **styles)
         self.layout.css_classes = [name] if name else []
         code = """
@@ -66,7 +104,9 @@ class StatusLine:
             if (place) place.textContent = words
         """
         self.carrier = ColumnDataSource()  # has no view in the browser
-        self.carrier.js_on_change("tags", CustomJS(args={"div": self.layout}, code=code))
+        self.carrier.js_on_change(
+            "tags", CustomJS(args={"div": self.layout}, code=code)
+        )
         self.layout.tags = [self.carrier]
 
     def say(self, words: str, aloud: bool = False) -> None:
@@ -78,12 +118,19 @@ class StatusLine:
 
 def is_page_pending(document: Document) -> bool:
     """Whether a page is still being built and has not been sent."""
-    return document.session_context is not None and document.session_context.session is None
+    return (
+        document.session_context is not None
+        and document.session_context.session is None
+    )
 
 
 def titled_plot(title: str, plot: UIElement, *details: UIElement) -> Column:
     """A plot with its title, and a line of details between them."""
-    looks: dict[str, Any] = {"sizing_mode": "stretch_width", "height": 18, "stylesheets": [_TWO_LINES]}
+    looks: dict[str, Any] = {
+        "sizing_mode": "stretch_width",
+        "height": 18,
+        "stylesheets": [_TWO_LINES],
+    }
     line = Row(*(details or [text_div(" ")]), margin=(0, 0, 4, 0), **looks)
     head = text_div(title, font_weight="600", **ONE_LINE)
     return Column(head, line, plot, sizing_mode="stretch_width", margin=(0, 18, 14, 0))

@@ -1,4 +1,5 @@
-"""Events of a run on the page of recorded runs: colours, texts, and marks above curves."""
+"""Events of a run on the page of recorded runs: colours, texts, and marks above
+curves."""
 
 from collections.abc import Sequence
 
@@ -9,7 +10,9 @@ from bokeh.plotting import figure
 from analysis.plots.drawing.colours import colour
 from analysis.plots.scenes.scene import EventMark, Panel, Scene
 
-EVENT_MARK_COLOURS = {kind: colour(kind) for kind in ("drop", "spike", "escape", "plateau", "rise")}
+EVENT_MARK_COLOURS = {
+    kind: colour(kind) for kind in ("drop", "spike", "escape", "plateau", "rise")
+}
 """Colours of events, by kind."""
 
 
@@ -19,18 +22,28 @@ def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
     if not marks:
         return
     low, high = panel.y
-    edge = float(low * (high / low) ** 0.93) if panel.log else float(low + 0.93 * (high - low))
+    edge = (
+        float(low * (high / low) ** 0.93)
+        if panel.log
+        else float(low + 0.93 * (high - low))
+    )
     for flat in (True, False):
         some = [mark for mark in marks if (mark.kind == "plateau") == flat]
         data = {
-            "begin": _clock_at(scene, [mark.begin if flat else mark.middle for mark in some]),
-            "end": _clock_at(scene, [mark.end if flat else mark.middle for mark in some]),
+            "begin": _clock_at(
+                scene, [mark.begin if flat else mark.middle for mark in some]
+            ),
+            "end": _clock_at(
+                scene, [mark.end if flat else mark.middle for mark in some]
+            ),
             "colour": [EVENT_MARK_COLOURS[mark.kind] for mark in some],
             "label": [event_text(mark, scene) for mark in some],
         }
         source = ColumnDataSource(data)
         y0, width = (high, 5) if flat else (edge, 2)
-        glyph = Segment(x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width)
+        glyph = Segment(
+            x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width
+        )
         renderer = plot.add_glyph(source, glyph)
         plot.add_tools(HoverTool(renderers=[renderer], tooltips="@label"))
 

@@ -1,4 +1,5 @@
-"""Compilation of the particle kernels for a summation method and a number of dimensions: about 15 s, once per machine.
+"""Compilation of the particle kernels for a summation method and a number of
+dimensions: about 15 s, once per machine.
 
 A separate process compiles them into Numba's cache, so that the page stays responsive.
 """
@@ -14,7 +15,8 @@ from dynamics.settings import ParticleSettings, SumMethod
 
 
 class Kernels(NamedTuple):
-    """Which kernels a run needs: those for a number of dimensions and a method of summation."""
+    """Which kernels a run needs: those for a number of dimensions and a method of
+    summation."""
 
     dim: int
     method: SumMethod
@@ -40,7 +42,9 @@ def kernels_ready(kernels: Kernels) -> bool:
     if kernels not in _under_way:
         silent = subprocess.DEVNULL
         command = [sys.executable, "-c", CODE, str(kernels.dim), kernels.method]
-        _under_way[kernels] = subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent)
+        _under_way[kernels] = subprocess.Popen(
+            command, stdin=silent, stdout=silent, stderr=silent
+        )
     process = _under_way[kernels]
     return process is None or process.poll() is not None
 
@@ -52,4 +56,6 @@ def mark_kernels_ready(kernels: Kernels) -> None:
 
 def compile_kernels(kernels: Kernels) -> None:
     """Compile kernels by advancing particles."""
-    ParticleSystem(ParticleSettings(n=3, dim=kernels.dim, method=kernels.method)).initial(np.array([0]))
+    ParticleSystem(
+        ParticleSettings(n=3, dim=kernels.dim, method=kernels.method)
+    ).initial(np.array([0]))

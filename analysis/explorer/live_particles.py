@@ -1,4 +1,5 @@
-"""The tab of live particles: sliders for the forces, particles that can be dragged, and curves over time."""
+"""The tab of live particles: sliders for the forces, particles that can be dragged, and
+curves over time."""
 
 from functools import partial
 from typing import Any
@@ -9,12 +10,35 @@ from bokeh.events import Pan, PanEnd, PanStart, PointEvent, Tap
 from bokeh.models import Column, Row, UIElement
 
 from analysis.explorer import kernel_warmup
-from analysis.explorer.controls import LabelledSlider, StatusLine, control_column, titled_plot
-from analysis.explorer.live_figures import LiveChart, LivePairSums, LivePlane, LiveTokens
+from analysis.explorer.controls import (
+    LabelledSlider,
+    StatusLine,
+    control_column,
+    titled_plot,
+)
+from analysis.explorer.live_figures import (
+    LiveChart,
+    LivePairSums,
+    LivePlane,
+    LiveTokens,
+)
 from analysis.explorer.live_run import History, ParticleRun
-from analysis.explorer.player import CHARTS_EVERY, TEXT_EVERY, LivePage, Player, advance_within_time
+from analysis.explorer.player import (
+    CHARTS_EVERY,
+    TEXT_EVERY,
+    LivePage,
+    Player,
+    advance_within_time,
+)
 from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
-from analysis.explorer.theme import FAINT, STACKED, make_button, parameter_select, select_widget, text_div
+from analysis.explorer.theme import (
+    FAINT,
+    STACKED,
+    make_button,
+    parameter_select,
+    select_widget,
+    text_div,
+)
 from analysis.explorer.view_code import live_view_code
 from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
 from analysis.plots.scenes.scene import Arrows
@@ -26,9 +50,11 @@ from dynamics.tasks import all_pairs, modular_sum
 REACH, SUMS_REACH = 3.0, 5.0
 NUDGE_LENGTH = 0.1
 _FEW_PARTICLES = 50
-"""Up to this many particles, grid imperfections are counted in every frame; for more, only when curves are drawn."""
+"""Up to this many particles, grid imperfections are counted in every frame; for more,
+only when curves are drawn."""
 _GRAB_DISTANCE = 0.12
-"""Largest distance from the pointer at which a particle is grabbed, as a fraction of the square."""
+"""Largest distance from the pointer at which a particle is grabbed, as a fraction of
+the square."""
 
 
 class ParticlesPage(LivePage):
@@ -40,37 +66,83 @@ class ParticlesPage(LivePage):
         self.document, self.preparing = document, False
         self.history = History("x", "force", "imperfections", "ratio")
         self.player = Player(document, self.frame, self.step)
-        self.held: np.ndarray | None = None  # position to which the chosen particle is dragged
-        self.among: np.ndarray | None = None  # positions of all particles when the drag began
+        self.held: np.ndarray | None = (
+            None  # position to which the chosen particle is dragged
+        )
+        self.among: np.ndarray | None = (
+            None  # positions of all particles when the drag began
+        )
         self.due, self.frames = 0.0, 0
         self.words, self.clock = StatusLine(), StatusLine("clock", margin_bottom="12px")
-        self.token = select_widget("particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0))
+        self.token = select_widget(
+            "particle", [], "", sizing_mode=None, width=84, margin=(0, 10, 0, 0)
+        )
         self.token.on_change("value", lambda attribute, old, new: self.player.ask())
         self.charts = [
             LiveChart("force norm over steps", ["force"], "step", log=True),
             LiveChart("grid imperfections over steps", ["imperfections"], "step"),
-            LiveChart("largest over smallest norm over steps", ["ratio"], "step", log=True, level=CIRCLE_RATIO),
+            LiveChart(
+                "largest over smallest norm over steps",
+                ["ratio"],
+                "step",
+                log=True,
+                level=CIRCLE_RATIO,
+            ),
         ]
-        self.stages = Row(sizing_mode="stretch_width", stylesheets=[STACKED], margin=(0, 0, 22, 0))
+        self.stages = Row(
+            sizing_mode="stretch_width", stylesheets=[STACKED], margin=(0, 0, 22, 0)
+        )
         self.settings.param.watch(self.turned, list(PARTICLE_SLIDER_STEPS))
         self.begin()
         plots = Column(self.stages, self.lower(), sizing_mode="stretch_width")
-        self.layout = Row(self.controls(), plots, sizing_mode="stretch_width", stylesheets=[STACKED])
+        self.layout = Row(
+            self.controls(), plots, sizing_mode="stretch_width", stylesheets=[STACKED]
+        )
 
     def controls(self) -> UIElement:
-        sliders = [LabelledSlider(self.settings, name, step).layout for name, step in PARTICLE_SLIDER_STEPS.items()]
+        sliders = [
+            LabelledSlider(self.settings, name, step).layout
+            for name, step in PARTICLE_SLIDER_STEPS.items()
+        ]
         pace = parameter_select(self.settings, "pace")
-        return control_column(self.player.buttons(self.begin), self.clock.layout, *sliders, pace, self.nudges())
+        return control_column(
+            self.player.buttons(self.begin),
+            self.clock.layout,
+            *sliders,
+            pace,
+            self.nudges(),
+        )
 
     def nudges(self) -> UIElement:
-        """Buttons that move the chosen particle; the arrow keys do the same while one of them has the focus."""
-        signs = (("←", "Left", (-1, 0)), ("↑", "Up", (0, 1)), ("↓", "Down", (0, -1)), ("→", "Right", (1, 0)))
+        """Buttons that move the chosen particle; the arrow keys do the same while one
+        of them has the focus."""
+        signs = (
+            ("←", "Left", (-1, 0)),
+            ("↑", "Up", (0, 1)),
+            ("↓", "Down", (0, -1)),
+            ("→", "Right", (1, 0)),
+        )
         buttons = [
-            make_button(sign, partial(self.nudge, way), f"move particle {to.lower()}", [f"Arrow{to}"], width=34)
+            make_button(
+                sign,
+                partial(self.nudge, way),
+                f"move particle {to.lower()}",
+                [f"Arrow{to}"],
+                width=34,
+            )
             for sign, to, way in signs
         ]
-        keys = Row(self.token, *buttons, css_classes=["arrow-keys"], sizing_mode="stretch_width", margin=(4, 0, 4, 0))
-        how = "Drag a particle, or choose one here and move it with the buttons or the arrow keys."
+        keys = Row(
+            self.token,
+            *buttons,
+            css_classes=["arrow-keys"],
+            sizing_mode="stretch_width",
+            margin=(4, 0, 4, 0),
+        )
+        how = (
+            "Drag a particle, or choose one here and move it with the buttons or the"
+            " arrow keys."
+        )
         return Column(keys, text_div(how, 12, FAINT))
 
     def lower(self) -> UIElement:
@@ -78,13 +150,16 @@ class ParticlesPage(LivePage):
         force, imperfections, ratio = (chart.figure for chart in self.charts)
         note = text_div(f"log scale; a circle if below {CIRCLE_RATIO}", colour=FAINT)
         return Row(
-            titled_plot("Force norm (log)", force), titled_plot("Grid imperfections", imperfections),
+            titled_plot("Force norm (log)", force),
+            titled_plot("Grid imperfections", imperfections),
             titled_plot("Largest / smallest norm", ratio, note),
-            sizing_mode="stretch_width", stylesheets=[STACKED],
-        )  # fmt: skip
+            sizing_mode="stretch_width",
+            stylesheets=[STACKED],
+        )
 
     def begin(self) -> None:
-        """Restart with the current settings; the figures are recreated if the number of particles has changed."""
+        """Restart with the current settings; the figures are recreated if the number of
+        particles has changed."""
         self.run.restart()
         self.history.clear()
         self.due, self.held = 0.0, None
@@ -100,9 +175,14 @@ class ParticlesPage(LivePage):
 
     def draw_stages(self, n: int) -> None:
         """Make the figures for N particles."""
-        self.embedding, self.plane_of_sums = LivePlane(REACH, "embedding"), LivePlane(SUMS_REACH, "pair sums")
+        self.embedding, self.plane_of_sums = (
+            LivePlane(REACH, "embedding"),
+            LivePlane(SUMS_REACH, "pair sums"),
+        )
         forces = tuple(f"force on {token}" for token in range(n))
-        self.arrows = self.embedding.arrows(Arrows("force", np.full((n, 3), 0.15), forces))
+        self.arrows = self.embedding.arrows(
+            Arrows("force", np.full((n, 3), 0.15), forces)
+        )
         self.tokens = LiveTokens(self.embedding, n)
         self.sums = LivePairSums(n, self.plane_of_sums)
         plot = self.embedding.figure
@@ -115,17 +195,23 @@ class ParticlesPage(LivePage):
             titled_plot(self.sums.title, self.plane_of_sums.figure),
         ]
 
-    # ------------------------------------------------------------------------------------------ animation
+    # ------------------------------------------------------------------------ animation
 
     def turned(self, *events: Any) -> None:
-        """Apply changed settings: force constants at once; a change of N, D or the seed restarts the run.
+        """Apply changed settings: force constants at once; a change of N, D or the seed
+        restarts the run.
 
         A new N or D is applied once its kernels are compiled."""
-        kernels, now = (kernel_warmup.kernels_of(of.n, of.dim) for of in (self.settings, self.run.settings))
+        kernels, now = (
+            kernel_warmup.kernels_of(of.n, of.dim)
+            for of in (self.settings, self.run.settings)
+        )
         if kernels != now and not kernel_warmup.kernels_ready(kernels):
             self.wait()
         else:
-            if self.run.change(**{name: getattr(self.settings, name) for name in PARTICLE_SLIDER_STEPS}):
+            if self.run.change(
+                **{name: getattr(self.settings, name) for name in PARTICLE_SLIDER_STEPS}
+            ):
                 self.begin()
             kernel_warmup.mark_kernels_ready(kernels)
         self.player.ask()
@@ -143,7 +229,12 @@ class ParticlesPage(LivePage):
 
     def python(self, columns: int = 0) -> str:
         """Python lines that repeat the view."""
-        return live_view_code(self.run.settings, self.run.seed, int(self.run.state.last_step[0]), self.run.unchanged)
+        return live_view_code(
+            self.run.settings,
+            self.run.seed,
+            int(self.run.state.last_step[0]),
+            self.run.unchanged,
+        )
 
     def frame(self, moving: bool) -> None:
         if self.held is not None:
@@ -163,7 +254,9 @@ class ParticlesPage(LivePage):
 
     def moved(self, steps: int) -> None:
         """Update the history after some steps, and pause if the run has diverged."""
-        if steps and (self.few or not self.player.running or self.frames % CHARTS_EVERY == 0):
+        if steps and (
+            self.few or not self.player.running or self.frames % CHARTS_EVERY == 0
+        ):
             self.remember()
         if self.run.diverged:
             self.player.pause()
@@ -175,7 +268,9 @@ class ParticlesPage(LivePage):
 
     def remember(self) -> None:
         found = self.run.structure
-        self.history.add(self.run.state.step, self.run.force_norm, found.imperfections, found.ratio)
+        self.history.add(
+            self.run.state.step, self.run.force_norm, found.imperfections, found.ratio
+        )
 
     def draw(self) -> None:
         x, n = self.run.embedding, self.run.settings.n
@@ -184,12 +279,19 @@ class ParticlesPage(LivePage):
         self.embedding.fit(places)
         self.tokens.show(places, int(self.token.value))
         force = self.run.force() @ plane.basis.T
-        self.arrows.show(scaled_arrows(places[None], force[None], ARROW_LENGTH * self.embedding.reach)[0])
+        self.arrows.show(
+            scaled_arrows(
+                places[None], force[None], ARROW_LENGTH * self.embedding.reach
+            )[0]
+        )
         sums = x[pairs[:, 0]] + x[pairs[:, 1]]
         if plane.heights is not None:  # one axis: pair sums have separate heights
             plane = fit_projection(sums, ranks=modular_sum(pairs, n))
         self.sums.show(plane.places(sums))
-        if self.frames % (TEXT_EVERY if self.few else CHARTS_EVERY) == 0 or not self.player.running:
+        if (
+            self.frames % (TEXT_EVERY if self.few else CHARTS_EVERY) == 0
+            or not self.player.running
+        ):
             self.say()
         if self.frames % CHARTS_EVERY == 0 or not self.player.running:
             columns = self.history.arrays()
@@ -198,24 +300,39 @@ class ParticlesPage(LivePage):
         self.frames += 1
 
     def plane(self) -> Projection:
-        """The plane of the plot; for D > 2 the principal plane, rotated as little as possible between frames."""
+        """The plane of the plot; for D > 2 the principal plane, rotated as little as
+        possible between frames."""
         plane = fit_projection(self.run.embedding)
-        self.basis = nearest_basis(plane.basis, self.basis) if self.run.settings.dim > 2 else plane.basis
+        self.basis = (
+            nearest_basis(plane.basis, self.basis)
+            if self.run.settings.dim > 2
+            else plane.basis
+        )
         return plane._replace(basis=self.basis)
 
     def say(self) -> None:
         dim = self.run.settings.dim
-        note = {1: "; one axis, horizontal", 2: ""}.get(dim, f"; two principal axes of {dim}")
+        note = {1: "; one axis, horizontal", 2: ""}.get(
+            dim, f"; two principal axes of {dim}"
+        )
         self.words.say(self.run.structure.words + note)
-        stopped = "; the next step is not finite: the run has diverged" if self.run.diverged else ""
+        stopped = (
+            "; the next step is not finite: the run has diverged"
+            if self.run.diverged
+            else ""
+        )
         sizes = f"N = {self.settings.n}, D = {self.settings.dim}"
         coming = f"; {sizes}: kernels are being compiled" if self.preparing else ""
-        self.clock.say(f"step {int(self.run.state.last_step[0])}{stopped}{coming}", not self.player.running)
+        self.clock.say(
+            f"step {int(self.run.state.last_step[0])}{stopped}{coming}",
+            not self.player.running,
+        )
 
-    # ------------------------------------------------------------------------------------- user interaction
+    # ----------------------------------------------------------------- user interaction
 
     def choose(self, event: PointEvent) -> bool:
-        """Choose the particle nearest to the pointer, if it is within reach; return whether it is."""
+        """Choose the particle nearest to the pointer, if it is within reach; return
+        whether it is."""
         found = self.near(event)
         if found is not None:
             self.token.value = str(found)
@@ -246,26 +363,39 @@ class ParticlesPage(LivePage):
     def near(self, event: PointEvent) -> int | None:
         if event.x is None or event.y is None:
             return None
-        distances = np.linalg.norm(self.plane().places(self.run.embedding) - [event.x, event.y], axis=1)
-        return int(distances.argmin()) if distances.min() < _GRAB_DISTANCE * self.embedding.reach else None
+        distances = np.linalg.norm(
+            self.plane().places(self.run.embedding) - [event.x, event.y], axis=1
+        )
+        return (
+            int(distances.argmin())
+            if distances.min() < _GRAB_DISTANCE * self.embedding.reach
+            else None
+        )
 
     def nudge(self, way: tuple[int, int] | np.ndarray) -> None:
         """Move the chosen particle a little."""
-        self.put(self.plane().places(self.run.embedding)[int(self.token.value)] + NUDGE_LENGTH * np.asarray(way))
+        self.put(
+            self.plane().places(self.run.embedding)[int(self.token.value)]
+            + NUDGE_LENGTH * np.asarray(way)
+        )
         self.player.ask()
 
     def put(self, place: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put the selected particle at a position in the plane; its coordinates along other axes do not change.
+        """Put the selected particle at a position in the plane; its coordinates along
+        other axes do not change.
 
-        among: positions of all particles (token, axis) when a drag began; if each move starts from them, repeated
-        normalisation during the drag does not contract the other particles.
-        """
+        among: positions of all particles (token, axis) when a drag began; if each move
+        starts from them, repeated normalisation during the drag does not contract the
+        other particles."""
         token, plane = int(self.token.value), self.plane()
         position = self.run.embedding[token]
-        self.run.place(token, position + (place - position @ plane.basis.T) @ plane.basis, among)
+        self.run.place(
+            token, position + (place - position @ plane.basis.T) @ plane.basis, among
+        )
 
 
 def nearest_basis(basis: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The orthonormal basis (2, axis) of the plane of `basis` that is nearest to the basis `before`."""
+    """The orthonormal basis (2, axis) of the plane of `basis` that is nearest to the
+    basis `before`."""
     left, _, right = np.linalg.svd(before @ basis.T)
     return left @ right @ basis

@@ -1,8 +1,8 @@
 """Live runs: of the particle system, and of CA's network with particles beside it.
 
-They do not depend on the page. Their states equal those of `simulate` with the same settings and seed, bit for bit,
-until a user moves a particle; changed settings apply from the next step on. All values are dimensionless.
-"""
+They do not depend on the page. Their states equal those of `simulate` with the same
+settings and seed, bit for bit, until a user moves a particle; changed settings apply
+from the next step on. All values are dimensionless."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -12,7 +12,12 @@ import numpy as np
 
 from analysis import progress_measures
 from analysis.plots import scenes
-from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections, format_structure
+from analysis.structures.circles_and_grids import (
+    CIRCLE_RATIO,
+    circularity,
+    count_imperfections,
+    format_structure,
+)
 from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.system import ParticleState, ParticleSystem
@@ -22,12 +27,14 @@ from dynamics.system_checks import create_system
 torch = lazy.load("torch")  # an extra, which particles do not need
 
 MAX_HISTORY_POINTS = 1000
-"""Maximum number of points of a curve; when it is exceeded, every other point is dropped."""
+"""Maximum number of points of a curve; when it is exceeded, every other point is
+dropped."""
 EPOCHS_PER_STEP = 20
-"""Epochs of the network per step of the particles, as runs in CA have 2000 epochs or 100 steps."""
+"""Epochs of the network per step of the particles, as runs in CA have 2000 epochs or
+100 steps."""
 
 
-# --------------------------------------------------------------------------------------------- particles
+# ---------------------------------------------------------------------------- particles
 
 
 class ParticleRun:
@@ -60,7 +67,8 @@ class ParticleRun:
         return bool(self.state.last_step[0] < self.state.step)
 
     def restart(self, embedding: np.ndarray | None = None) -> None:
-        """Restart from the seed, or from positions (token, axis), which are normalised."""
+        """Restart from the seed, or from positions (token, axis), which are
+        normalised."""
         self.unchanged = True
         if embedding is None:
             self.state = self.system.initial(np.array([self.seed]))
@@ -68,15 +76,17 @@ class ParticleRun:
             self.state = self.system.state_from_positions(embedding[None])
 
     def advance(self, steps: int) -> None:
-        """Advance by some steps on one thread, which leaves the other threads to the browser."""
+        """Advance by some steps on one thread, which leaves the other threads to the
+        browser."""
         with numba_threads(1):
             self.state = self.system.advance(self.state, steps)
 
     def change(self, **settings: Any) -> bool:
-        """Apply changed settings at once; return whether the run was restarted. Raises SettingsError.
+        """Apply changed settings at once; return whether the run was restarted. Raises
+        SettingsError.
 
-        settings: fields of `ParticleSettings`, and seed. A change of N, D or the seed restarts the run.
-        """
+        settings: fields of `ParticleSettings`, and seed. A change of N, D or the seed
+        restarts the run."""
         seed = settings.pop("seed", self.seed)
         before, after = self.settings, dataclasses.replace(self.settings, **settings)
         anew = (seed, after.n, after.dim) != (self.seed, before.n, before.dim)
@@ -88,15 +98,20 @@ class ParticleRun:
             self.restart()
         return anew
 
-    def place(self, token: int, position: np.ndarray, among: np.ndarray | None = None) -> None:
-        """Put a particle at a position (axis,) and normalise; the others react in the next step.
+    def place(
+        self, token: int, position: np.ndarray, among: np.ndarray | None = None
+    ) -> None:
+        """Put a particle at a position (axis,) and normalise; the others react in the
+        next step.
 
         among: positions of all particles (token, axis); default: the current ones.
         """
         moved = (self.embedding if among is None else among).copy()
         moved[token] = position
         self.unchanged = False
-        self.state = dataclasses.replace(self.state, embedding=self.system.normalise(moved[None]))
+        self.state = dataclasses.replace(
+            self.state, embedding=self.system.normalise(moved[None])
+        )
 
     def force(self) -> np.ndarray:
         """The balanced force on every particle (token, axis)."""
@@ -105,17 +120,20 @@ class ParticleRun:
 
     @property
     def force_norm(self) -> float:
-        """Norm of the force on all particles before the last step; at step 0, of the current force."""
+        """Norm of the force on all particles before the last step; at step 0, of the
+        current force."""
         return float(self.state.gradient_norm[0])
 
 
-# ----------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------- training
 
 
 class NetworkRun:
     """One run of a network, whose settings can be changed while it runs."""
 
-    def __init__(self, settings: ModularSettings | TransformerSettings, seed: int = 0) -> None:
+    def __init__(
+        self, settings: ModularSettings | TransformerSettings, seed: int = 0
+    ) -> None:
         """Raises MissingPackage without torch."""
         self.settings, self.seed = settings, seed
         self.restart()
@@ -142,13 +160,16 @@ class NetworkRun:
         self.score()
 
     def change(self, **settings: Any) -> bool:
-        """Change settings at once; return whether the run was restarted. Raises SettingsError.
+        """Change settings at once; return whether the run was restarted. Raises
+        SettingsError.
 
-        settings: a change of lr or weight_decay keeps weights and moments; other fields and the seed restart the run.
-        """
+        settings: a change of lr or weight_decay keeps weights and moments; other fields
+        and the seed restart the run."""
         seed = settings.pop("seed", self.seed)
         after = dataclasses.replace(self.settings, **settings)
-        kept = dataclasses.replace(self.settings, lr=after.lr, weight_decay=after.weight_decay)
+        kept = dataclasses.replace(
+            self.settings, lr=after.lr, weight_decay=after.weight_decay
+        )
         anew = (kept, self.seed) != (after, seed)
         if (after, seed) == (self.settings, self.seed):
             return False
@@ -164,10 +185,13 @@ class NetworkRun:
 
     def score(self) -> None:
         """Update loss and accuracy by split."""
-        self.seen = {name: values[0] for name, values in self.system.observe(self.state).items()}
+        self.seen = {
+            name: values[0] for name, values in self.system.observe(self.state).items()
+        }
         splits = [str(split) for split in self.system.coords()["split"]]
         self.loss, self.accuracy = (
-            dict(zip(splits, map(float, self.seen[name]), strict=True)) for name in ("loss", "accuracy")
+            dict(zip(splits, map(float, self.seen[name]), strict=True))
+            for name in ("loss", "accuracy")
         )
 
     @property
@@ -182,7 +206,10 @@ class NetworkRun:
 
     def weights(self) -> dict[str, Any]:
         """The weights as tensors (1, ...)."""
-        return {name: torch.from_numpy(self.seen[name])[None] for name in self.network.variables}
+        return {
+            name: torch.from_numpy(self.seen[name])[None]
+            for name in self.network.variables
+        }
 
 
 class TrainingRun(NetworkRun):
@@ -191,16 +218,22 @@ class TrainingRun(NetworkRun):
     def restart(self) -> None:
         """Restart from the seed."""
         super().restart()
-        self.particles = ParticleRun(ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed)
+        self.particles = ParticleRun(
+            ParticleSettings(n=self.settings.n, dim=self.settings.dim), self.seed
+        )
         self.particles.restart(self.embedding)
 
     def advance(self, epochs: int) -> None:
-        """Train for some epochs, and advance the particles by the corresponding steps."""
+        """Train for some epochs, and advance the particles by the corresponding
+        steps."""
         super().advance(epochs)
-        self.particles.advance(self.state.step // EPOCHS_PER_STEP - self.particles.state.step)
+        self.particles.advance(
+            self.state.step // EPOCHS_PER_STEP - self.particles.state.step
+        )
 
     def classes(self, points: np.ndarray) -> np.ndarray:
-        """The class that the network assigns to points (point, axis) as pair sums: (point,)."""
+        """The class that the network assigns to points (point, axis) as pair sums:
+        (point,)."""
         places = torch.from_numpy(points.astype(np.float32))[None]
         with networks.single_torch_thread():
             return scenes.classify_points(self.network, self.weights(), places)[0]
@@ -210,14 +243,21 @@ class LiveTransformer(NetworkRun):
     """One run of a transformer that learns addition."""
 
     def strongest_planes(self, count: int) -> list[tuple[int, np.ndarray]]:
-        """The strongest frequencies k of the embedding, with its positions in their planes, (token, 2)."""
+        """The strongest frequencies k of the embedding, with its positions in their
+        planes, (token, 2)."""
         x = self.embedding[: self.settings.n]
-        strongest = 1 + np.argsort(-progress_measures.fourier_norms(x), kind="stable")[:count]
-        return [(int(k), (x - x.mean(axis=0)) @ scenes.frequency_plane(x, int(k))) for k in strongest]
+        strongest = (
+            1 + np.argsort(-progress_measures.fourier_norms(x), kind="stable")[:count]
+        )
+        return [
+            (int(k), (x - x.mean(axis=0)) @ scenes.frequency_plane(x, int(k)))
+            for k in strongest
+        ]
 
     @property
     def gini(self) -> float:
-        """Gini coefficient of the Fourier norms of the embedding, near 1 for few frequencies."""
+        """Gini coefficient of the Fourier norms of the embedding, near 1 for few
+        frequencies."""
         norms = progress_measures.fourier_norms(self.embedding[: self.settings.n])
         return float(progress_measures.gini_coefficient(norms))
 
@@ -229,11 +269,12 @@ class LiveTransformer(NetworkRun):
         return logits[a, b, (a + b) % self.settings.n]
 
 
-# ---------------------------------------------------------------------------------------- history
+# ------------------------------------------------------------------------------ history
 
 
 class History:
-    """Quantities of the run so far; every other point is dropped when there are too many."""
+    """Quantities of the run so far; every other point is dropped when there are too
+    many."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = columns
@@ -244,7 +285,8 @@ class History:
         self.every, self.count = 1, 0
 
     def add(self, *row: float) -> None:
-        """Append a row of numbers; when the history is full, keep every other row and append more rarely."""
+        """Append a row of numbers; when the history is full, keep every other row and
+        append more rarely."""
         if self.count % self.every == 0:
             self.rows.append(row)
         self.count += 1
@@ -273,4 +315,6 @@ class EmbeddingStructure(NamedTuple):
 def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:
     """The structure of positions (token, axis), on one thread."""
     with numba_threads(1):
-        return EmbeddingStructure(min(float(circularity(embedding)), 1e6), int(count_imperfections(embedding)))
+        return EmbeddingStructure(
+            min(float(circularity(embedding)), 1e6), int(count_imperfections(embedding))
+        )

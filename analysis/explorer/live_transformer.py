@@ -8,7 +8,11 @@ from analysis.explorer.controls import titled_plot
 from analysis.explorer.live_figures import LiveChart, LivePlane, LiveTokens
 from analysis.explorer.live_network import NetworkPage
 from analysis.explorer.live_run import LiveTransformer
-from analysis.explorer.sliders import SMALL_TRANSFORMER, TRANSFORMER_SLIDER_STEPS, TransformerSliders
+from analysis.explorer.sliders import (
+    SMALL_TRANSFORMER,
+    TRANSFORMER_SLIDER_STEPS,
+    TransformerSliders,
+)
 from analysis.explorer.theme import FAINT, text_div
 from analysis.plots.scenes.scene import Image
 
@@ -18,23 +22,31 @@ _GINI = "gini"
 
 
 class TransformerPage(NetworkPage):
-    """Sliders, buttons and figures of a transformer in training: its embeddings at two frequencies, and its logits."""
+    """Sliders, buttons and figures of a transformer in training: its embeddings at two
+    frequencies, and its logits."""
 
     splits, slider_steps = ("train", "test"), TRANSFORMER_SLIDER_STEPS
     note = (
-        "One layer, 4 heads, 32 dimensions. The learning rate and the weight decay apply at once; other settings "
-        "restart the run."
+        "One layer, 4 heads, 32 dimensions. The learning rate and the weight decay"
+        " apply at once; other settings restart the run."
     )
     run: LiveTransformer
 
     def __init__(self, document: Document) -> None:
         """Raises MissingPackage without torch."""
         self.drawn = 0
-        chart = LiveChart("Gini coefficient over epochs", (_GINI,), "epoch", limits=(0, 1.05))
+        chart = LiveChart(
+            "Gini coefficient over epochs", (_GINI,), "epoch", limits=(0, 1.05)
+        )
         legend = text_div("of Fourier norms; 1: one frequency", colour=FAINT)
         gini = titled_plot("Gini coefficient", chart.figure, legend)
         super().__init__(
-            document, TransformerSliders(), LiveTransformer(SMALL_TRANSFORMER), (*_PLANES, "map"), chart, gini
+            document,
+            TransformerSliders(),
+            LiveTransformer(SMALL_TRANSFORMER),
+            (*_PLANES, "map"),
+            chart,
+            gini,
         )
 
     def prepare(self) -> None:
@@ -43,15 +55,26 @@ class TransformerPage(NetworkPage):
             return
         self.drawn = n
         self.planes = {name: LivePlane(_REACH, name) for name in _PLANES}
-        self.tokens = {name: LiveTokens(plane, n) for name, plane in self.planes.items()}
-        rows, columns = (tuple(f"{letter} = {element}" for element in range(n)) for letter in "ab")
+        self.tokens = {
+            name: LiveTokens(plane, n) for name, plane in self.planes.items()
+        }
+        rows, columns = (
+            tuple(f"{letter} = {element}" for element in range(n)) for letter in "ab"
+        )
         self.image = Image("logits", 0.0, 1.0, rows, columns)
         self.map = LivePlane(1.0, "correct logits")
         self.logits = self.map.map(self.image, n)
-        embeddings = [titled_plot(name.capitalize(), plane.figure, self.words[name].layout)
-                      for name, plane in self.planes.items()]  # fmt: skip
-        logits = titled_plot("Correct logits", self.map.figure, self.words["map"].layout)
-        legend = "Rows: a, from 0 at the top; columns: b. Dark: 0 or less; light: the largest logit."
+        embeddings = [
+            titled_plot(name.capitalize(), plane.figure, self.words[name].layout)
+            for name, plane in self.planes.items()
+        ]
+        logits = titled_plot(
+            "Correct logits", self.map.figure, self.words["map"].layout
+        )
+        legend = (
+            "Rows: a, from 0 at the top; columns: b. Dark: 0 or less; light: the"
+            " largest logit."
+        )
         logits.children.append(text_div(legend, 12, FAINT, (4, 0, 0, 32)))
         self.stages.children = [*embeddings, logits]
 
@@ -60,7 +83,9 @@ class TransformerPage(NetworkPage):
 
     def draw_planes(self) -> None:
         self.frequencies = {}
-        for name, (k, places) in zip(_PLANES, self.run.strongest_planes(len(_PLANES)), strict=False):
+        for name, (k, places) in zip(
+            _PLANES, self.run.strongest_planes(len(_PLANES)), strict=False
+        ):
             self.frequencies[name] = k
             self.planes[name].fit(places)
             self.tokens[name].show(places)

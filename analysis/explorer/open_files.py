@@ -1,4 +1,5 @@
-"""The trajectories of a command line by short names, opened on first use and reopened when their files change."""
+"""The trajectories of a command line by short names, opened on first use and reopened
+when their files change."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +7,13 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from analysis.explorer.catalogue import RESULT_ANALYSES, RunEntry, first_run_to_show, run_catalogue, stored_result_path
+from analysis.explorer.catalogue import (
+    RESULT_ANALYSES,
+    RunEntry,
+    first_run_to_show,
+    run_catalogue,
+    stored_result_path,
+)
 from analysis.explorer.screen import Screen
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.view_settings import default_panel_names
@@ -28,9 +35,9 @@ class OpenTrajectory(NamedTuple):
 class OpenFiles:
     """Trajectories by short names, shared between visitors.
 
-    verify: compute the checksum of a file whenever it is opened. The server verifies its files once, before
-    it starts; files that a running simulation has extended are reopened without another checksum.
-    """
+    verify: compute the checksum of a file whenever it is opened. The server verifies
+    its files once, before it starts; files that a running simulation has extended are
+    reopened without another checksum."""
 
     def __init__(self, paths: Sequence[Path], verify: bool = False) -> None:
         self.verify = verify
@@ -45,11 +52,15 @@ class OpenFiles:
         now = _file_stamp(self.paths[name])
         if name not in self._opened or self._opened[name][0] != now:
             trajectory = open_trajectory(self.paths[name], thoroughly=self.verify)
-            self._opened[name] = now, OpenTrajectory(trajectory, run_catalogue(trajectory, self.paths[name]))
+            self._opened[name] = (
+                now,
+                OpenTrajectory(trajectory, run_catalogue(trajectory, self.paths[name])),
+            )
         return self._opened[name][1]
 
     def warm(self) -> None:
-        """Read the first file and draw its first view, so that the first visitor does not wait for imports.
+        """Read the first file and draw its first view, so that the first visitor does
+        not wait for imports.
 
         Errors are ignored here; the page shows them."""
         for name in list(self.paths)[:1]:
@@ -58,13 +69,23 @@ class OpenFiles:
                 first = build_scene(trajectory, first_run_to_show(entries))
             except (TrajectoryError, OSError):
                 return
-            Screen([first], default_panel_names([panel.name for panel in first.panels]), time_bar(), None)
+            Screen(
+                [first],
+                default_panel_names([panel.name for panel in first.panels]),
+                time_bar(),
+                None,
+            )
 
 
 def _file_stamp(path: Path) -> _Stamp:
-    """Names, times and sizes of a trajectory's files and results, which change when one of them is written."""
+    """Names, times and sizes of a trajectory's files and results, which change when one
+    of them is written."""
     parts = [] if path.is_file() else [part.path for part in closed_parts(path)]
-    files = [path, *parts, *(stored_result_path(path, analysis) for analysis in RESULT_ANALYSES)]
+    files = [
+        path,
+        *parts,
+        *(stored_result_path(path, analysis) for analysis in RESULT_ANALYSES),
+    ]
     return tuple((file.name, *_modification(file)) for file in files)
 
 

@@ -1,4 +1,5 @@
-"""The page: its tabs, of which only the visible one computes, and its address (URL), which holds the view settings."""
+"""The page: its tabs, of which only the visible one computes, and its address (URL),
+which holds the view settings."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -16,7 +17,15 @@ from analysis.explorer.live_transformer import TransformerPage
 from analysis.explorer.open_files import OpenFiles
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
-from analysis.explorer.theme import FACE, PAGE_STYLE, WIDGET_STYLES, html_template, make_button, notice_div, text_div
+from analysis.explorer.theme import (
+    FACE,
+    PAGE_STYLE,
+    WIDGET_STYLES,
+    html_template,
+    make_button,
+    notice_div,
+    text_div,
+)
 from analysis.explorer.view_code import CHANGED
 from dynamics.errors import MissingPackage
 from dynamics.settings import SettingsError
@@ -26,7 +35,8 @@ _WRITE_ADDRESS_CODE = """
     clearTimeout(window.address)
     window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
 """
-"""The delay is needed because browsers allow only about 200 changes of the address in 30 s."""
+"""The delay is needed because browsers allow only about 200 changes of the address in
+30 s."""
 
 
 class Tab(Protocol):
@@ -44,17 +54,22 @@ class Tab(Protocol):
         """The tab becomes visible."""
 
     def hide(self, briefly: bool = False) -> None:
-        """The tab becomes hidden and stops computing. briefly: what was running goes on with `show`."""
+        """The tab becomes hidden and stops computing. briefly: what was running goes on
+        with `show`."""
 
     def python(self, columns: int = 0) -> str:
-        """Python lines that repeat the view. columns: number of panels of a run in a row, 0 if unknown."""
+        """Python lines that repeat the view. columns: number of panels of a run in a
+        row, 0 if unknown."""
 
 
 class Page:
     """All tabs for one visitor."""
 
-    def __init__(self, document: Document, makers: dict[str, Callable[[], Tab]]) -> None:
-        """makers: functions that make each tab, by name. Reads the address of the document's request."""
+    def __init__(
+        self, document: Document, makers: dict[str, Callable[[], Tab]]
+    ) -> None:
+        """makers: functions that make each tab, by name. Reads the address of the
+        document's request."""
         self.document, self.makers = document, makers
         self.made: dict[str, Tab] = {}
         self.shown = ""
@@ -76,13 +91,28 @@ class Page:
         self.address.js_on_change("text", write)
         document.js_on_event(DocumentReady, write)  # the first tab
         self.body = Column(sizing_mode="stretch_width")
-        parts = (self._head(), self.message, self.body, self.address, self.asked, self.code)
+        parts = (
+            self._head(),
+            self.message,
+            self.body,
+            self.address,
+            self.asked,
+            self.code,
+        )
         document.add_root(Column(*parts, sizing_mode="stretch_width"))
         document.title = _TITLE
         document.template = html_template("page")
-        document.template_variables.update(base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE)
-        self._begin(document.session_context.request.arguments if document.session_context else {})
-        self.tabs.on_change("active", lambda attribute, old, new: self.show(self.names[new]))
+        document.template_variables.update(
+            base=FILE, nonce=NONCE_PLACEHOLDER, look=PAGE_STYLE, face=FACE
+        )
+        self._begin(
+            document.session_context.request.arguments
+            if document.session_context
+            else {}
+        )
+        self.tabs.on_change(
+            "active", lambda attribute, old, new: self.show(self.names[new])
+        )
 
     def _head(self) -> UIElement:
         title = text_div(_TITLE, 17, margin=(4, 28, 0, 0), font_weight="650")
@@ -92,18 +122,35 @@ class Page:
             ("Copy Python", "", "copy-python"),
             ("?", "Keys and hints: ?", "show-help"),
         )
-        made = [make_button(label, None, name, ["small", action]) for label, name, action in buttons]
+        made = [
+            make_button(label, None, name, ["small", action])
+            for label, name, action in buttons
+        ]
         tools = Row(*made, css_classes=["tools"], margin=(3, 0, 0, 24))
         wrap: dict[str, str | None] = {"flex-wrap": "wrap", "row-gap": "6px"}
-        return Row(title, self.tabs, tools, sizing_mode="stretch_width", margin=(14, 0, 16, 0), styles=wrap)
+        return Row(
+            title,
+            self.tabs,
+            tools,
+            sizing_mode="stretch_width",
+            margin=(14, 0, 16, 0),
+            styles=wrap,
+        )
 
     def _begin(self, arguments: dict[str, list[bytes]]) -> None:
-        """Show the view that the address describes, and list its settings that were rejected."""
+        """Show the view that the address describes, and list its settings that were
+        rejected."""
         refused: list[SettingsError] = []
         try:
-            name = url_state.single_argument("tab", arguments.get("tab", [self.names[0].encode()]))
+            name = url_state.single_argument(
+                "tab", arguments.get("tab", [self.names[0].encode()])
+            )
             if name not in self.names:
-                raise SettingsError("tab", url_state.printable_text(name), "one of " + ", ".join(self.names))
+                raise SettingsError(
+                    "tab",
+                    url_state.printable_text(name),
+                    "one of " + ", ".join(self.names),
+                )
         except SettingsError as error:
             refused.append(error)
             name = self.names[0]
@@ -111,30 +158,46 @@ class Page:
         self.show(name, arguments, refused)
 
     def show(
-        self, name: str, arguments: dict[str, list[bytes]] | None = None, refused: Sequence[SettingsError] = ()
+        self,
+        name: str,
+        arguments: dict[str, list[bytes]] | None = None,
+        refused: Sequence[SettingsError] = (),
     ) -> None:
         """Open a tab."""
         if self.shown:
             self.made[self.shown].hide()
         if name not in self.made:
             self.made[name] = self.makers[name]()
-            self.made[name].settings.param.watch(self._write, url_state.url_setting_names(self.made[name].settings))
+            self.made[name].settings.param.watch(
+                self._write, url_state.url_setting_names(self.made[name].settings)
+            )
         tab, self.shown = self.made[name], name
-        refused = [*refused, *url_state.read_url_state(arguments or {}, tab.settings, ("tab",))]
-        self.message.text = "\n".join(f"In the address: {error}. The default is used." for error in refused)
+        refused = [
+            *refused,
+            *url_state.read_url_state(arguments or {}, tab.settings, ("tab",)),
+        ]
+        self.message.text = "\n".join(
+            f"In the address: {error}. The default is used." for error in refused
+        )
         self.message.visible = bool(refused)
         self.body.children = [tab.layout]
         tab.show()
         self._write()
 
     def _answer(self, question: str, number: float = 0, columns: int = 0) -> None:
-        """Answer the page's script: Python or a link was asked for, or the browser's tab became hidden or visible."""
+        """Answer the page's script: Python or a link was asked for, or the browser's
+        tab became hidden or visible."""
         tab = self.made[self.shown]
         if question == "python":
             self.code.tags = ["Python", tab.python(columns), "", number]
         elif question == "link":
             lost = tab.python().startswith(CHANGED)
-            self.code.tags = ["Link", "", f". {CHANGED[2:].strip()}" if lost else "", number]
+            self.code.tags = [
+                "Link",
+                "",
+                f". {CHANGED[2:].strip()}" if lost else "",
+                number,
+            ]
         elif question == "hidden":
             tab.hide(briefly=True)
         else:
@@ -142,7 +205,9 @@ class Page:
 
     def _write(self, *events: Any) -> None:
         if self.shown:
-            self.address.text = url_state.url_query(self.made[self.shown].settings, {"tab": self.shown})
+            self.address.text = url_state.url_query(
+                self.made[self.shown].settings, {"tab": self.shown}
+            )
 
 
 class _MessageTab:
@@ -183,10 +248,14 @@ def network_tab(make: Callable[[Document], Tab], document: Document) -> Tab:
 
 
 def fill_document(document: Document, files: OpenFiles) -> None:
-    """Fill a visitor's document with all tabs. files: those of the command line, shared by all visitors."""
-    Page(document, {
-        "runs": lambda: RunsPage(files) if files.paths else _MessageTab(_NO_RUNS),
-        "particles": lambda: ParticlesPage(document),
-        "training": lambda: network_tab(TrainingPage, document),
-        "transformer": lambda: network_tab(TransformerPage, document),
-    })  # fmt: skip
+    """Fill a visitor's document with all tabs. files: those of the command line, shared
+    by all visitors."""
+    Page(
+        document,
+        {
+            "runs": lambda: RunsPage(files) if files.paths else _MessageTab(_NO_RUNS),
+            "particles": lambda: ParticlesPage(document),
+            "training": lambda: network_tab(TrainingPage, document),
+            "transformer": lambda: network_tab(TransformerPage, document),
+        },
+    )

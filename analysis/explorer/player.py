@@ -1,4 +1,5 @@
-"""Animation of live pages: at most thirty frames a second, no more than the browser paints, and none while hidden."""
+"""Animation of live pages: at most thirty frames a second, no more than the browser
+paints, and none while hidden."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ _INTERVAL = 33
 TEXT_EVERY = 6
 """Frames between updates of text."""
 _MAX_UNPAINTED = 4
-"""Maximum number of frames that are sent but not yet painted. More would queue up in a slow browser; with fewer, the
-browser would wait for the round trip."""
+"""Maximum number of frames that are sent but not yet painted. More would queue up in a
+slow browser; with fewer, the browser would wait for the round trip."""
 CHARTS_EVERY = 10
 """Frames between updates of curves, whose axes take longer to paint than all points."""
 
@@ -26,7 +27,9 @@ FRAME_SECONDS = 0.1
 """Seconds of computation per frame; the server serves other visitors as well."""
 
 
-def advance_within_time(count: int, advance: Callable[[int], None], at_once: int = 1) -> None:
+def advance_within_time(
+    count: int, advance: Callable[[int], None], at_once: int = 1
+) -> None:
     """Advance by a number of steps, or by fewer if they take too long."""
     end = time.perf_counter() + FRAME_SECONDS
     for first in range(0, count, at_once):
@@ -41,8 +44,14 @@ class _PaintMonitor:
     def __init__(self, painted: Callable[[], None]) -> None:
         self.sent = self.painted = 0
         self.after = painted
-        self.out, self.back = ColumnDataSource(tags=[0]), ColumnDataSource(tags=[0])  # has no view in the browser
-        code = "const k = this.tags[0], f = requestAnimationFrame; f(() => f(() => { back.tags = [k] }))"
+        self.out, self.back = (
+            ColumnDataSource(tags=[0]),
+            ColumnDataSource(tags=[0]),
+        )  # has no view in the browser
+        code = (
+            "const k = this.tags[0], f = requestAnimationFrame; f(() => f(() => {"
+            " back.tags = [k] }))"
+        )
         self.out.js_on_change("tags", CustomJS(args={"back": self.back}, code=code))
         self.back.on_change("tags", self._painted)
 
@@ -79,20 +88,45 @@ class LivePage:
 class Player:
     """Starts, pauses and paces the animation."""
 
-    def __init__(self, document: Document, frame: Callable[[bool], None], step: Callable[[], None]) -> None:
-        """frame(moving): draws a frame, after advancing if `moving` is true. step: advances once."""
+    def __init__(
+        self,
+        document: Document,
+        frame: Callable[[bool], None],
+        step: Callable[[], None],
+    ) -> None:
+        """frame(moving): draws a frame, after advancing if `moving` is true. step:
+        advances once."""
         self.document, self.frame = document, frame
-        self.running, self.stale, self.late, self.seen, self.interrupted = False, True, False, False, False
+        self.running, self.stale, self.late, self.seen, self.interrupted = (
+            False,
+            True,
+            False,
+            False,
+            False,
+        )
         self.pulse = _PaintMonitor(self._caught_up)
         self.timer: Any = None
-        self.start_button = make_button("Start", self.toggle, "", ["key-Space"], width=84, button_type="primary")
-        self.step_button = make_button("Step", partial(self._apart, step), "", ["key-ArrowRight"], width=64)
+        self.start_button = make_button(
+            "Start", self.toggle, "", ["key-Space"], width=84, button_type="primary"
+        )
+        self.step_button = make_button(
+            "Step", partial(self._apart, step), "", ["key-ArrowRight"], width=64
+        )
 
     def buttons(self, reset: Callable[[], None], *more: UIElement) -> UIElement:
         """Buttons to start or pause, to step, and to restart."""
-        anew = make_button("Reset", partial(self._apart, reset), "", ["key-Home"], width=70)
+        anew = make_button(
+            "Reset", partial(self._apart, reset), "", ["key-Home"], width=70
+        )
         carried = [self.pulse.out, self.pulse.back]
-        return Row(self.start_button, self.step_button, anew, *more, margin=(0, 0, 8, 0), tags=carried)
+        return Row(
+            self.start_button,
+            self.step_button,
+            anew,
+            *more,
+            margin=(0, 0, 8, 0),
+            tags=carried,
+        )
 
     def _apart(self, change: Callable[[], None]) -> None:
         """Change what is shown while the animation is paused."""
@@ -136,7 +170,8 @@ class Player:
             self.ask()
 
     def hide(self, briefly: bool = False) -> None:
-        """The page becomes hidden: pause. briefly: go on when it is shown, if the animation was running."""
+        """The page becomes hidden: pause. briefly: go on when it is shown, if the
+        animation was running."""
         self.interrupted = briefly and self.running
         self.pause()
         self.seen = False

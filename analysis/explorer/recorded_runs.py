@@ -1,8 +1,8 @@
 """The page of recorded runs: choose one run, or two side by side, and show any frame.
 
-`RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized` that holds the view. The page is built
-when it is first shown; the arrays of all frames follow once the browser has painted the first one.
-"""
+`RunsPage` has a `layout` of Bokeh models and `settings`, a `param.Parameterized` that
+holds the view. The page is built when it is first shown; the arrays of all frames
+follow once the browser has painted the first one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,13 @@ from analysis.explorer.theme import FAINT, INK, STACKED, notice_div, text_div
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.url_state import printable_text
 from analysis.explorer.view_code import RecordedView, recorded_view_code
-from analysis.explorer.view_settings import NO_CHOICE, ViewSettings, default_panel_names, parse_axes, split_panels
+from analysis.explorer.view_settings import (
+    NO_CHOICE,
+    ViewSettings,
+    default_panel_names,
+    parse_axes,
+    split_panels,
+)
 from analysis.plots.panels import build_scene
 from analysis.plots.scenes.scene import Scene
 from analysis.statistics.success import evaluation_split
@@ -31,7 +37,11 @@ class RunsPage:
     """Recorded runs for one visitor."""
 
     def __init__(self, paths: Sequence[Path | str] | OpenFiles) -> None:
-        self.files = paths if isinstance(paths, OpenFiles) else OpenFiles([Path(path) for path in paths])
+        self.files = (
+            paths
+            if isinstance(paths, OpenFiles)
+            else OpenFiles([Path(path) for path in paths])
+        )
         names = list(self.files.paths)
         self.settings = ViewSettings()
         self.settings.param["file"].objects = names or [""]
@@ -48,11 +58,19 @@ class RunsPage:
         self.wall = Column(sizing_mode="stretch_width", margin=0)
         parts = (self.title, self.facts, self.message, self.bar, self.wall, self.told)
         content = Column(*parts, sizing_mode="stretch_width")
-        self.layout = Row(self.side.layout, content, sizing_mode="stretch_width", stylesheets=[STACKED])
+        self.layout = Row(
+            self.side.layout,
+            content,
+            sizing_mode="stretch_width",
+            stylesheets=[STACKED],
+        )
         self.parcels = BufferStream(self.layout)
-        self.settings.param.watch(self._changed, [name for name in self.settings.param if name not in ("name", "step")])
+        self.settings.param.watch(
+            self._changed,
+            [name for name in self.settings.param if name not in ("name", "step")],
+        )
 
-    # ---------------------------------------------------------------------------------------- interface of a tab
+    # --------------------------------------------------------------- interface of a tab
 
     def show(self) -> None:
         """The page becomes visible: build it, or continue to send buffers."""
@@ -67,16 +85,26 @@ class RunsPage:
         self.parcels.stop()
 
     def python(self, columns: int = 0) -> str:
-        """Python lines that repeat the view, with a number of panels in a row; none if nothing is shown."""
+        """Python lines that repeat the view, with a number of panels in a row; none if
+        nothing is shown."""
         s, screen = self.settings, self.screen
         if screen is None or s.run is None:
             return ""
-        runs = [(s.file, s.run), *([(s.other_file, s.other_run or 0)] if len(screen.scenes) > 1 else [])]
-        steps = screen.steps_at(int(screen.scenes[0].steps[0]) if s.step is None else s.step)
-        views = [RecordedView(self.files.paths[file], run, step)
-                 for (file, run), step in zip(runs, steps, strict=True)]  # fmt: skip
+        runs = [
+            (s.file, s.run),
+            *([(s.other_file, s.other_run or 0)] if len(screen.scenes) > 1 else []),
+        ]
+        steps = screen.steps_at(
+            int(screen.scenes[0].steps[0]) if s.step is None else s.step
+        )
+        views = [
+            RecordedView(self.files.paths[file], run, step)
+            for (file, run), step in zip(runs, steps, strict=True)
+        ]
         shared = [{panel.name for panel in scene.panels} for scene in screen.scenes]
-        panels = [name for name in screen.panels if all(name in names for names in shared)]
+        panels = [
+            name for name in screen.panels if all(name in names for names in shared)
+        ]
         return recorded_view_code(views, panels, parse_axes(s.axes), columns)
 
     def _looked_at(self, attribute: str, old: list[float], new: list[float]) -> None:
@@ -85,7 +113,7 @@ class RunsPage:
             if self.screen is not None:
                 self.parcels.prefer(self.screen.frames_at(int(new[0])))
 
-    # ------------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------- what is shown
 
     def _settle(self, **values: Any) -> None:
         """Set settings whose values the page chooses."""
@@ -98,7 +126,8 @@ class RunsPage:
             self._renew(tuple(event.name for event in events))
 
     def _renew(self, changed: Sequence[str]) -> None:
-        """Show the view of the settings, or a message that says why this is not possible."""
+        """Show the view of the settings, or a message that says why this is not
+        possible."""
         try:
             notes = self._make(changed)
             self.message.update(text="\n".join(notes), visible=bool(notes))
@@ -115,16 +144,26 @@ class RunsPage:
         self.parcels.begin(None)
 
     def _make(self, changed: Sequence[str]) -> list[str]:
-        """Show the view of the settings; returns notes on settings that this file does not allow."""
+        """Show the view of the settings; returns notes on settings that this file does
+        not allow."""
         s = self.settings
         if not s.file:
-            raise SettingsError("file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc")
+            raise SettingsError(
+                "file", "none", "a trajectory, as in: python -m analysis.explore RUN.nc"
+            )
         trajectory, entries = self.files.opened(s.file)
-        other, others = self.files.opened(s.other_file) if s.other_file != NO_CHOICE else (None, [])
+        other, others = (
+            self.files.opened(s.other_file) if s.other_file != NO_CHOICE else (None, [])
+        )
         notes = self._settle_runs(changed, entries, others)
-        chosen = [(trajectory, s.run or 0), *([] if other is None else [(other, s.other_run or 0)])]
+        chosen = [
+            (trajectory, s.run or 0),
+            *([] if other is None else [(other, s.other_run or 0)]),
+        ]
         try:
-            scenes = [build_scene(each, run, parse_axes(s.axes)) for each, run in chosen]
+            scenes = [
+                build_scene(each, run, parse_axes(s.axes)) for each, run in chosen
+            ]
         except SettingsError as error:
             notes.append(f"{error}. The default is used.")
             scenes = [build_scene(each, run) for each, run in chosen]
@@ -133,29 +172,58 @@ class RunsPage:
         names = [name for name in titles if name in wanted]
         if missing := [printable_text(name) for name in wanted if name not in titles]:
             notes.append(
-                f"panels: no {', '.join(missing)} here. {'The others' if names else 'The main panels'} are shown."
+                f"panels: no {', '.join(missing)} here."
+                f" {'The others' if names else 'The main panels'} are shown."
             )
         if s.panels == NO_CHOICE:
             notes.append("no panel is chosen")
         elif not names:
-            names = default_panel_names(*([panel.name for panel in each.panels] for each in scenes))
+            names = default_panel_names(
+                *([panel.name for panel in each.panels] for each in scenes)
+            )
         keep = self.screen is not None and "file" not in changed
-        self._show(Screen(scenes, names, self.bar, self.told, s.step, s.by, s.size, keep, [s.file, s.other_file]))
-        scored = any(entry.accuracy is not None or entry.loss is not None for entry in entries)
-        self.side.show(entries, others, titles, names, evaluation_split(trajectory) if scored else "")
+        self._show(
+            Screen(
+                scenes,
+                names,
+                self.bar,
+                self.told,
+                s.step,
+                s.by,
+                s.size,
+                keep,
+                [s.file, s.other_file],
+            )
+        )
+        scored = any(
+            entry.accuracy is not None or entry.loss is not None for entry in entries
+        )
+        self.side.show(
+            entries,
+            others,
+            titles,
+            names,
+            evaluation_split(trajectory) if scored else "",
+        )
         return notes
 
     def _settle_runs(
-        self, changed: Sequence[str], entries: Sequence[RunEntry], others: Sequence[RunEntry]
+        self,
+        changed: Sequence[str],
+        entries: Sequence[RunEntry],
+        others: Sequence[RunEntry],
     ) -> list[str]:
-        """Choose the runs that are not chosen or do not exist; returns notes on the latter.
+        """Choose the runs that are not chosen or do not exist; returns notes on the
+        latter.
 
         A new file starts at the end of its default run.
         """
         s, notes = self.settings, []
         for name, runs in (("run", entries), ("other_run", others)):
             if runs and (getattr(s, name) or 0) >= len(runs):
-                error = SettingsError(name, getattr(s, name), f"a run index from 0 to {len(runs) - 1}")
+                error = SettingsError(
+                    name, getattr(s, name), f"a run index from 0 to {len(runs) - 1}"
+                )
                 notes.append(f"{error}. The default is used.")
                 self._settle(**{name: None})
         if changed == ("file",):
@@ -164,14 +232,23 @@ class RunsPage:
             self._settle(run=first_run_to_show(entries))
         if others and (s.other_run is None or changed == ("other_file",)):
             same = s.other_file == s.file
-            self._settle(other_run=next((e.place for e in others if not (same and e.place == s.run)), 0))
+            self._settle(
+                other_run=next(
+                    (e.place for e in others if not (same and e.place == s.run)), 0
+                )
+            )
         return notes
 
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
         scenes: list[Scene] = screen.scenes
-        self.title.text, self.facts.text = scenes[0].title, facts_line(scenes[0], screen.frames[0])
-        self.title.visible = self.facts.visible = len(scenes) == 1  # each of two runs has its own title
+        self.title.text, self.facts.text = (
+            scenes[0].title,
+            facts_line(scenes[0], screen.frames[0]),
+        )
+        self.title.visible = self.facts.visible = (
+            len(scenes) == 1
+        )  # each of two runs has its own title
         screen.listen()
         self.screen, self.wall.children = screen, [screen.layout]
         self.parcels.begin(screen)

@@ -1,4 +1,5 @@
-"""The controls beside the panels of recorded runs: choice of a run, of a second run to compare, and of panels."""
+"""The controls beside the panels of recorded runs: choice of a run, of a second run to
+compare, and of panels."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -7,7 +8,13 @@ from typing import Any
 
 from bokeh.models import CheckboxGroup, Column, MultiSelect, Row, Select, UIElement
 
-from analysis.explorer.catalogue import RUN_ORDERS, RunEntry, filter_runs, run_endings, run_table_lines
+from analysis.explorer.catalogue import (
+    RUN_ORDERS,
+    RunEntry,
+    filter_runs,
+    run_endings,
+    run_table_lines,
+)
 from analysis.explorer.screen import PANEL_SIZES
 from analysis.explorer.theme import (
     FAINT,
@@ -37,14 +44,21 @@ _LINE = 16
 """Height of a line of the list of runs, in pixels."""
 _LINES = 8
 """Smallest number of visible lines of a list of many runs."""
-_FULL_HEIGHT = "@media (min-width: 861px) { :host { height: calc(100vh - 88px) !important; } }"
-"""Style of the controls beside the panels; the list of runs takes the height that the others leave."""
+_FULL_HEIGHT = (
+    "@media (min-width: 861px) { :host { height: calc(100vh - 88px) !important; } }"
+)
+"""Style of the controls beside the panels; the list of runs takes the height that the
+others leave."""
 _LABEL_BESIDE = """
     .bk-input-group { flex-direction: row; align-items: center; gap: 8px; }
     label { flex: none; width: 78px; }
     """
 """Style of a select with its label at the left."""
-_TWO_COLUMNS: dict[str, str | None] = {"display": "block", "columns": "2", "column-gap": "6px"}
+_TWO_COLUMNS: dict[str, str | None] = {
+    "display": "block",
+    "columns": "2",
+    "column-gap": "6px",
+}
 _WRAPPED_LABEL = """
     :host { break-inside: avoid; max-width: 100%; }
     label { display: flex; gap: 4px; align-items: flex-start; white-space: normal; min-height: 25px; }
@@ -55,10 +69,14 @@ _WRAPPED_LABEL = """
 
 
 class RunSelector:
-    """Controls for the view settings: changes by the user set them, and `show` displays them."""
+    """Controls for the view settings: changes by the user set them, and `show` displays
+    them."""
 
-    def __init__(self, settings: ViewSettings, files: Sequence[str], changed: Callable[..., Any]) -> None:
-        """files: names of files. changed: called with the settings that the user has chosen."""
+    def __init__(
+        self, settings: ViewSettings, files: Sequence[str], changed: Callable[..., Any]
+    ) -> None:
+        """files: names of files. changed: called with the settings that the user has
+        chosen."""
         self.settings, self.changed = settings, changed
         self.entries: list[RunEntry] = []
         self.names: list[str] = []
@@ -68,12 +86,25 @@ class RunSelector:
         self._make_panels()
         self._bind()
         parts = [
-            *([self.file] if len(files) > 1 else []), _heading("Runs"), self.about, _row(self.wanted, self.kind),
-            self.order, self.columns, self.runs, _heading("Compare"), self.other_file, self.other_run, self.by,
-            _heading("Panels"), _row(self.few, self.all, self.size), self.boxes_of_panels,
-        ]  # fmt: skip
+            *([self.file] if len(files) > 1 else []),
+            _heading("Runs"),
+            self.about,
+            _row(self.wanted, self.kind),
+            self.order,
+            self.columns,
+            self.runs,
+            _heading("Compare"),
+            self.other_file,
+            self.other_run,
+            self.by,
+            _heading("Panels"),
+            _row(self.few, self.all, self.size),
+            self.boxes_of_panels,
+        ]
         styles = [LAST_IF_STACKED, _FULL_HEIGHT]
-        self.layout = Column(children=parts, width=264, margin=(0, 24, 0, 0), stylesheets=styles)
+        self.layout = Column(
+            children=parts, width=264, margin=(0, 24, 0, 0), stylesheets=styles
+        )
 
     def _make_runs(self, files: Sequence[str]) -> None:
         beside: dict[str, Any] = {"stylesheets": [WIDGET_STYLES, _LABEL_BESIDE]}
@@ -84,11 +115,20 @@ class RunSelector:
         styles = [WIDGET_STYLES, _TABLE_STYLE]
         self.about = text_div("", 12, FAINT, (0, 0, 6, 0))
         self.runs = MultiSelect(
-            title="runs", css_classes=["run-list"], stylesheets=styles, sizing_mode="stretch_width",
+            title="runs",
+            css_classes=["run-list"],
+            stylesheets=styles,
+            sizing_mode="stretch_width",
             margin=(0, 0, 8, 0),
-        )  # fmt: skip
+        )
         self.columns = text_div(
-            "", 11, FAINT, (0, 0, 2, 8), font_family=_MONOSPACED, line_height="1.3", white_space="pre"
+            "",
+            11,
+            FAINT,
+            (0, 0, 2, 8),
+            font_family=_MONOSPACED,
+            line_height="1.3",
+            white_space="pre",
         )
 
     def _make_compared(self, files: Sequence[str]) -> None:
@@ -96,27 +136,54 @@ class RunSelector:
         beside: dict[str, Any] = {"stylesheets": [WIDGET_STYLES, _LABEL_BESIDE]}
         self.other_file = select_widget("second file", options, NO_CHOICE, **beside)
         self.other_run = select_widget("second run", [], "", **beside)
-        self.by = select_widget("aligned by", list(COMPARE_BY.items()), "clock", **beside)
+        self.by = select_widget(
+            "aligned by", list(COMPARE_BY.items()), "clock", **beside
+        )
 
     def _make_panels(self) -> None:
-        self.boxes: dict[str, CheckboxGroup] = {}  # one group each, so that each has its own label for screen readers
-        self.boxes_of_panels = Column(margin=0, sizing_mode="stretch_width", styles=_TWO_COLUMNS)
+        self.boxes: dict[
+            str, CheckboxGroup
+        ] = {}  # one group each, so that each has its own label for screen readers
+        self.boxes_of_panels = Column(
+            margin=0, sizing_mode="stretch_width", styles=_TWO_COLUMNS
+        )
         narrow = _LABEL_BESIDE.replace("78px", "auto")
-        self.size = select_widget("size", list(PANEL_SIZES), "medium", stylesheets=[WIDGET_STYLES, narrow])
-        looks: dict[str, Any] = {"classes": ["small"], "margin": (0, 2, 8, 0), "align": "center"}
-        self.few = make_button("main", lambda: self._set(panels=""), "Show the main panels", **looks)
-        self.all = make_button("all", lambda: self._set(panels=",".join(self.names)), "Show all panels", **looks)
+        self.size = select_widget(
+            "size", list(PANEL_SIZES), "medium", stylesheets=[WIDGET_STYLES, narrow]
+        )
+        looks: dict[str, Any] = {
+            "classes": ["small"],
+            "margin": (0, 2, 8, 0),
+            "align": "center",
+        }
+        self.few = make_button(
+            "main", lambda: self._set(panels=""), "Show the main panels", **looks
+        )
+        self.all = make_button(
+            "all",
+            lambda: self._set(panels=",".join(self.names)),
+            "Show all panels",
+            **looks,
+        )
 
     def _bind(self) -> None:
-        bound = {"file": self.file, "other_file": self.other_file, "by": self.by, "size": self.size}
+        bound = {
+            "file": self.file,
+            "other_file": self.other_file,
+            "by": self.by,
+            "size": self.size,
+        }
         for name, widget in bound.items():
             widget.on_change("value", partial(self._chosen, name))
         for widget in (self.wanted, self.kind, self.order):
             widget.on_change("value", lambda attribute, old, new: self._list_runs())
         self.runs.on_change("value", self._run_chosen)
-        self.other_run.on_change("value", lambda attribute, old, new: self._set(other_run=int(new) if new else None))
+        self.other_run.on_change(
+            "value",
+            lambda attribute, old, new: self._set(other_run=int(new) if new else None),
+        )
 
-    # ------------------------------------------------------------------------------------------- changes by the user
+    # -------------------------------------------------------------- changes by the user
 
     def _set(self, **values: Any) -> None:
         """Pass on settings that the user has changed; ignore changes made by `show`."""
@@ -132,23 +199,35 @@ class RunSelector:
             self._set(run=int(fresh[0]))
 
     def _panels_chosen(self, attribute: str, old: list[int], new: list[int]) -> None:
-        self._set(panels=",".join(name for name, box in self.boxes.items() if box.active) or NO_CHOICE)
+        self._set(
+            panels=",".join(name for name, box in self.boxes.items() if box.active)
+            or NO_CHOICE
+        )
 
-    # ---------------------------------------------------------------------------------------------- display
+    # -------------------------------------------------------------------------- display
 
     def show(
-        self, entries: list[RunEntry], others: Sequence[RunEntry], titles: dict[str, str], shown: Sequence[str],
+        self,
+        entries: list[RunEntry],
+        others: Sequence[RunEntry],
+        titles: dict[str, str],
+        shown: Sequence[str],
         split: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Display the settings.
 
-        entries, others: the runs of both files; titles: of all panels, by name; shown: names of panels; split: that of
-        the accuracies and losses of the list.
-        """
+        entries, others: the runs of both files; titles: of all panels, by name; shown:
+        names of panels; split: that of the accuracies and losses of the list."""
         s, self.entries, self._quiet = self.settings, entries, True
-        self.file.value, self.other_file.value, self.by.value, self.size.value = s.file, s.other_file, s.by, s.size
-        said = f"{len(entries)} run{'s' * (len(entries) != 1)}; accuracy (acc), loss: {split} split, last step" * bool(
-            split
+        self.file.value, self.other_file.value, self.by.value, self.size.value = (
+            s.file,
+            s.other_file,
+            s.by,
+            s.size,
+        )
+        said = (
+            f"{len(entries)} run{'s' * (len(entries) != 1)}; accuracy (acc), loss:"
+            f" {split} split, last step" * bool(split)
         )
         if any(entry.successful for entry in entries):
             said += "; first shown: first above .98"
@@ -168,17 +247,26 @@ class RunSelector:
     def _show_kinds(self) -> None:
         """Filters that distinguish between the runs."""
         counts = Counter(kind for entry in self.entries for kind in entry.kinds)
-        options = [("", "any"), *((kind, f"{kind} ({counts[kind]})") for kind in sorted(counts))]
+        options = [
+            ("", "any"),
+            *((kind, f"{kind} ({counts[kind]})") for kind in sorted(counts)),
+        ]
         wanted = run_endings(self.entries)
         for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
-            value = widget.value if any(widget.value == each for each, _ in some) else some[0][0]
+            value = (
+                widget.value
+                if any(widget.value == each for each, _ in some)
+                else some[0][0]
+            )
             widget.update(options=some, value=value, visible=len(some) > 1)
 
     def _show_boxes(self, titles: dict[str, str], shown: Sequence[str]) -> None:
         if list(self.boxes) != list(titles):
             self.names = list(titles)
             styles = [WIDGET_STYLES, _WRAPPED_LABEL]
-            self.boxes = {name: CheckboxGroup(stylesheets=styles, margin=0) for name in titles}
+            self.boxes = {
+                name: CheckboxGroup(stylesheets=styles, margin=0) for name in titles
+            }
             for box in self.boxes.values():
                 box.on_change("active", self._panels_chosen)
             self.boxes_of_panels.children = list(self.boxes.values())
@@ -189,14 +277,30 @@ class RunSelector:
         """The runs that pass the filters, and the run that is shown."""
         if self._quiet:
             return
-        found = filter_runs(self.entries, self.wanted.value, self.kind.value, self.order.value)
+        found = filter_runs(
+            self.entries, self.wanted.value, self.kind.value, self.order.value
+        )
         header, lines = run_table_lines(found)
         self._quiet = True
-        options = [(str(entry.place), line.replace(" ", _SPACE)) for entry, line in zip(found, lines, strict=True)]
-        value = [str(self.settings.run)] if any(entry.place == self.settings.run for entry in found) else []
+        options = [
+            (str(entry.place), line.replace(" ", _SPACE))
+            for entry, line in zip(found, lines, strict=True)
+        ]
+        value = (
+            [str(self.settings.run)]
+            if any(entry.place == self.settings.run for entry in found)
+            else []
+        )
         self.columns.text = header if found else "no run matches"
-        few, most = (_LINE * max(min(len(options), some), 2) + 2 for some in (_LINES, len(options)))
-        styles = {"flex": f"1 1 {few}px", "min-height": f"{few}px", "max-height": f"{most}px"}
+        few, most = (
+            _LINE * max(min(len(options), some), 2) + 2
+            for some in (_LINES, len(options))
+        )
+        styles = {
+            "flex": f"1 1 {few}px",
+            "min-height": f"{few}px",
+            "max-height": f"{most}px",
+        }
         self.runs.update(options=options, value=value, styles=styles)
         self._quiet = False
 
@@ -209,4 +313,10 @@ def _row(*parts: UIElement) -> Row:
     """Parts beside each other, at most two selects in a row."""
     for part in parts:
         part.min_width = 124 if isinstance(part, Select) else 0
-    return Row(children=list(parts), sizing_mode="stretch_width", margin=0, spacing=8, styles={"flex-wrap": "wrap"})
+    return Row(
+        children=list(parts),
+        sizing_mode="stretch_width",
+        margin=0,
+        spacing=8,
+        styles={"flex-wrap": "wrap"},
+    )

@@ -1,7 +1,8 @@
-"""The view of one or two runs: figures, a common time line, and the arguments of the script in the browser.
+"""The view of one or two runs: figures, a common time line, and the arguments of the
+script in the browser.
 
-The script consists of the files `_SCRIPTS`. A `Screen` can be part of a served page, whose server sends the buffers in
-batches, or of an exported file, which contains them.
+The script consists of the files `_SCRIPTS`. A `Screen` can be part of a served page,
+whose server sends the buffers in batches, or of an exported file, which contains them.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ from analysis.plots.scenes.common_panels import join_notes
 from analysis.plots.scenes.scene import Image, Map, Panel, Scene
 
 PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
-"""Smallest width of panels in pixels; they fill the width of the page. Three medium ones fit beside the controls if the
-page is 1000 pixels wide."""
+"""Smallest width of panels in pixels; they fill the width of the page. Three medium
+ones fit beside the controls if the page is 1000 pixels wide."""
 _Range = tuple[float, float]
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
@@ -32,14 +33,22 @@ _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 
 
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
-    """Facts about a run in one line, with the number of its frames if only some are sent."""
-    known = [f"{name} {value}" for name, value in scene.facts.items() if name not in ("run", "seed")]
+    """Facts about a run in one line, with the number of its frames if only some are
+    sent."""
+    known = [
+        f"{name} {value}"
+        for name, value in scene.facts.items()
+        if name not in ("run", "seed")
+    ]
     few = len(frames) < len(scene.steps)
-    return ", ".join(known + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few)
+    return ", ".join(
+        known + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few
+    )
 
 
 def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
-    """Two scenes whose common panels have the same limits and colour scales, as in a film."""
+    """Two scenes whose common panels have the same limits and colour scales, as in a
+    film."""
     if len(scenes) < 2:
         return list(scenes)
     both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
@@ -47,36 +56,54 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     found = []
     common = common_limits(scenes, [[each[name] for name in names] for each in both])
     for scene, own in zip(scenes, common, strict=True):
-        panels = [_within(panel, own[panel.name], [each[panel.name] for each in both]) if panel.name in own else panel
-                  for panel in scene.panels]  # fmt: skip
+        panels = [
+            _within(panel, own[panel.name], [each[panel.name] for each in both])
+            if panel.name in own
+            else panel
+            for panel in scene.panels
+        ]
         found.append(replace(scene, panels=tuple(panels)))
     return found
 
 
-def _within(panel: Panel, limits: tuple[_Range, _Range], others: Sequence[Panel]) -> Panel:
-    """A panel with given limits; its images have the common colour scale of `others`, which its note states.
+def _within(
+    panel: Panel, limits: tuple[_Range, _Range], others: Sequence[Panel]
+) -> Panel:
+    """A panel with given limits; its images have the common colour scale of `others`,
+    which its note states.
 
-    A map fills the limits of its own run; the note says so if the other run has different ones.
-    """
-    images = [layer for other in others for layer in other.layers if isinstance(layer, Image)]
+    A map fills the limits of its own run; the note says so if the other run has
+    different ones."""
+    images = [
+        layer for other in others for layer in other.layers if isinstance(layer, Image)
+    ]
     layers, note = [], panel.note
     for layer in panel.layers:
         if isinstance(layer, Image):
-            shared = replace(layer, low=min(each.low for each in images), high=max(each.high for each in images))
+            shared = replace(
+                layer,
+                low=min(each.low for each in images),
+                high=max(each.high for each in images),
+            )
             note, layer = note.replace(layer.scale, shared.scale), shared
         layers.append(layer)
-    if any(isinstance(layer, Map) for layer in layers) and len({(other.x, other.y) for other in others}) > 1:
+    if (
+        any(isinstance(layer, Map) for layer in layers)
+        and len({(other.x, other.y) for other in others}) > 1
+    ):
         note = join_notes("own axes", note)
     return replace(panel, x=limits[0], y=limits[1], layers=tuple(layers), note=note)
 
 
-# ---------------------------------------------------------------------------------------------------- the screen
+# --------------------------------------------------------------------------- the screen
 
 
 @cache
 def player_script() -> str:
     """The scripts of the browser."""
-    code = "\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    code = "\n".join(
+        (Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS
+    )
     return f"globalThis.scrubber ??= (() => {{\n{code}\nreturn new Player() }})()\n"
 
 
@@ -91,44 +118,75 @@ class Screen:
     made = 0
 
     def __init__(
-        self, scenes: Sequence[Scene], panels: Sequence[str], bar: Div, told: Div | None, step: int | None = None,
-        by: str = "clock", size: str = "medium", keep: bool = False, files: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        scenes: Sequence[Scene],
+        panels: Sequence[str],
+        bar: Div,
+        told: Div | None,
+        step: int | None = None,
+        by: str = "clock",
+        size: str = "medium",
+        keep: bool = False,
+        files: Sequence[str] = (),
+    ) -> None:
         """step: the first step to show, of the first run, by default the last.
 
-        keep: whether the browser keeps its position, if that is in the same unit of time. files: name of the file of
-        each run, for the names of pictures.
-        """
+        keep: whether the browser keeps its position, if that is in the same unit of
+        time. files: name of the file of each run, for the names of pictures."""
         self.files = list(files) or [""] * len(scenes)
         self.scenes, self.panels = match_limits(scenes), list(panels)
         self.frames = [frames_to_send(scene, panels) for scene in scenes]
         self.line = make_timeline(scenes, self.frames, by)
         last = len(self.line.times) - 1
-        place = last if step is None else self.line.place(0, self.scenes[0], self.frames[0], step)
+        place = (
+            last
+            if step is None
+            else self.line.place(0, self.scenes[0], self.frames[0], step)
+        )
         self.first_frames = [int(frames[place]) for frames in self.line.frames]
         self.parts: list[dict[str, Any]] = []
-        sizes = list(PANEL_SIZES.values())  # beside another run, panels are a size smaller
-        width = PANEL_SIZES[size] if len(scenes) == 1 else sizes[max(0, sizes.index(PANEL_SIZES[size]) - 1)]
-        grids: list[UIElement] = [self._grid(lane, place, width) for lane in range(len(scenes))]
+        sizes = list(
+            PANEL_SIZES.values()
+        )  # beside another run, panels are a size smaller
+        width = (
+            PANEL_SIZES[size]
+            if len(scenes) == 1
+            else sizes[max(0, sizes.index(PANEL_SIZES[size]) - 1)]
+        )
+        grids: list[UIElement] = [
+            self._grid(lane, place, width) for lane in range(len(scenes))
+        ]
         self.parcel = ColumnDataSource()
         self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
         self.layout.tags = [self.parcel]  # makes it part of the page
         Screen.made += 1
         self.told = told
         self.arguments = {
-            "number": Screen.made, "parts": self.parts, "lanes": [self._lane(lane) for lane in range(len(scenes))],
-            "marks": self._marks(), "times": self.line.times, "unit": self.line.unit,
-            "start": place, "keep": keep, "bar": bar, "told": told,
-        }  # fmt: skip
+            "number": Screen.made,
+            "parts": self.parts,
+            "lanes": [self._lane(lane) for lane in range(len(scenes))],
+            "marks": self._marks(),
+            "times": self.line.times,
+            "unit": self.line.unit,
+            "start": place,
+            "keep": keep,
+            "bar": bar,
+            "told": told,
+        }
 
     def _grid(self, lane: int, place: int, width: int) -> Column:
         scene = self.scenes[lane]
         frame = self.frames[lane][self.line.frames[lane][place]]
         shared = {panel.name for panel in self.scenes[-1 - lane].panels}
         panels = [panel for panel in scene.panels if panel.name in self.panels]
-        panels.sort(key=lambda panel: panel.name not in shared)  # of two systems, panels of both come first
+        panels.sort(
+            key=lambda panel: panel.name not in shared
+        )  # of two systems, panels of both come first
         arrays = scene.arrays(np.array([frame]), [panel.name for panel in panels])
-        made = [make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame])) for panel in panels]
+        made = [
+            make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame]))
+            for panel in panels
+        ]
         for each in made:
             for part in each.parts:
                 part.update(lane=lane, shown=int(self.line.frames[lane][place]))
@@ -136,37 +194,73 @@ class Screen:
                     part["clock"] = scene.clock[self.frames[lane]].astype(np.float64)
                 self.parts.append(part)
         columns = f"repeat(auto-fill, minmax(min(100%, {width}px), 1fr))"
-        look: dict[str, str | None] = {"display": "grid", "grid-template-columns": columns}
-        wall = Row(children=[each.layout for each in made], styles=look, sizing_mode="stretch_width", margin=0)
+        look: dict[str, str | None] = {
+            "display": "grid",
+            "grid-template-columns": columns,
+        }
+        wall = Row(
+            children=[each.layout for each in made],
+            styles=look,
+            sizing_mode="stretch_width",
+            margin=0,
+        )
         if len(self.scenes) == 1:  # the page shows the title above
             return Column(children=[wall], sizing_mode="stretch_width", margin=0)
-        title = text_div(f"{_RUN_NAMES[lane]}: {scene.title}", 15, INK, (0, 8, 3, 2), font_weight="650",
-                         border_bottom=f"2px solid {ACCENT}")  # fmt: skip
+        title = text_div(
+            f"{_RUN_NAMES[lane]}: {scene.title}",
+            15,
+            INK,
+            (0, 8, 3, 2),
+            font_weight="650",
+            border_bottom=f"2px solid {ACCENT}",
+        )
         said = text_div(facts_line(scene, self.frames[lane]), 12, FAINT, (0, 8, 3, 2))
-        return Column(children=[title, said, wall], sizing_mode="stretch_width", margin=0)
+        return Column(
+            children=[title, said, wall], sizing_mode="stretch_width", margin=0
+        )
 
     def _lane(self, lane: int) -> dict[str, Any]:
         scene, frames = self.scenes[lane], self.frames[lane]
         return {
-            "frames": self.line.frames[lane], "steps": scene.steps[frames].astype(np.float64),
-            "clock": scene.clock[frames].astype(np.float64), "unit": scene.unit, "name": _RUN_NAMES[lane],
+            "frames": self.line.frames[lane],
+            "steps": scene.steps[frames].astype(np.float64),
+            "clock": scene.clock[frames].astype(np.float64),
+            "unit": scene.unit,
+            "name": _RUN_NAMES[lane],
             "picture": f"{self.files[lane]}-run{scene.facts.get('run', '')}",
-        }  # fmt: skip
+        }
 
     def _marks(self) -> list[dict[str, Any]]:
-        """Event marks of all runs in order; plateaus first, so that other marks lie above them."""
+        """Event marks of all runs in order; plateaus first, so that other marks lie
+        above them."""
         found = []
         for lane, scene in enumerate(self.scenes):
             for mark in scene.marks:
                 if mark.kind in EVENT_MARK_COLOURS:
-                    begin, place, end = (self.line.place(lane, scene, self.frames[lane], at) for at in mark[1:])
+                    begin, place, end = (
+                        self.line.place(lane, scene, self.frames[lane], at)
+                        for at in mark[1:]
+                    )
                     words = event_text(mark, scene)
-                    words = f"{_RUN_NAMES[lane]}: {words}" if len(self.scenes) > 1 else words
+                    words = (
+                        f"{_RUN_NAMES[lane]}: {words}"
+                        if len(self.scenes) > 1
+                        else words
+                    )
                     place = begin if mark.kind == "plateau" else place
                     found.append(
-                        {"lane": lane, "kind": mark.kind, "begin": begin, "place": place, "end": end, "words": words}
+                        {
+                            "lane": lane,
+                            "kind": mark.kind,
+                            "begin": begin,
+                            "place": place,
+                            "end": end,
+                            "words": words,
+                        }
                     )
-        return sorted(found, key=lambda mark: (mark["kind"] != "plateau", mark["place"]))
+        return sorted(
+            found, key=lambda mark: (mark["kind"] != "plateau", mark["place"])
+        )
 
     def frames_at(self, step: int) -> list[int]:
         """The index among the kept frames of each run when the first is at a step."""
@@ -181,7 +275,9 @@ class Screen:
     def listen(self) -> None:
         """Let the script of a served page receive the batches of buffers."""
         code = player_script() + TAKE_CODE + "scrubber.receive(parcel.data)"
-        self.parcel.js_on_change("data", CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code))
+        self.parcel.js_on_change(
+            "data", CustomJS(args={**self.arguments, "parcel": self.parcel}, code=code)
+        )
         self.point()
 
     def point(self) -> None:
@@ -190,4 +286,6 @@ class Screen:
             if part["kind"] == "cursor":
                 code = "globalThis.scrubber?.point(cb_obj.x, lane)"
                 for event in ("tap", "pan"):
-                    part["plot"].js_on_event(event, CustomJS(args={"lane": part["lane"]}, code=code))
+                    part["plot"].js_on_event(
+                        event, CustomJS(args={"lane": part["lane"]}, code=code)
+                    )

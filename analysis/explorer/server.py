@@ -1,11 +1,12 @@
-"""A server for one page, which accepts clients on this machine only and opens no connections.
+"""A server for one page, which accepts clients on this machine only and opens no
+connections.
 
-It listens on 127.0.0.1 only. Requests that name another host are refused (protection against DNS rebinding), and so are
-websockets opened by a page of another origin. The server serves only the page, its websocket and Bokeh's own
-files. A Content-Security-Policy forbids the page to load anything from elsewhere, and only scripts with the nonce
-of the response run, so that text from a file cannot run as a script. Bokeh needs eval for its callbacks, and inline
-styles.
-"""
+It listens on 127.0.0.1 only. Requests that name another host are refused (protection
+against DNS rebinding), and so are websockets opened by a page of another origin. The
+server serves only the page, its websocket and Bokeh's own files. A
+Content-Security-Policy forbids the page to load anything from elsewhere, and only
+scripts with the nonce of the response run, so that text from a file cannot run as a
+script. Bokeh needs eval for its callbacks, and inline styles."""
 
 import logging
 import re
@@ -34,10 +35,12 @@ ADDRESS = "127.0.0.1"
 HOSTS = (ADDRESS, "localhost")
 SESSION = "bokeh-session-id"
 UNUSED_SECONDS = 5
-"""Time in seconds for which the session of a closed page is kept, in case the page is opened again."""
+"""Time in seconds for which the session of a closed page is kept, in case the page is
+opened again."""
 
 NONCE_PLACEHOLDER = secrets.token_hex(18)
-"""Placeholder in the template for the nonce of each response; known only in this process."""
+"""Placeholder in the template for the nonce of each response; known only in this
+process."""
 
 PATH = re.compile(
     r"/|/ws|/favicon\.ico|/static(?!.*\.\.)(?:/(?:[\w@^.-]|%5E|%40)+)+\.(?:js|css|map|ico|png|svg|woff2?)"
@@ -47,9 +50,10 @@ _MAX_ADDRESS = 8000
 """Maximum length of a request's path and query, in characters."""
 
 POLICY = (
-    "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws://{host}; worker-src 'self' blob:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'unsafe-eval';"
+    " style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'"
+    " data:; connect-src 'self' ws://{host}; worker-src 'self' blob:; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -61,7 +65,8 @@ HEADERS = {
 
 
 class SecurityHeaders(OutputTransform):
-    """Adds security headers to every response, and a new nonce for scripts to every page and its policy."""
+    """Adds security headers to every response, and a new nonce for scripts to every
+    page and its policy."""
 
     def __init__(self, request: HTTPServerRequest) -> None:
         self.host = request.host
@@ -93,43 +98,76 @@ class _RefusalHandler(RequestHandler):
 
 
 class _RefusalMatcher(Matcher):
-    """Matches the requests to be refused, with the status and the sentence of the response."""
+    """Matches the requests to be refused, with the status and the sentence of the
+    response."""
 
     def __init__(self, port: int) -> None:
         self.hosts = [f"{host}:{port}" for host in HOSTS]
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        origins, websocket = [f"http://{host}" for host in self.hosts], request.path == "/ws"
+        origins, websocket = (
+            [f"http://{host}" for host in self.hosts],
+            request.path == "/ws",
+        )
         words = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
         reasons = [
-            (request.host not in self.hosts, 403, f"This page is served only at {' and '.join(self.hosts)}."),
-            (len(request.uri or "") > _MAX_ADDRESS, 414, f"An address has at most {_MAX_ADDRESS} characters."),
-            (not PATH.fullmatch(request.path), 404,
-             "Not found. The page is at /; its files are given on the command line."),
-            (SESSION in request.query_arguments, 403, "A visitor cannot choose the session."),
-            (websocket and request.headers.get("Origin", origins[0]) not in origins, 403,
-             "Requests from other origins are refused."),
-            (websocket and (len(words) != 2 or words[0].strip() != "bokeh"), 400,
-             "Only the page may open this websocket."),
-        ]  # fmt: skip
-        found = next(((status, sentence) for unwanted, status, sentence in reasons if unwanted), None)
+            (
+                request.host not in self.hosts,
+                403,
+                f"This page is served only at {' and '.join(self.hosts)}.",
+            ),
+            (
+                len(request.uri or "") > _MAX_ADDRESS,
+                414,
+                f"An address has at most {_MAX_ADDRESS} characters.",
+            ),
+            (
+                not PATH.fullmatch(request.path),
+                404,
+                "Not found. The page is at /; its files are given on the command line.",
+            ),
+            (
+                SESSION in request.query_arguments,
+                403,
+                "A visitor cannot choose the session.",
+            ),
+            (
+                websocket and request.headers.get("Origin", origins[0]) not in origins,
+                403,
+                "Requests from other origins are refused.",
+            ),
+            (
+                websocket and (len(words) != 2 or words[0].strip() != "bokeh"),
+                400,
+                "Only the page may open this websocket.",
+            ),
+        ]
+        found = next(
+            ((status, sentence) for unwanted, status, sentence in reasons if unwanted),
+            None,
+        )
         return found and {"target_kwargs": {"status": found[0], "sentence": found[1]}}
 
 
 def _is_error(record: logging.LogRecord) -> bool:
-    """Whether a log message is about an error, not about a page closed while its websocket was being opened."""
+    """Whether a log message is about an error, not about a page closed while its
+    websocket was being opened."""
     return not record.getMessage().startswith("Uncaught exception GET /ws")
 
 
 class _Application(BokehTornado):
-    """Bokeh's application, whose page loads no scripts for tables, WebGL and formulas: it contains none."""
+    """Bokeh's application, whose page loads no scripts for tables, WebGL and formulas:
+    it contains none."""
 
     def resources(self, absolute_url: str | bool | None = None) -> Resources:
-        return super().resources(absolute_url).clone(components=["bokeh", "bokeh-widgets"])
+        return (
+            super().resources(absolute_url).clone(components=["bokeh", "bokeh-widgets"])
+        )
 
 
 def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer, str]:
-    """A server that gives every visitor a new document, and its address. Raises SettingsError.
+    """A server that gives every visitor a new document, and its address. Raises
+    SettingsError.
 
     make: fills the document. port: 0 means any free port.
     """
@@ -137,9 +175,15 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
         sockets, port = bind_sockets(ADDRESS, port)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
-        raise SettingsError("port", f"{port} ({why})", "a free port, or 0 for any free port") from None
-    logging.getLogger("tornado.access").setLevel(logging.CRITICAL)  # refusals are answered, not logged
-    logging.getLogger("bokeh.server.views.ws").setLevel(logging.CRITICAL)  # a page that is closed during a frame
+        raise SettingsError(
+            "port", f"{port} ({why})", "a free port, or 0 for any free port"
+        ) from None
+    logging.getLogger("tornado.access").setLevel(
+        logging.CRITICAL
+    )  # refusals are answered, not logged
+    logging.getLogger("bokeh.server.views.ws").setLevel(
+        logging.CRITICAL
+    )  # a page that is closed during a frame
     logging.getLogger("tornado.application").addFilter(_is_error)
     silence(EMPTY_LAYOUT, True)  # empty placeholders are intended
     application = _Application(
@@ -152,6 +196,8 @@ def make_server(make: Callable[[Document], None], port: int) -> tuple[BaseServer
     )
     application.add_transform(SecurityHeaders)
     application.add_handlers(r".*", [Rule(_RefusalMatcher(port), _RefusalHandler)])
-    http = HTTPServer(application, max_header_size=1 << 20)  # longer requests get no response
+    http = HTTPServer(
+        application, max_header_size=1 << 20
+    )  # longer requests get no response
     http.add_sockets(sockets)
     return BaseServer(IOLoop.current(), application, http), f"http://{ADDRESS}:{port}/"

@@ -1,9 +1,9 @@
-"""Sending of buffers to a browser after it has painted: first the frames near the one that is shown, then all others
-from coarse to fine in time, maps last.
+"""Sending of buffers to a browser after it has painted: first the frames near the one
+that is shown, then all others from coarse to fine in time, maps last.
 
-Batches are small, since the server does nothing else while it encodes one. Nothing can be sent to a hidden page,
-as it has no document: call `stop`, and `go_on` when the page is visible again.
-"""
+Batches are small, since the server does nothing else while it encodes one. Nothing can
+be sent to a hidden page, as it has no document: call `stop`, and `go_on` when the page
+is visible again."""
 
 import time
 import warnings
@@ -13,7 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from bokeh.models.ui import UIElement
 
-from analysis.explorer.codec import changing_layers, coarse_to_fine_batches, encode_layer
+from analysis.explorer.codec import (
+    changing_layers,
+    coarse_to_fine_batches,
+    encode_layer,
+)
 from analysis.explorer.controls import is_page_pending
 from analysis.explorer.screen import Screen
 from analysis.plots.scenes.scene import Map
@@ -38,7 +42,8 @@ class BufferStream:
     """Sends the buffers of a screen to a visitor's browser."""
 
     def __init__(self, layout: UIElement) -> None:
-        """layout: a model that is in the visitor's document while the page is visible."""
+        """layout: a model that is in the visitor's document while the page is
+        visible."""
         self.layout = layout
         self.screen: Screen | None = None
         self.waiting: list[_FrameBatch] = []
@@ -72,7 +77,8 @@ class BufferStream:
             document.add_next_tick_callback(lambda: self._next(turn))
 
     def _next(self, turn: int) -> None:
-        """Send the next batch, unless the page was hidden or shows another screen since."""
+        """Send the next batch, unless the page was hidden or shows another screen
+        since."""
         document, screen = self.layout.document, self.screen
         if turn != self._turn or document is None or screen is None:
             return
@@ -91,30 +97,51 @@ class BufferStream:
 def _frame_batches(screen: Screen) -> list[_FrameBatch]:
     """All batches of a screen: maps last, coarse ones of both runs first."""
     found: list[_FrameBatch] = []
-    for lane, (scene, frames) in enumerate(zip(screen.scenes, screen.frames, strict=True)):
-        kinds = {isinstance(layer, Map) for layer in changing_layers(scene, screen.panels).values()}
+    for lane, (scene, frames) in enumerate(
+        zip(screen.scenes, screen.frames, strict=True)
+    ):
+        kinds = {
+            isinstance(layer, Map)
+            for layer in changing_layers(scene, screen.panels).values()
+        }
         for maps in kinds:
             begun = time.perf_counter()
-            _encode_batch(screen, _FrameBatch(lane, maps, np.arange(min(2, len(frames)))))
+            _encode_batch(
+                screen, _FrameBatch(lane, maps, np.arange(min(2, len(frames))))
+            )
             most = int(2 * _SECONDS / (time.perf_counter() - begun))
             at_once = min(max(most, 1), _MAP_FRAMES if maps else len(frames))
-            found += [_FrameBatch(lane, maps, some) for some in coarse_to_fine_batches(len(frames), at_once)]
+            found += [
+                _FrameBatch(lane, maps, some)
+                for some in coarse_to_fine_batches(len(frames), at_once)
+            ]
     return sorted(found, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
 
 
-def _nearest_first(batches: Sequence[_FrameBatch], near: Sequence[int]) -> list[_FrameBatch]:
-    """Batches of the same frames, of which the first contain those nearest to a frame of each run."""
+def _nearest_first(
+    batches: Sequence[_FrameBatch], near: Sequence[int]
+) -> list[_FrameBatch]:
+    """Batches of the same frames, of which the first contain those nearest to a frame
+    of each run."""
     first, rest = [], []
     for maps in (False, True):
         for lane, frame in enumerate(near):
-            own = [batch for batch in batches if (batch.lane, batch.maps) == (lane, maps)]
+            own = [
+                batch for batch in batches if (batch.lane, batch.maps) == (lane, maps)
+            ]
             if own:
                 every = np.sort(np.concatenate([batch.frames for batch in own]))
                 most = max(len(batch.frames) for batch in own)
-                some = np.sort(every[np.argsort(np.abs(every - frame), kind="stable")[:most]])
+                some = np.sort(
+                    every[np.argsort(np.abs(every - frame), kind="stable")[:most]]
+                )
                 first.append(_FrameBatch(lane, maps, some))
     for batch in batches:
-        taken = [each.frames for each in first if (each.lane, each.maps) == (batch.lane, batch.maps)]
+        taken = [
+            each.frames
+            for each in first
+            if (each.lane, each.maps) == (batch.lane, batch.maps)
+        ]
         frames = np.setdiff1d(batch.frames, taken[0], assume_unique=True)
         if len(frames):
             rest.append(batch._replace(frames=frames))
@@ -130,10 +157,19 @@ def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
     """The buffers of a batch by lane/array, and the indices of its frames."""
     scene, frames = screen.scenes[piece.lane], screen.frames[piece.lane]
     layers = changing_layers(scene, screen.panels).items()
-    some = {name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps}
+    some = {
+        name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps
+    }
     shown = scene.compute_arrays(frames[piece.frames], list(some))
-    found = {f"{piece.lane}/{name}": encode_layer(layer, shown[name]) for name, layer in some.items()}
-    return found if len(piece.frames) == len(frames) else {**found, "frame": piece.frames.astype(np.int32)}
+    found = {
+        f"{piece.lane}/{name}": encode_layer(layer, shown[name])
+        for name, layer in some.items()
+    }
+    return (
+        found
+        if len(piece.frames) == len(frames)
+        else {**found, "frame": piece.frames.astype(np.int32)}
+    )
 
 
 def _send(screen: Screen, data: dict[str, np.ndarray]) -> None:

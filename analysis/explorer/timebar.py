@@ -1,4 +1,5 @@
-"""The time bar of the page of recorded runs: play buttons, slider, and event marks; `bar.js` handles its events."""
+"""The time bar of the page of recorded runs: play buttons, slider, and event marks;
+`bar.js` handles its events."""
 
 from bokeh.models.widgets import Div
 
@@ -9,7 +10,10 @@ from analysis.explorer.theme import style_sheet
 def _svg_icon(path: str) -> str:
     """An icon on a button."""
     shape = f'<path d="{path}" fill="currentColor"/>'
-    return f'<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">{shape}</svg>'
+    return (
+        '<svg viewBox="0 0 16 16" width="14" height="14"'
+        f' aria-hidden="true">{shape}</svg>'
+    )
 
 
 _BUTTONS = {
@@ -28,13 +32,21 @@ _SPEEDS = (5, 10, 20, 30, 60, 120, 240)
 def _bar_button(name: str) -> str:
     """A button of the time bar."""
     title, path = _BUTTONS[name]
-    return f'<button data-do="{name}" disabled title="{title}" aria-label="{title}">{_svg_icon(path)}</button>'
+    return (
+        f'<button data-do="{name}" disabled title="{title}"'
+        f' aria-label="{title}">{_svg_icon(path)}</button>'
+    )
 
 
 def time_bar() -> Div:
-    """The time bar as a Div; `bar.js` handles its events, and enables the controls when the frames are there."""
-    speeds = "".join(f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS)
-    kinds = "".join(f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS)
+    """The time bar as a Div; `bar.js` handles its events, and enables the controls when
+    the frames are there."""
+    speeds = "".join(
+        f'<option value="{speed}">{speed} frames/s</option>' for speed in _SPEEDS
+    )
+    kinds = "".join(
+        f'<span><i class="{kind}"></i>{kind}</span>' for kind in EVENT_MARK_COLOURS
+    )
     text = f"""<div class="bar" role="group" aria-label="Time">
     <div class="row">{_bar_button("before")}{_bar_button("back")}
 <button class="main" data-do="play" disabled title="Play (space)"
@@ -44,6 +56,15 @@ def time_bar() -> Div:
     <output>loading …</output><span class="kinds">{kinds}</span></div>
     <div class="line"><div class="ticks"></div><input type="range" data-do="seek" min="0" max="1" value="1" step="1"
     aria-label="Frame" disabled></div></div>"""
-    colours = "".join(f".{kind} {{ background: {colour}; }} " for kind, colour in EVENT_MARK_COLOURS.items())
+    colours = "".join(
+        f".{kind} {{ background: {colour}; }} "
+        for kind, colour in EVENT_MARK_COLOURS.items()
+    )
     style = style_sheet("bar", colours=colours)
-    return Div(text=text, disable_math=True, sizing_mode="stretch_width", margin=(0, 8, 10, 0), stylesheets=[style])
+    return Div(
+        text=text,
+        disable_math=True,
+        sizing_mode="stretch_width",
+        margin=(0, 8, 10, 0),
+        stylesheets=[style],
+    )

@@ -1,4 +1,5 @@
-"""The time line of one run, or of two that are compared: its times, and the frame of each run at each time."""
+"""The time line of one run, or of two that are compared: its times, and the frame of
+each run at each time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,21 +19,31 @@ class Timeline:
     """The times of a time line, and the frame of each run at each time."""
 
     times: np.ndarray  # (index,) increasing
-    frames: tuple[np.ndarray, ...]  # for each run: (index,) int32, index among its kept frames
+    frames: tuple[
+        np.ndarray, ...
+    ]  # for each run: (index,) int32, index among its kept frames
     unit: str
     values: tuple[np.ndarray, ...]  # for each run: (kept,) times of its kept frames
 
     def place(self, lane: int, scene: Scene, frames: np.ndarray, step: float) -> int:
         """The index on the time line of a step of a run."""
         value = np.interp(step, scene.steps[frames], self.values[lane])
-        return int(np.clip(np.searchsorted(self.times, value, side="right") - 1, 0, len(self.times) - 1))
+        return int(
+            np.clip(
+                np.searchsorted(self.times, value, side="right") - 1,
+                0,
+                len(self.times) - 1,
+            )
+        )
 
 
-def make_timeline(scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str = "clock") -> Timeline:
+def make_timeline(
+    scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str = "clock"
+) -> Timeline:
     """The time line of runs with the frames that were kept. by: a key of `COMPARE_BY`.
 
-    Two runs with different units of time are matched by the fraction of the run, as in a film.
-    """
+    Two runs with different units of time are matched by the fraction of the run, as in
+    a film."""
     if by == "clock" and len({scene.unit for scene in scenes}) > 1:
         by = "share"
     if by == "step":
@@ -40,10 +51,16 @@ def make_timeline(scenes: Sequence[Scene], frames: Sequence[np.ndarray], by: str
     else:
         clocks = [np.asarray(scene.clock, float) for scene in scenes]
         along = clocks if by == "clock" else [run_fraction(clock) for clock in clocks]
-    values = tuple(np.asarray(each, np.float64)[some] for each, some in zip(along, frames, strict=True))
+    values = tuple(
+        np.asarray(each, np.float64)[some]
+        for each, some in zip(along, frames, strict=True)
+    )
     times = np.unique(np.concatenate(values))
     times = times[evenly_spaced_indices(len(times), MAX_FRAMES)]
     places = tuple(
-        np.clip(np.searchsorted(each, times, side="right") - 1, 0, len(each) - 1).astype(np.int32) for each in values
+        np.clip(
+            np.searchsorted(each, times, side="right") - 1, 0, len(each) - 1
+        ).astype(np.int32)
+        for each in values
     )
     return Timeline(times, places, scenes[0].unit if by == "clock" else by, values)

@@ -1,4 +1,5 @@
-"""Forces on embeddings: the force audit, alignment of weights and pair sums, directions."""
+"""Forces on embeddings: the force audit, alignment of weights and pair sums,
+directions."""
 
 import lazy_loader as lazy
 

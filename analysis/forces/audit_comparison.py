@@ -1,10 +1,12 @@
-"""The force audit and the best pair law of several trajectories, at the same moments of training.
+"""The force audit and the best pair law of several trajectories, at the same moments of
+training.
 
-A moment is a frame of each run that is chosen without a look at the forces, such as the first one with some accuracy
-(`analysis.progress_measures.moment_frames`). At each moment -dL/dE without shift and scaling is compared with the law
-of CA and with its four fields (`analysis.forces.force_audit`), and with the best pair law on held-out runs and frames
-(`analysis.forces.pair_law`), in the whole space and in the planes of the key frequencies. All values are dimensionless.
-"""
+A moment is a frame of each run that is chosen without a look at the forces, such as the
+first one with some accuracy (`analysis.progress_measures.moment_frames`). At each
+moment -dL/dE without shift and scaling is compared with the law of CA and with its four
+fields (`analysis.forces.force_audit`), and with the best pair law on held-out runs and
+frames (`analysis.forces.pair_law`), in the whole space and in the planes of the key
+frequencies. All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -27,12 +29,19 @@ _AUDITED = ("cosine", "r_squared", "renamed_r_squared")
 _FITTED = {"pair_law_r_squared": "pair law", "renamed_pair_law_r_squared": "renamed"}
 """Names of the R² of fitted laws, and the laws of `fit_pair_law`."""
 _HEADINGS = dict(
-    zip((*_AUDITED, *_FITTED), ("cosine CA", "R² 4 fields", "renamed", "R² pair law", "renamed"), strict=True)
+    zip(
+        (*_AUDITED, *_FITTED),
+        ("cosine CA", "R² 4 fields", "renamed", "R² pair law", "renamed"),
+        strict=True,
+    )
 )
 
 
 def audit_moments(
-    trajectory: xr.Dataset, moments: xr.DataArray, law: ParticleSettings | None = None, keys: np.ndarray | None = None
+    trajectory: xr.Dataset,
+    moments: xr.DataArray,
+    law: ParticleSettings | None = None,
+    keys: np.ndarray | None = None,
 ) -> xr.Dataset:
     """Audit a trajectory at moments of each run.
 
@@ -41,7 +50,8 @@ def audit_moments(
     trajectory : xarray.Dataset
         As `audit_forces` takes.
     moments : xarray.DataArray
-        (run, moment) int, indices of frames; negative for a moment that a run does not reach.
+        (run, moment) int, indices of frames; negative for a moment that a run does not
+        reach.
     law : ParticleSettings, optional
         Constants and balance of the particle forces, by default CA's at f_a = 1.
     keys : array of bool, shape (run, frequency), optional
@@ -50,11 +60,12 @@ def audit_moments(
     Returns
     -------
     xarray.Dataset
-        By run, space and moment: `cosine` with the law of CA, `r_squared` of its four fields and `renamed_r_squared`,
-        and, for several runs of four or more frames, `pair_law_r_squared` of the best pair law and
-        `renamed_pair_law_r_squared`, both on held-out runs and frames. `recorded_step` (run, moment). The spaces are
-        ``whole`` and, with keys, ``planes``: means over the planes of a run. NaN for a moment that is not reached. The
-        attributes are the trajectory's.
+        By run, space and moment: `cosine` with the law of CA, `r_squared` of its four
+        fields and `renamed_r_squared`, and, for several runs of four or more frames,
+        `pair_law_r_squared` of the best pair law and `renamed_pair_law_r_squared`, both
+        on held-out runs and frames. `recorded_step` (run, moment). The spaces are
+        ``whole`` and, with keys, ``planes``: means over the planes of a run. NaN for a
+        moment that is not reached. The attributes are the trajectory's.
 
     Raises
     ------
@@ -72,73 +83,132 @@ def audit_moments(
     """
     reached = moments >= 0
     at = audited_frames(trajectory, moments.values[reached.values], least=1)
-    audit = audit_forces(trajectory, law, at, keys=keys).sel(target="gradient", drop=True)
+    audit = audit_forces(trajectory, law, at, keys=keys).sel(
+        target="gradient", drop=True
+    )
     spaces = [audit[list(_AUDITED)].sel(part="normalised", drop=True)]
     if keys is not None:
-        spaces.append(xr.Dataset({name: audit[f"plane_{name}"].mean("frequency") for name in _AUDITED}))
+        spaces.append(
+            xr.Dataset(
+                {name: audit[f"plane_{name}"].mean("frequency") for name in _AUDITED}
+            )
+        )
     found = xr.concat(spaces, "space").assign_coords(space=list(SPACES[: len(spaces)]))
     frames = np.union1d(audited_frames(trajectory, LAW_FRAMES, LEAST_FRAMES), at)
     if trajectory.sizes["run"] > 1 and len(frames) >= LEAST_FRAMES:
-        fitted = fit_pair_law(trajectory, law, frames, keys)["r_squared"].sel(step=found["step"])
-        found = found.assign({name: fitted.sel(law=each, drop=True) for name, each in _FITTED.items()})
-    steps = trajectory["step"].drop_attrs()[moments.where(reached, at[-1]).clip(max=at[-1])].drop_vars("step")
-    picked = found.drop_vars("seed").sel(step=steps).drop_vars(["step", "time"]).assign(recorded_step=steps)
-    return picked.where(reached).transpose("run", "space", "moment", ...).assign_attrs(trajectory.attrs)
+        fitted = fit_pair_law(trajectory, law, frames, keys)["r_squared"].sel(
+            step=found["step"]
+        )
+        found = found.assign(
+            {name: fitted.sel(law=each, drop=True) for name, each in _FITTED.items()}
+        )
+    steps = (
+        trajectory["step"]
+        .drop_attrs()[moments.where(reached, at[-1]).clip(max=at[-1])]
+        .drop_vars("step")
+    )
+    picked = (
+        found.drop_vars("seed")
+        .sel(step=steps)
+        .drop_vars(["step", "time"])
+        .assign(recorded_step=steps)
+    )
+    return (
+        picked.where(reached)
+        .transpose("run", "space", "moment", ...)
+        .assign_attrs(trajectory.attrs)
+    )
 
 
 def differing_settings(trajectories: Sequence[xr.Dataset]) -> dict[str, list[Any]]:
-    """The system and the settings that are not the same in all trajectories, (trajectory,); NaN if one lacks them."""
-    settings = [{"system": each.attrs["system"], **dataclasses.asdict(read_settings(each))} for each in trajectories]
+    """The system and the settings that are not the same in all trajectories,
+    (trajectory,); NaN if one lacks them."""
+    settings = [
+        {"system": each.attrs["system"], **dataclasses.asdict(read_settings(each))}
+        for each in trajectories
+    ]
     names = dict.fromkeys(name for each in settings for name in each)
     values = {name: [each.get(name, np.nan) for each in settings] for name in names}
-    return {name: found for name, found in values.items() if len({str(value) for value in found}) > 1}
+    return {
+        name: found
+        for name, found in values.items()
+        if len({str(value) for value in found}) > 1
+    }
 
 
 def combine_audits(audits: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Join results of `audit_moments` by the names of their files, along the dimension `file`.
+    """Join results of `audit_moments` by the names of their files, along the dimension
+    `file`.
 
-    The system and the settings that are not the same in all files are coordinates; NaN or "" where a system lacks one.
-    The attribute `differing` has their names.
-    """
-    runs = [each.assign_coords(run=np.arange(each.sizes["run"])).drop_attrs() for each in audits.values()]
+    The system and the settings that are not the same in all files are coordinates; NaN
+    or "" where a system lacks one. The attribute `differing` has their names."""
+    runs = [
+        each.assign_coords(run=np.arange(each.sizes["run"])).drop_attrs()
+        for each in audits.values()
+    ]
     differing = differing_settings(list(audits.values()))
     combined = xr.concat(runs, "file", join="outer").assign_coords(file=list(audits))
-    combined = combined.sel(space=[space for space in SPACES if space in combined["space"]])
+    combined = combined.sel(
+        space=[space for space in SPACES if space in combined["space"]]
+    )
     for name, values in differing.items():
         words = any(isinstance(value, str) for value in values)
-        combined[name] = "file", [str(value) if words else float(value) for value in values]
+        combined[name] = (
+            "file",
+            [str(value) if words else float(value) for value in values],
+        )
     return combined.set_coords(differing).assign_attrs(differing=" ".join(differing))
 
 
 def moment_rows(audits: xr.Dataset) -> list[dict[str, Any]]:
-    """Rows of a table, by file, moment and space: means over runs with 95% intervals, of `combine_audits`."""
+    """Rows of a table, by file, moment and space: means over runs with 95% intervals,
+    of `combine_audits`."""
     rows = []
-    for file, moment, space in itertools.product(*(audits[name].values for name in ("file", "moment", "space"))):
+    for file, moment, space in itertools.product(
+        *(audits[name].values for name in ("file", "moment", "space"))
+    ):
         one = audits.sel(file=file, moment=moment, space=space)
         if one["cosine"].isnull().all():
             continue
         steps = drop_non_finite(one["recorded_step"].values)
-        row = {"file": str(file)} | {name: one[name].item() for name in audits.attrs["differing"].split()}
-        row |= {"moment": str(moment), "step": float(np.median(steps)), "runs": len(steps), "space": str(space)}
+        row = {"file": str(file)} | {
+            name: one[name].item() for name in audits.attrs["differing"].split()
+        }
+        row |= {
+            "moment": str(moment),
+            "step": float(np.median(steps)),
+            "runs": len(steps),
+            "space": str(space),
+        }
         for name in filter(one.data_vars.__contains__, _HEADINGS):
             limits = (-1.0, 1.0) if name == "cosine" else (0.0, 1.0)
-            row |= interval_columns(name, mean_interval(drop_non_finite(one[name].values), limits=limits))
+            row |= interval_columns(
+                name, mean_interval(drop_non_finite(one[name].values), limits=limits)
+            )
         rows.append(row)
     return rows
 
 
 def moment_columns(audits: xr.Dataset) -> list[Column]:
-    """The columns of the table: settings that differ, or the files if none does, moments, and the measures."""
+    """The columns of the table: settings that differ, or the files if none does,
+    moments, and the measures."""
     differing = audits.attrs["differing"].split() or ["file"]
-    columns = [Column(name.replace("_", " "), name) for name in (*differing, "moment", "step", "runs", "space")]
+    columns = [
+        Column(name.replace("_", " "), name)
+        for name in (*differing, "moment", "step", "runs", "space")
+    ]
     measures = {name: heading for name, heading in _HEADINGS.items() if name in audits}
-    return columns + [Column(words, name, digits=2, interval="half-width") for name, words in measures.items()]
+    return columns + [
+        Column(words, name, digits=2, interval="half-width")
+        for name, words in measures.items()
+    ]
 
 
 MOMENT_LEGEND = (
-    "Means over the runs that reach a moment, with 95% intervals; 'step' is the median. The comparison is with -dL/dE\n"
-    "without its shift and scaling components: cosine with the law of CA, R² of its four fields, and R² of the best\n"
-    "pair law, fitted to other runs and frames; 'renamed': the same R² with renamed tokens. 'planes': means over the\n"
-    "planes of the key frequencies of each run."
+    "Means over the runs that reach a moment, with 95% intervals; 'step' is the median."
+    " The comparison is with -dL/dE\nwithout its shift and scaling components: cosine"
+    " with the law of CA, R² of its four fields, and R² of the best\npair law, fitted"
+    " to other runs and frames; 'renamed': the same R² with renamed tokens. 'planes':"
+    " means over the\nplanes of the key frequencies of each run."
 )
 """The explanation below the table."""

@@ -1,11 +1,13 @@
-"""Runs that the force audit reads: embeddings, their targets, and the pairs that the forces are summed over.
+"""Runs that the force audit reads: embeddings, their targets, and the pairs that the
+forces are summed over.
 
-The targets are the negative gradient -dL/dE of the loss of the whole training split, and the update, which is the
-displacement to the next recorded frame. For the systems ``modular`` and ``transformer`` the gradient is computed from
-the recorded weights. For a model recorded by `dynamics.record` it is that of the first update after each frame, without
-weight decay; its training pairs are the variable `training_pairs` (run, step, pair, 2) if it is recorded, else all
-unordered pairs. A pair whose two orders are data of a transformer counts once, if any of both is trained on.
-"""
+The targets are the negative gradient -dL/dE of the loss of the whole training split,
+and the update, which is the displacement to the next recorded frame. For the systems
+``modular`` and ``transformer`` the gradient is computed from the recorded weights. For
+a model recorded by `dynamics.record` it is that of the first update after each frame,
+without weight decay; its training pairs are the variable `training_pairs` (run, step,
+pair, 2) if it is recorded, else all unordered pairs. A pair whose two orders are data
+of a transformer counts once, if any of both is trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.networks.transformer import Transformer
 from dynamics.settings import ModularSettings, RecordedSettings, TransformerSettings
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
-from dynamics.trajectory.schema import check_variable_recorded, numbers_modulo, read_settings
+from dynamics.trajectory.schema import (
+    check_variable_recorded,
+    numbers_modulo,
+    read_settings,
+)
 
 TARGETS = ("gradient", "update")
 
@@ -39,8 +45,12 @@ class AuditedRun(NamedTuple):
 
 
 def is_network(trajectory: xr.Dataset) -> bool:
-    """Whether the trajectory is of a network whose gradient is computed, not of a recorded model."""
-    return trajectory.attrs["system"] in (ModularSettings.system, TransformerSettings.system)
+    """Whether the trajectory is of a network whose gradient is computed, not of a
+    recorded model."""
+    return trajectory.attrs["system"] in (
+        ModularSettings.system,
+        TransformerSettings.system,
+    )
 
 
 def check_audited(trajectory: xr.Dataset) -> None:
@@ -57,9 +67,14 @@ def can_be_audited(trajectory: xr.Dataset) -> bool:
     return True
 
 
-def read_audited_run(trajectory: xr.Dataset, run: int, frames: np.ndarray) -> AuditedRun:
-    """A run of a trajectory that passes `check_audited`, at the indices of some frames."""
-    return (_read_network_run if is_network(trajectory) else _read_recorded_run)(trajectory, run, frames)
+def read_audited_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> AuditedRun:
+    """A run of a trajectory that passes `check_audited`, at the indices of some
+    frames."""
+    return (_read_network_run if is_network(trajectory) else _read_recorded_run)(
+        trajectory, run, frames
+    )
 
 
 def _check_network_run(trajectory: xr.Dataset) -> None:
@@ -67,32 +82,52 @@ def _check_network_run(trajectory: xr.Dataset) -> None:
     if isinstance(settings, TransformerSettings):
         for name, expected in (("task", "add"), ("own_vocabularies", False)):
             if getattr(settings, name) != expected:
-                raise TrajectoryError(f"attribute {name}: found {getattr(settings, name)}, expected {expected}")
+                raise TrajectoryError(
+                    f"attribute {name}: found {getattr(settings, name)}, expected"
+                    f" {expected}"
+                )
     for name in network_of(trajectory).variables:
         check_variable_recorded(trajectory, name)
 
 
-def _read_network_run(trajectory: xr.Dataset, run: int, frames: np.ndarray) -> AuditedRun:
+def _read_network_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> AuditedRun:
     network: Any = network_of(trajectory)
     n, seeds = network.settings.n, trajectory["seed"].values[[run]]
     one = trajectory[list(network.variables)].isel(run=[run]).load()
     recorded = weights(one.isel(step=frames).assign_attrs(trajectory.attrs), run=0)
     if isinstance(network, Transformer):
-        data = operation_pairs(network.settings)[operation_splits(network.settings, seeds)[0][0]]
-        gradient, pairs = transformer_gradient(network, recorded, data), np.unique(np.sort(data, axis=1), axis=0)
+        data = operation_pairs(network.settings)[
+            operation_splits(network.settings, seeds)[0][0]
+        ]
+        gradient, pairs = (
+            transformer_gradient(network, recorded, data),
+            np.unique(np.sort(data, axis=1), axis=0),
+        )
     else:
         chosen = training_pairs(n, network.settings.train_pairs, seeds)[0]
-        gradient, pairs = embedding_gradient(network, recorded, chosen), all_pairs(n)[chosen]
+        gradient, pairs = (
+            embedding_gradient(network, recorded, chosen),
+            all_pairs(n)[chosen],
+        )
     embedding = recorded["embedding"].numpy().astype(np.float64)
     later = np.minimum(frames + 1, trajectory.sizes["step"] - 1)
-    update = one["embedding"].isel(run=0, step=later).transpose("step", "token", "axis").values - embedding
+    update = (
+        one["embedding"]
+        .isel(run=0, step=later)
+        .transpose("step", "token", "axis")
+        .values
+        - embedding
+    )
     return AuditedRun(embedding[:, :n], np.stack([-gradient, update])[:, :, :n], pairs)
 
 
 def embedding_gradient(
     network: ConstantAttention, weights: Mapping[str, torch.Tensor], chosen: np.ndarray
 ) -> np.ndarray:
-    """dL/dE of the training loss of the network of CA in float64, (step, token, axis), at weights (step, ...) of a run.
+    """dL/dE of the training loss of the network of CA in float64, (step, token, axis),
+    at weights (step, ...) of a run.
 
     chosen (pair,) bool are the training pairs among `all_pairs`.
     """
@@ -104,8 +139,11 @@ def embedding_gradient(
     return torch.autograd.grad(loss, double["embedding"])[0].numpy()
 
 
-def transformer_gradient(network: Transformer, weights: Mapping[str, torch.Tensor], data: np.ndarray) -> np.ndarray:
-    """dL/dE of the mean loss of the training pairs of a transformer, as `embedding_gradient`; data (pair, 2)."""
+def transformer_gradient(
+    network: Transformer, weights: Mapping[str, torch.Tensor], data: np.ndarray
+) -> np.ndarray:
+    """dL/dE of the mean loss of the training pairs of a transformer, as
+    `embedding_gradient`; data (pair, 2)."""
     pairs, gradients = torch.from_numpy(data), []
     for step in range(len(weights["embedding"])):
         double = {name: weight[step].double() for name, weight in weights.items()}
@@ -119,20 +157,35 @@ def _check_recorded_run(trajectory: xr.Dataset) -> None:
     system = trajectory.attrs["system"]
     if "embedding_gradient" not in trajectory and system != RecordedSettings.system:
         networks = f"{ModularSettings.system}, {TransformerSettings.system}"
-        expected = f"{networks}, or a model recorded by dynamics.record(..., embedding_gradient=True)"
+        expected = (
+            f"{networks}, or a model recorded by dynamics.record(...,"
+            " embedding_gradient=True)"
+        )
         raise TrajectoryError(f"attribute system: found {system}, expected {expected}")
     numbers_modulo(trajectory)
     check_variable_recorded(trajectory, "embedding_gradient")
     if trajectory.sizes["step"] < 2:
-        raise TrajectoryError("dimension step: found a single frame, expected at least two")
+        raise TrajectoryError(
+            "dimension step: found a single frame, expected at least two"
+        )
 
 
-def _read_recorded_run(trajectory: xr.Dataset, run: int, frames: np.ndarray) -> AuditedRun:
-    """A run of a recorded model, whose gradient lies in the frame after that of the embedding."""
+def _read_recorded_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> AuditedRun:
+    """A run of a recorded model, whose gradient lies in the frame after that of the
+    embedding."""
     n, one = trajectory.attrs["modulus"], trajectory.isel(run=run)
     embedding, after, gradient = (
-        one[name].isel(step=at, token=slice(n)).transpose("step", "token", "axis").values.astype(np.float64)
-        for name, at in (("embedding", frames), ("embedding", frames + 1), ("embedding_gradient", frames + 1))
+        one[name]
+        .isel(step=at, token=slice(n))
+        .transpose("step", "token", "axis")
+        .values.astype(np.float64)
+        for name, at in (
+            ("embedding", frames),
+            ("embedding", frames + 1),
+            ("embedding_gradient", frames + 1),
+        )
     )
     lasts = (one["step"].values[frames + 1] <= one["last_step"].values)[:, None, None]
     targets = np.stack([np.where(lasts, -gradient, 0.0), after - embedding])
@@ -146,5 +199,8 @@ def _recorded_pairs(one: xr.Dataset, n: int) -> np.ndarray:
     pairs = one["training_pairs"].isel(step=0).values
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.isin(pairs, np.arange(n)).all():
         expected = f"(step, pair, 2) numbers from 0 to {n - 1}"
-        raise TrajectoryError(f"variable training_pairs: found {one['training_pairs'].shape}, expected {expected}")
+        raise TrajectoryError(
+            f"variable training_pairs: found {one['training_pairs'].shape}, expected"
+            f" {expected}"
+        )
     return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)

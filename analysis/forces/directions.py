@@ -1,7 +1,8 @@
-"""Directions of motions of an embedding: their cosine, and their part without shift and scaling.
+"""Directions of motions of an embedding: their cosine, and their part without shift and
+scaling.
 
-Motions are arrays (..., token, axis), treated as flat vectors. All values are dimensionless.
-"""
+Motions are arrays (..., token, axis), treated as flat vectors. All values are
+dimensionless."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ def cosine_similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """
     a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
     norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(b, axis=(-2, -1))
-    return np.divide((a * b).sum(axis=(-2, -1)), norms, out=np.full(norms.shape, np.nan), where=norms > 0)
+    return np.divide(
+        (a * b).sum(axis=(-2, -1)),
+        norms,
+        out=np.full(norms.shape, np.nan),
+        where=norms > 0,
+    )
 
 
 def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.ndarray:
@@ -42,7 +48,8 @@ def without_shift_and_scaling(motion: np.ndarray, embedding: np.ndarray) -> np.n
     Returns
     -------
     array, shape (..., token, axis)
-        The motion without its mean over tokens and without its component along the centred embedding.
+        The motion without its mean over tokens and without its component along the
+        centred embedding.
 
     Examples
     --------

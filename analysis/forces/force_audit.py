@@ -1,25 +1,30 @@
-"""The force audit: how much of the gradient of a network's embeddings do the particle forces of CA explain?
+"""The force audit: how much of the gradient of a network's embeddings do the particle
+forces of CA explain?
 
-At the embeddings E of a network along its training, two targets are compared with the particle forces of CA
-section 6 over the network's training pairs: the negative gradient -dL/dE, and the update, which is the displacement
-to the next recorded frame (`analysis.forces.audited_runs`). Each target is compared
+At the embeddings E of a network along its training, two targets are compared with the
+particle forces of CA section 6 over the network's training pairs: the negative gradient
+-dL/dE, and the update, which is the displacement to the next recorded frame
+(`analysis.forces.audited_runs`). Each target is compared
 
-- with the particle law, all forces with their constants and balance: cosine, and R² of this law times the best
-  positive number;
-- with the four force fields (like attraction, unlike repulsion, like and unlike alignment), fitted by least squares
-  in every frame: R², coefficients, and weights. A weight is the coefficient times the norm of the field, divided by
-  the norm of the target.
+- with the particle law, all forces with their constants and balance: cosine, and R² of
+  this law times the best positive number;
+- with the four force fields (like attraction, unlike repulsion, like and unlike
+  alignment), fitted by least squares in every frame: R², coefficients, and weights. A
+  weight is the coefficient times the norm of the field, divided by the norm of the
+  target.
 
-Each comparison is made for the whole target and for its part without shift and scaling: particles keep their mean and
-their spread (CA section 6), so the forces do not predict these. If key frequencies are given, the comparison is also
-made in the plane of each: embedding and target are projected on the plane that contains the Fourier component of the
-embedding at this frequency, where its tokens can form a circle, and the forces are those of the projected embedding.
+Each comparison is made for the whole target and for its part without shift and scaling:
+particles keep their mean and their spread (CA section 6), so the forces do not predict
+these. If key frequencies are given, the comparison is also made in the plane of each:
+embedding and target are projected on the plane that contains the Fourier component of
+the embedding at this frequency, where its tokens can form a circle, and the forces are
+those of the projected embedding.
 
-Any target is partly explained by four fields. As a baseline the fit is repeated with randomly renamed tokens, so that
-other pairs count as like; `renamed_r_squared` is the mean R² of these fits (NaN up to N = 3, where every renaming
-preserves the task). R² = 1 - |y - fit|² / |y|², over all tokens and axes, is not centred. `chance` is the mean R² of
-four random directions. All values are dimensionless.
-"""
+Any target is partly explained by four fields. As a baseline the fit is repeated with
+randomly renamed tokens, so that other pairs count as like; `renamed_r_squared` is the
+mean R² of these fits (NaN up to N = 3, where every renaming preserves the task). R² = 1
+- |y - fit|² / |y|², over all tokens and axes, is not centred. `chance` is the mean R²
+of four random directions. All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -32,9 +37,19 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.forces.audited_runs import TARGETS, AuditedRun, check_audited, is_network, read_audited_run
+from analysis.forces.audited_runs import (
+    TARGETS,
+    AuditedRun,
+    check_audited,
+    is_network,
+    read_audited_run,
+)
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
-from analysis.forces.pair_force_matrices import fields_with_renamed_tokens, four_fields, law_force
+from analysis.forces.pair_force_matrices import (
+    fields_with_renamed_tokens,
+    four_fields,
+    law_force,
+)
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import mean_interval
 from analysis.structures.fourier import fourier_frequencies
@@ -46,7 +61,8 @@ from dynamics.trajectory.diverged import valid_frames
 
 RENAMINGS = 8
 PLANE_RENAMINGS = 2
-"""Renamings in the plane of each key frequency, over which the baseline is also a mean."""
+"""Renamings in the plane of each key frequency, over which the baseline is also a
+mean."""
 AUDITED_FRAMES = 41
 
 TARGET_PARTS = ("whole", "normalised")
@@ -54,7 +70,7 @@ TARGET_PARTS = ("whole", "normalised")
 _PLANE_MEASURES = ("cosine", "law_r_squared", "r_squared", "renamed_r_squared")
 
 
-# ------------------------------------------------------------------------------------------------ fits
+# --------------------------------------------------------------------------------- fits
 
 
 class FieldFit(NamedTuple):
@@ -91,20 +107,27 @@ def fit_force_fields(target: np.ndarray, fields: np.ndarray) -> FieldFit:
     """
     lead = target.shape[:-2]
     y = np.asarray(target, dtype=np.float64).reshape(*lead, -1)
-    x = np.moveaxis(np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1)
+    x = np.moveaxis(
+        np.asarray(fields, dtype=np.float64).reshape(len(fields), *lead, -1), 0, -1
+    )
     size, length = np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-2)
     y = np.divide(y, size[..., None], out=np.zeros_like(y), where=size[..., None] > 0)
-    x = np.divide(x, length[..., None, :], out=np.zeros_like(x), where=length[..., None, :] > 0)
+    x = np.divide(
+        x, length[..., None, :], out=np.zeros_like(x), where=length[..., None, :] > 0
+    )
     weights = (np.linalg.pinv(x, rcond=1e-10) @ y[..., None])[..., 0]
     rest = y - (x @ weights[..., None])[..., 0]
     r_squared = np.where(size > 0, 1 - (rest**2).sum(axis=-1), np.nan)
-    scale = np.divide(size[..., None], length, out=np.zeros_like(length), where=length > 0)
+    scale = np.divide(
+        size[..., None], length, out=np.zeros_like(length), where=length > 0
+    )
     weights = np.where(size[..., None] > 0, weights, np.nan)
     return FieldFit(weights * scale, weights, r_squared)
 
 
 def random_renamings(n: int, seed: int, count: int) -> list[np.ndarray]:
-    """Random permutations (token,) of n tokens that do not preserve the task; none for up to three tokens."""
+    """Random permutations (token,) of n tokens that do not preserve the task; none for
+    up to three tokens."""
     generator = random_stream(int(seed), "audit/names")
     renamings: list[np.ndarray] = []
     while n > 3 and len(renamings) < count:
@@ -120,12 +143,14 @@ def _preserves_modular_sums(names: np.ndarray) -> bool:
     return bool((names == (names[0] + np.arange(n) * (names[1] - names[0])) % n).all())
 
 
-# -------------------------------------------------------------------------------------- of a trajectory
+# ---------------------------------------------------------------------- of a trajectory
 
 
-def audited_frames(trajectory: xr.Dataset, frames: int | np.ndarray, least: int) -> np.ndarray:
-    """Indices of at most `frames` frames that have a gradient, or the given indices among those. Raises SettingsError
-    for a number of frames below `least`."""
+def audited_frames(
+    trajectory: xr.Dataset, frames: int | np.ndarray, least: int
+) -> np.ndarray:
+    """Indices of at most `frames` frames that have a gradient, or the given indices
+    among those. Raises SettingsError for a number of frames below `least`."""
     count = trajectory.sizes["step"] - (0 if is_network(trajectory) else 1)
     if isinstance(frames, np.ndarray):
         return np.unique(np.minimum(frames, count - 1))
@@ -133,13 +158,14 @@ def audited_frames(trajectory: xr.Dataset, frames: int | np.ndarray, least: int)
 
 
 def scaled_r_squared(cosine: np.ndarray) -> np.ndarray:
-    """R² of a field times the best positive number, from the cosine between the field and the target."""
+    """R² of a field times the best positive number, from the cosine between the field
+    and the target."""
     return np.where(cosine > 0, cosine, 0 * cosine) ** 2
 
 
 def geometric_frames(count: int, most: int) -> np.ndarray:
-    """Indices (frame,) of at most `most` (2 or more) of `count` frames, denser at the start, with the first and
-    last."""
+    """Indices (frame,) of at most `most` (2 or more) of `count` frames, denser at the
+    start, with the first and last."""
     if count <= most:
         return np.arange(count)
     return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
@@ -152,38 +178,45 @@ def audit_forces(
     renamings: int = RENAMINGS,
     keys: np.ndarray | None = None,
 ) -> xr.Dataset:
-    """Compare the gradient and the updates of a network's embeddings with the particle forces (CA section 6).
+    """Compare the gradient and the updates of a network's embeddings with the particle
+    forces (CA section 6).
 
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory with recorded weights of the network of CA (system ``modular``) or of a transformer that adds
-        numbers, or of any model that adds numbers modulo N, recorded with ``embedding_gradient=True``.
+        A trajectory with recorded weights of the network of CA (system ``modular``) or
+        of a transformer that adds numbers, or of any model that adds numbers modulo N,
+        recorded with ``embedding_gradient=True``.
     law : ParticleSettings, optional
-        Constants and balance of the particle forces, by default CA's at f_a = 1. Its n and dim are the network's.
+        Constants and balance of the particle forces, by default CA's at f_a = 1. Its n
+        and dim are the network's.
     frames : int or array of int
         Number of audited frames, denser at the start, or the indices of these frames.
     renamings : int
         Number of random renamings of the tokens for the baseline.
     keys : array of bool, shape (run, frequency), optional
-        The frequencies, among 1 to N/2, in whose planes the comparison is also made, such as those from
-        `analysis.progress_measures.trajectory_key_frequencies`.
+        The frequencies, among 1 to N/2, in whose planes the comparison is also made,
+        such as those from `analysis.progress_measures.trajectory_key_frequencies`.
 
     Returns
     -------
     xarray.Dataset
-        By run, target, part and step: `cosine` and `law_r_squared` with the particle law; `r_squared`,
-        `renamed_r_squared`, `coefficient` (field) and `weight` (field) of the four fields; `chance` (part). The targets
-        are ``gradient`` and ``update``, the parts ``whole`` and ``normalised``, without shift and scaling. With keys,
-        `plane_cosine`, `plane_law_r_squared`, `plane_r_squared` and `plane_renamed_r_squared`, by run, target,
-        frequency and step, of the normalised part in each plane; NaN at other frequencies. NaN in the frames after a
-        run diverged. The last frame of a recorded model has no gradient, and is left out. Attributes:
-        `clock`, the unit of steps, and `pairs`, which pairs the forces are summed over.
+        By run, target, part and step: `cosine` and `law_r_squared` with the particle
+        law; `r_squared`, `renamed_r_squared`, `coefficient` (field) and `weight`
+        (field) of the four fields; `chance` (part). The targets are ``gradient`` and
+        ``update``, the parts ``whole`` and ``normalised``, without shift and scaling.
+        With keys, `plane_cosine`, `plane_law_r_squared`, `plane_r_squared` and
+        `plane_renamed_r_squared`, by run, target, frequency and step, of the normalised
+        part in each plane; NaN at other frequencies. NaN in the frames after a run
+        diverged. The last frame of a recorded model has no gradient, and is left out.
+        Attributes: `clock`, the unit of steps, and `pairs`, which pairs the forces are
+        summed over.
 
     Raises
     ------
     TrajectoryError
-        If the trajectory has no weights of a network that adds numbers, or no gradient of a recorded model.
+        If the trajectory has no weights of a network that adds numbers, or no gradient
+        of a recorded model.
     SettingsError
         For fewer than two frames.
 
@@ -198,20 +231,32 @@ def audit_forces(
     check_audited(trajectory)
     has_network = is_network(trajectory)
     n, dim = trajectory.attrs["modulus"], trajectory.sizes["axis"]
-    law = dataclasses.replace(law or ParticleSettings(), n=n, start="random", start_step=0)
+    law = dataclasses.replace(
+        law or ParticleSettings(), n=n, start="random", start_step=0
+    )
     at = audited_frames(trajectory, frames, least=2)
     seeds = trajectory["seed"].values
     results = []
-    for run, seed in enumerate(tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)):
-        audited, names = read_audited_run(trajectory, run, at), random_renamings(n, seed, renamings)
-        with numba_threads(1):  # the frames of one run are too little work for several threads
+    for run, seed in enumerate(
+        tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)
+    ):
+        audited, names = (
+            read_audited_run(trajectory, run, at),
+            random_renamings(n, seed, renamings),
+        )
+        with numba_threads(
+            1
+        ):  # the frames of one run are too little work for several threads
             found = _audit_run(audited, law, names)
             if keys is not None:
                 found |= _audit_planes(audited, law, names, keys[run])
         results.append(found)
     result = xr.Dataset(
         {
-            name: (_dims(name)[: values.ndim + 1], np.stack([each[name] for each in results]))
+            name: (
+                _dims(name)[: values.ndim + 1],
+                np.stack([each[name] for each in results]),
+            )
             for name, values in results[0].items()
         },
         {
@@ -225,7 +270,9 @@ def audit_forces(
     )
     if keys is not None:
         result = result.assign_coords(frequency=fourier_frequencies(n))
-    result = result.where(valid_frames(result.assign(last_step=trajectory["last_step"].drop_attrs())))
+    result = result.where(
+        valid_frames(result.assign(last_step=trajectory["last_step"].drop_attrs()))
+    )
     free = n * dim - np.array([0, dim + 1])
     result["chance"] = ("part", np.clip(len(FIELD_NAMES) / np.maximum(free, 1), 0, 1))
     pairs_known = has_network or "training_pairs" in trajectory
@@ -238,11 +285,20 @@ def audit_forces(
 
 
 def _dims(name: str) -> tuple[str, ...]:
-    return ("run", "target", "frequency" if name.startswith("plane_") else "part", "step", "field")
+    return (
+        "run",
+        "target",
+        "frequency" if name.startswith("plane_") else "part",
+        "step",
+        "field",
+    )
 
 
-def _audit_run(audited: AuditedRun, law: ParticleSettings, renamings: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The audit of one run: arrays (target, part, step), coefficients and weights (target, part, step, field)."""
+def _audit_run(
+    audited: AuditedRun, law: ParticleSettings, renamings: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The audit of one run: arrays (target, part, step), coefficients and weights
+    (target, part, step, field)."""
     embedding, targets, pairs = audited
 
     def parts(motion: np.ndarray) -> np.ndarray:
@@ -250,49 +306,72 @@ def _audit_run(audited: AuditedRun, law: ParticleSettings, renamings: Sequence[n
 
     def fit(fields: np.ndarray) -> FieldFit:
         each = parts(fields)  # (field, part, step, token, axis)
-        return fit_force_fields(target_parts, np.broadcast_to(each[:, None], (len(each), *target_parts.shape)))
+        return fit_force_fields(
+            target_parts,
+            np.broadcast_to(each[:, None], (len(each), *target_parts.shape)),
+        )
 
     target_parts = parts(targets)
     fields = four_fields(embedding, pairs)
-    cosine = cosine_similarity(target_parts, parts(law_force(embedding, pairs, law, fields)))
+    cosine = cosine_similarity(
+        target_parts, parts(law_force(embedding, pairs, law, fields))
+    )
     fitted = fit(fields.force)
-    renamed = [fit(each).r_squared for each in fields_with_renamed_tokens(embedding, pairs, fields.force, renamings)]
+    renamed = [
+        fit(each).r_squared
+        for each in fields_with_renamed_tokens(
+            embedding, pairs, fields.force, renamings
+        )
+    ]
     return {
         "cosine": cosine,
         "law_r_squared": scaled_r_squared(cosine),
         "r_squared": fitted.r_squared,
-        "renamed_r_squared": np.mean(renamed, axis=0) if renamed else np.full(cosine.shape, np.nan),
+        "renamed_r_squared": (
+            np.mean(renamed, axis=0) if renamed else np.full(cosine.shape, np.nan)
+        ),
         "coefficient": fitted.coefficients,
         "weight": fitted.weights,
     }
 
 
 def _audit_planes(
-    audited: AuditedRun, law: ParticleSettings, renamings: Sequence[np.ndarray], keys: np.ndarray
+    audited: AuditedRun,
+    law: ParticleSettings,
+    renamings: Sequence[np.ndarray],
+    keys: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The audit of the normalised part of a run in the planes of the key frequencies (frequency,) bool: arrays
-    (target, frequency, step)."""
+    """The audit of the normalised part of a run in the planes of the key frequencies
+    (frequency,) bool: arrays (target, frequency, step)."""
     few = renamings[:PLANE_RENAMINGS]
-    planes = {k: _audit_run(in_plane(audited, k + 1), law, few) for k in np.flatnonzero(keys).tolist()}
+    planes = {
+        k: _audit_run(in_plane(audited, k + 1), law, few)
+        for k in np.flatnonzero(keys).tolist()
+    }
     part = TARGET_PARTS.index("normalised")
     result = {}
     for name in _PLANE_MEASURES:
-        values = result[f"plane_{name}"] = np.full((len(TARGETS), len(keys), len(audited.embedding)), np.nan)
+        values = result[f"plane_{name}"] = np.full(
+            (len(TARGETS), len(keys), len(audited.embedding)), np.nan
+        )
         for k, found in planes.items():
             values[:, k] = found[name][:, part]
     return result
 
 
 def in_plane(audited: AuditedRun, frequency: int) -> AuditedRun:
-    """A run projected on the plane of the Fourier component of its embedding at a frequency, in each frame."""
+    """A run projected on the plane of the Fourier component of its embedding at a
+    frequency, in each frame."""
     n = audited.embedding.shape[-2]
     angle = 2 * np.pi * frequency * np.arange(n) / n
-    component = np.stack([np.cos(angle), np.sin(angle)]) @ audited.embedding  # (step, 2, axis)
+    component = (
+        np.stack([np.cos(angle), np.sin(angle)]) @ audited.embedding
+    )  # (step, 2, axis)
     plane = np.linalg.qr(component.swapaxes(-1, -2))[0]
     return AuditedRun(audited.embedding @ plane, audited.targets @ plane, audited.pairs)
 
 
-# -------------------------------------------------------------------------------------------- as a table
+# --------------------------------------------------------------------------- as a table
 
 _TABLE_EPOCHS = (0, 20, 100, 500, 2000)
 
@@ -327,13 +406,21 @@ _PLANE_COLUMNS = ("plane_cosine", "plane_r_squared", "plane_renamed_r_squared")
 
 def audit_columns(audit: xr.Dataset) -> list[Column]:
     """The columns of the table of an audit."""
-    shown = {name: heading for name, heading in _HEADINGS.items() if name not in _PLANE_COLUMNS or name in audit}
-    columns = [Column(heading, name, digits=2, interval="half-width") for name, heading in shown.items()]
+    shown = {
+        name: heading
+        for name, heading in _HEADINGS.items()
+        if name not in _PLANE_COLUMNS or name in audit
+    }
+    columns = [
+        Column(heading, name, digits=2, interval="half-width")
+        for name, heading in shown.items()
+    ]
     return [Column(audit.attrs["clock"], "epoch"), Column("runs", "runs"), *columns]
 
 
 def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
-    """Rows of a table: means over runs with 95% intervals at the frames nearest to some epochs and the last.
+    """Rows of a table: means over runs with 95% intervals at the frames nearest to some
+    epochs and the last.
 
     leading: values of further columns on the left.
     """
@@ -347,12 +434,20 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
         }
         for name in ("weight", "coefficient"):
             fit = frame[name].sel(target="gradient", part="normalised")
-            samples |= {f"{name}_{field}": fit.sel(field=field).values for field in FIELD_NAMES}
+            samples |= {
+                f"{name}_{field}": fit.sel(field=field).values for field in FIELD_NAMES
+            }
         for name in set(_PLANE_COLUMNS).intersection(audit):
             samples[name] = frame[name].sel(target="gradient").mean("frequency").values
-        row = {**leading, "epoch": int(frame["step"]), "runs": int(np.isfinite(samples["cosine_whole"]).sum())}
+        row = {
+            **leading,
+            "epoch": int(frame["step"]),
+            "runs": int(np.isfinite(samples["cosine_whole"]).sum()),
+        }
         for name, sample in samples.items():
-            row |= interval_columns(name, mean_interval(sample[np.isfinite(sample)], limits=_limits(name)))
+            row |= interval_columns(
+                name, mean_interval(sample[np.isfinite(sample)], limits=_limits(name))
+            )
         rows.append(row)
     return rows
 
@@ -364,15 +459,19 @@ def _limits(name: str) -> tuple[float, float]:
     return (-1.0, 1.0) if "cosine" in name else (-np.inf, np.inf)
 
 
-_PLANE_LEGEND = "\nThe columns 'planes' are means over the planes of the key frequencies of each run."
+_PLANE_LEGEND = (
+    "\nThe columns 'planes' are means over the planes of the key frequencies of each"
+    " run."
+)
 
 
 def audit_legend(audit: xr.Dataset) -> str:
     """The explanation below the table."""
     chance = float(audit["chance"].sel(part="normalised"))
     return (
-        "All columns except 'cosine whole' refer to -dL/dE without its shift and scaling components, and 'cos update'\n"
-        "to the update. The last four columns are the weights of the fields in the fit. Four random directions would\n"
-        f"have an R² of {chance:.2f}. Forces are summed over {audit.attrs['pairs']}."
+        "All columns except 'cosine whole' refer to -dL/dE without its shift and"
+        " scaling components, and 'cos update'\nto the update. The last four columns"
+        " are the weights of the fields in the fit. Four random directions would\nhave"
+        f" an R² of {chance:.2f}. Forces are summed over {audit.attrs['pairs']}."
         + (_PLANE_LEGEND if "plane_cosine" in audit else "")
     )

@@ -1,4 +1,5 @@
-"""Hidden weights of CA's network: their size, and how they and the pair sums are aligned (CA figure 6, section 5.2)."""
+"""Hidden weights of CA's network: their size, and how they and the pair sums are
+aligned (CA figure 6, section 5.2)."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ from dynamics.trajectory.schema import read_settings
 
 WEIGHT_SIZES = ("weight", "bias")
 ALIGNMENT_MEASURES = ("alignment", "boundaries", "rays")
-"""`weight_alignment`, `boundary_alignment` and `pair_sum_collinearity` of `analysis.forces`, with chance levels."""
+"""`weight_alignment`, `boundary_alignment` and `pair_sum_collinearity` of
+`analysis.forces`, with chance levels."""
 
 WeightMeasures = Mapping[str, np.ndarray]
-"""Measures of some runs, each (run,): seed, circle, the WEIGHT_SIZES, the ALIGNMENT_MEASURES and their _chance."""
+"""Measures of some runs, each (run,): seed, circle, the WEIGHT_SIZES, the
+ALIGNMENT_MEASURES and their _chance."""
 
 
 class WeightGroup(NamedTuple):
@@ -39,7 +42,8 @@ class WeightGroup(NamedTuple):
 
 
 def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
-    """Sizes and alignment of the hidden weights in the last frame of the runs that have not diverged.
+    """Sizes and alignment of the hidden weights in the last frame of the runs that have
+    not diverged.
 
     Parameters
     ----------
@@ -49,9 +53,10 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of arrays, each (run,)
-        `seed`; `circle`, whether the embedding is a circle; `weight` and `bias`, the mean absolute values of the H x D
-        hidden weights and the H biases, dead units included; `alignment`, `boundaries` and `rays` with the pair sums
-        of the training pairs, and each one's `_chance`.
+        `seed`; `circle`, whether the embedding is a circle; `weight` and `bias`, the
+        mean absolute values of the H x D hidden weights and the H biases, dead units
+        included; `alignment`, `boundaries` and `rays` with the pair sums of the
+        training pairs, and each one's `_chance`.
 
     Examples
     --------
@@ -63,14 +68,24 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     """
     last = trajectory.isel(step=-1)
     last = last.isel(run=np.flatnonzero(not_diverged(last)))
-    embedding = last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
-    weight = last["hidden_weight"].transpose("run", "hidden", "axis").values.astype(np.float64)
+    embedding = (
+        last["embedding"].transpose("run", "token", "axis").values.astype(np.float64)
+    )
+    weight = (
+        last["hidden_weight"]
+        .transpose("run", "hidden", "axis")
+        .values.astype(np.float64)
+    )
     bias = last["hidden_bias"].transpose("run", "hidden").values.astype(np.float64)
     settings, seeds = read_settings(trajectory), last["seed"].values
     chosen = training_pairs(settings.modulus, settings.train_pairs, seeds)  # type: ignore[attr-defined]
     pairs = np.broadcast_to(all_pairs(settings.modulus), (*chosen.shape, 2))[chosen]
     pairs = pairs.reshape(len(seeds), settings.train_pairs, 2)  # type: ignore[attr-defined]
-    measures = {"seed": seeds, "weight": np.abs(weight).mean(axis=(1, 2)), "bias": np.abs(bias).mean(axis=1)}
+    measures = {
+        "seed": seeds,
+        "weight": np.abs(weight).mean(axis=(1, 2)),
+        "bias": np.abs(bias).mean(axis=1),
+    }
     measures["circle"] = is_circle(embedding) if len(seeds) else np.zeros(0, dtype=bool)
     sums = alignment.embedding_pair_sums(embedding, pairs)
     results = {
@@ -84,7 +99,8 @@ def measure_weights(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
-    """Means over runs; runs of one seed, which have the same initial weights, count as one."""
+    """Means over runs; runs of one seed, which have the same initial weights, count as
+    one."""
 
     def by_seed(name: str) -> np.ndarray:
         known = np.isfinite(runs[name])  # a run without living units has no alignment
@@ -94,34 +110,53 @@ def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
     return WeightGroup(
         runs=len(runs["seed"]),
         circles=int(runs["circle"].sum()),
-        mean={name: mean_interval(by_seed(name), limits=(0, np.inf)) for name in WEIGHT_SIZES}
-        | {name: mean_interval(by_seed(name), limits=(0, 1)) for name in ALIGNMENT_MEASURES},
-        chance={name: mean_interval(by_seed(f"{name}_chance")).value for name in ALIGNMENT_MEASURES},
+        mean={
+            name: mean_interval(by_seed(name), limits=(0, np.inf))
+            for name in WEIGHT_SIZES
+        }
+        | {
+            name: mean_interval(by_seed(name), limits=(0, 1))
+            for name in ALIGNMENT_MEASURES
+        },
+        chance={
+            name: mean_interval(by_seed(f"{name}_chance")).value
+            for name in ALIGNMENT_MEASURES
+        },
     )
 
 
 def groups_by_structure(measures: Sequence[WeightMeasures]) -> dict[str, WeightGroup]:
-    """Means over the circles and over the other runs of all weight decays; a structure without runs is left out."""
-    together = {name: np.concatenate([runs[name] for runs in measures]) for name in measures[0]}
+    """Means over the circles and over the other runs of all weight decays; a structure
+    without runs is left out."""
+    together = {
+        name: np.concatenate([runs[name] for runs in measures]) for name in measures[0]
+    }
     structures = {"circles": together["circle"], "others": ~together["circle"]}
     return {
-        name: mean_weight_measures({measure: values[chosen] for measure, values in together.items()})
+        name: mean_weight_measures(
+            {measure: values[chosen] for measure, values in together.items()}
+        )
         for name, chosen in structures.items()
         if chosen.any()
     }
 
 
-# --------------------------------------------------------------------------------------------- ensembles
+# ---------------------------------------------------------------------------- ensembles
 
 
 def train_at_weight_decays(
-    settings: ModularSettings, weight_decays: Sequence[float], runs: int, seed: int, epochs: int, log: TextIO
+    settings: ModularSettings,
+    weight_decays: Sequence[float],
+    runs: int,
+    seed: int,
+    epochs: int,
+    log: TextIO,
 ) -> Iterator[tuple[float, Path, xr.Dataset]]:
-    """Train an ensemble at each weight decay, in increasing order, and yield weight decay, file and trajectory.
+    """Train an ensemble at each weight decay, in increasing order, and yield weight
+    decay, file and trajectory.
 
-    Ensembles that are already in runs/ are read. Each file is printed to `log`. Raises SettingsError if the settings
-    have a weight decay, and the errors of `simulate`.
-    """
+    Ensembles that are already in runs/ are read. Each file is printed to `log`. Raises
+    SettingsError if the settings have a weight decay, and the errors of `simulate`."""
     check_integer("epochs", epochs, 1, 2**53)
     steps = epochs * ModularSettings.epoch_steps
     for each in _settings_of_decays(settings, weight_decays):
@@ -133,12 +168,16 @@ def train_at_weight_decays(
         yield each.weight_decay, path, trajectory
 
 
-def _settings_of_decays(settings: ModularSettings, weight_decays: Sequence[float]) -> list[ModularSettings]:
+def _settings_of_decays(
+    settings: ModularSettings, weight_decays: Sequence[float]
+) -> list[ModularSettings]:
     if settings.weight_decay != ModularSettings.weight_decay:
         allowed = "no value here: the table has a row for each of --weight-decays"
         raise SettingsError("weight_decay", settings.weight_decay, allowed)
     try:
-        found = {dataclasses.replace(settings, weight_decay=each) for each in weight_decays}
+        found = {
+            dataclasses.replace(settings, weight_decay=each) for each in weight_decays
+        }
     except SettingsError as error:
         raise SettingsError("weight_decays", error.found, error.allowed) from None
     if not found:
@@ -146,7 +185,7 @@ def _settings_of_decays(settings: ModularSettings, weight_decays: Sequence[float
     return sorted(found, key=lambda each: each.weight_decay)
 
 
-# ------------------------------------------------------------------------------------------------ the table
+# ---------------------------------------------------------------------------- the table
 
 
 def _group_label(row: Mapping[str, Any]) -> str:
@@ -165,23 +204,42 @@ WEIGHT_COLUMNS = (
     *(
         column
         for name in ALIGNMENT_MEASURES
-        for column in (_mean_column(name, name), Column("chance", f"{name}_chance", digits=3))
+        for column in (
+            _mean_column(name, name),
+            Column("chance", f"{name}_chance", digits=3),
+        )
     ),
     Column("circles", "circles"),
 )
 
 
-def weight_rows(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[str, WeightGroup]) -> list[dict[str, Any]]:
-    """Rows of the table: one for each weight decay, then one for each structure over all weight decays."""
+def weight_rows(
+    by_decay: Mapping[float, WeightGroup], by_structure: Mapping[str, WeightGroup]
+) -> list[dict[str, Any]]:
+    """Rows of the table: one for each weight decay, then one for each structure over
+    all weight decays."""
     rows = [_weight_row(decay, "all", group) for decay, group in by_decay.items()]
-    return rows + [_weight_row(None, structure, group) for structure, group in by_structure.items()]
+    return rows + [
+        _weight_row(None, structure, group) for structure, group in by_structure.items()
+    ]
 
 
-def _weight_row(decay: float | None, structure: str, group: WeightGroup) -> dict[str, Any]:
-    """A row; sizes, which depend on the weight decay, are left out of rows over all weight decays."""
-    row: dict[str, Any] = {"weight_decay": decay, "structure": structure, "runs": group.runs}
+def _weight_row(
+    decay: float | None, structure: str, group: WeightGroup
+) -> dict[str, Any]:
+    """A row; sizes, which depend on the weight decay, are left out of rows over all
+    weight decays."""
+    row: dict[str, Any] = {
+        "weight_decay": decay,
+        "structure": structure,
+        "runs": group.runs,
+    }
     for name in WEIGHT_SIZES:
-        row |= interval_columns(name, group.mean[name] if decay is not None else [np.nan] * 3)
+        row |= interval_columns(
+            name, group.mean[name] if decay is not None else [np.nan] * 3
+        )
     for name in ALIGNMENT_MEASURES:
-        row |= interval_columns(name, group.mean[name]) | {f"{name}_chance": group.chance[name]}
+        row |= interval_columns(name, group.mean[name]) | {
+            f"{name}_chance": group.chance[name]
+        }
     return row | {"circles": group.circles}

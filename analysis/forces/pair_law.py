@@ -1,22 +1,24 @@
-"""The best pair law: how much of the gradient of a network's embeddings does any force between pair sums explain?
+"""The best pair law: how much of the gradient of a network's embeddings does any force
+between pair sums explain?
 
 A pair law is a force on the pair sum x_ij by the others x_km,
 
     f(r) (x_ij - x_km) / r + h(c) x_km / |x_km|,    r = |x_ij - x_km|,    c = cosine of x_ij and x_km
 
-with functions f and h of its own for pairs with equal modular sums (like) and with different ones (unlike). CA's law
-is f = -1 and h = f_a 1(c > 0) for like pairs, f = 1/r and h = -f_a 1(c > 0) for unlike pairs, weighted by its balance.
-Here the functions are estimated: f piecewise linear in log r, h constant on intervals of c
-(`analysis.forces.pair_force_matrices`), one law for all runs and frames but for a positive factor in each frame. The
-coefficients maximise the mean of cos² between force and -dL/dE, with a ridge that is chosen by cross-validation over
-runs.
+with functions f and h of its own for pairs with equal modular sums (like) and with
+different ones (unlike). CA's law is f = -1 and h = f_a 1(c > 0) for like pairs, f = 1/r
+and h = -f_a 1(c > 0) for unlike pairs, weighted by its balance. Here the functions are
+estimated: f piecewise linear in log r, h constant on intervals of c
+(`analysis.forces.pair_force_matrices`), one law for all runs and frames but for a
+positive factor in each frame. The coefficients maximise the mean of cos² between force
+and -dL/dE, with a ridge that is chosen by cross-validation over runs.
 
-All values of the law are for held-out runs and frames: those of a run at every second frame are by a law that was
-fitted at the other frames to other runs, all of them or, of more than five, four fifths. `analysis.forces.force_audit`
-has the meaning of -dL/dE, of its normalised part, which is the target here, of renamed tokens and of planes. Cosines
-and R² (cos² if the cosine is positive) are dimensionless, distances are in units of the root mean square distance of
-two pair sums.
-"""
+All values of the law are for held-out runs and frames: those of a run at every second
+frame are by a law that was fitted at the other frames to other runs, all of them or, of
+more than five, four fifths. `analysis.forces.force_audit` has the meaning of -dL/dE, of
+its normalised part, which is the target here, of renamed tokens and of planes. Cosines
+and R² (cos² if the cosine is positive) are dimensionless, distances are in units of the
+root mean square distance of two pair sums."""
 
 from __future__ import annotations
 
@@ -27,9 +29,19 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.forces.audited_runs import AuditedRun, check_audited, is_network, read_audited_run
+from analysis.forces.audited_runs import (
+    AuditedRun,
+    check_audited,
+    is_network,
+    read_audited_run,
+)
 from analysis.forces.directions import without_shift_and_scaling
-from analysis.forces.force_audit import audited_frames, in_plane, random_renamings, scaled_r_squared
+from analysis.forces.force_audit import (
+    audited_frames,
+    in_plane,
+    random_renamings,
+    scaled_r_squared,
+)
 from analysis.forces.pair_force_matrices import (
     ANGLE_CENTRES,
     BASIS,
@@ -48,16 +60,18 @@ from dynamics.trajectory.diverged import valid_frames
 LAW_FRAMES, LEAST_FRAMES = 16, 4
 """Default and smallest number of frames."""
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Ridges among which cross-validation chooses, relative to the diagonal of the normal equations."""
+"""Ridges among which cross-validation chooses, relative to the diagonal of the normal
+equations."""
 SPACES = ("whole", "planes")
 LAWS = ("CA", "four fields", "pair law", "renamed")
-"""The law of CA with its constants, its four fields and the pair law with fitted coefficients, and the pair law fitted
-with renamed tokens."""
+"""The law of CA with its constants, its four fields and the pair law with fitted
+coefficients, and the pair law fitted with renamed tokens."""
 _ROUNDS, _FOLDS = 30, 5
 
 
 class Moments(NamedTuple):
-    """Products of fields and of a target of norm 1, from which fits and cosines follow; with any leading axes."""
+    """Products of fields and of a target of norm 1, from which fits and cosines follow;
+    with any leading axes."""
 
     gram: np.ndarray
     """(..., field, field)"""
@@ -65,20 +79,28 @@ class Moments(NamedTuple):
     """(..., field); NaN if the target is 0."""
 
     def select(self, mask: np.ndarray | slice, fields: slice = slice(None)) -> Moments:
-        return Moments(self.gram[mask][..., fields, fields], self.product[mask][..., fields])
+        return Moments(
+            self.gram[mask][..., fields, fields], self.product[mask][..., fields]
+        )
 
 
 _SEEN = 1e-3
-"""Mean square of a field, relative to the largest of the same function, from which its coefficient is shown."""
+"""Mean square of a field, relative to the largest of the same function, from which its
+coefficient is shown."""
 _CUTS = np.cumsum(list(BASIS.values()))[:-1]
 _FOUR, _PAIR = slice(0, len(FIELD_NAMES)), slice(len(FIELD_NAMES), None)
-"""The fields of CA and the basis of the pair law among the fields of `fields_by_matrices`."""
+"""The fields of CA and the basis of the pair law among the fields of
+`fields_by_matrices`."""
 
 
-def field_moments(force: np.ndarray, target: np.ndarray, embedding: np.ndarray) -> Moments:
-    """Products of fields (field, step, token, axis) with each other and with a target (step, token, axis), both without
-    shift and scaling."""
-    x = np.moveaxis(without_shift_and_scaling(force, embedding), 0, 1).reshape(len(target), len(force), -1)
+def field_moments(
+    force: np.ndarray, target: np.ndarray, embedding: np.ndarray
+) -> Moments:
+    """Products of fields (field, step, token, axis) with each other and with a target
+    (step, token, axis), both without shift and scaling."""
+    x = np.moveaxis(without_shift_and_scaling(force, embedding), 0, 1).reshape(
+        len(target), len(force), -1
+    )
     y = without_shift_and_scaling(target, embedding).reshape(len(target), -1)
     size = np.linalg.norm(y, axis=1)[:, None]
     y = np.divide(y, size, out=np.full_like(y, np.nan), where=size > 0)
@@ -86,18 +108,23 @@ def field_moments(force: np.ndarray, target: np.ndarray, embedding: np.ndarray) 
 
 
 def fit_coefficients(moments: Moments, ridge: float) -> np.ndarray:
-    """The coefficients (field,) of one law for all samples but for a positive factor in each; moments (sample, ...).
+    """The coefficients (field,) of one law for all samples but for a positive factor in
+    each; moments (sample, ...).
 
-    Least squares for the coefficients and the factors in turn. A field that is 0 everywhere has the coefficient 0.
-    """
+    Least squares for the coefficients and the factors in turn. A field that is 0
+    everywhere has the coefficient 0."""
     gram, product = moments
     factor = np.ones(len(gram))
     for _ in range(_ROUNDS):
         normal = np.einsum("s,sfg->fg", factor**2, gram)
         diagonal = np.where(normal.diagonal() > 0, normal.diagonal(), 1)
-        coefficients = np.linalg.solve(normal + ridge * np.diag(diagonal), factor @ product)
+        coefficients = np.linalg.solve(
+            normal + ridge * np.diag(diagonal), factor @ product
+        )
         along, square = product @ coefficients, _quadratic(gram, coefficients)
-        factor = np.divide(np.maximum(along, 0), square, out=np.zeros_like(along), where=square > 0)
+        factor = np.divide(
+            np.maximum(along, 0), square, out=np.zeros_like(along), where=square > 0
+        )
         if not factor.any():
             break
         factor /= factor.mean()
@@ -105,9 +132,15 @@ def fit_coefficients(moments: Moments, ridge: float) -> np.ndarray:
 
 
 def law_cosines(moments: Moments, coefficients: np.ndarray) -> np.ndarray:
-    """Cosine of the force of a law and the target in each sample; NaN where either is 0."""
-    along, square = moments.product @ coefficients, _quadratic(moments.gram, coefficients)
-    return np.divide(along, np.sqrt(square), out=np.full_like(along, np.nan), where=square > 0)
+    """Cosine of the force of a law and the target in each sample; NaN where either is
+    0."""
+    along, square = (
+        moments.product @ coefficients,
+        _quadratic(moments.gram, coefficients),
+    )
+    return np.divide(
+        along, np.sqrt(square), out=np.full_like(along, np.nan), where=square > 0
+    )
 
 
 def _quadratic(gram: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
@@ -115,19 +148,25 @@ def _quadratic(gram: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
 
 
 def choose_ridge(moments: Moments, group: np.ndarray) -> float:
-    """The ridge with the largest mean R² of samples of one group by the law of the others; group (sample,)."""
+    """The ridge with the largest mean R² of samples of one group by the law of the
+    others; group (sample,)."""
     scores = []
     for ridge in RIDGES:
         found = np.full(len(group), np.nan)
         for each in np.unique(group):
             law = fit_coefficients(moments.select(group != each), ridge)
-            found[group == each] = scaled_r_squared(law_cosines(moments.select(group == each), law))
+            found[group == each] = scaled_r_squared(
+                law_cosines(moments.select(group == each), law)
+            )
         scores.append(np.nanmean(found))
     return RIDGES[int(np.argmax(scores))]
 
 
-def held_out_cosines(moments: Moments, run: np.ndarray, frame: np.ndarray) -> np.ndarray:
-    """Cosines of samples, (sample,), each by a law fitted to the runs of other folds at frames of the other parity.
+def held_out_cosines(
+    moments: Moments, run: np.ndarray, frame: np.ndarray
+) -> np.ndarray:
+    """Cosines of samples, (sample,), each by a law fitted to the runs of other folds at
+    frames of the other parity.
 
     run, frame (sample,) are indices. NaN where the target is 0.
     """
@@ -142,22 +181,34 @@ def held_out_cosines(moments: Moments, run: np.ndarray, frame: np.ndarray) -> np
                 continue
             fitted = moments.select(others)
             several = len(np.unique(fold[others])) > 1
-            ridge = choose_ridge(fitted, fold[others] if several else frame[others] // 2 % 2)
-            cosines[tested] = law_cosines(moments.select(tested), fit_coefficients(fitted, ridge))
+            ridge = choose_ridge(
+                fitted, fold[others] if several else frame[others] // 2 % 2
+            )
+            cosines[tested] = law_cosines(
+                moments.select(tested), fit_coefficients(fitted, ridge)
+            )
     return cosines
 
 
 def frame_r_squared(moments: Moments) -> np.ndarray:
-    """R² of coefficients that are fitted to each sample alone: the most that any law can explain in it."""
+    """R² of coefficients that are fitted to each sample alone: the most that any law
+    can explain in it."""
     scale = np.sqrt(np.diagonal(moments.gram, axis1=-2, axis2=-1))
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
     known = np.nan_to_num(moments.product / scale)
-    found = np.einsum("...f,...fg,...g->...", known, np.linalg.pinv(normal, rcond=1e-9, hermitian=True), known)
-    return np.where(np.isfinite(moments.product).all(axis=-1), np.clip(found, 0, 1), np.nan)
+    found = np.einsum(
+        "...f,...fg,...g->...",
+        known,
+        np.linalg.pinv(normal, rcond=1e-9, hermitian=True),
+        known,
+    )
+    return np.where(
+        np.isfinite(moments.product).all(axis=-1), np.clip(found, 0, 1), np.nan
+    )
 
 
-# -------------------------------------------------------------------------------------- of a trajectory
+# ---------------------------------------------------------------------- of a trajectory
 
 
 class _Samples(NamedTuple):
@@ -177,7 +228,8 @@ def fit_pair_law(
     frames: int | np.ndarray = LAW_FRAMES,
     keys: np.ndarray | None = None,
 ) -> xr.Dataset:
-    """Fit a pair law to -dL/dE of a network's embeddings, and compare it with CA's on held-out runs and frames.
+    """Fit a pair law to -dL/dE of a network's embeddings, and compare it with CA's on
+    held-out runs and frames.
 
     Parameters
     ----------
@@ -186,19 +238,22 @@ def fit_pair_law(
     law : ParticleSettings, optional
         Constants and balance of CA's law, by default those at f_a = 1.
     frames : int or array of int
-        Number of frames, 4 or more, denser at the start, or the indices of these frames.
+        Number of frames, 4 or more, denser at the start, or the indices of these
+        frames.
     keys : array of bool, shape (run, frequency), optional
         Frequencies in whose planes laws are also fitted.
 
     Returns
     -------
     xarray.Dataset
-        By run, space and step: `cosine` and `r_squared` of each of the `LAWS` (law), and `frame_r_squared`, of fits to
-        the frame itself, for the last three; NaN where there are as many coefficients as numbers. The spaces are
-        ``whole`` and, with keys, ``planes``: means over the planes of a run. The law fitted to all runs and frames, by
-        space: `like` and `unlike` at each `distance` (knot), where positive values are repulsion, and `like_alignment`
-        and `unlike_alignment` at each cosine `angle` (angle_step); `paper_like` and so on are CA's law with a force of
-        the same size. NaN where the data do not determine it.
+        By run, space and step: `cosine` and `r_squared` of each of the `LAWS` (law),
+        and `frame_r_squared`, of fits to the frame itself, for the last three; NaN
+        where there are as many coefficients as numbers. The spaces are ``whole`` and,
+        with keys, ``planes``: means over the planes of a run. The law fitted to all
+        runs and frames, by space: `like` and `unlike` at each `distance` (knot), where
+        positive values are repulsion, and `like_alignment` and `unlike_alignment` at
+        each cosine `angle` (angle_step); `paper_like` and so on are CA's law with a
+        force of the same size. NaN where the data do not determine it.
 
     Raises
     ------
@@ -217,27 +272,54 @@ def fit_pair_law(
     """
     check_audited(trajectory)
     if trajectory.sizes["run"] < 2:
-        raise TrajectoryError("dimension run: found a single run, expected at least two, of which one is held out")
+        raise TrajectoryError(
+            "dimension run: found a single run, expected at least two, of which one is"
+            " held out"
+        )
     law, seeds = law or ParticleSettings(), trajectory["seed"].values
     at = audited_frames(trajectory, frames, LEAST_FRAMES)
     valid = valid_frames(trajectory).values[:, at]
     spaces = SPACES[: 1 + (keys is not None)]
     samples: dict[str, list[tuple[int, _Samples]]] = {space: [] for space in spaces}
-    for run, seed in enumerate(tqdm(seeds, desc="pair law", unit="run", disable=None, leave=False)):
-        audited, names = read_audited_run(trajectory, run, at), random_renamings(trajectory.attrs["modulus"], seed, 1)
+    for run, seed in enumerate(
+        tqdm(seeds, desc="pair law", unit="run", disable=None, leave=False)
+    ):
+        audited, names = (
+            read_audited_run(trajectory, run, at),
+            random_renamings(trajectory.attrs["modulus"], seed, 1),
+        )
         audited.targets[:, ~valid[run]] = 0
         samples["whole"].append((run, _read_samples(audited, law, names)))
         for k in np.flatnonzero(keys[run]).tolist() if keys is not None else ():
-            samples["planes"].append((run, _read_samples(in_plane(audited, k + 1), law, names)))
-    coords = {"space": list(spaces), "law": list(LAWS), "step": trajectory["step"].values[at], "seed": ("run", seeds)}
-    n, dims = trajectory.attrs["modulus"], {"whole": trajectory.sizes["axis"], "planes": 2}
-    each = [_fit_space(samples[space], len(seeds), (n - 1) * dims[space] - 1) for space in spaces]
+            samples["planes"].append(
+                (run, _read_samples(in_plane(audited, k + 1), law, names))
+            )
+    coords = {
+        "space": list(spaces),
+        "law": list(LAWS),
+        "step": trajectory["step"].values[at],
+        "seed": ("run", seeds),
+    }
+    n, dims = (
+        trajectory.attrs["modulus"],
+        {"whole": trajectory.sizes["axis"], "planes": 2},
+    )
+    each = [
+        _fit_space(samples[space], len(seeds), (n - 1) * dims[space] - 1)
+        for space in spaces
+    ]
     coords |= {"distance": ("knot", DISTANCES), "angle": ("angle_step", ANGLE_CENTRES)}
-    result = xr.concat(each, "space").assign_coords(coords).transpose("run", "space", "law", "step", ...)
+    result = (
+        xr.concat(each, "space")
+        .assign_coords(coords)
+        .transpose("run", "space", "law", "step", ...)
+    )
     return result.assign_attrs(clock="epoch" if is_network(trajectory) else "step")
 
 
-def _read_samples(audited: AuditedRun, law: ParticleSettings, renamings: Sequence[np.ndarray]) -> _Samples:
+def _read_samples(
+    audited: AuditedRun, law: ParticleSettings, renamings: Sequence[np.ndarray]
+) -> _Samples:
     embedding, targets, pairs = audited
     fields = fields_by_matrices(embedding, pairs, basis=True)
     renamed = np.full_like(fields.force, np.nan)
@@ -245,34 +327,56 @@ def _read_samples(audited: AuditedRun, law: ParticleSettings, renamings: Sequenc
         x = np.empty_like(embedding)
         x[:, names] = embedding
         renamed = fields_by_matrices(x, names[pairs], basis=True).force[..., names, :]
-    moments, others = (field_moments(force, targets[0], embedding) for force in (fields.force, renamed))
-    weights = balance_weights(fields.magnitude, group_pairs(embedding.shape[1], pairs), law)
-    constants = np.stack(np.broadcast_arrays(law.ga, law.gr * weights[0], law.fa, law.fa * weights[1]), axis=-1)
-    cosine = np.array([law_cosines(moments.select(slice(at, at + 1), _FOUR), c)[0] for at, c in enumerate(constants)])
+    moments, others = (
+        field_moments(force, targets[0], embedding) for force in (fields.force, renamed)
+    )
+    weights = balance_weights(
+        fields.magnitude, group_pairs(embedding.shape[1], pairs), law
+    )
+    constants = np.stack(
+        np.broadcast_arrays(law.ga, law.gr * weights[0], law.fa, law.fa * weights[1]),
+        axis=-1,
+    )
+    cosine = np.array(
+        [
+            law_cosines(moments.select(slice(at, at + 1), _FOUR), c)[0]
+            for at, c in enumerate(constants)
+        ]
+    )
     sizes = np.array([pair_sum_distance(frame, pairs) for frame in embedding])
     return _Samples(moments, others, cosine, _paper_coefficients(constants, sizes))
 
 
 def _paper_coefficients(constants: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The law of CA in the basis, (step, field), from the constants of its four fields (step, 4) and the unit of length
-    (step,)."""
+    """The law of CA in the basis, (step, field), from the constants of its four fields
+    (step, 4) and the unit of length (step,)."""
     attraction, repulsion, like, unlike = constants.T[..., None]
     inverse = 1 / (DISTANCES * np.where(sizes > 0, sizes, 1)[:, None])
     facing = ANGLE_CENTRES > 0
-    parts = [-attraction + 0 * inverse, repulsion * inverse, like * facing, -unlike * facing]
+    parts = [
+        -attraction + 0 * inverse,
+        repulsion * inverse,
+        like * facing,
+        -unlike * facing,
+    ]
     return np.concatenate(parts, axis=1)
 
 
-def _fit_space(samples: Sequence[tuple[int, _Samples]], runs: int, free: int) -> xr.Dataset:
+def _fit_space(
+    samples: Sequence[tuple[int, _Samples]], runs: int, free: int
+) -> xr.Dataset:
     """Cosines, R² and the law of one space; those of a run are means over its samples.
 
-    free: number of free components of the target; not more of them than coefficients can be fitted in a frame.
-    """
+    free: number of free components of the target; not more of them than coefficients
+    can be fitted in a frame."""
     of_run, steps = np.array([run for run, _ in samples]), len(samples[0][1].cosine)
     run, frame = np.repeat(of_run, steps), np.tile(np.arange(steps), len(samples))
     moments, renamed = (
         Moments(*(np.concatenate(parts) for parts in zip(*each, strict=True)))
-        for each in ([one.moments for _, one in samples], [one.renamed for _, one in samples])
+        for each in (
+            [one.moments for _, one in samples],
+            [one.renamed for _, one in samples],
+        )
     )
 
     def by_run(values: np.ndarray) -> np.ndarray:
@@ -289,31 +393,45 @@ def _fit_space(samples: Sequence[tuple[int, _Samples]], runs: int, free: int) ->
         "renamed": renamed.select(slice(None), _PAIR),
     }
     cosines = {"CA": np.concatenate([one.cosine for _, one in samples])}
-    cosines |= {name: held_out_cosines(each, run, frame) for name, each in fitted.items()}
+    cosines |= {
+        name: held_out_cosines(each, run, frame) for name, each in fitted.items()
+    }
     in_frame = {"CA": scaled_r_squared(cosines["CA"])}
     for name, each in fitted.items():
-        in_frame[name] = frame_r_squared(each) if free > each.product.shape[-1] else np.full(len(run), np.nan)
+        in_frame[name] = (
+            frame_r_squared(each)
+            if free > each.product.shape[-1]
+            else np.full(len(run), np.nan)
+        )
     dims = ("law", "run", "step")
     data: dict[str, Any] = {
         "cosine": (dims, np.stack([by_run(cosines[name]) for name in LAWS])),
-        "r_squared": (dims, np.stack([by_run(scaled_r_squared(cosines[name])) for name in LAWS])),
+        "r_squared": (
+            dims,
+            np.stack([by_run(scaled_r_squared(cosines[name])) for name in LAWS]),
+        ),
         "frame_r_squared": (dims, np.stack([by_run(in_frame[name]) for name in LAWS])),
     }
     paper = np.concatenate([one.paper for _, one in samples])
     values = _overall_law(fitted["pair law"], run, paper)
-    for name, found, expected in zip(BASIS, *(np.split(each, _CUTS) for each in values), strict=True):
+    for name, found, expected in zip(
+        BASIS, *(np.split(each, _CUTS) for each in values), strict=True
+    ):
         knot = "knot" if BASIS[name] == len(DISTANCES) else "angle_step"
         data[name], data[f"paper_{name}"] = (knot, found), (knot, expected)
     return xr.Dataset(data)
 
 
-def _overall_law(moments: Moments, run: np.ndarray, paper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The coefficients of the law of all samples, and those of CA's (sample, field) as a mean with the same force.
+def _overall_law(
+    moments: Moments, run: np.ndarray, paper: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The coefficients of the law of all samples, and those of CA's (sample, field) as
+    a mean with the same force.
 
-    A force f(r) = k r between like pairs, or between unlike pairs, only shifts and scales an embedding if all pairs are
-    present, so k is not determined: it is chosen so that f is nearest to CA's. The largest value is 1; NaN where hardly
-    any force depends on a coefficient.
-    """
+    A force f(r) = k r between like pairs, or between unlike pairs, only shifts and
+    scales an embedding if all pairs are present, so k is not determined: it is chosen
+    so that f is nearest to CA's. The largest value is 1; NaN where hardly any force
+    depends on a coefficient."""
     known = np.isfinite(moments.product).all(axis=-1)
     kept = moments.select(known)
     coefficients = fit_coefficients(kept, choose_ridge(kept, run[known] % _FOLDS))
@@ -325,15 +443,23 @@ def _overall_law(moments: Moments, run: np.ndarray, paper: np.ndarray) -> tuple[
     for first in (0, len(DISTANCES)):
         part = slice(first, first + len(DISTANCES))
         weight = power[part] * DISTANCES
-        factor = weight @ (expected - coefficients)[part] / max(weight @ DISTANCES, np.finfo(float).tiny)
+        factor = (
+            weight
+            @ (expected - coefficients)[part]
+            / max(weight @ DISTANCES, np.finfo(float).tiny)
+        )
         coefficients[part] += factor * DISTANCES
-    most = np.concatenate([np.full(len(part), part.max()) for part in np.split(power, _CUTS)])
+    most = np.concatenate(
+        [np.full(len(part), part.max()) for part in np.split(power, _CUTS)]
+    )
     seen = power > _SEEN * most
     scale = np.abs(coefficients[seen]).max()
-    return np.where(seen, coefficients / scale, np.nan), np.where(seen, expected / scale, np.nan)
+    return np.where(seen, coefficients / scale, np.nan), np.where(
+        seen, expected / scale, np.nan
+    )
 
 
-# -------------------------------------------------------------------------------------------- as a table
+# --------------------------------------------------------------------------- as a table
 
 _TABLE_QUANTITIES = {
     "cosine_ca": ("cosine CA", "cosine", "CA"),
@@ -351,9 +477,15 @@ _TABLE_QUANTITIES = {
 def pair_law_columns(result: xr.Dataset) -> list[Column]:
     """The columns of the table."""
     columns = [
-        Column(heading, name, digits=2, interval="half-width") for name, (heading, *_) in _TABLE_QUANTITIES.items()
+        Column(heading, name, digits=2, interval="half-width")
+        for name, (heading, *_) in _TABLE_QUANTITIES.items()
     ]
-    return [Column("space", "space"), Column(result.attrs["clock"], "step"), Column("runs", "runs"), *columns]
+    return [
+        Column("space", "space"),
+        Column(result.attrs["clock"], "step"),
+        Column("runs", "runs"),
+        *columns,
+    ]
 
 
 def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:
@@ -373,8 +505,9 @@ def pair_law_rows(result: xr.Dataset) -> list[dict[str, Any]]:
 
 
 PAIR_LAW_LEGEND = (
-    "Cosine and R² (with one positive factor) of -dL/dE without shift and scaling. '4 fields', 'pair law' and\n"
-    "'renamed' are fitted to other runs and other frames; 'in frame' to the frame itself, where it is the most that\n"
-    "any law between pair sums explains. Part of that is chance: compare it with 'renamed', for renamed tokens."
+    "Cosine and R² (with one positive factor) of -dL/dE without shift and scaling. '4"
+    " fields', 'pair law' and\n'renamed' are fitted to other runs and other frames; 'in"
+    " frame' to the frame itself, where it is the most that\nany law between pair sums"
+    " explains. Part of that is chance: compare it with 'renamed', for renamed tokens."
 )
 """The explanation below the table."""

@@ -1,7 +1,8 @@
-"""The classifier that the layers after the embedding form in CA's network (CA section 5), at pair sums and elsewhere.
+"""The classifier that the layers after the embedding form in CA's network (CA section
+5), at pair sums and elsewhere.
 
-Arrays are of several runs: pair sums (run, pair, axis), right classes (run, pair). All values are dimensionless.
-"""
+Arrays are of several runs: pair sums (run, pair, axis), right classes (run, pair). All
+values are dimensionless."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from scipy.special import softmax
 from analysis.forces.alignment import unit_norm_fractions
 
 ANGLES, RADII = 180, (0.25, 0.5, 0.75)
-"""Number of directions in the plane, and lengths, as fractions of that of the longest pair sum, at which the predicted
-classes are compared."""
+"""Number of directions in the plane, and lengths, as fractions of that of the longest
+pair sum, at which the predicted classes are compared."""
 
 
 class Classifier(NamedTuple):
@@ -37,8 +38,11 @@ class Classifier(NamedTuple):
         return scores + self.output_bias[:, None]
 
     def slopes(self, weight: np.ndarray) -> np.ndarray:
-        """Gradient at each pair sum of the logits summed with weights (run, pair, class): (run, pair, axis)."""
-        through = np.einsum("rpc,rch->rph", weight, self.output) * (self.inputs(self.sums) > 0)
+        """Gradient at each pair sum of the logits summed with weights (run, pair,
+        class): (run, pair, axis)."""
+        through = np.einsum("rpc,rch->rph", weight, self.output) * (
+            self.inputs(self.sums) > 0
+        )
         return np.einsum("rph,rha->rpa", through, self.hidden)
 
     def is_class(self, classes: np.ndarray) -> np.ndarray:
@@ -47,14 +51,17 @@ class Classifier(NamedTuple):
 
 
 def pair_sum_gradients(of: Classifier) -> np.ndarray:
-    """Minus the gradient of each pair's own cross-entropy with respect to its pair sum: (run, pair, axis)."""
+    """Minus the gradient of each pair's own cross-entropy with respect to its pair sum:
+    (run, pair, axis)."""
     return -of.slopes(softmax(of.logits(of.sums), axis=-1) - of.is_class(of.right))
 
 
 def logit_margin(of: Classifier) -> np.ndarray:
     """The right class's logit minus that of its strongest rival: (run, pair)."""
     logits, own = of.logits(of.sums), of.is_class(of.right)
-    return np.where(own, logits, -np.inf).max(axis=-1) - np.where(own, -np.inf, logits).max(axis=-1)
+    return np.where(own, logits, -np.inf).max(axis=-1) - np.where(
+        own, -np.inf, logits
+    ).max(axis=-1)
 
 
 def margin_slope(of: Classifier) -> np.ndarray:
@@ -68,7 +75,8 @@ def margin_slope(of: Classifier) -> np.ndarray:
 
 
 def participation_ratio(sizes: np.ndarray) -> np.ndarray:
-    """Fraction of the pair sums that would carry all the force if they shared it evenly: (run, pair) -> (run,).
+    """Fraction of the pair sums that would carry all the force if they shared it
+    evenly: (run, pair) -> (run,).
 
     1 where all are equal, 1 over their number where one alone is not zero.
     """
@@ -76,18 +84,31 @@ def participation_ratio(sizes: np.ndarray) -> np.ndarray:
 
 
 def radial_agreement(of: Classifier) -> np.ndarray:
-    """Fraction of points in the plane that are in the class that lies further out in their direction: (run,)."""
+    """Fraction of points in the plane that are in the class that lies further out in
+    their direction: (run,)."""
     angle = 2 * np.pi * np.arange(ANGLES) / ANGLES
-    rim = np.linalg.norm(of.sums, axis=-1).max(axis=-1)[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], -1)
+    rim = np.linalg.norm(of.sums, axis=-1).max(axis=-1)[:, None, None] * np.stack(
+        [np.cos(angle), np.sin(angle)], -1
+    )
     outer = of.logits(rim).argmax(axis=-1)
-    return np.mean([of.logits(radius * rim).argmax(axis=-1) == outer for radius in RADII], axis=(0, 2))
+    return np.mean(
+        [of.logits(radius * rim).argmax(axis=-1) == outer for radius in RADII],
+        axis=(0, 2),
+    )
 
 
 def length_logit_correlation(of: Classifier) -> np.ndarray:
-    """Pearson's r over pairs of a pair sum's length and the right class's logit: (run,)."""
+    """Pearson's r over pairs of a pair sum's length and the right class's logit:
+    (run,)."""
     right = np.take_along_axis(of.logits(of.sums), of.right[..., None], -1)[..., 0]
-    one, other = (x - x.mean(axis=-1, keepdims=True) for x in (np.linalg.norm(of.sums, axis=-1), right))
-    return _ratio((one * other).sum(axis=-1), np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1))
+    one, other = (
+        x - x.mean(axis=-1, keepdims=True)
+        for x in (np.linalg.norm(of.sums, axis=-1), right)
+    )
+    return _ratio(
+        (one * other).sum(axis=-1),
+        np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1),
+    )
 
 
 def nearest_pair_sums(sums: np.ndarray) -> np.ndarray:
@@ -98,33 +119,49 @@ def nearest_pair_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def accuracy_by_nearest_class(of: Classifier) -> tuple[np.ndarray, np.ndarray]:
-    """Fractions of pairs that are classified right, both (run,); NaN where there is no such pair.
+    """Fractions of pairs that are classified right, both (run,); NaN where there is no
+    such pair.
 
-    First of the pairs whose nearest other pair sum is of their class, then of the others.
-    """
+    First of the pairs whose nearest other pair sum is of their class, then of the
+    others."""
     correct = of.logits(of.sums).argmax(axis=-1) == of.right
-    nearest = np.array([nearest_pair_sums(sums) for sums in of.sums]).reshape(of.right.shape)
+    nearest = np.array([nearest_pair_sums(sums) for sums in of.sums]).reshape(
+        of.right.shape
+    )
     like = np.take_along_axis(of.right, nearest, -1) == of.right
-    first, second = (_ratio((correct & those).sum(axis=-1), those.sum(axis=-1)) for those in (like, ~like))
+    first, second = (
+        _ratio((correct & those).sum(axis=-1), those.sum(axis=-1))
+        for those in (like, ~like)
+    )
     return first, second
 
 
 def boundary_distance(of: Classifier) -> np.ndarray:
-    """Mean distance of living units' boundaries from the origin, weighted by the norms of their weights: (run,)."""
+    """Mean distance of living units' boundaries from the origin, weighted by the norms
+    of their weights: (run,)."""
     norm = np.linalg.norm(of.hidden, axis=-1)
     distance = np.abs(of.bias) / np.where(norm > 0, norm, 1.0)
     return (unit_norm_fractions(of.sums, of.hidden, of.bias) * distance).sum(axis=-1)
 
 
 CLASSIFIER_MEASURES = {
-    "relative_steepness": "median over pairs of the slope of the logit margin, times the size of the pair sums",
+    "relative_steepness": (
+        "median over pairs of the slope of the logit margin, times the size of the pair"
+        " sums"
+    ),
     "evenness": "participation ratio of the gradients at pair sums",
     "offset": "mean distance of units' boundaries from the origin",
-    "relative_offset": "the same divided by the root mean square length of the pair sums",
+    "relative_offset": (
+        "the same divided by the root mean square length of the pair sums"
+    ),
     "slices": "fraction of the plane that is in the class further out in its direction",
     "longer": "Pearson's r of a pair sum's length and the right class's logit",
-    "right_near_like": "training accuracy of pairs whose nearest pair sum is of their class",
-    "right_near_unlike": "training accuracy of pairs whose nearest pair sum is of another class",
+    "right_near_like": (
+        "training accuracy of pairs whose nearest pair sum is of their class"
+    ),
+    "right_near_unlike": (
+        "training accuracy of pairs whose nearest pair sum is of another class"
+    ),
 }
 
 
@@ -134,7 +171,9 @@ def classifier_measures(of: Classifier) -> dict[str, np.ndarray]:
     near_like, near_unlike = accuracy_by_nearest_class(of)
     return {
         "relative_steepness": np.median(margin_slope(of), axis=-1) * size,
-        "evenness": participation_ratio(np.linalg.norm(pair_sum_gradients(of), axis=-1)),
+        "evenness": participation_ratio(
+            np.linalg.norm(pair_sum_gradients(of), axis=-1)
+        ),
         "offset": offset,
         "relative_offset": offset / size,
         "slices": radial_agreement(of),

@@ -1,4 +1,5 @@
-"""The linearised flow: Hessians, force Jacobians, eigenmodes, distance to the normalisation's singularity."""
+"""The linearised flow: Hessians, force Jacobians, eigenmodes, distance to the
+normalisation's singularity."""
 
 import lazy_loader as lazy
 

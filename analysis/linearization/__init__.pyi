@@ -12,5 +12,7 @@ from .model_spectrum_table import model_columns as model_columns
 from .model_spectrum_table import model_legend as model_legend
 from .model_spectrum_table import tabulate_model as tabulate_model
 from .network_curvature import loss_curvature as loss_curvature
-from .normalisation_margin import measure_normalisation_margins as measure_normalisation_margins
+from .normalisation_margin import (
+    measure_normalisation_margins as measure_normalisation_margins,
+)
 from .plateau_escapes import measure_plateau_escapes as measure_plateau_escapes

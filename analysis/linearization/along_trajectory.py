@@ -1,14 +1,15 @@
 """The linearised flow along a trajectory, in one format for networks and for particles.
 
-growth_rate and rotation_rate (run, step, mode) are the eigenmodes of the linearised flow: for networks minus the
-eigenvalues of the training loss's Hessian, for particles the eigenvalues of the Jacobian of the normalised motion.
-growing_modes and kind (run, step) are the number of growing modes and the resulting kind of stability
-(`analysis.linearization.eigenmodes`); sharpness (run, step) is the largest rate of decay; steps of length `lr` are
-stable if it is at most `threshold` = 2 / lr. For networks there are also the variables of the modules
-`network_curvature`, `plateau_escapes` and, for VC's network, `normalisation_margin` of this package, for particles
-those of `force_jacobian`. Missing values are NaN, also after the last mode of frames that have fewer modes than others;
-kind is then -1.
-"""
+growth_rate and rotation_rate (run, step, mode) are the eigenmodes of the linearised
+flow: for networks minus the eigenvalues of the training loss's Hessian, for particles
+the eigenvalues of the Jacobian of the normalised motion. growing_modes and kind (run,
+step) are the number of growing modes and the resulting kind of stability
+(`analysis.linearization.eigenmodes`); sharpness (run, step) is the largest rate of
+decay; steps of length `lr` are stable if it is at most `threshold` = 2 / lr. For
+networks there are also the variables of the modules `network_curvature`,
+`plateau_escapes` and, for VC's network, `normalisation_margin` of this package, for
+particles those of `force_jacobian`. Missing values are NaN, also after the last mode of
+frames that have fewer modes than others; kind is then -1."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ import numpy as np
 import xarray as xr
 
 from analysis import linearization
-from analysis.linearization.eigenmodes import STABILITY_KINDS, Eigenmodes, count_growing, stability_kinds
+from analysis.linearization.eigenmodes import (
+    STABILITY_KINDS,
+    Eigenmodes,
+    count_growing,
+    stability_kinds,
+)
 from analysis.linearization.force_jacobian import force_spectra
 from analysis.output.results import dimensionless
 from dynamics import networks
@@ -34,10 +40,13 @@ from dynamics.settings import (
 from dynamics.trajectory.schema import read_settings
 
 _FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
-"""Default number of frames; number of parameters above which a network has fewer frames; and that number."""
+"""Default number of frames; number of parameters above which a network has fewer
+frames; and that number."""
 
 
-def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False) -> xr.Dataset:
+def linearize_trajectory(
+    trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False
+) -> xr.Dataset:
     """The linearised flow of networks or particles at some frames of a trajectory.
 
     Parameters
@@ -72,33 +81,49 @@ def linearize_trajectory(trajectory: xr.Dataset, frames: Sequence[int], quiet: b
         found = force_spectra(trajectory, list(frames), quiet)
         fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
         fastest = np.where(np.isfinite(fastest), fastest, np.nan)
-        found["sharpness"] = (("run", "step"), fastest, dimensionless("largest rate of decay"))
+        found["sharpness"] = (
+            ("run", "step"),
+            fastest,
+            dimensionless("largest rate of decay"),
+        )
     else:  # through the package, so that torch is imported only for networks
         found = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
         others = [linearization.measure_plateau_escapes(trajectory, quiet)]
         if isinstance(settings, SparseSettings):
-            others.append(linearization.measure_normalisation_margins(trajectory, frames, quiet))
+            others.append(
+                linearization.measure_normalisation_margins(trajectory, frames, quiet)
+            )
         for other in others:
-            found = found.merge(other, compat="override", join="exact", combine_attrs="override")
+            found = found.merge(
+                other, compat="override", join="exact", combine_attrs="override"
+            )
     found.attrs["threshold"] = 2 / found.attrs["lr"]
     return _with_kinds(found).assign_attrs(system=settings.system)
 
 
 def _check_system(trajectory: xr.Dataset) -> Settings:
-    settings, known = read_settings(trajectory), (ParticleSettings, ModularSettings, SparseSettings)
+    settings, known = (
+        read_settings(trajectory),
+        (ParticleSettings, ModularSettings, SparseSettings),
+    )
     if settings.system not in (each.system for each in known):
         names = ", ".join(each.system for each in known)
-        raise TrajectoryError(f"attribute system: found {settings.system}, expected one of {names}")
+        raise TrajectoryError(
+            f"attribute system: found {settings.system}, expected one of {names}"
+        )
     return settings
 
 
 def _with_rates(found: xr.Dataset) -> xr.Dataset:
-    """The curvature of a network with the modes of gradient flow in place of eigenvalues."""
+    """The curvature of a network with the modes of gradient flow in place of
+    eigenvalues."""
     values, dims = found["eigenvalue"].values, ("run", "step", "mode")
     growth = (dims, -values, dimensionless("growth rate of a mode of gradient flow"))
     zero = np.where(np.isfinite(values), 0.0, np.nan)
     rotation = (dims, zero, dimensionless("rotation rate of a mode of gradient flow"))
-    return found.drop_vars("eigenvalue").assign(growth_rate=growth, rotation_rate=rotation)
+    return found.drop_vars("eigenvalue").assign(
+        growth_rate=growth, rotation_rate=rotation
+    )
 
 
 def _with_kinds(found: xr.Dataset) -> xr.Dataset:
@@ -111,7 +136,11 @@ def _with_kinds(found: xr.Dataset) -> xr.Dataset:
         "flag_values": values,
         "flag_meanings": " ".join(STABILITY_KINDS),
     }
-    found["growing_modes"] = (("run", "step"), count, dimensionless("number of growing modes"))
+    found["growing_modes"] = (
+        ("run", "step"),
+        count,
+        dimensionless("number of growing modes"),
+    )
     found["kind"] = (("run", "step"), stability_kinds(modes), kind)
     return found
 
@@ -122,23 +151,36 @@ def _parameters(trajectory: xr.Dataset) -> int:
     if isinstance(settings, RecordedSettings):
         return settings.parameters
     return (
-        0 if isinstance(_check_system(trajectory), ParticleSettings) else sum(networks.network_of(trajectory).lengths)
+        0
+        if isinstance(_check_system(trajectory), ParticleSettings)
+        else sum(networks.network_of(trajectory).lengths)
     )
 
 
-def frame_indices(trajectory: xr.Dataset, count: int | None = None, at: Sequence[int] = ()) -> list[int]:
-    """Indices along `step` of recorded steps `at`, or of `count` evenly spaced frames with the first and the last.
+def frame_indices(
+    trajectory: xr.Dataset, count: int | None = None, at: Sequence[int] = ()
+) -> list[int]:
+    """Indices along `step` of recorded steps `at`, or of `count` evenly spaced frames
+    with the first and the last.
 
-    Default: 20 frames, or 10 of a network or model with more than 400 parameters. Raises SettingsError.
-    """
+    Default: 20 frames, or 10 of a network or model with more than 400 parameters.
+    Raises SettingsError."""
     recorded = trajectory["step"].values
     if at:
         missing = [step for step in at if step not in recorded]
         if missing:
-            raise SettingsError("at", missing[0], f"recorded steps, from {recorded[0]} to {recorded[-1]}")
+            raise SettingsError(
+                "at",
+                missing[0],
+                f"recorded steps, from {recorded[0]} to {recorded[-1]}",
+            )
         return np.searchsorted(recorded, np.unique(at)).tolist()
     if count is None:
         count = _FEWER_FRAMES if _parameters(trajectory) > _LARGE else _FRAMES
     if count < 1:
         raise SettingsError("steps", count, "a whole number from 1")
-    return np.unique(np.round(np.linspace(0, len(recorded) - 1, min(count, len(recorded)))).astype(int)).tolist()
+    return np.unique(
+        np.round(np.linspace(0, len(recorded) - 1, min(count, len(recorded)))).astype(
+            int
+        )
+    ).tolist()

@@ -1,17 +1,17 @@
 r"""The exact Hessian of the training loss of CA's network, in closed form.
 
-With x the sum of both embeddings of a pair, m_i = 1 where unit i is active, h_i = m_i (w_i . x + b_i), logits
-W_o h + b_o, their softmax p and errors r = p - target:
+With x the sum of both embeddings of a pair, m_i = 1 where unit i is active, h_i = m_i
+(w_i . x + b_i), logits W_o h + b_o, their softmax p and errors r = p - target:
 
     H = sum_pairs J^T (diag p - p p^T) J            J = d logits / d parameters
       + sum_pairs r_k d W_o,ki dh_i                 logits are bilinear in output weights and h
       + sum_pairs (W_o^T r)_i m_i dw_i . dx         h is bilinear in hidden weights and x
 
-ReLU is piecewise linear: its second derivative is taken as 0, also for pairs on the boundary of a unit. The diagonal
-block of the output layer is a sum of Kronecker products. The network is that of CA section 3, see
-`dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss. Tensors are float64, pairs along
-the last axis.
-"""
+ReLU is piecewise linear: its second derivative is taken as 0, also for pairs on the
+boundary of a unit. The diagonal block of the output layer is a sum of Kronecker
+products. The network is that of CA section 3, see
+`dynamics.networks.constant_attention`; AdamW's weight decay is not part of the loss.
+Tensors are float64, pairs along the last axis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from dynamics.networks.parameters import Weights
 
 
 class ConstantAttentionHessian:
-    """The mean cross-entropy over some pairs, and its Hessian; parameters are in the order of flat weights."""
+    """The mean cross-entropy over some pairs, and its Hessian; parameters are in the
+    order of flat weights."""
 
     def __init__(self, network: ConstantAttention, pairs: torch.Tensor) -> None:
         """pairs: (pair, 2) int64, with equal weights."""
@@ -43,8 +44,12 @@ class ConstantAttentionHessian:
         """The Hessian (parameter, parameter) at flat parameters (parameter,)."""
         weights = self.network.unflatten(row.double())
         hidden = _hidden(weights, self.holds)
-        logits = weights["output_weight"] @ hidden.value + weights["output_bias"][:, None]
-        error, root = cross_entropy_derivatives(logits, self.network.target(self.pairs), self.share)
+        logits = (
+            weights["output_weight"] @ hidden.value + weights["output_bias"][:, None]
+        )
+        error, root = cross_entropy_derivatives(
+            logits, self.network.target(self.pairs), self.share
+        )
         before = self.network.begins["output_weight"]
         total = torch.zeros(len(row), len(row), dtype=torch.float64)
 
@@ -57,7 +62,12 @@ class ConstantAttentionHessian:
         return total
 
     def _add_inner(
-        self, total: torch.Tensor, weights: Weights, hidden: _Hidden, error: torch.Tensor, root: torch.Tensor
+        self,
+        total: torch.Tensor,
+        weights: Weights,
+        hidden: _Hidden,
+        error: torch.Tensor,
+        root: torch.Tensor,
     ) -> None:
         """Add the block of embeddings and hidden layer."""
         output = weights["output_weight"]
@@ -65,7 +75,10 @@ class ConstantAttentionHessian:
         add_gram(total, self._by_inner(weights, hidden, slope).flatten(1))
         back = (output.T @ error) * hidden.active
         held = self.holds @ back.T  # (token, hidden)
-        begin, dim = self.network.begins["hidden_weight"], weights["embedding"].shape[-1]
+        begin, dim = (
+            self.network.begins["hidden_weight"],
+            weights["embedding"].shape[-1],
+        )
         width = len(back)
         for axis in range(dim):
             rows = torch.arange(axis, begin, dim)[:, None]
@@ -73,26 +86,47 @@ class ConstantAttentionHessian:
             total[rows, columns] += held
             total[columns[:, None], rows.T] += held.T
 
-    def _by_inner(self, weights: Weights, hidden: _Hidden, slope: torch.Tensor) -> torch.Tensor:
-        """slope . dh by embeddings and hidden layer, for slope (hidden, number, pair): (parameter, number, pair)."""
+    def _by_inner(
+        self, weights: Weights, hidden: _Hidden, slope: torch.Tensor
+    ) -> torch.Tensor:
+        """slope . dh by embeddings and hidden layer, for slope (hidden, number, pair):
+        (parameter, number, pair)."""
         count = slope.shape[1]
         by_sum = torch.einsum("ia,irs->ars", weights["hidden_weight"], slope)
-        parts = (self.holds[:, None, None] * by_sum, slope[:, None] * hidden.sums[:, None], slope)
+        parts = (
+            self.holds[:, None, None] * by_sum,
+            slope[:, None] * hidden.sums[:, None],
+            slope,
+        )
         return torch.cat([part.reshape(-1, count, slope.shape[-1]) for part in parts])
 
-    def _cross(self, weights: Weights, hidden: _Hidden, error: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
-        """The block of the output layer with all earlier layers: (output parameter, parameter)."""
+    def _cross(
+        self,
+        weights: Weights,
+        hidden: _Hidden,
+        error: torch.Tensor,
+        spread: torch.Tensor,
+    ) -> torch.Tensor:
+        """The block of the output layer with all earlier layers: (output parameter,
+        parameter)."""
         output, width = weights["output_weight"], len(hidden.value)
         slope = torch.einsum("kls,li->iks", spread, output) * hidden.active[:, None]
         slopes = self._by_inner(weights, hidden, slope)  # (parameter, class, pair)
         by_bias = slopes.sum(-1).T
-        by_weight = (slopes @ hidden.value.T).permute(1, 2, 0).contiguous()  # (class, hidden, parameter)
+        by_weight = (
+            (slopes @ hidden.value.T).permute(1, 2, 0).contiguous()
+        )  # (class, hidden, parameter)
 
         active = hidden.active
         dim = weights["embedding"].shape[-1]
-        begin, bias = self.network.begins["hidden_weight"], self.network.begins["hidden_bias"]
+        begin, bias = (
+            self.network.begins["hidden_weight"],
+            self.network.begins["hidden_bias"],
+        )
         held = torch.einsum("ks,is,vs->kiv", error, active, self.holds)
-        by_weight[..., :begin] += (held[..., None] * weights["hidden_weight"][:, None]).flatten(-2)
+        by_weight[..., :begin] += (
+            held[..., None] * weights["hidden_weight"][:, None]
+        ).flatten(-2)
         units = torch.arange(width)
         by_unit = torch.einsum("ks,is,as->kia", error, active, hidden.sums)
         for axis in range(dim):
@@ -115,11 +149,19 @@ def _hidden(weights: Weights, holds: torch.Tensor) -> _Hidden:
 
 
 def _output_block(spread: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-    """The Hessian by output weights and biases: sum over pairs of spread (class, class) times (h, 1) (h, 1)^T."""
+    """The Hessian by output weights and biases: sum over pairs of spread (class, class)
+    times (h, 1) (h, 1)^T."""
     classes, (width, count) = len(spread), hidden.shape
     with_bias = torch.cat([hidden, torch.ones(1, count, dtype=torch.float64)])
     products = (with_bias[:, None] * with_bias).flatten(0, 1)
-    both = (spread.flatten(0, 1) @ products.T).reshape(classes, classes, width + 1, width + 1)
+    both = (spread.flatten(0, 1) @ products.T).reshape(
+        classes, classes, width + 1, width + 1
+    )
     weight = both[..., :width, :width].permute(0, 2, 1, 3).reshape(classes * width, -1)
     mixed = both[..., :width, width].permute(0, 2, 1).reshape(classes * width, classes)
-    return torch.cat([torch.cat([weight, mixed], 1), torch.cat([mixed.T, both[..., width, width]], 1)])
+    return torch.cat(
+        [
+            torch.cat([weight, mixed], 1),
+            torch.cat([mixed.T, both[..., width, width]], 1),
+        ]
+    )

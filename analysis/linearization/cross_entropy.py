@@ -1,17 +1,19 @@
-"""Derivatives of a mean cross-entropy by logits, and products of a matrix with its transpose, for exact Hessians.
+"""Derivatives of a mean cross-entropy by logits, and products of a matrix with its
+transpose, for exact Hessians.
 
-With p the softmax of logits l and y the one-hot target, the gradient is p - y and the Hessian diag p - p p^T, which
-is the covariance of one draw from p. Its Cholesky factor has a closed form (sequential conditioning): with the tails
-q_j = p_j+1 + p_j+2 + ... it is the matrix of columns sqrt(p_j q_j / q_j-1) (e_j - sum_k>j p_k / q_j e_k), one fewer
-than there are classes. Tensors are float64; the last axis is that of examples.
-"""
+With p the softmax of logits l and y the one-hot target, the gradient is p - y and the
+Hessian diag p - p p^T, which is the covariance of one draw from p. Its Cholesky factor
+has a closed form (sequential conditioning): with the tails q_j = p_j+1 + p_j+2 + ... it
+is the matrix of columns sqrt(p_j q_j / q_j-1) (e_j - sum_k>j p_k / q_j e_k), one fewer
+than there are classes. Tensors are float64; the last axis is that of examples."""
 
 from typing import NamedTuple
 
 import torch
 
 _BLOCK = 56
-"""Largest number of rows for which a product of a matrix with its transpose is not divided into blocks."""
+"""Largest number of rows for which a product of a matrix with its transpose is not
+divided into blocks."""
 _SMALLEST_TAIL = 1e-300
 """Lower bound of tails, which avoids a division by 0."""
 
@@ -30,8 +32,8 @@ def cross_entropy_derivatives(
 ) -> CrossEntropyDerivatives:
     """First and second derivative of the cross-entropy by logits.
 
-    logits: (class, example); target: (example,); share: weights of the examples, (example,).
-    """
+    logits: (class, example); target: (example,); share: weights of the examples,
+    (example,)."""
     p = torch.softmax(logits, 0)
     error = p - (target == torch.arange(len(p))[:, None]).to(p.dtype)
     tails = p.flip(0).cumsum(0).flip(0).clamp(min=_SMALLEST_TAIL)
@@ -45,7 +47,8 @@ def cross_entropy_derivatives(
 
 
 def add_gram(total: torch.Tensor, rows: torch.Tensor) -> None:
-    """total += rows rows^T, (row, row) and (row, number); off-diagonal blocks are computed once."""
+    """total += rows rows^T, (row, row) and (row, number); off-diagonal blocks are
+    computed once."""
     if len(rows) <= _BLOCK:
         total.addmm_(rows, rows.T)
         return

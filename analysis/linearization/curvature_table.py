@@ -1,4 +1,5 @@
-"""Table and summary of the linearised flow along a trajectory, with 95% intervals over runs."""
+"""Table and summary of the linearised flow along a trajectory, with 95% intervals over
+runs."""
 
 from __future__ import annotations
 
@@ -11,10 +12,24 @@ import pandas as pd
 import xarray as xr
 
 from analysis.linearization.eigenmodes import NONE, STABILITY_KINDS
-from analysis.output.tables import Column, format_percent_plus_minus, format_plus_minus, interval_columns, make_table
-from analysis.statistics.intervals import binomial_interval, mean_interval, median_interval
+from analysis.output.tables import (
+    Column,
+    format_percent_plus_minus,
+    format_plus_minus,
+    interval_columns,
+    make_table,
+)
+from analysis.statistics.intervals import (
+    binomial_interval,
+    mean_interval,
+    median_interval,
+)
 
-_MEDIANS = {"growing_modes": "growing modes", "largest_growth": "largest growth", "sharpness": "sharpness"}
+_MEDIANS = {
+    "growing_modes": "growing modes",
+    "largest_growth": "largest growth",
+    "sharpness": "sharpness",
+}
 _PARTICLE_MEDIANS = {"rest": "not at rest", "asymmetry": "asymmetry"}
 _NETWORK_MEANS = {
     "lowest_share": "movement along lowest, %",
@@ -32,14 +47,22 @@ def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
 
 
 def with_derived_variables(found: xr.Dataset) -> xr.Dataset:
-    """The result of `linearize_trajectory` with `largest_growth` and `lowest_chance` (run, step)."""
+    """The result of `linearize_trajectory` with `largest_growth` and `lowest_chance`
+    (run, step)."""
     chance = 1 / found.attrs["parameters"] if "parameters" in found.attrs else np.nan
-    largest = found["growth_rate"].isel(mode=0) if found.sizes["mode"] else found["sharpness"] * np.nan
-    return found.assign(largest_growth=largest, lowest_chance=found["sharpness"] * 0 + chance)
+    largest = (
+        found["growth_rate"].isel(mode=0)
+        if found.sizes["mode"]
+        else found["sharpness"] * np.nan
+    )
+    return found.assign(
+        largest_growth=largest, lowest_chance=found["sharpness"] * 0 + chance
+    )
 
 
 def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
-    """A row for each step of the result of `linearize_trajectory`: medians, means, and fractions of runs."""
+    """A row for each step of the result of `linearize_trajectory`: medians, means, and
+    fractions of runs."""
     found = with_derived_variables(found)
     if found.attrs["system"] == "particles":
         others, other_interval = _PARTICLE_MEDIANS, median_interval
@@ -47,17 +70,28 @@ def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
         others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
     rows = []
     for index, step in enumerate(found["step"].values.tolist()):
-        kind, sharpness = found["kind"].isel(step=index).values, finite_values_at(found["sharpness"], index)
+        kind, sharpness = (
+            found["kind"].isel(step=index).values,
+            finite_values_at(found["sharpness"], index),
+        )
         row = {"step": step, "runs": int((kind != NONE).sum())}
         for name in _MEDIANS:
-            row |= interval_columns(name, median_interval(finite_values_at(found[name], index)))
-        above = binomial_interval(int((sharpness > found.attrs["threshold"]).sum()), len(sharpness))
+            row |= interval_columns(
+                name, median_interval(finite_values_at(found[name], index))
+            )
+        above = binomial_interval(
+            int((sharpness > found.attrs["threshold"]).sum()), len(sharpness)
+        )
         row |= interval_columns("above_threshold", above)
         for name in others:
-            row |= interval_columns(name, other_interval(finite_values_at(found[name], index)))
+            row |= interval_columns(
+                name, other_interval(finite_values_at(found[name], index))
+            )
         for name, flag in STABILITY_KINDS.items():
             if flag != NONE:
-                row |= interval_columns(name, binomial_interval(int((kind == flag).sum()), row["runs"]))
+                row |= interval_columns(
+                    name, binomial_interval(int((kind == flag).sum()), row["runs"])
+                )
         rows.append(row)
     return make_table(rows)
 
@@ -68,11 +102,26 @@ def curvature_columns(found: xr.Dataset) -> list[Column]:
     return [
         Column("step", "step"),
         Column("runs", "runs"),
-        *(Column(heading, text=median_text(name)) for name, heading in _MEDIANS.items()),
-        _percent(f"above 2/lr = {found.attrs['threshold']:.4g}, %", "above_threshold", "bounds"),
-        *(Column(heading, text=median_text(name)) for name, heading in _PARTICLE_MEDIANS.items() if particles),
         *(
-            Column(heading, text=_chance_text(name)) if name.endswith("chance") else _percent(heading, name)
+            Column(heading, text=median_text(name))
+            for name, heading in _MEDIANS.items()
+        ),
+        _percent(
+            f"above 2/lr = {found.attrs['threshold']:.4g}, %",
+            "above_threshold",
+            "bounds",
+        ),
+        *(
+            Column(heading, text=median_text(name))
+            for name, heading in _PARTICLE_MEDIANS.items()
+            if particles
+        ),
+        *(
+            (
+                Column(heading, text=_chance_text(name))
+                if name.endswith("chance")
+                else _percent(heading, name)
+            )
             for name, heading in _NETWORK_MEANS.items()
             if not particles
         ),
@@ -81,7 +130,9 @@ def curvature_columns(found: xr.Dataset) -> list[Column]:
     ]
 
 
-def _percent(heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width") -> Column:
+def _percent(
+    heading: str, name: str, interval: Literal["bounds", "half-width"] = "half-width"
+) -> Column:
     return Column(heading, name, digits=1, interval=interval, scale=100)
 
 
@@ -90,24 +141,32 @@ def median_text(name: str) -> Callable[[dict], str]:
         value, low, high = (row[name + end] for end in ("", "_low", "_high"))
         if np.isnan(value):
             return "-"
-        return f"{value:.3g}" if np.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        return (
+            f"{value:.3g}" if np.isnan(low) else f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        )
 
     return text
 
 
 def _chance_text(name: str) -> Callable[[dict], str]:
-    return lambda row: _format_chance([row[name + end] for end in ("", "_low", "_high")])
+    return lambda row: _format_chance(
+        [row[name + end] for end in ("", "_low", "_high")]
+    )
 
 
 def _format_chance(interval: list[float]) -> str:
-    """A fraction in percent, to two significant digits, with half its interval where it varies."""
+    """A fraction in percent, to two significant digits, with half its interval where it
+    varies."""
     value, low, high = (100 * each for each in interval)
     digits = max(1, 1 - int(np.floor(np.log10(value)))) if value > 0 else 1
-    return format_plus_minus([value, low if high - low > 2e-12 else np.nan, high], digits)
+    return format_plus_minus(
+        [value, low if high - low > 2e-12 else np.nan, high], digits
+    )
 
 
 def escape_summary(found: xr.Dataset) -> str:
-    """A sentence on the movement of networks as they leave a plateau; empty for particles."""
+    """A sentence on the movement of networks as they leave a plateau; empty for
+    particles."""
     if "escape_step" not in found:
         return ""
     runs = int((found["escape_step"] >= 0).sum())
@@ -115,32 +174,56 @@ def escape_summary(found: xr.Dataset) -> str:
         return "In no run does the training loss fall below the chance level."
     means = {
         name: mean_interval(found[f"escape_{name}"].dropna("run").values, limits=(0, 1))
-        for name in ("lowest_share", "highest_share", "negative_share", "negative_chance")
+        for name in (
+            "lowest_share",
+            "highest_share",
+            "negative_share",
+            "negative_chance",
+        )
     }
-    lowest, highest, negative = (format_percent_plus_minus(mean) for mean in list(means.values())[:3])
-    sentence = (
-        f"At the largest fall of the training loss below that of a guess ({runs} runs), of the squared movement\n"
-        f"{lowest}% are along the direction of the lowest eigenvalue, {highest}% along that of the highest\n"
-        f"(chance {100 / found.attrs['parameters']:.2g}%)"
+    lowest, highest, negative = (
+        format_percent_plus_minus(mean) for mean in list(means.values())[:3]
     )
-    if np.isnan(means["negative_share"].value):  # only both ends of the spectrum are known
+    sentence = (
+        f"At the largest fall of the training loss below that of a guess ({runs} runs),"
+        f" of the squared movement\n{lowest}% are along the direction of the lowest"
+        f" eigenvalue, {highest}% along that of the highest\n(chance"
+        f" {100 / found.attrs['parameters']:.2g}%)"
+    )
+    if np.isnan(
+        means["negative_share"].value
+    ):  # only both ends of the spectrum are known
         return f"{sentence}."
     chance = _format_chance(list(means["negative_chance"]))
-    return f"{sentence}, {negative}% within those of all negative ones (chance {chance}%)."
+    return (
+        f"{sentence}, {negative}% within those of all negative ones (chance {chance}%)."
+    )
 
 
 def curvature_legend(found: xr.Dataset) -> str:
     """Explanation of the columns."""
-    lines = ["Medians with 95% intervals from order statistics; fractions of runs with exact intervals."]
+    lines = [
+        "Medians with 95% intervals from order statistics; fractions of runs with exact"
+        " intervals."
+    ]
     if found.attrs["system"] == "particles":
         lines += [
-            "Not at rest: norm of the force after normalisation divided by that of the force. Common rotations are not",
+            (
+                "Not at rest: norm of the force after normalisation divided by that of"
+                " the force. Common rotations are not"
+            ),
             "counted as modes, and runs without modes are left out.",
         ]
     else:
         lines += [
-            "Movement: to the next recorded frame, mean fraction of its squared norm ± 95% interval; chance:",
-            "for a random direction. The loss is that of the training split, without weight decay. For Adam, 2/lr is a",
+            (
+                "Movement: to the next recorded frame, mean fraction of its squared"
+                " norm ± 95% interval; chance:"
+            ),
+            (
+                "for a random direction. The loss is that of the training split,"
+                " without weight decay. For Adam, 2/lr is a"
+            ),
             "scale for comparison and not a stability limit.",
         ]
     return "\n".join(lines)

@@ -1,13 +1,16 @@
-"""Eigenmodes of a linearised flow, of networks and of particles: how fast each grows and rotates.
+"""Eigenmodes of a linearised flow, of networks and of particles: how fast each grows
+and rotates.
 
-Near a state x that follows dx/dt = G(x), a small displacement v follows dv/dt = (dG/dx) v. An eigenvalue of dG/dx is a
-mode: its real part is the growth rate, its imaginary part the rotation rate. For the gradient flow of a network's loss
-dG/dx is minus the Hessian, and nothing rotates; the force on particles is not the gradient of a potential, and modes
-may rotate. A mode grows, or decays, if its growth rate is above, or below, zero by more than `NULL_MODE_TOLERANCE`
-times the largest rate of the frame; all others are null modes, such as a rotation of all particles.
+Near a state x that follows dx/dt = G(x), a small displacement v follows dv/dt = (dG/dx)
+v. An eigenvalue of dG/dx is a mode: its real part is the growth rate, its imaginary
+part the rotation rate. For the gradient flow of a network's loss dG/dx is minus the
+Hessian, and nothing rotates; the force on particles is not the gradient of a potential,
+and modes may rotate. A mode grows, or decays, if its growth rate is above, or below,
+zero by more than `NULL_MODE_TOLERANCE` times the largest rate of the frame; all others
+are null modes, such as a rotation of all particles.
 
-Where G is not 0 the modes are those of the motion relative to neighbouring trajectories.
-"""
+Where G is not 0 the modes are those of the motion relative to neighbouring
+trajectories."""
 
 from __future__ import annotations
 
@@ -22,12 +25,19 @@ NULL_MODE_TOLERANCE = 1e-6
 """Fraction of a frame's largest rate up to which a growth rate counts as zero."""
 
 NONE, STABLE, SADDLE, UNSTABLE = -1, 0, 1, 2
-STABILITY_KINDS = {"none": NONE, "stable": STABLE, "saddle": SADDLE, "unstable": UNSTABLE}
-"""Stable: no mode grows; saddle: some grow and some decay; unstable: some grow and none decays; none: no mode."""
+STABILITY_KINDS = {
+    "none": NONE,
+    "stable": STABLE,
+    "saddle": SADDLE,
+    "unstable": UNSTABLE,
+}
+"""Stable: no mode grows; saddle: some grow and some decay; unstable: some grow and none
+decays; none: no mode."""
 
 
 class Eigenmodes(NamedTuple):
-    """Modes of frames, (..., mode) each, by descending growth rate and then by descending rotation rate.
+    """Modes of frames, (..., mode) each, by descending growth rate and then by
+    descending rotation rate.
 
     Frames with fewer modes than others are padded with NaN at the end.
     """
@@ -37,7 +47,8 @@ class Eigenmodes(NamedTuple):
 
 
 def sorted_eigenmodes(rates: np.ndarray) -> Eigenmodes:
-    """Modes from the eigenvalues (..., mode), complex or real, of a linearised flow; NaN for no value.
+    """Modes from the eigenvalues (..., mode), complex or real, of a linearised flow;
+    NaN for no value.
 
     Examples
     --------
@@ -51,21 +62,29 @@ def sorted_eigenmodes(rates: np.ndarray) -> Eigenmodes:
 
 
 def _null_rate(modes: Eigenmodes) -> np.ndarray:
-    """The growth rate up to which a mode of each frame is null: (..., mode) -> (..., 1)."""
+    """The growth rate up to which a mode of each frame is null: (..., mode) -> (...,
+    1)."""
     rates = np.hypot(modes.growth, modes.rotation)
-    return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(axis=-1, initial=0.0, keepdims=True)
+    return NULL_MODE_TOLERANCE * np.where(np.isfinite(rates), rates, 0.0).max(
+        axis=-1, initial=0.0, keepdims=True
+    )
 
 
 def count_growing(modes: Eigenmodes) -> np.ndarray:
-    """The number of growing modes of each frame: (..., mode) -> (...), NaN for frames without a value."""
+    """The number of growing modes of each frame: (..., mode) -> (...), NaN for frames
+    without a value."""
     count = (modes.growth > _null_rate(modes)).sum(axis=-1).astype(np.float64)
     return np.where(np.isfinite(modes.growth).any(axis=-1), count, np.nan)
 
 
 def stability_kinds(modes: Eigenmodes) -> np.ndarray:
-    """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both ends of a spectrum suffice."""
+    """The value of `STABILITY_KINDS` of each frame: (..., mode) -> (...) int8. Both
+    ends of a spectrum suffice."""
     null = _null_rate(modes)
-    grow, decay = (modes.growth > null).any(axis=-1), (modes.growth < -null).any(axis=-1)
+    grow, decay = (
+        (modes.growth > null).any(axis=-1),
+        (modes.growth < -null).any(axis=-1),
+    )
     kind = np.where(grow, np.where(decay, SADDLE, UNSTABLE), STABLE)
     return np.where(np.isfinite(modes.growth).any(axis=-1), kind, NONE).astype(np.int8)
 
@@ -78,9 +97,9 @@ def stack_frames(
 ) -> dict[str, tuple]:
     """Variables (run, step, ...) of a dataset from the values of single frames.
 
-    variables: further dimensions and meaning of each; sizes: of all dimensions; jobs: run and step of each frame.
-    Frames that are None are filled with NaN, and shorter arrays are padded with NaN at the end.
-    """
+    variables: further dimensions and meaning of each; sizes: of all dimensions; jobs:
+    run and step of each frame. Frames that are None are filled with NaN, and shorter
+    arrays are padded with NaN at the end."""
     data = {}
     for name, (dims, meaning) in variables.items():
         values = np.full([sizes[dim] for dim in ("run", "step", *dims)], np.nan)

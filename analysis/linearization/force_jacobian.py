@@ -1,30 +1,37 @@
-r"""The Jacobian of the particles' force field, and of the normalised motion (CA section 6).
+r"""The Jacobian of the particles' force field, and of the normalised motion (CA section
+6).
 
-F sums pair forces of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`). With d = s_p - s_q, r = \|d\|
-and u = s_q / \|s_q\|, the derivatives by s_q of the force of q on p are
+F sums pair forces of the pair sums s_p = x_i + x_j (`dynamics.particles.pair_forces`).
+With d = s_p - s_q, r = \|d\| and u = s_q / \|s_q\|, the derivatives by s_q of the force
+of q on p are
 
     like attraction      1/r - d d^T / r³                and minus that by s_p
     unlike repulsion     2 d d^T / r⁴ - 1/r²             and minus that by s_p
     alignment            ± (1 - u u^T) / \|s_q\| in the half-plane s_p . s_q > 0, and 0 by s_p
 
-The boundary of the half-plane has measure zero, so the set of pairs that align is taken as locally constant. So are
-weights that are ratios of numbers of pairs, and the total magnitude of attraction. The weight of repulsion balanced by
-magnitude, w = A / sum 1/r, has a derivative, which is included. Where the force is undefined it is 0, and so is its
-derivative. Attraction and repulsion are reciprocal and have a symmetric Jacobian, minus the Hessian of their potential,
-if their weights are constant; alignment is not reciprocal and has no potential.
+The boundary of the half-plane has measure zero, so the set of pairs that align is taken
+as locally constant. So are weights that are ratios of numbers of pairs, and the total
+magnitude of attraction. The weight of repulsion balanced by magnitude, w = A / sum 1/r,
+has a derivative, which is included. Where the force is undefined it is 0, and so is its
+derivative. Attraction and repulsion are reciprocal and have a symmetric Jacobian, minus
+the Hessian of their potential, if their weights are constant; alignment is not
+reciprocal and has no potential.
 
-Particles do not follow F. Since they keep zero mean and unit variance, they move along G = F - mean - lambda x, where
-lambda keeps the variance constant, overall or along each axis. An arrangement is at rest if G = 0, even if F is not 0.
-In an orthonormal basis Q of the directions allowed by the constraint, without common rotations, the Jacobian of G is
+Particles do not follow F. Since they keep zero mean and unit variance, they move along
+G = F - mean - lambda x, where lambda keeps the variance constant, overall or along each
+axis. An arrangement is at rest if G = 0, even if F is not 0. In an orthonormal basis Q
+of the directions allowed by the constraint, without common rotations, the Jacobian of G
+is
 
     Q^T (dF/dx - lambda) Q,      lambda = x . F / (N D), or x_a . F_a / N for each axis a, or none
 
-and its eigenvalues are the eigenmodes. The step rule matters: "force" follows F itself; "direction" scales F by
-sqrt(N) / \|F\|, which at rest rescales time and keeps the signs; "particle" follows each F_i / \|F_i\|. A step of
-size h is stable if no mode decays faster than 2 / h, up to the factor 1 / (1 + h lambda) of the normalisation.
+and its eigenvalues are the eigenmodes. The step rule matters: "force" follows F itself;
+"direction" scales F by sqrt(N) / \|F\|, which at rest rescales time and keeps the
+signs; "particle" follows each F_i / \|F_i\|. A step of size h is stable if no mode
+decays faster than 2 / h, up to the factor 1 / (1 + h lambda) of the normalisation.
 
-Array functions take embeddings (..., token, axis) in float64; everything is dimensionless.
-"""
+Array functions take embeddings (..., token, axis) in float64; everything is
+dimensionless."""
 
 from __future__ import annotations
 
@@ -62,7 +69,7 @@ class LinearizedField(NamedTuple):
     """(..., token x axis, token x axis_in), with axes fastest"""
 
 
-# ---------------------------------------------------------------------------------------- the force field
+# ---------------------------------------------------------------------- the force field
 
 
 def force_and_jacobian(
@@ -96,7 +103,11 @@ def force_and_jacobian(
     x = check_embedding(embedding)
     n, dim = x.shape[-2:]
     if (n, dim) != (settings.n, settings.dim):
-        raise SettingsError("n, dim", f"{settings.n}, {settings.dim}", f"those of the embedding, {n} and {dim}")
+        raise SettingsError(
+            "n, dim",
+            f"{settings.n}, {settings.dim}",
+            f"those of the embedding, {n} and {dim}",
+        )
     pairs = ParticleSystem(settings).pairs if pairs is None else pairs
     frames = x.reshape(-1, n, dim)
     force, jacobian = np.empty(frames.shape), np.empty((len(frames), n * dim, n * dim))
@@ -104,7 +115,9 @@ def force_and_jacobian(
     for frame, positions in enumerate(frames):
         force[frame], jacobian[frame] = law.at(positions)
     lead = x.shape[:-2]
-    return LinearizedField(force.reshape(x.shape), jacobian.reshape(*lead, n * dim, n * dim))
+    return LinearizedField(
+        force.reshape(x.shape), jacobian.reshape(*lead, n * dim, n * dim)
+    )
 
 
 class _PairLaw:
@@ -125,67 +138,112 @@ class _PairLaw:
         self.unlike = residue[:, None] != residue
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Force (token, axis) and Jacobian (token x axis, token x axis) at positions (token, axis)."""
+        """Force (token, axis) and Jacobian (token x axis, token x axis) at positions
+        (token, axis)."""
         s = self.settings
         points = self.sums @ x
         points[(points * points).sum(-1) <= TINY] = 0.0
         apart = np.moveaxis(points[:, None] - points, -1, 0)  # (axis, pair, other pair)
         square = (apart * apart).sum(0)
-        inverse = np.divide(1.0, np.sqrt(square), out=np.zeros_like(square), where=square > TINY)
+        inverse = np.divide(
+            1.0, np.sqrt(square), out=np.zeros_like(square), where=square > TINY
+        )
         repel, aligned = self._balances(points, inverse)
 
-        # the force of q on p is strength times d; its derivative by s_q is bend d d^T - strength
-        attract, push = s.ga * self.like * inverse, s.gr * repel * self.unlike * inverse**2
+        # the force of q on p is strength times d; its derivative by s_q is bend d d^T -
+        # strength
+        attract, push = (
+            s.ga * self.like * inverse,
+            s.gr * repel * self.unlike * inverse**2,
+        )
         strength = push - attract
         bend = 2 * push * inverse**2 - attract * inverse**2
         length = np.linalg.norm(points, axis=-1)
-        unit = np.divide(points, length[:, None], out=np.zeros_like(points), where=length[:, None] > 0)
+        unit = np.divide(
+            points,
+            length[:, None],
+            out=np.zeros_like(points),
+            where=length[:, None] > 0,
+        )
         reach = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
 
-        on_pairs = np.stack([(strength * each).sum(-1) for each in apart], -1) + aligned @ unit
+        on_pairs = (
+            np.stack([(strength * each).sum(-1) for each in apart], -1) + aligned @ unit
+        )
         force = self.moves.T @ on_pairs
         jacobian = self._by_tokens(apart, strength, bend, aligned * reach, unit)
         if s.repulsion_balance == "magnitude":
             jacobian += self._by_balance(apart, inverse, push)
         return force, jacobian
 
-    def _balances(self, points: np.ndarray, inverse: np.ndarray) -> tuple[float, np.ndarray]:
-        """The weight of repulsion, and the weights of alignment between pair sums (pair, other pair)."""
+    def _balances(
+        self, points: np.ndarray, inverse: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """The weight of repulsion, and the weights of alignment between pair sums
+        (pair, other pair)."""
         s, pairs = self.settings, self.pairs
         near = (points @ points.T > 0).astype(np.float64)
         alike, different = near * self.like, near * self.unlike
         by_count = pairs.like / pairs.unlike if pairs.unlike else 0.0
         repulsion = (inverse * self.unlike).sum()
         attraction = ((inverse > 0) & self.like).sum()
-        repel = {"none": 1.0, "count": by_count, "magnitude": _ratio(attraction, repulsion)}
-        align = {"none": 1.0, "count": by_count, "magnitude": _ratio(alike.sum(), different.sum())}
-        return repel[s.repulsion_balance], s.fa * (alike - align[s.alignment_balance] * different)
+        repel = {
+            "none": 1.0,
+            "count": by_count,
+            "magnitude": _ratio(attraction, repulsion),
+        }
+        align = {
+            "none": 1.0,
+            "count": by_count,
+            "magnitude": _ratio(alike.sum(), different.sum()),
+        }
+        return repel[s.repulsion_balance], s.fa * (
+            alike - align[s.alignment_balance] * different
+        )
 
     def _by_tokens(
-        self, apart: np.ndarray, strength: np.ndarray, bend: np.ndarray, turn: np.ndarray, unit: np.ndarray
+        self,
+        apart: np.ndarray,
+        strength: np.ndarray,
+        bend: np.ndarray,
+        turn: np.ndarray,
+        unit: np.ndarray,
     ) -> np.ndarray:
-        """The Jacobian at constant weights, from derivatives between pair sums; turn is alignment over |s_q|."""
+        """The Jacobian at constant weights, from derivatives between pair sums; turn is
+        alignment over |s_q|."""
         n, dim = self.sums.shape[1], len(apart)
         result = np.empty((n, dim, n, dim))
         for one in range(dim):
             for other in range(dim):
-                between = bend * apart[one] * apart[other] - turn * unit[:, one] * unit[:, other]
+                between = (
+                    bend * apart[one] * apart[other]
+                    - turn * unit[:, one] * unit[:, other]
+                )
                 if one == other:
                     between += turn - strength
                 # derivative by s_p itself: minus the sum over q, without alignment
-                own = -(bend * apart[one] * apart[other]).sum(1) + (one == other) * strength.sum(1)
+                own = -(bend * apart[one] * apart[other]).sum(1) + (
+                    one == other
+                ) * strength.sum(1)
                 by_sum = between @ self.sums + own[:, None] * self.sums
                 result[:, one, :, other] = self.moves.T @ by_sum
         return result.reshape(n * dim, n * dim)
 
-    def _by_balance(self, apart: np.ndarray, inverse: np.ndarray, push: np.ndarray) -> np.ndarray:
-        """The part from the weight of repulsion, which is inverse to R = sum 1/r: F_r (-dR/dx) / R."""
+    def _by_balance(
+        self, apart: np.ndarray, inverse: np.ndarray, push: np.ndarray
+    ) -> np.ndarray:
+        """The part from the weight of repulsion, which is inverse to R = sum 1/r: F_r
+        (-dR/dx) / R."""
         cubes = self.unlike * inverse**3
         total = (self.unlike * inverse).sum()
         if not total > 0:
             return np.zeros((self.sums.shape[1] * len(apart),) * 2)
-        repulsion = self.moves.T @ np.stack([(push * each).sum(-1) for each in apart], -1)
-        slope = self.sums.T @ np.stack([-2 * (cubes * each).sum(-1) for each in apart], -1)
+        repulsion = self.moves.T @ np.stack(
+            [(push * each).sum(-1) for each in apart], -1
+        )
+        slope = self.sums.T @ np.stack(
+            [-2 * (cubes * each).sum(-1) for each in apart], -1
+        )
         return -np.outer(repulsion.ravel(), slope.ravel()) / total
 
 
@@ -193,11 +251,14 @@ def _ratio(like: float, unlike: float) -> float:
     return float(like / unlike) if unlike > 0 else 0.0
 
 
-# ------------------------------------------------------------------------------------- normalised motion
+# -------------------------------------------------------------------- normalised motion
 
 
-def step_rule_field(field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
-    """The field that a step follows by the settings' rule: F, or scaled to length sqrt(N), or to 1 for each particle.
+def step_rule_field(
+    field: LinearizedField, settings: ParticleSettings
+) -> LinearizedField:
+    """The field that a step follows by the settings' rule: F, or scaled to length
+    sqrt(N), or to 1 for each particle.
 
     NaN where a force of 0 would be scaled.
     """
@@ -205,35 +266,53 @@ def step_rule_field(field: LinearizedField, settings: ParticleSettings) -> Linea
     if settings.step_rule == "force":
         return field
     n, dim = force.shape[-2:]
-    groups = force.reshape(*force.shape[:-2], 1, -1) if settings.step_rule == "direction" else force
+    groups = (
+        force.reshape(*force.shape[:-2], 1, -1)
+        if settings.step_rule == "direction"
+        else force
+    )
     size = np.linalg.norm(groups, axis=-1, keepdims=True)
     unit = np.divide(groups, size, out=np.full(groups.shape, np.nan), where=size > 0)
     rows = jacobian.reshape(*groups.shape, n * dim)
     along = np.einsum("...ga,...gax->...gx", unit, rows)
     scale = np.sqrt(n) if settings.step_rule == "direction" else 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
-        turned = (rows - unit[..., None] * along[..., None, :]) * (scale / size)[..., None]
-    return LinearizedField((scale * unit).reshape(force.shape), turned.reshape(jacobian.shape))
+        turned = (rows - unit[..., None] * along[..., None, :]) * (scale / size)[
+            ..., None
+        ]
+    return LinearizedField(
+        (scale * unit).reshape(force.shape), turned.reshape(jacobian.shape)
+    )
 
 
 def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.ndarray:
-    """Orthonormal motions that keep mean and variance: (..., token, axis) -> (..., token x axis, mode).
+    """Orthonormal motions that keep mean and variance: (..., token, axis) -> (...,
+    token x axis, mode).
 
-    If no axis is distinguished, rotations of all particles together are left out: at rest they are null modes, and
-    leaving them out changes no other mode. Rotations that move no particle, which exist for flat arrangements, are not
-    removed, so these have more modes than others. Embeddings with fewer modes than others have columns of NaN first.
-    """
+    If no axis is distinguished, rotations of all particles together are left out: at
+    rest they are null modes, and leaving them out changes no other mode. Rotations that
+    move no particle, which exist for flat arrangements, are not removed, so these have
+    more modes than others. Embeddings with fewer modes than others have columns of NaN
+    first."""
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
     lead, axes = x.shape[:-2], np.eye(dim)
     x = x - x.mean(axis=-2, keepdims=True)
-    kept = [np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes]
+    kept = [
+        np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes
+    ]
     if settings.variance == "axis":
         kept += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
     else:
         size = _unit(x.reshape(*lead, n * dim))
-        planes = [np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a]) for a in range(dim) for b in range(a)]
-        kept += [(size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes]
+        planes = [
+            np.outer(axes[a], axes[b]) - np.outer(axes[b], axes[a])
+            for a in range(dim)
+            for b in range(a)
+        ]
+        kept += [
+            (size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes
+        ]
         kept += [size] if settings.variance == "overall" else []
     basis, sizes, _ = np.linalg.svd(np.stack(kept, -1))
     rank = (sizes > _RANK_TOLERANCE * sizes[..., :1]).sum(axis=-1)[..., None, None]
@@ -247,11 +326,14 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
 
 
-def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings) -> LinearizedField:
-    """The normalised motion G and its Jacobian in the basis of `free_directions`, from the field that is followed.
+def constrained_field(
+    embedding: np.ndarray, field: LinearizedField, settings: ParticleSettings
+) -> LinearizedField:
+    """The normalised motion G and its Jacobian in the basis of `free_directions`, from
+    the field that is followed.
 
-    jacobian: (..., mode, mode), NaN for embeddings in which the variance to be kept is zero, and in the rows and
-    columns of modes that an embedding has fewer than others.
+    jacobian: (..., mode, mode), NaN for embeddings in which the variance to be kept is
+    zero, and in the rows and columns of modes that an embedding has fewer than others.
     """
     x = np.asarray(embedding, dtype=np.float64)
     n, dim = x.shape[-2:]
@@ -271,10 +353,11 @@ def constrained_field(embedding: np.ndarray, field: LinearizedField, settings: P
 
 
 def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
-    """Eigenvalues of square matrices: (..., row, column) -> (..., mode) complex, NaN for matrices that are not finite.
+    """Eigenvalues of square matrices: (..., row, column) -> (..., mode) complex, NaN
+    for matrices that are not finite.
 
-    Rows and columns that are entirely NaN are ignored; the eigenvalues are then padded with NaN at the end.
-    """
+    Rows and columns that are entirely NaN are ignored; the eigenvalues are then padded
+    with NaN at the end."""
     found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
     for frame in np.ndindex(matrices.shape[:-2]):
         lost = np.isnan(matrices[frame])
@@ -285,10 +368,12 @@ def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
     return found
 
 
-# ----------------------------------------------------------------------------------------- trajectories
+# ------------------------------------------------------------------------- trajectories
 
 
-def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False) -> xr.Dataset:
+def force_spectra(
+    trajectory: xr.Dataset, frames: list[int], quiet: bool = False
+) -> xr.Dataset:
     """Eigenmodes of particles at some frames of a trajectory.
 
     Parameters
@@ -303,10 +388,12 @@ def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False
     Returns
     -------
     xr.Dataset
-        `growth_rate`, `rotation_rate` (run, step, mode) of the normalised motion; `force_growth_rate`,
-        `force_rotation_rate` (run, step, force_mode) of dF/dx alone; `asymmetry` (run, step), Frobenius norm of the
-        antisymmetric part of dF/dx over that of dF/dx; `rest` (run, step), the norm of G over that of F. NaN in the
-        frames of a run after it diverged, and after the last mode of frames that have fewer modes than others.
+        `growth_rate`, `rotation_rate` (run, step, mode) of the normalised motion;
+        `force_growth_rate`, `force_rotation_rate` (run, step, force_mode) of dF/dx
+        alone; `asymmetry` (run, step), Frobenius norm of the antisymmetric part of
+        dF/dx over that of dF/dx; `rest` (run, step), the norm of G over that of F. NaN
+        in the frames of a run after it diverged, and after the last mode of frames that
+        have fewer modes than others.
 
     Raises
     ------
@@ -315,50 +402,85 @@ def force_spectra(trajectory: xr.Dataset, frames: list[int], quiet: bool = False
     """
     settings = read_settings(trajectory)
     if not isinstance(settings, ParticleSettings):
-        raise TrajectoryError(f"attribute system: found {settings.system}, expected particles")
+        raise TrajectoryError(
+            f"attribute system: found {settings.system}, expected particles"
+        )
     coordinates = settings.n * settings.dim
     if not 1 < coordinates <= _MAX_COORDINATES:
-        raise TrajectoryError(f"n times dim: found {coordinates}, spectra are for 2 to {_MAX_COORDINATES}")
+        raise TrajectoryError(
+            f"n times dim: found {coordinates}, spectra are for 2 to {_MAX_COORDINATES}"
+        )
     pairs = ParticleSystem(settings).pairs
     count = len(pairs.first)
     if count > _MAX_PAIRS:
-        raise TrajectoryError(f"n: found {settings.n} with {count} pairs, spectra are for up to {_MAX_PAIRS}")
+        raise TrajectoryError(
+            f"n: found {settings.n} with {count} pairs, spectra are for up to"
+            f" {_MAX_PAIRS}"
+        )
     some = trajectory.isel(step=frames)
-    x = some["embedding"].transpose("run", "step", "token", "axis").values.astype(np.float64)
-    jobs = [(int(run), int(step)) for run, step in np.argwhere(valid_frames(some).values)]
+    x = (
+        some["embedding"]
+        .transpose("run", "step", "token", "axis")
+        .values.astype(np.float64)
+    )
+    jobs = [
+        (int(run), int(step)) for run, step in np.argwhere(valid_frames(some).values)
+    ]
     found = [
         _frame_spectra(x[job], settings, pairs)
-        for job in tqdm(jobs, "modes", unit="frame", disable=True if quiet else None, leave=False)
+        for job in tqdm(
+            jobs, "modes", unit="frame", disable=True if quiet else None, leave=False
+        )
     ]
     sizes = {"run": len(x), "step": len(frames)}
     for dim, name in (("mode", "growth_rate"), ("force_mode", "force_growth_rate")):
         sizes[dim] = max((np.size(frame[name]) for frame in found), default=0)
     coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
-    return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs, found), coords, {"lr": settings.step_size})
+    return xr.Dataset(
+        stack_frames(_VARIABLES, sizes, jobs, found), coords, {"lr": settings.step_size}
+    )
 
 
 _VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "growth_rate": (("mode",), "growth rate of a mode of the normalised motion"),
     "rotation_rate": (("mode",), "rotation rate of a mode of the normalised motion"),
-    "force_growth_rate": (("force_mode",), "real part of an eigenvalue of the force's Jacobian"),
-    "force_rotation_rate": (("force_mode",), "imaginary part of an eigenvalue of the force's Jacobian"),
-    "asymmetry": ((), "Frobenius norm of the antisymmetric part of the force's Jacobian over that of the Jacobian"),
+    "force_growth_rate": (
+        ("force_mode",),
+        "real part of an eigenvalue of the force's Jacobian",
+    ),
+    "force_rotation_rate": (
+        ("force_mode",),
+        "imaginary part of an eigenvalue of the force's Jacobian",
+    ),
+    "asymmetry": (
+        (),
+        (
+            "Frobenius norm of the antisymmetric part of the force's Jacobian over that"
+            " of the Jacobian"
+        ),
+    ),
     "rest": ((), "norm of the normalised force over that of the force; 0 at rest"),
 }
 
 
-def _frame_spectra(x: np.ndarray, settings: ParticleSettings, pairs: PairList) -> dict[str, float | np.ndarray]:
+def _frame_spectra(
+    x: np.ndarray, settings: ParticleSettings, pairs: PairList
+) -> dict[str, float | np.ndarray]:
     """The variables of one embedding (token, axis)."""
     field = force_and_jacobian(x, settings, pairs)
     followed = step_rule_field(field, settings)
     motion = constrained_field(x, followed, settings)
-    modes, force_modes = (sorted_eigenmodes(finite_eigenvalues(each.jacobian)) for each in (motion, field))
+    modes, force_modes = (
+        sorted_eigenmodes(finite_eigenvalues(each.jacobian)) for each in (motion, field)
+    )
     return {
         "growth_rate": modes.growth,
         "rotation_rate": modes.rotation,
         "force_growth_rate": force_modes.growth,
         "force_rotation_rate": force_modes.rotation,
-        "asymmetry": _norm_ratio((field.jacobian - field.jacobian.T) / 2, field.jacobian),
+        "asymmetry": _norm_ratio(
+            (field.jacobian - field.jacobian.T) / 2, field.jacobian
+        ),
         "rest": _norm_ratio(motion.force, followed.force),
     }
 

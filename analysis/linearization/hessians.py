@@ -1,11 +1,13 @@
-"""Hessians of a network's training loss: exact, both ends of the spectrum, trace, and products with vectors.
+"""Hessians of a network's training loss: exact, both ends of the spectrum, trace, and
+products with vectors.
 
-The training loss is the mean cross-entropy over the training split, without the L2 term or the weight decay of the
-optimizer: for CA the training pairs of the run's seed, for VC its distinct training sequences, weighted by how often
-they occur. `training_objective` returns it with a Hessian in closed form. The other functions take any loss of flat
-parameters (parameter,) that torch can differentiate twice, in float64: the closed forms are tested against them, and
-they are used for networks that are too large for a whole Hessian. All values are dimensionless.
-"""
+The training loss is the mean cross-entropy over the training split, without the L2 term
+or the weight decay of the optimizer: for CA the training pairs of the run's seed, for
+VC its distinct training sequences, weighted by how often they occur.
+`training_objective` returns it with a Hessian in closed form. The other functions take
+any loss of flat parameters (parameter,) that torch can differentiate twice, in float64:
+the closed forms are tested against them, and they are used for networks that are too
+large for a whole Hessian. All values are dimensionless."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -36,19 +38,24 @@ _MAX_RESTARTS = 10_000
 def training_objective(
     network: ConstantAttention | ClusteringHead, seed: int
 ) -> ClusteringHeadHessian | ConstantAttentionHessian:
-    """The training loss of the run with a seed, with the methods `loss(row)` and `hessian(row)` (exact)."""
+    """The training loss of the run with a seed, with the methods `loss(row)` and
+    `hessian(row)` (exact)."""
     if isinstance(network, ConstantAttention):
         s = network.settings
         chosen = training_pairs(s.n, s.train_pairs, np.array([seed]))[0]
-        return ConstantAttentionHessian(network, torch.from_numpy(all_pairs(s.n)[chosen]))
+        return ConstantAttentionHessian(
+            network, torch.from_numpy(all_pairs(s.n)[chosen])
+        )
     tokens, counts = distinct_sequences(network.settings, seed, "train")
     return ClusteringHeadHessian(network, tokens, counts / counts.sum())
 
 
 def hessian_vector_product(loss: LossFunction, row: torch.Tensor) -> LossFunction:
-    """The product of the Hessian at flat parameters (parameter,) with a vector, as a function of the vector.
+    """The product of the Hessian at flat parameters (parameter,) with a vector, as a
+    function of the vector.
 
-    It uses two backward passes, the first of which is done once. Forward derivatives of torch are not thread-safe.
+    It uses two backward passes, the first of which is done once. Forward derivatives of
+    torch are not thread-safe.
 
     >>> row = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> hessian_vector_product(lambda row: (row**3).sum(), row)(torch.ones(2).double())
@@ -73,15 +80,21 @@ class ExtremeEigenpairs(NamedTuple):
     vectors: np.ndarray
 
 
-def extreme_eigenpairs(loss: LossFunction, row: torch.Tensor, count: int = 1) -> ExtremeEigenpairs:
-    """Both ends of the spectrum, `count` eigenvalues each, by the Lanczos method from a fixed start.
+def extreme_eigenpairs(
+    loss: LossFunction, row: torch.Tensor, count: int = 1
+) -> ExtremeEigenpairs:
+    """Both ends of the spectrum, `count` eigenvalues each, by the Lanczos method from a
+    fixed start.
 
-    A Hessian of zeros, such as that of a network whose units are all dead, has eigenvalues 0 and eigenvectors NaN; both
-    are NaN if Lanczos does not converge. Raises ValueError for a count beyond half the number of parameters.
-    """
+    A Hessian of zeros, such as that of a network whose units are all dead, has
+    eigenvalues 0 and eigenvectors NaN; both are NaN if Lanczos does not converge.
+    Raises ValueError for a count beyond half the number of parameters."""
     size = len(row)
     if not 1 <= count <= (size - 1) // 2:
-        raise ValueError(f"count: found {count}, expected 1 to {(size - 1) // 2} for {size} parameters")
+        raise ValueError(
+            f"count: found {count}, expected 1 to {(size - 1) // 2} for {size}"
+            " parameters"
+        )
     apply = hessian_vector_product(loss, row)
     return lanczos(apply, size, 2 * count, "BE", _ACCURACY, max(40, 8 * count))
 
@@ -95,12 +108,13 @@ def lanczos(
     basis: int,
     shift: float = 0.0,
 ) -> ExtremeEigenpairs:
-    """`count` eigenpairs of a symmetric operator by the Lanczos method (ARPACK), as `extreme_eigenpairs` returns them.
+    """`count` eigenpairs of a symmetric operator by the Lanczos method (ARPACK), as
+    `extreme_eigenpairs` returns them.
 
-    product: of the operator with a vector (parameter,); which: the largest ones, those of largest magnitude, or half of
-    them at each end; basis: number of vectors that are kept; shift: what is added to the diagonal meanwhile, so that
-    `tolerance` is relative to eigenvalue plus shift.
-    """
+    product: of the operator with a vector (parameter,); which: the largest ones, those
+    of largest magnitude, or half of them at each end; basis: number of vectors that are
+    kept; shift: what is added to the diagonal meanwhile, so that `tolerance` is
+    relative to eigenvalue plus shift."""
     nowhere = np.full((size, count), np.nan)
 
     def apply(vector: np.ndarray) -> np.ndarray:
@@ -112,8 +126,19 @@ def lanczos(
     if not product(torch.from_numpy(start)).any():
         return ExtremeEigenpairs(np.zeros(count), nowhere)
     try:
-        operator, kept = LinearOperator((size, size), matvec=apply, dtype=float), min(size, basis)
-        values, vectors = eigsh(operator, count, which=which, v0=start, ncv=kept, maxiter=_MAX_RESTARTS, tol=tolerance)
+        operator, kept = (
+            LinearOperator((size, size), matvec=apply, dtype=float),
+            min(size, basis),
+        )
+        values, vectors = eigsh(
+            operator,
+            count,
+            which=which,
+            v0=start,
+            ncv=kept,
+            maxiter=_MAX_RESTARTS,
+            tol=tolerance,
+        )
     except ArpackError:
         return ExtremeEigenpairs(np.full(count, np.nan), nowhere)
     order = np.argsort(values)
@@ -127,12 +152,21 @@ class TraceEstimate(NamedTuple):
     error: float
 
 
-def estimate_trace(loss: LossFunction, row: torch.Tensor, probes: int = _PROBES) -> TraceEstimate:
-    """The trace by Hutchinson's estimator, the mean of v . H v over fixed random signs v. Raises ValueError."""
+def estimate_trace(
+    loss: LossFunction, row: torch.Tensor, probes: int = _PROBES
+) -> TraceEstimate:
+    """The trace by Hutchinson's estimator, the mean of v . H v over fixed random signs
+    v. Raises ValueError."""
     if probes < 2:
         raise ValueError(f"probes: found {probes}, expected at least 2")
-    signs = np.random.Generator(np.random.Philox(1)).integers(0, 2, (probes, len(row))) * 2.0 - 1.0
+    signs = (
+        np.random.Generator(np.random.Philox(1)).integers(0, 2, (probes, len(row)))
+        * 2.0
+        - 1.0
+    )
     vectors = torch.from_numpy(signs).to(row.dtype)
-    applied = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(vectors)
+    applied = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(
+        vectors
+    )
     found = (vectors * applied).sum(-1)
     return TraceEstimate(float(found.mean()), float(found.std() / np.sqrt(probes)))

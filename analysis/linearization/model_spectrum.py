@@ -1,24 +1,30 @@
-"""Curvature of the loss of any recorded model along its run, by products of the Hessian with vectors.
+"""Curvature of the loss of any recorded model along its run, by products of the Hessian
+with vectors.
 
-At a recorded frame with parameters theta, the Hessian H of the mean loss over the given batches gives
+At a recorded frame with parameters theta, the Hessian H of the mean loss over the given
+batches gives
 
-- both ends of its spectrum by the Lanczos method (ARPACK), with the residuals |H v - lambda v|. The tolerance is that
-  of the residual relative to the largest magnitude of an eigenvalue. Like every method that starts from one vector,
-  Lanczos can miss further copies of an eigenvalue that is exactly degenerate;
+- both ends of its spectrum by the Lanczos method (ARPACK), with the residuals |H v -
+  lambda v|. The tolerance is that of the residual relative to the largest magnitude of
+  an eigenvalue. Like every method that starts from one vector, Lanczos can miss further
+  copies of an eigenvalue that is exactly degenerate;
 - its trace by Hutchinson's estimator with random signs, and the standard error of it;
-- the fractions of the squared norm of the gradient, and of the update to the next recorded frame, in the space of the
-  leading eigenvectors, those of the largest eigenvalues (Gur-Ari et al. 2018);
-- sharpness, the largest eigenvalue, times lr / 2: gradient descent is unstable above 1 (Cohen et al. 2021). With Adam
-  this is a scale and not a limit. The learning rate is the recorded variable `learning_rate` (run, step) if there is
-  one, otherwise that of the first parameter group at the beginning;
-- if second moments v are recorded, the largest eigenvalue of P^-1/2 H P^-1/2, with Adam's preconditioner
-  P = (1 - beta1^step) (sqrt(v) + eps), and its ratio to 2 (1 + beta1) / ((1 - beta1) lr), above which Adam is unstable
-  (Cohen et al. 2022, "Adaptive gradient methods at the edge of stability").
+- the fractions of the squared norm of the gradient, and of the update to the next
+  recorded frame, in the space of the leading eigenvectors, those of the largest
+  eigenvalues (Gur-Ari et al. 2018);
+- sharpness, the largest eigenvalue, times lr / 2: gradient descent is unstable above 1
+  (Cohen et al. 2021). With Adam this is a scale and not a limit. The learning rate is
+  the recorded variable `learning_rate` (run, step) if there is one, otherwise that of
+  the first parameter group at the beginning;
+- if second moments v are recorded, the largest eigenvalue of P^-1/2 H P^-1/2, with
+  Adam's preconditioner P = (1 - beta1^step) (sqrt(v) + eps), and its ratio to 2 (1 +
+  beta1) / ((1 - beta1) lr), above which Adam is unstable (Cohen et al. 2022, "Adaptive
+  gradient methods at the edge of stability").
 
-Products are two backward passes, the first of which is kept if there is only one batch: that is the fastest way, and
-what needs memory. All values are dimensionless. NaN: frames of a run after it diverged, updates from the last frame,
-preconditioned values at the beginning, and eigenvalues that Lanczos does not find.
-"""
+Products are two backward passes, the first of which is kept if there is only one batch:
+that is the fastest way, and what needs memory. All values are dimensionless. NaN:
+frames of a run after it diverged, updates from the last frame, preconditioned values at
+the beginning, and eigenvalues that Lanczos does not find."""
 
 from __future__ import annotations
 
@@ -33,7 +39,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import stack_frames
-from analysis.linearization.hessians import ExtremeEigenpairs, hessian_vector_product, lanczos
+from analysis.linearization.hessians import (
+    ExtremeEigenpairs,
+    hessian_vector_product,
+    lanczos,
+)
 from analysis.linearization.network_curvature import movement_fractions
 from dynamics.recording.model_loss import ModelLoss, RecordedModel, differentiable_twice
 from dynamics.recording.quantities import SECOND_MOMENT
@@ -45,11 +55,12 @@ Vectors = Callable[[torch.Tensor], torch.Tensor]
 """The product of a symmetric matrix with a vector (parameter,), in float64."""
 
 _SCALE_TOLERANCE, _SCALE_BASIS = 1e-2, 20
-"""Relative accuracy and number of Lanczos vectors of the estimate of the largest absolute eigenvalue. The tolerance is
-relative to this eigenvalue."""
+"""Relative accuracy and number of Lanczos vectors of the estimate of the largest
+absolute eigenvalue. The tolerance is relative to this eigenvalue."""
 
 _TIMED_PRODUCTS = 5
-"""Number of products of which the median time is taken, since the machine may do other work."""
+"""Number of products of which the median time is taken, since the machine may do other
+work."""
 
 SPECTRUM_SCALARS = {
     "loss": "mean loss over the batches",
@@ -59,18 +70,39 @@ SPECTRUM_SCALARS = {
     "relative_sharpness": "largest eigenvalue of the Hessian times lr / 2",
     "trace": "trace of the Hessian, estimated",
     "trace_error": "standard error of the trace",
-    "gradient_fraction": "fraction of the squared gradient in the space of the leading eigenvectors",
-    "update_fraction": "fraction of the squared update to the next frame in the space of the leading eigenvectors",
-    "preconditioned_sharpness": "largest eigenvalue of the Hessian preconditioned by Adam's second moments",
-    "relative_preconditioned": "that eigenvalue over the threshold of stability of Adam",
+    "gradient_fraction": (
+        "fraction of the squared gradient in the space of the leading eigenvectors"
+    ),
+    "update_fraction": (
+        "fraction of the squared update to the next frame in the space of the leading"
+        " eigenvectors"
+    ),
+    "preconditioned_sharpness": (
+        "largest eigenvalue of the Hessian preconditioned by Adam's second moments"
+    ),
+    "relative_preconditioned": (
+        "that eigenvalue over the threshold of stability of Adam"
+    ),
     "products": "number of products of the Hessian with vectors",
 }
 _VARIABLES = {
     **{name: ((), meaning) for name, meaning in SPECTRUM_SCALARS.items()},
-    "eigenvalue": (("mode",), "eigenvalues of the Hessian at both ends of the spectrum, ascending"),
-    "residual": (("mode",), "|H v - lambda v| over the largest magnitude of an eigenvalue"),
-    "gradient_along": (("mode",), "fraction of the squared gradient along each eigenvector"),
-    "update_along": (("mode",), "fraction of the squared update to the next frame along each eigenvector"),
+    "eigenvalue": (
+        ("mode",),
+        "eigenvalues of the Hessian at both ends of the spectrum, ascending",
+    ),
+    "residual": (
+        ("mode",),
+        "|H v - lambda v| over the largest magnitude of an eigenvalue",
+    ),
+    "gradient_along": (
+        ("mode",),
+        "fraction of the squared gradient along each eigenvector",
+    ),
+    "update_along": (
+        ("mode",),
+        "fraction of the squared update to the next frame along each eigenvector",
+    ),
 }
 
 
@@ -92,7 +124,8 @@ class SpectrumOptions:
     eigenvalues: int = 5
     """Number of eigenvalues at each end of the spectrum."""
     tolerance: float = 1e-6
-    """Residual |H v - lambda v| at which an eigenpair is accepted, over the largest magnitude of an eigenvalue."""
+    """Residual |H v - lambda v| at which an eigenpair is accepted, over the largest
+    magnitude of an eigenvalue."""
     probes: int = 16
     """Number of random vectors for the trace."""
     precision: Literal["float64", "float32"] = "float64"
@@ -119,13 +152,14 @@ def model_curvature(
 ) -> xr.Dataset:
     """Curvature of the loss of a recorded model at some frames of its trajectory.
 
-    An interruption (SIGINT) after the first frame ends the computation: the result has NaN in the frames that are left,
-    and its attribute `frames_left` is their number.
+    An interruption (SIGINT) after the first frame ends the computation: the result has
+    NaN in the frames that are left, and its attribute `frames_left` is their number.
 
     Parameters
     ----------
     trajectory : xr.Dataset
-        Recorded by ``dynamics.record(..., weights=True)``; with ``moments=True`` also for preconditioned values.
+        Recorded by ``dynamics.record(..., weights=True)``; with ``moments=True`` also
+        for preconditioned values.
     given : ModelLoss
         The loss and the batches, such as those of ``dynamics.load_loss``.
     frames : sequence of int
@@ -139,8 +173,9 @@ def model_curvature(
     Returns
     -------
     xr.Dataset
-        `SPECTRUM_SCALARS` (run, step); `eigenvalue`, `residual`, `gradient_along` and `update_along` (run, step, mode),
-        with modes by ascending eigenvalue: half of them are the smallest and half the largest ones.
+        `SPECTRUM_SCALARS` (run, step); `eigenvalue`, `residual`, `gradient_along` and
+        `update_along` (run, step, mode), with modes by ascending eigenvalue: half of
+        them are the smallest and half the largest ones.
 
     Raises
     ------
@@ -175,24 +210,44 @@ def model_curvature(
         limit = f"1 to {(model.size - 1) // 2} for {model.size} parameters"
         raise SettingsError("eigenvalues", options.eigenvalues, limit)
     valid = valid_frames(trajectory).values
-    jobs = [(run, place) for run in range(len(valid)) for place, frame in enumerate(frames) if valid[run, frame]]
+    jobs = [
+        (run, place)
+        for run in range(len(valid))
+        for place, frame in enumerate(frames)
+        if valid[run, frame]
+    ]
     found: list[dict[str, Any] | None] = []
     with differentiable_twice():
         if jobs and log is not None:
-            log(describe_cost(model, options, (jobs[0][0], frames[jobs[0][1]]), len(jobs)))
+            log(
+                describe_cost(
+                    model, options, (jobs[0][0], frames[jobs[0][1]]), len(jobs)
+                )
+            )
         try:
             with tqdm(
-                total=len(jobs), desc="spectra", unit="frame", disable=True if quiet else None, leave=False
+                total=len(jobs),
+                desc="spectra",
+                unit="frame",
+                disable=True if quiet else None,
+                leave=False,
             ) as bar:
                 for run, place in jobs:
-                    found.append(_FrameSpectrum(model, options, run, frames[place], valid, bar).measure())
+                    found.append(
+                        _FrameSpectrum(
+                            model, options, run, frames[place], valid, bar
+                        ).measure()
+                    )
                     bar.update()
         except KeyboardInterrupt:
             if not found:
                 raise
     left = len(jobs) - len(found)
     sizes = {"run": len(valid), "step": len(frames), "mode": 2 * options.eigenvalues}
-    coords = {"step": trajectory["step"].values[list(frames)], "seed": ("run", trajectory["seed"].values)}
+    coords = {
+        "step": trajectory["step"].values[list(frames)],
+        "seed": ("run", trajectory["seed"].values),
+    }
     settings = read_settings(trajectory)
     attributes = {
         "parameters": model.size,
@@ -202,11 +257,16 @@ def model_curvature(
         "frames_left": left,
         **dataclasses.asdict(options),
     }
-    return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs[: len(found)], found), coords, attributes)
+    return xr.Dataset(
+        stack_frames(_VARIABLES, sizes, jobs[: len(found)], found), coords, attributes
+    )
 
 
-def describe_cost(model: RecordedModel, options: SpectrumOptions, at: tuple[int, int], count: int) -> str:
-    """The expected cost of `count` frames, from the median time of some products at one of them (run, frame)."""
+def describe_cost(
+    model: RecordedModel, options: SpectrumOptions, at: tuple[int, int], count: int
+) -> str:
+    """The expected cost of `count` frames, from the median time of some products at one
+    of them (run, frame)."""
     product = hessian_product(model, model.row(*at))
     vector = torch.ones(model.size, dtype=torch.float64)
     times = []
@@ -215,13 +275,19 @@ def describe_cost(model: RecordedModel, options: SpectrumOptions, at: tuple[int,
         product(vector)
         times.append(time.perf_counter() - begin)
     seconds = float(np.median(times[1:]))  # the first one takes longer
-    fixed = _SCALE_BASIS + 2 * options.eigenvalues + options.probes + 3 * _SCALE_BASIS * model.has_moments
+    fixed = (
+        _SCALE_BASIS
+        + 2 * options.eigenvalues
+        + options.probes
+        + 3 * _SCALE_BASIS * model.has_moments
+    )
     few, many = fixed + options.basis, fixed + 10 * options.basis
     gigabytes = 8 * model.size * (options.basis + 4 * options.eigenvalues) / 1e9
     lasts = " to ".join(_duration(count * each * seconds) for each in (few, many))
     return (
-        f"cost        {count} frames of {few} to {many} products of the Hessian of {model.size} parameters with a\n"
-        f"            vector at {1000 * seconds:.3g} ms: about {lasts}; {gigabytes:.2g} GB for the vectors of Lanczos"
+        f"cost        {count} frames of {few} to {many} products of the Hessian of"
+        f" {model.size} parameters with a\n            vector at {1000 * seconds:.3g}"
+        f" ms: about {lasts}; {gigabytes:.2g} GB for the vectors of Lanczos"
     )
 
 
@@ -233,11 +299,14 @@ def _duration(seconds: float) -> str:
 
 
 def hessian_product(model: RecordedModel, row: torch.Tensor) -> Vectors:
-    """The product of the Hessian of the mean loss at flat parameters with a vector, as a function of the vector.
+    """The product of the Hessian of the mean loss at flat parameters with a vector, as
+    a function of the vector.
 
-    With one batch its gradient's graph is kept; with several, only that of one batch at a time is in memory.
-    """
-    kept = hessian_vector_product(model.losses[0], row) if len(model.losses) == 1 else None
+    With one batch its gradient's graph is kept; with several, only that of one batch at
+    a time is in memory."""
+    kept = (
+        hessian_vector_product(model.losses[0], row) if len(model.losses) == 1 else None
+    )
 
     def product(vector: torch.Tensor) -> torch.Tensor:
         given = vector.to(row)
@@ -252,24 +321,46 @@ def hessian_product(model: RecordedModel, row: torch.Tensor) -> Vectors:
 
 
 def spectrum_ends(
-    product: Vectors, size: int, count: int, which: Literal["LA", "BE"], tolerance: float, basis: int
+    product: Vectors,
+    size: int,
+    count: int,
+    which: Literal["LA", "BE"],
+    tolerance: float,
+    basis: int,
 ) -> tuple[ExtremeEigenpairs, float]:
-    """Eigenpairs as of `lanczos`, and the largest magnitude of an eigenvalue, to which the tolerance is relative.
+    """Eigenpairs as of `lanczos`, and the largest magnitude of an eigenvalue, to which
+    the tolerance is relative.
 
-    All eigenvalues are shifted to between one and three times that magnitude, because ARPACK's tolerance is relative to
-    each eigenvalue, and those near zero would never be found.
-    """
-    scale = float(np.abs(lanczos(product, size, 1, "LM", _SCALE_TOLERANCE, _SCALE_BASIS).values[0]))
+    All eigenvalues are shifted to between one and three times that magnitude, because
+    ARPACK's tolerance is relative to each eigenvalue, and those near zero would never
+    be found."""
+    scale = float(
+        np.abs(
+            lanczos(product, size, 1, "LM", _SCALE_TOLERANCE, _SCALE_BASIS).values[0]
+        )
+    )
     if not scale > 0:
-        return ExtremeEigenpairs(np.full(count, scale), np.full((size, count), np.nan)), scale
+        return (
+            ExtremeEigenpairs(np.full(count, scale), np.full((size, count), np.nan)),
+            scale,
+        )
     return lanczos(product, size, count, which, tolerance / 3, basis, 2 * scale), scale
 
 
-def relative_residuals(product: Vectors, pairs: ExtremeEigenpairs, scale: float) -> np.ndarray:
-    """|H v - lambda v| / scale of eigenpairs, (eigenvalue,); NaN for those that were not found."""
+def relative_residuals(
+    product: Vectors, pairs: ExtremeEigenpairs, scale: float
+) -> np.ndarray:
+    """|H v - lambda v| / scale of eigenpairs, (eigenvalue,); NaN for those that were
+    not found."""
     if np.isnan(pairs.vectors).any():
         return np.full(len(pairs.values), np.nan)
-    applied = np.stack([product(torch.from_numpy(vector.copy())).numpy() for vector in pairs.vectors.T], axis=-1)
+    applied = np.stack(
+        [
+            product(torch.from_numpy(vector.copy())).numpy()
+            for vector in pairs.vectors.T
+        ],
+        axis=-1,
+    )
     return np.linalg.norm(applied - pairs.vectors * pairs.values, axis=0) / scale
 
 
@@ -287,24 +378,53 @@ class _FrameSpectrum:
     """The variables of one frame; its products are counted on the progress bar."""
 
     def __init__(
-        self, model: RecordedModel, options: SpectrumOptions, run: int, frame: int, valid: np.ndarray, bar: tqdm
+        self,
+        model: RecordedModel,
+        options: SpectrumOptions,
+        run: int,
+        frame: int,
+        valid: np.ndarray,
+        bar: tqdm,
     ) -> None:
-        self.model, self.options, self.run, self.frame, self.bar = model, options, run, frame, bar
+        self.model, self.options, self.run, self.frame, self.bar = (
+            model,
+            options,
+            run,
+            frame,
+            bar,
+        )
         self.row, self.products = model.row(run, frame), 0
         follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
-        self.update = (model.row(run, frame + 1) - self.row).cpu().double().numpy() if follows else None
+        self.update = (
+            (model.row(run, frame + 1) - self.row).cpu().double().numpy()
+            if follows
+            else None
+        )
 
     def measure(self) -> dict[str, float | np.ndarray] | None:
         """The variables, or None if the loss or its gradient is not finite."""
         loss, gradient = self.model.value_and_gradient(self.row)
         if not (np.isfinite(loss) and torch.isfinite(gradient).all()):
             return None
-        options, size, leading = self.options, self.model.size, slice(self.options.eigenvalues, None)
+        options, size, leading = (
+            self.options,
+            self.model.size,
+            slice(self.options.eigenvalues, None),
+        )
         product = self._counted(hessian_product(self.model, self.row))
-        pairs, scale = spectrum_ends(product, size, 2 * options.eigenvalues, "BE", options.tolerance, options.basis)
+        pairs, scale = spectrum_ends(
+            product,
+            size,
+            2 * options.eigenvalues,
+            "BE",
+            options.tolerance,
+            options.basis,
+        )
         trace, error = hutchinson_trace(product, size, options.probes)
         along = gradient.cpu().double().numpy()
-        gradient_along, update_along = (movement_fractions(pairs.vectors, each) for each in (along, self.update))
+        gradient_along, update_along = (
+            movement_fractions(pairs.vectors, each) for each in (along, self.update)
+        )
         rate, limit = self._rates()
         preconditioned = self._preconditioned_sharpness(product)
         return {
@@ -336,16 +456,27 @@ class _FrameSpectrum:
         return counted
 
     def _rates(self) -> tuple[float, float]:
-        """The learning rate, and Adam's limit of the preconditioned sharpness. NaN if they are not known."""
-        trajectory, settings = self.model.trajectory, read_settings(self.model.trajectory)
-        rate = float(settings.time_step) if getattr(settings, "optimizer", "") else np.nan
+        """The learning rate, and Adam's limit of the preconditioned sharpness. NaN if
+        they are not known."""
+        trajectory, settings = (
+            self.model.trajectory,
+            read_settings(self.model.trajectory),
+        )
+        rate = (
+            float(settings.time_step) if getattr(settings, "optimizer", "") else np.nan
+        )
         if "learning_rate" in trajectory:
-            rate = float(trajectory["learning_rate"].isel(run=self.run, step=self.frame))
+            rate = float(
+                trajectory["learning_rate"].isel(run=self.run, step=self.frame)
+            )
         beta1 = getattr(settings, "beta1", 0.0)
         return rate, 2 * (1 + beta1) / ((1 - beta1) * rate) if rate else np.inf
 
     def _preconditioned_sharpness(self, product: Vectors) -> float:
-        trajectory, settings = self.model.trajectory, read_settings(self.model.trajectory)
+        trajectory, settings = (
+            self.model.trajectory,
+            read_settings(self.model.trajectory),
+        )
         step = int(trajectory["step"][self.frame])
         if not self.model.has_moments or step == 0:
             return np.nan

@@ -1,4 +1,5 @@
-"""Table and summary of the curvature of a recorded model along its run, with 95% intervals over runs."""
+"""Table and summary of the curvature of a recorded model along its run, with 95%
+intervals over runs."""
 
 from __future__ import annotations
 
@@ -19,20 +20,28 @@ _MEDIANS = {
     "trace_error": "± (standard error)",
     "relative_preconditioned": "preconditioned/limit",
 }
-_MEANS = {"gradient_fraction": "gradient in leading {}, %", "update_fraction": "update in leading {}, %"}
+_MEANS = {
+    "gradient_fraction": "gradient in leading {}, %",
+    "update_fraction": "update in leading {}, %",
+}
 _OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
 """Medians that only the CSV contains."""
 
 
 def tabulate_model(found: xr.Dataset) -> pd.DataFrame:
-    """A row for each step of the result of `model_curvature`: medians and means over runs."""
+    """A row for each step of the result of `model_curvature`: medians and means over
+    runs."""
     rows = []
     for index, step in enumerate(found["step"].values.tolist()):
         row = {"step": step, "runs": len(finite_values_at(found["loss"], index))}
         for name in (*_MEDIANS, *_OTHERS):
-            row |= interval_columns(name, median_interval(finite_values_at(found[name], index)))
+            row |= interval_columns(
+                name, median_interval(finite_values_at(found[name], index))
+            )
         for name in _MEANS:
-            row |= interval_columns(name, mean_interval(finite_values_at(found[name], index), limits=(0, 1)))
+            row |= interval_columns(
+                name, mean_interval(finite_values_at(found[name], index), limits=(0, 1))
+            )
         rows.append(row)
     return make_table(rows)
 
@@ -45,45 +54,85 @@ def model_columns(found: xr.Dataset) -> list[Column]:
         Column("runs", "runs"),
         *(Column(_MEDIANS[name], text=median_text(name)) for name in known),
         *(
-            Column(heading.format(found.attrs["eigenvalues"]), name, digits=2, interval="half-width", scale=100)
+            Column(
+                heading.format(found.attrs["eigenvalues"]),
+                name,
+                digits=2,
+                interval="half-width",
+                scale=100,
+            )
             for name, heading in _MEANS.items()
         ),
     ]
 
 
 def loss_warning(found: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
-    """Text that is not empty if the loss at the first frame, an index along step, differs from the recorded one."""
+    """Text that is not empty if the loss at the first frame, an index along step,
+    differs from the recorded one."""
     if "loss" not in trajectory:
         return ""
     splits = trajectory["split"].values.tolist()
     split = "train" if "train" in splits else splits[0]
-    recorded, value = float(trajectory["loss"].sel(split=split)[0, frame]), float(found["loss"][0, 0])
+    recorded, value = (
+        float(trajectory["loss"].sel(split=split)[0, frame]),
+        float(found["loss"][0, 0]),
+    )
     if not abs(value - recorded) > 0.05 * abs(recorded):
         return ""
     at = f"at step {int(trajectory['step'][frame])}"
-    return f"The given loss is {value:.3g} {at}, the file has {recorded:.3g} for {split}: same data, mode and buffers?"
+    return (
+        f"The given loss is {value:.3g} {at}, the file has {recorded:.3g} for {split}:"
+        " same data, mode and buffers?"
+    )
 
 
 def model_legend(found: xr.Dataset) -> str:
     """Text that explains the columns and gives the residuals of the eigenvalues."""
     attrs, residual = found.attrs, found["residual"].values
     lines = [
-        "Medians with 95% intervals from order statistics; fractions are means ± 95% interval. Sharpness and smallest:",
-        "largest and smallest eigenvalue of the Hessian of the given loss. Gradient descent is unstable if sharpness",
-        "times lr/2 is above 1, with momentum β above 1 + β; for Adam this is a scale and not a limit. lr is the",
-        "recorded variable learning_rate, otherwise that of the beginning. Leading: eigenvectors of the largest",
-        f"eigenvalues; for a random direction the fraction is {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%.",
+        (
+            "Medians with 95% intervals from order statistics; fractions are means ±"
+            " 95% interval. Sharpness and smallest:"
+        ),
+        (
+            "largest and smallest eigenvalue of the Hessian of the given loss. Gradient"
+            " descent is unstable if sharpness"
+        ),
+        (
+            "times lr/2 is above 1, with momentum β above 1 + β; for Adam this is a"
+            " scale and not a limit. lr is the"
+        ),
+        (
+            "recorded variable learning_rate, otherwise that of the beginning. Leading:"
+            " eigenvectors of the largest"
+        ),
+        (
+            "eigenvalues; for a random direction the fraction is"
+            f" {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%."
+        ),
     ]
     if found["relative_preconditioned"].notnull().any():
-        lines.append("Preconditioned/limit: largest eigenvalue with Adam's preconditioner over its limit of stability.")
+        lines.append(
+            "Preconditioned/limit: largest eigenvalue with Adam's preconditioner over"
+            " its limit of stability."
+        )
     else:
-        lines.append("dynamics.record(..., moments=True) records what curvature preconditioned by Adam needs.")
+        lines.append(
+            "dynamics.record(..., moments=True) records what curvature preconditioned"
+            " by Adam needs."
+        )
     if np.isfinite(residual).any():
         tolerance = f"tolerance {attrs['tolerance']:.2g}"
-        lines.append(f"Largest residual |Hv - λv| over the largest |λ|: {np.nanmax(residual):.2g} ({tolerance}).")
+        lines.append(
+            "Largest residual |Hv - λv| over the largest |λ|:"
+            f" {np.nanmax(residual):.2g} ({tolerance})."
+        )
     lost = int((found["loss"].notnull() & found["sharpness"].isnull()).sum())
     if lost:
-        lines.append(f"Lanczos did not converge in {lost} frames: larger --tolerance or more --eigenvalues can help.")
+        lines.append(
+            f"Lanczos did not converge in {lost} frames: larger --tolerance or more"
+            " --eigenvalues can help."
+        )
     if attrs["frames_left"]:
         lines.append(f"Interrupted: {attrs['frames_left']} frames are not measured.")
     return "\n".join(lines)

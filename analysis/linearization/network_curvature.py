@@ -1,20 +1,24 @@
-"""Curvature of a network's training loss along its trajectory, and how much of the movement it explains.
+"""Curvature of a network's training loss along its trajectory, and how much of the
+movement it explains.
 
-At a recorded frame with weights theta, the Hessian H of the training loss (`analysis.linearization.hessians`) gives
+At a recorded frame with weights theta, the Hessian H of the training loss
+(`analysis.linearization.hessians`) gives
 
 - the eigenmodes of gradient flow, whose growth rates are minus the eigenvalues of H;
-- sharpness, its largest eigenvalue; gradient descent with learning rate lr is unstable beyond 2 / lr (Cohen et al.
-  2021, "the edge of stability"). If layers have different learning rates, H is replaced by sqrt(lr_i lr_j) H_ij over
-  the first lr. With momentum beta the limit is 2 (1 + beta) / lr. Adam has a different limit, on H divided by the root
-  of its mean squared gradient, so 2 / lr is a scale and not a limit;
+- sharpness, its largest eigenvalue; gradient descent with learning rate lr is unstable
+  beyond 2 / lr (Cohen et al. 2021, "the edge of stability"). If layers have different
+  learning rates, H is replaced by sqrt(lr_i lr_j) H_ij over the first lr. With momentum
+  beta the limit is 2 (1 + beta) / lr. Adam has a different limit, on H divided by the
+  root of its mean squared gradient, so 2 / lr is a scale and not a limit;
 - the extreme eigenvalues of the diagonal block of each layer;
-- fractions of the movement to the next recorded frame, d = theta' - theta: cos² of d with the direction of the lowest
-  eigenvalue, the sum of cos² over all directions with negative eigenvalues, and cos² with that of the highest one. For
-  a random direction cos² is 1 / parameters on average, and the sum is this times the number of directions.
+- fractions of the movement to the next recorded frame, d = theta' - theta: cos² of d
+  with the direction of the lowest eigenvalue, the sum of cos² over all directions with
+  negative eigenvalues, and cos² with that of the highest one. For a random direction
+  cos² is 1 / parameters on average, and the sum is this times the number of directions.
 
-Networks with more than 2000 parameters have only both ends of the spectrum. All values are dimensionless. NaN: frames
-of a run after it diverged, and movements from the last frame.
-"""
+Networks with more than 2000 parameters have only both ends of the spectrum. All values
+are dimensionless. NaN: frames of a run after it diverged, and movements from the last
+frame."""
 
 from __future__ import annotations
 
@@ -28,7 +32,12 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE, stack_frames
-from analysis.linearization.hessians import LossFunction, estimate_trace, extreme_eigenpairs, training_objective
+from analysis.linearization.hessians import (
+    LossFunction,
+    estimate_trace,
+    extreme_eigenpairs,
+    training_objective,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
@@ -43,20 +52,32 @@ _ENDS = 3
 """Number of eigenvalues at each end of the spectrum of a larger network."""
 
 CURVATURE_SCALARS = {
-    "sharpness": "largest eigenvalue of the Hessian, or of that scaled by the layers' learning rates",
+    "sharpness": (
+        "largest eigenvalue of the Hessian, or of that scaled by the layers' learning"
+        " rates"
+    ),
     "trace": "trace of the Hessian",
     "trace_error": "standard error of the trace if it is estimated",
-    "lowest_share": "fraction of the next movement along the direction of the lowest eigenvalue",
-    "negative_share": "fraction of the next movement within all directions of negative eigenvalue",
+    "lowest_share": (
+        "fraction of the next movement along the direction of the lowest eigenvalue"
+    ),
+    "negative_share": (
+        "fraction of the next movement within all directions of negative eigenvalue"
+    ),
     "negative_chance": "that fraction for a movement in a random direction",
-    "highest_share": "fraction of the next movement along the direction of the highest eigenvalue",
+    "highest_share": (
+        "fraction of the next movement along the direction of the highest eigenvalue"
+    ),
 }
 
 _VARIABLES: Mapping[str, tuple[tuple[str, ...], str]] = {
     **{name: ((), meaning) for name, meaning in CURVATURE_SCALARS.items()},
     "eigenvalue": (("mode",), "eigenvalues of the Hessian, ascending"),
     "layer_lowest": (("layer",), "lowest eigenvalue of the Hessian's block of a layer"),
-    "layer_highest": (("layer",), "highest eigenvalue of the Hessian's block of a layer"),
+    "layer_highest": (
+        ("layer",),
+        "highest eigenvalue of the Hessian's block of a layer",
+    ),
 }
 
 _Network = ConstantAttention | ClusteringHead
@@ -65,7 +86,8 @@ _Result = TypeVar("_Result")
 
 
 def movement_fractions(vectors: np.ndarray, movement: np.ndarray | None) -> np.ndarray:
-    """cos² of a movement (parameter,) with orthonormal columns (parameter, direction): (direction,).
+    """cos² of a movement (parameter,) with orthonormal columns (parameter, direction):
+    (direction,).
 
     NaN for no movement, or one of length 0.
 
@@ -81,14 +103,26 @@ def movement_fractions(vectors: np.ndarray, movement: np.ndarray | None) -> np.n
 
 
 def _dense_frame(
-    hessian: torch.Tensor, network: _Network, rates: np.ndarray, movement: np.ndarray | None
+    hessian: torch.Tensor,
+    network: _Network,
+    rates: np.ndarray,
+    movement: np.ndarray | None,
 ) -> dict[str, float | np.ndarray]:
-    """`_VARIABLES` from a Hessian (parameter, parameter), relative learning rates and the movement (parameter,)."""
+    """`_VARIABLES` from a Hessian (parameter, parameter), relative learning rates and
+    the movement (parameter,)."""
     values, vectors = (each.numpy() for each in torch.linalg.eigh(hessian))
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
-    blocks = [slice(begin, begin + n) for begin, n in zip(network.begins.values(), network.lengths, strict=True)]
-    layers = np.array([torch.linalg.eigvalsh(hessian[block, block]).numpy()[[0, -1]] for block in blocks])
+    blocks = [
+        slice(begin, begin + n)
+        for begin, n in zip(network.begins.values(), network.lengths, strict=True)
+    ]
+    layers = np.array(
+        [
+            torch.linalg.eigvalsh(hessian[block, block]).numpy()[[0, -1]]
+            for block in blocks
+        ]
+    )
     sharpness = values[-1]
     if not (rates == 1).all():
         root = torch.from_numpy(np.sqrt(rates))
@@ -108,15 +142,21 @@ def _dense_frame(
 
 
 def _lanczos_frame(
-    loss: LossFunction, row: torch.Tensor, rates: np.ndarray, movement: np.ndarray | None
+    loss: LossFunction,
+    row: torch.Tensor,
+    rates: np.ndarray,
+    movement: np.ndarray | None,
 ) -> dict[str, float | np.ndarray]:
-    """`_VARIABLES` from both ends of the spectrum; those that need the whole Hessian are NaN."""
+    """`_VARIABLES` from both ends of the spectrum; those that need the whole Hessian
+    are NaN."""
     found, trace = extreme_eigenpairs(loss, row, _ENDS), estimate_trace(loss, row)
     fractions = movement_fractions(found.vectors, movement)
     sharpness = found.values[-1]
     if not (rates == 1).all():
         root = torch.from_numpy(np.sqrt(rates))
-        sharpness = extreme_eigenpairs(lambda scaled: loss(scaled * root), row / root).values[-1]
+        sharpness = extreme_eigenpairs(
+            lambda scaled: loss(scaled * root), row / root
+        ).values[-1]
     return dict.fromkeys(_VARIABLES, np.nan) | {
         "sharpness": sharpness,
         "trace": trace.value,
@@ -127,7 +167,9 @@ def _lanczos_frame(
     }
 
 
-def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False) -> xr.Dataset:
+def loss_curvature(
+    trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False
+) -> xr.Dataset:
     """Curvature of the training loss at some frames of a network's trajectory.
 
     Parameters
@@ -142,8 +184,8 @@ def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = 
     Returns
     -------
     xr.Dataset
-        `eigenvalue` (run, step, mode), ascending; `CURVATURE_SCALARS` (run, step); `layer_lowest` and `layer_highest`
-        (run, step, layer).
+        `eigenvalue` (run, step, mode), ascending; `CURVATURE_SCALARS` (run, step);
+        `layer_lowest` and `layer_highest` (run, step, layer).
 
     Raises
     ------
@@ -152,12 +194,21 @@ def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = 
     """
     network = network_of(trajectory)
     if isinstance(network, Transformer):
-        raise TrajectoryError("attribute system: found transformer, expected modular or sparse")
+        raise TrajectoryError(
+            "attribute system: found transformer, expected modular or sparse"
+        )
     rows = flat_weight_pairs(trajectory, network, frames)
     valid = valid_frames(trajectory).values
-    jobs = [(run, place) for run in range(len(valid)) for place, frame in enumerate(frames) if valid[run, frame]]
+    jobs = [
+        (run, place)
+        for run in range(len(valid))
+        for place, frame in enumerate(frames)
+        if valid[run, frame]
+    ]
     parameters, rates = sum(network.lengths), relative_learning_rates(network)
-    objectives = [training_objective(network, int(seed)) for seed in trajectory["seed"].values]
+    objectives = [
+        training_objective(network, int(seed)) for seed in trajectory["seed"].values
+    ]
 
     def frame_curvature(job: tuple[int, int]) -> dict[str, float | np.ndarray] | None:
         run, place = job
@@ -169,19 +220,29 @@ def loss_curvature(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = 
                 return None
             return _lanczos_frame(objectives[run].loss, row, rates, movement)
         hessian = objectives[run].hessian(row)
-        return _dense_frame(hessian, network, rates, movement) if torch.isfinite(hessian).all() else None
+        return (
+            _dense_frame(hessian, network, rates, movement)
+            if torch.isfinite(hessian).all()
+            else None
+        )
 
     found = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
     sizes = {"run": len(valid), "step": len(frames), "layer": len(network.variables)}
     sizes["mode"] = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
-    coords = {"step": trajectory["step"].values[list(frames)], "seed": ("run", trajectory["seed"].values)}
+    coords = {
+        "step": trajectory["step"].values[list(frames)],
+        "seed": ("run", trajectory["seed"].values),
+    }
     coords["layer"] = list(network.variables)
     attributes = {"parameters": parameters, "lr": float(network.settings.lr)}
     return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs, found), coords, attributes)
 
 
-def flat_weight_pairs(trajectory: xr.Dataset, network: _Network, frames: Sequence[int]) -> np.ndarray:
-    """Flat weights of frames and of the frames after them, in float64: (run, frame, this or next, parameter).
+def flat_weight_pairs(
+    trajectory: xr.Dataset, network: _Network, frames: Sequence[int]
+) -> np.ndarray:
+    """Flat weights of frames and of the frames after them, in float64: (run, frame,
+    this or next, parameter).
 
     The frame after the last one is the last one itself.
     """
@@ -191,7 +252,9 @@ def flat_weight_pairs(trajectory: xr.Dataset, network: _Network, frames: Sequenc
     pieces = []
     for name, dims in network.variables.items():
         check_variable_recorded(trajectory, name)
-        values = trajectory[name].transpose("run", "step", *dims).isel(step=needed).values
+        values = (
+            trajectory[name].transpose("run", "step", *dims).isel(step=needed).values
+        )
         pieces.append(values.reshape(*values.shape[:2], -1))
     flat = np.concatenate(pieces, axis=-1).astype(np.float64)
     return flat[:, where.reshape(both.shape)]
@@ -200,16 +263,27 @@ def flat_weight_pairs(trajectory: xr.Dataset, network: _Network, frames: Sequenc
 def relative_learning_rates(network: _Network) -> np.ndarray:
     """The learning rate of each parameter over lr: (parameter,)."""
     discount = getattr(network.settings, "mlp_lr_discount", 1.0)
-    rates = [1 / discount if name in MLP_VARIABLES else 1.0 for name in network.variables]
+    rates = [
+        1 / discount if name in MLP_VARIABLES else 1.0 for name in network.variables
+    ]
     return np.repeat(rates, network.lengths)
 
 
-def map_in_threads(function: Callable[[_Job], _Result], jobs: Sequence[_Job], what: str, quiet: bool) -> list[_Result]:
-    """Results of jobs, in their order; jobs run in parallel in as many threads as torch has, each on one thread."""
+def map_in_threads(
+    function: Callable[[_Job], _Result], jobs: Sequence[_Job], what: str, quiet: bool
+) -> list[_Result]:
+    """Results of jobs, in their order; jobs run in parallel in as many threads as torch
+    has, each on one thread."""
     threads = torch.get_num_threads()
     try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(
+            threads, initializer=torch.set_num_threads, initargs=(1,)
+        ) as pool:
             found = pool.map(function, jobs)
-            return list(tqdm(found, what, len(jobs), disable=True if quiet else None, leave=False))
+            return list(
+                tqdm(
+                    found, what, len(jobs), disable=True if quiet else None, leave=False
+                )
+            )
     finally:
         torch.set_num_threads(threads)

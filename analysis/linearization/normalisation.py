@@ -1,22 +1,24 @@
-r"""Radial functions of the normalisations x -> N(x) of VC's network, and norms of their derivatives.
+r"""Radial functions of the normalisations x -> N(x) of VC's network, and norms of their
+derivatives.
 
-All four forms keep the direction of x and change its length: with r = \|x\|, e = x / r and R the radius (1, or sqrt d
-for the root mean square),
+All four forms keep the direction of x and change its length: with r = \|x\|, e = x / r
+and R the radius (1, or sqrt d for the root mean square),
 
     N(x) = g(r) e,    g = R                         unit            (VC section 2)
                       g = R r / (r + R epsilon)     rms             (the authors' code; epsilon is added to the root)
                       g = R r² (3 - 2 r), r < 1     either, smooth  (VC's change against spikes; R beyond r = 1)
 
-and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over the three positions of e,
+and with f = g / r, P = 1 - e e^T the projection off the direction, and sym the sum over
+the three positions of e,
 
     N'  = f P + g' e e^T,    N'' = f' sym(P e) + g'' e e e.
 
-So N' has the eigenvalues g' along x and f orthogonal to x. As a bilinear map N'' has the norm max \|N''(u, u, u)\|
-over unit u (Banach), the largest of \|3 f' c (1 - c²) + g'' c³\| over cosines c, which is \|g''\| or at
-c² = f' / (3 f' - g''). For the unit form these are 1 / r and (2 / sqrt 3) / r²: they are unbounded near the origin,
-where an update as large as r reverses x / r (VC section 5, spikes). N' and N'' themselves are
-`normalisation_derivatives` of `analysis.linearization.attention_derivatives`.
-"""
+So N' has the eigenvalues g' along x and f orthogonal to x. As a bilinear map N'' has
+the norm max \|N''(u, u, u)\| over unit u (Banach), the largest of \|3 f' c (1 - c²) +
+g'' c³\| over cosines c, which is \|g''\| or at c² = f' / (3 f' - g''). For the unit
+form these are 1 / r and (2 / sqrt 3) / r²: they are unbounded near the origin, where an
+update as large as r reverses x / r (VC section 5, spikes). N' and N'' themselves are
+`normalisation_derivatives` of `analysis.linearization.attention_derivatives`."""
 
 from typing import NamedTuple
 
@@ -48,13 +50,21 @@ def normalised_length(norm: NormName, dim: int) -> float:
     return float(np.sqrt(dim)) if norm.startswith("rms") else 1.0
 
 
-def radial_derivatives(norm: NormName, dim: int, length: np.ndarray) -> RadialDerivatives:
-    """The radial functions at lengths (...). At 0 they are infinite for "unit" and limits for the other norms."""
+def radial_derivatives(
+    norm: NormName, dim: int, length: np.ndarray
+) -> RadialDerivatives:
+    """The radial functions at lengths (...). At 0 they are infinite for "unit" and
+    limits for the other norms."""
     r, radius = np.asarray(length, dtype=np.float64), normalised_length(norm, dim)
     if norm == "rms":
         shift = NORMALISATION_EPSILON * radius
         far = 1 / (r + shift)
-        return RadialDerivatives(radius * far, -radius * far**2, radius * shift * far**2, -2 * radius * shift * far**3)
+        return RadialDerivatives(
+            radius * far,
+            -radius * far**2,
+            radius * shift * far**2,
+            -2 * radius * shift * far**3,
+        )
     with np.errstate(divide="ignore"):
         far = 1 / r
     zero = np.zeros_like(r)
@@ -63,21 +73,33 @@ def radial_derivatives(norm: NormName, dim: int, length: np.ndarray) -> RadialDe
         return outside
     inside = (r * (3 - 2 * r), 3 - 4 * r, 6 * r * (1 - r), 6 - 12 * r)
     pairs = zip(inside, outside, strict=True)
-    return RadialDerivatives(*(np.where(r < 1, radius * near, beyond) for near, beyond in pairs))
+    return RadialDerivatives(
+        *(np.where(r < 1, radius * near, beyond) for near, beyond in pairs)
+    )
 
 
-def normalisation_jacobian_norm(length: np.ndarray, norm: NormName, dim: int) -> np.ndarray:
-    """Operator norm of N' at distances from the origin, max(|f|, |g'|): (...) -> (...). Infinite for "unit" at 0.
+def normalisation_jacobian_norm(
+    length: np.ndarray, norm: NormName, dim: int
+) -> np.ndarray:
+    """Operator norm of N' at distances from the origin, max(|f|, |g'|): (...) -> (...).
+    Infinite for "unit" at 0.
 
     >>> float(normalisation_jacobian_norm(0.25, "unit", dim=2))
     4.0
     """
     found = radial_derivatives(norm, dim, length)
-    return np.abs(found.slope) if dim == 1 else np.maximum(np.abs(found.scale), np.abs(found.slope))
+    return (
+        np.abs(found.slope)
+        if dim == 1
+        else np.maximum(np.abs(found.scale), np.abs(found.slope))
+    )
 
 
-def normalisation_second_derivative_norm(length: np.ndarray, norm: NormName, dim: int) -> np.ndarray:
-    """Largest |N''(u, v)| over unit u and v at distances from the origin: (...) -> (...).
+def normalisation_second_derivative_norm(
+    length: np.ndarray, norm: NormName, dim: int
+) -> np.ndarray:
+    """Largest |N''(u, v)| over unit u and v at distances from the origin: (...) ->
+    (...).
 
     At 0 the limit, which is infinite for "unit".
     """
@@ -87,8 +109,12 @@ def normalisation_second_derivative_norm(length: np.ndarray, norm: NormName, dim
         return along
     with np.errstate(invalid="ignore"):
         below = 3 * slope - found.bend
-        cosine = np.divide(slope, below, out=np.full(np.shape(slope), 1 / 3), where=below != 0)
+        cosine = np.divide(
+            slope, below, out=np.full(np.shape(slope), 1 / 3), where=below != 0
+        )
         between = 2 * np.abs(slope) * np.sqrt(np.clip(cosine, 0, None))
     infinite = np.isinf(slope)
-    between = np.where(infinite, np.inf, np.where((cosine > 0) & (cosine < 1), between, 0.0))
+    between = np.where(
+        infinite, np.inf, np.where((cosine > 0) & (cosine < 1), between, 0.0)
+    )
     return np.maximum(along, between)

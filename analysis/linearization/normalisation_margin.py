@@ -1,14 +1,16 @@
-"""Distance from the origin of the points that VC's network normalises, compared with their movement (VC section 5).
+"""Distance from the origin of the points that VC's network normalises, compared with
+their movement (VC section 5).
 
-VC's network normalises x = E(token) + P(position) and, before the MLP, the sequence embeddings xi. Near the origin the
-derivatives of x / |x| grow without bound, and an update longer than |x| can reverse the direction of x, which causes
-spikes of the loss. For each recorded frame and the one after it,
+VC's network normalises x = E(token) + P(position) and, before the MLP, the sequence
+embeddings xi. Near the origin the derivatives of x / |x| grow without bound, and an
+update longer than |x| can reverse the direction of x, which causes spikes of the loss.
+For each recorded frame and the one after it,
 
     flip ratio     |x' - x| / |x|      above 1 if the movement could reverse the direction
 
-The movement is that between recorded frames, which may be many updates apart. Tokens are those of the task; sequences
-are the distinct ones of the training split. All values are dimensionless.
-"""
+The movement is that between recorded frames, which may be many updates apart. Tokens
+are those of the task; sequences are the distinct ones of the training split. All values
+are dimensionless."""
 
 from __future__ import annotations
 
@@ -18,9 +20,15 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.linearization.attention_derivatives import AttentionMixture, PositionTokenTable
+from analysis.linearization.attention_derivatives import (
+    AttentionMixture,
+    PositionTokenTable,
+)
 from analysis.linearization.network_curvature import flat_weight_pairs, map_in_threads
-from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
+from analysis.linearization.normalisation import (
+    normalisation_jacobian_norm,
+    normalisation_second_derivative_norm,
+)
 from analysis.output.results import dimensionless
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
@@ -35,8 +43,12 @@ _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _MEASURES = {
     "length": "distance from the origin",
     "jacobian_norm": "operator norm of the normalisation's derivative",
-    "second_derivative_norm": "norm of the normalisation's second derivative, as a bilinear map",
-    "flip_ratio": "movement to the next recorded frame over the distance from the origin",
+    "second_derivative_norm": (
+        "norm of the normalisation's second derivative, as a bilinear map"
+    ),
+    "flip_ratio": (
+        "movement to the next recorded frame over the distance from the origin"
+    ),
 }
 
 
@@ -50,17 +62,25 @@ def flip_ratios(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     >>> flip_ratios(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, 1.0]]))
     array([ 2., inf])
     """
-    size, movement = (np.linalg.norm(np.asarray(each, np.float64), axis=-1) for each in (x, moved - x))
-    return np.divide(movement, size, out=np.where(movement > 0, np.inf, 0.0), where=size > 0)
+    size, movement = (
+        np.linalg.norm(np.asarray(each, np.float64), axis=-1) for each in (x, moved - x)
+    )
+    return np.divide(
+        movement, size, out=np.where(movement > 0, np.inf, 0.0), where=size > 0
+    )
 
 
 def turns_over_right_angle(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Whether the direction of points (..., axis) turns by more than a right angle: (...) bool."""
+    """Whether the direction of points (..., axis) turns by more than a right angle:
+    (...) bool."""
     return (x * moved).sum(axis=-1) < 0
 
 
-def measure_normalisation_margins(trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False) -> xr.Dataset:
-    """Distance of normalised points from the origin, and their movement, at some frames of VC's network.
+def measure_normalisation_margins(
+    trajectory: xr.Dataset, frames: Sequence[int], quiet: bool = False
+) -> xr.Dataset:
+    """Distance of normalised points from the origin, and their movement, at some frames
+    of VC's network.
 
     Parameters
     ----------
@@ -74,11 +94,13 @@ def measure_normalisation_margins(trajectory: xr.Dataset, frames: Sequence[int],
     Returns
     -------
     xr.Dataset
-        `x_<name>` (run, step, position, token) and `xi_<name>` (run, step, quantile) for the names length,
-        jacobian_norm, second_derivative_norm and flip_ratio; `xi_flips` and `xi_turns` (run, step), fractions of
-        sequences with a flip ratio above 1, and that turn by more than a right angle; for all recorded frames
-        `x_smallest` and `x_largest_flip_ratio` (run, frame) over positions and tokens, with the coordinate
-        `frame_step`. NaN in frames of a run after it diverged, and for movements from the last frame.
+        `x_<name>` (run, step, position, token) and `xi_<name>` (run, step, quantile)
+        for the names length, jacobian_norm, second_derivative_norm and flip_ratio;
+        `xi_flips` and `xi_turns` (run, step), fractions of sequences with a flip ratio
+        above 1, and that turn by more than a right angle; for all recorded frames
+        `x_smallest` and `x_largest_flip_ratio` (run, frame) over positions and tokens,
+        with the coordinate `frame_step`. NaN in frames of a run after it diverged, and
+        for movements from the last frame.
 
     Raises
     ------
@@ -91,12 +113,25 @@ def measure_normalisation_margins(trajectory: xr.Dataset, frames: Sequence[int],
     shape = (len(seeds), len(frames))
     jobs = list(np.ndindex(shape))
     embeddings = map_in_threads(
-        lambda job: _sequence_embeddings(network, torch.from_numpy(rows[job]), tokens[job[0]]), jobs, "sequences", quiet
+        lambda job: _sequence_embeddings(
+            network, torch.from_numpy(rows[job]), tokens[job[0]]
+        ),
+        jobs,
+        "sequences",
+        quiet,
     )
-    here, moves = valid[:, frames], np.pad(valid, ((0, 0), (0, 1)))[:, np.asarray(frames) + 1]
+    here, moves = (
+        valid[:, frames],
+        np.pad(valid, ((0, 0), (0, 1)))[:, np.asarray(frames) + 1],
+    )
 
-    weights = {name: each.numpy() for name, each in network.unflatten(torch.from_numpy(rows)).items()}
-    x = _sums(weights["embedding"], weights["position_embedding"], s)  # (run, frame, this or next, ...)
+    weights = {
+        name: each.numpy()
+        for name, each in network.unflatten(torch.from_numpy(rows)).items()
+    }
+    x = _sums(
+        weights["embedding"], weights["position_embedding"], s
+    )  # (run, frame, this or next, ...)
     data: dict[str, tuple] = {}
     for name, values in _measure(x[:, :, 0], x[:, :, 1], s).items():
         known = moves if name == "flip_ratio" else here
@@ -109,15 +144,30 @@ def measure_normalisation_margins(trajectory: xr.Dataset, frames: Sequence[int],
         measures = _measure(xi[0], xi[1], s)
         for name, values in measures.items():
             if (moves if name == "flip_ratio" else here)[job]:
-                quantiles[name][job] = np.quantile(values, _QUANTILES, method="inverted_cdf")
+                quantiles[name][job] = np.quantile(
+                    values, _QUANTILES, method="inverted_cdf"
+                )
         if moves[job]:
-            flips[job], turns[job] = (measures["flip_ratio"] > 1).mean(), turns_over_right_angle(xi[0], xi[1]).mean()
+            flips[job], turns[job] = (
+                (measures["flip_ratio"] > 1).mean(),
+                turns_over_right_angle(xi[0], xi[1]).mean(),
+            )
     for name, values in quantiles.items():
         meaning = dimensionless(f"quantiles over sequences: {_MEASURES[name]}")
         data[f"xi_{name}"] = (("run", "step", "quantile"), values, meaning)
     each = ("run", "step")
-    data["xi_flips"] = (each, flips, dimensionless("fraction of sequence embeddings with a flip ratio above 1"))
-    data["xi_turns"] = (each, turns, dimensionless("fraction of sequence embeddings that turn by over a right angle"))
+    data["xi_flips"] = (
+        each,
+        flips,
+        dimensionless("fraction of sequence embeddings with a flip ratio above 1"),
+    )
+    data["xi_turns"] = (
+        each,
+        turns,
+        dimensionless(
+            "fraction of sequence embeddings that turn by over a right angle"
+        ),
+    )
     coords = {
         "step": trajectory["step"].values[list(frames)],
         "seed": ("run", seeds),
@@ -133,46 +183,72 @@ def distinct_training_sequences(s: SparseSettings, seed: int) -> torch.Tensor:
     return torch.from_numpy(distinct_sequences(s, seed, "train")[0].T.copy())
 
 
-def _sequence_embeddings(network: ClusteringHead, rows: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:
-    """xi at flat weights (frame, parameter) of sequences (position, sequence): (frame, sequence, axis)."""
+def _sequence_embeddings(
+    network: ClusteringHead, rows: torch.Tensor, tokens: torch.Tensor
+) -> np.ndarray:
+    """xi at flat weights (frame, parameter) of sequences (position, sequence): (frame,
+    sequence, axis)."""
     found = []
     for row in rows:
         weights = network.unflatten(row)
         inputs = (weights["embedding"], weights["position_embedding"], weights["query"])
-        mixture = AttentionMixture(PositionTokenTable(network.settings.norm, *inputs), tokens)
+        mixture = AttentionMixture(
+            PositionTokenTable(network.settings.norm, *inputs), tokens
+        )
         found.append((weights["value"] @ mixture.mean).T.numpy())
     return np.stack(found)
 
 
 def _sums(embedding: np.ndarray, position: np.ndarray, s: SparseSettings) -> np.ndarray:
-    """E(token) + P(position) of the tokens of the task: (..., position, token, axis)."""
+    """E(token) + P(position) of the tokens of the task: (..., position, token,
+    axis)."""
     return position[..., :, None, :] + embedding[..., None, : s.vocab, :]
 
 
-def _measure(x: np.ndarray, moved: np.ndarray, s: SparseSettings) -> dict[str, np.ndarray]:
+def _measure(
+    x: np.ndarray, moved: np.ndarray, s: SparseSettings
+) -> dict[str, np.ndarray]:
     length = np.linalg.norm(x, axis=-1)
     return {
         "length": length,
         "jacobian_norm": normalisation_jacobian_norm(length, s.norm, s.dim),
-        "second_derivative_norm": normalisation_second_derivative_norm(length, s.norm, s.dim),
+        "second_derivative_norm": normalisation_second_derivative_norm(
+            length, s.norm, s.dim
+        ),
         "flip_ratio": flip_ratios(x, moved),
     }
 
 
-def _all_frames(trajectory: xr.Dataset, s: SparseSettings, valid: np.ndarray) -> dict[str, tuple]:
+def _all_frames(
+    trajectory: xr.Dataset, s: SparseSettings, valid: np.ndarray
+) -> dict[str, tuple]:
     """The smallest |E + P| and the largest flip ratio of every recorded frame."""
     smallest, largest = np.full(valid.shape, np.nan), np.full(valid.shape, np.nan)
     check_variable_recorded(trajectory, "embedding")
     embedding = trajectory["embedding"].transpose("run", "step", "token", "axis")
-    position = trajectory["position_embedding"].transpose("run", "step", "position", "axis")
+    position = trajectory["position_embedding"].transpose(
+        "run", "step", "position", "axis"
+    )
     for run, count in enumerate(valid.sum(axis=1)):
         some = {"run": run, "step": slice(count)}
-        first, second = (each.isel(some).values.astype(np.float64) for each in (embedding, position))
+        first, second = (
+            each.isel(some).values.astype(np.float64) for each in (embedding, position)
+        )
         x = _sums(first, second, s)
         smallest[run, :count] = np.linalg.norm(x, axis=-1).min(axis=(-2, -1))
-        largest[run, : max(0, count - 1)] = flip_ratios(x[:-1], x[1:]).max(axis=(-2, -1))
+        largest[run, : max(0, count - 1)] = flip_ratios(x[:-1], x[1:]).max(
+            axis=(-2, -1)
+        )
     dims = ("run", "frame")
     return {
-        "x_smallest": (dims, smallest, dimensionless("smallest distance of E + P from the origin")),
-        "x_largest_flip_ratio": (dims, largest, dimensionless("largest flip ratio of E + P to the next frame")),
+        "x_smallest": (
+            dims,
+            smallest,
+            dimensionless("smallest distance of E + P from the origin"),
+        ),
+        "x_largest_flip_ratio": (
+            dims,
+            largest,
+            dimensionless("largest flip ratio of E + P to the next frame"),
+        ),
     }

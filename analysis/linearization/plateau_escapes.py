@@ -1,10 +1,11 @@
-"""Where a network leaves a plateau of its training loss, and whether it does so along negative curvature.
+"""Where a network leaves a plateau of its training loss, and whether it does so along
+negative curvature.
 
-The escape of a run is the recorded interval in which the running minimum of the training loss decreases most, below the
-loss ln p of a random guess: neither the first decrease from the initial loss to that level nor the recovery from a
-spike counts as an escape. Fractions are those of `analysis.linearization.network_curvature`, for the movement in that
-interval and the Hessian before it.
-"""
+The escape of a run is the recorded interval in which the running minimum of the
+training loss decreases most, below the loss ln p of a random guess: neither the first
+decrease from the initial loss to that level nor the recovery from a spike counts as an
+escape. Fractions are those of `analysis.linearization.network_curvature`, for the
+movement in that interval and the Hessian before it."""
 
 import numpy as np
 import xarray as xr
@@ -18,7 +19,8 @@ _FRACTIONS = ("lowest_share", "negative_share", "negative_chance", "highest_shar
 
 
 def largest_loss_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.ndarray]:
-    """The largest decrease of the running minimum of the loss, below the loss of a random guess.
+    """The largest decrease of the running minimum of the loss, below the loss of a
+    random guess.
 
     Parameters
     ----------
@@ -48,14 +50,21 @@ def largest_loss_falls(loss: np.ndarray, guess: float) -> tuple[np.ndarray, np.n
 
 
 def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.Dataset:
-    """`escape_step`, `escape_fall` and fractions of the movement there, by run; NaN, and step -1, without an escape.
+    """`escape_step`, `escape_fall` and fractions of the movement there, by run; NaN,
+    and step -1, without an escape.
 
     Raises TrajectoryError.
     """
-    loss = mask_diverged(trajectory["loss"].sel(split="train"), trajectory).transpose("run", "step")
-    indices, falls = largest_loss_falls(loss.values.astype(np.float64), float(np.log(trajectory.attrs["modulus"])))
+    loss = mask_diverged(trajectory["loss"].sel(split="train"), trajectory).transpose(
+        "run", "step"
+    )
+    indices, falls = largest_loss_falls(
+        loss.values.astype(np.float64), float(np.log(trajectory.attrs["modulus"]))
+    )
     fractions = {name: np.full(len(indices), np.nan) for name in _FRACTIONS}
-    for run, index in enumerate(tqdm(indices, "escapes", disable=True if quiet else None, leave=False)):
+    for run, index in enumerate(
+        tqdm(indices, "escapes", disable=True if quiet else None, leave=False)
+    ):
         if index >= 0:
             one = loss_curvature(trajectory.isel(run=[run]), [int(index)], quiet=True)
             for name in _FRACTIONS:
@@ -64,7 +73,13 @@ def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.D
     variables = {
         "escape_step": (steps, "step before the largest fall of the training loss"),
         "escape_fall": (falls, "how far the training loss falls there"),
-        **{f"escape_{name}": (each, f"at the escape: {CURVATURE_SCALARS[name]}") for name, each in fractions.items()},
+        **{
+            f"escape_{name}": (each, f"at the escape: {CURVATURE_SCALARS[name]}")
+            for name, each in fractions.items()
+        },
     }
-    data = {name: ("run", values, dimensionless(meaning)) for name, (values, meaning) in variables.items()}
+    data = {
+        name: ("run", values, dimensionless(meaning))
+        for name, (values, meaning) in variables.items()
+    }
     return xr.Dataset(data, {"seed": ("run", trajectory["seed"].values)})

@@ -1,4 +1,5 @@
-"""Output files of analyses: NetCDF results and tables, written completely or not at all."""
+"""Output files of analyses: NetCDF results and tables, written completely or not at
+all."""
 
 import lazy_loader as lazy
 

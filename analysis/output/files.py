@@ -16,43 +16,60 @@ from dynamics.folders import existing_folder
 
 
 def plain_stem(path: Path) -> str:
-    """The name of a trajectory without its suffix and wildcards, with which the names of its results begin."""
+    """The name of a trajectory without its suffix and wildcards, with which the names
+    of its results begin."""
     words = re.split(r"[*?\[\]]+", path.stem)
     return "-".join(filter(None, words)) or path.absolute().parent.name
 
 
 def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
-    """A path beside the first of several files, WORD-HASH.SUFFIX, with a hash of the names of all of them."""
+    """A path beside the first of several files, WORD-HASH.SUFFIX, with a hash of the
+    names of all of them."""
     names = "\n".join(path.name for path in paths)
-    return paths[0].with_name(f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}")
+    return paths[0].with_name(
+        f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}"
+    )
 
 
 HDF5_SIGNATURE = b"\x89HDF"
 """First bytes of a NetCDF-4 file."""
 
 STALE_SECONDS = 3600
-"""Age in seconds at which a temporary file of a killed process is removed by the next writer of the same file."""
+"""Age in seconds at which a temporary file of a killed process is removed by the next
+writer of the same file."""
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to `path` once it has been written. Raises RecordingError.
+    """A temporary path beside `path`, renamed to `path` once it has been written.
+    Raises RecordingError.
 
-    If `path` is a symbolic link, its target is replaced. Other files do not replace a NetCDF file.
-    """
+    If `path` is a symbolic link, its target is replaced. Other files do not replace a
+    NetCDF file."""
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise RecordingError(f"{path}: is a folder or a device, not a file that can be written")
-        if path.suffix != ".nc" and path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
-            raise RecordingError(f"{path}: is a NetCDF file, which {path.suffix or 'this'} would replace; use another")
+            raise RecordingError(
+                f"{path}: is a folder or a device, not a file that can be written"
+            )
+        if (
+            path.suffix != ".nc"
+            and path.is_file()
+            and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+        ):
+            raise RecordingError(
+                f"{path}: is a NetCDF file, which {path.suffix or 'this'} would"
+                " replace; use another"
+            )
         _clear(path)
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise RecordingError(f"{path}: could not be written ({error.strerror or error})") from None
+        raise RecordingError(
+            f"{path}: could not be written ({error.strerror or error})"
+        ) from None
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -67,7 +84,8 @@ def _clear(path: Path) -> None:
 
 
 def check_output_paths(options: Any) -> None:
-    """Check, before any work is done, that --out and --csv can be written, and that --csv names a CSV file.
+    """Check, before any work is done, that --out and --csv can be written, and that
+    --csv names a CSV file.
 
     Raises SettingsError.
     """
@@ -79,7 +97,11 @@ def check_output_paths(options: Any) -> None:
     existing_folder(csv, "csv")
     if csv.suffix != ".csv" or csv.is_dir():
         raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
-    if any(csv.absolute() == Path(other).absolute() for other in _paths(options) if other is not csv):
+    if any(
+        csv.absolute() == Path(other).absolute()
+        for other in _paths(options)
+        if other is not csv
+    ):
         raise SettingsError("csv", csv, "a file that the command does not read")
 
 

@@ -1,4 +1,5 @@
-"""Results of analyses as NetCDF files, written completely or not at all; NaN means a missing value."""
+"""Results of analyses as NetCDF files, written completely or not at all; NaN means a
+missing value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,16 +18,23 @@ def dimensionless(long_name: str) -> dict[str, str]:
 
 
 def check_result_path(out: Path, what: Mapping[str, str]) -> Path:
-    """The path for a result. Raises SettingsError if the file exists and lacks the attributes `what`."""
+    """The path for a result. Raises SettingsError if the file exists and lacks the
+    attributes `what`."""
     out = check_trajectory_path(out)
     if out.exists():
         try:
             with NETCDF_LOCK, xr.open_dataset(out) as there:
-                same = all(there.attrs.get(name) == value for name, value in what.items())
+                same = all(
+                    there.attrs.get(name) == value for name, value in what.items()
+                )
         except (OSError, ValueError):
             same = False
         if not same:
-            raise SettingsError("out", f"{out}, which is another file", "a new file, or an earlier result of the same")
+            raise SettingsError(
+                "out",
+                f"{out}, which is another file",
+                "a new file, or an earlier result of the same",
+            )
     return out
 
 

@@ -1,7 +1,9 @@
-"""Tables: one pandas DataFrame, printed for the terminal and written as CSV from the same columns.
+"""Tables: one pandas DataFrame, printed for the terminal and written as CSV from the
+same columns.
 
-An estimate with a 95% interval takes three columns of the DataFrame: `name`, `name_low` and `name_high`
-(`interval_columns`). Missing values are NaN or None: empty in the CSV, a dash on the terminal.
+An estimate with a 95% interval takes three columns of the DataFrame: `name`, `name_low`
+and `name_high` (`interval_columns`). Missing values are NaN or None: empty in the CSV,
+a dash on the terminal.
 
     columns = [
         Column("f_a", "fa"),
@@ -39,13 +41,17 @@ class Column(NamedTuple):
     name: str = ""
     """Name of the column in the DataFrame; empty if `text` takes the whole row."""
     digits: int | None = None
-    """Decimal places; None prints whole numbers as they are and others with up to six significant digits."""
+    """Decimal places; None prints whole numbers as they are and others with up to six
+    significant digits."""
     interval: Literal["", "bounds", "half-width"] = ""
-    """How the columns name_low and name_high are shown: "1.0 [0.5, 1.5]" or "1.0 ± 0.5"."""
+    """How the columns name_low and name_high are shown: "1.0 [0.5, 1.5]" or "1.0 ±
+    0.5"."""
     scale: float = 1
-    """Factor of printed values, such as 100 for a fraction that is printed as a percentage."""
+    """Factor of printed values, such as 100 for a fraction that is printed as a
+    percentage."""
     text: Callable[[Any], str] | None = None
-    """Function that returns the text of a cell from its value, or from the row (a dict) if `name` is empty."""
+    """Function that returns the text of a cell from its value, or from the row (a dict)
+    if `name` is empty."""
 
 
 def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -59,9 +65,14 @@ def make_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def interval_columns(name: str, interval: Sequence[float], scale: float = 1) -> dict[str, Any]:
+def interval_columns(
+    name: str, interval: Sequence[float], scale: float = 1
+) -> dict[str, Any]:
     """The three columns of an estimate with its interval (value, low, high)."""
-    return {name + end: scale * float(value) for end, value in zip(("", "_low", "_high"), interval, strict=True)}
+    return {
+        name + end: scale * float(value)
+        for end, value in zip(("", "_low", "_high"), interval, strict=True)
+    }
 
 
 def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -> str:
@@ -69,11 +80,18 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
 
     Without `columns`, all columns of the DataFrame are shown under their own names.
     """
-    columns = [Column(str(name), str(name)) for name in table] if columns is None else columns
+    columns = (
+        [Column(str(name), str(name)) for name in table] if columns is None else columns
+    )
     rows = table.to_dict("records")
     cells = [[_format_cell(column, row) for row in rows] for column in columns]
-    words = [any(isinstance(row.get(column.name), str) for row in rows) for column in columns]
-    aligned = [_align(column.heading, each, left) for column, each, left in zip(columns, cells, words, strict=True)]
+    words = [
+        any(isinstance(row.get(column.name), str) for row in rows) for column in columns
+    ]
+    aligned = [
+        _align(column.heading, each, left)
+        for column, each, left in zip(columns, cells, words, strict=True)
+    ]
     return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
 
 
@@ -93,13 +111,20 @@ def _format_cell(column: Column, row: Mapping[str, Any]) -> str:
     if _is_missing(value):
         return MISSING
     if column.interval:
-        bounds = [column.scale * float(row[column.name + end]) for end in ("", "_low", "_high")]
+        bounds = [
+            column.scale * float(row[column.name + end])
+            for end in ("", "_low", "_high")
+        ]
         if column.interval == "bounds":
             return format_interval(bounds, column.digits)
         return format_plus_minus(bounds, column.digits or 0)
     if column.digits is not None:
         return _fixed(column.scale * value, column.digits)
-    return str(value) if isinstance(value, numbers.Integral) else f"{column.scale * value:g}"
+    return (
+        str(value)
+        if isinstance(value, numbers.Integral)
+        else f"{column.scale * value:g}"
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -107,8 +132,11 @@ def _is_missing(value: Any) -> bool:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write the table to a CSV file, or to the terminal for the path "-". Raises RecordingError."""
-    exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(table.select_dtypes(bool), int)
+    """Write the table to a CSV file, or to the terminal for the path "-". Raises
+    RecordingError."""
+    exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(
+        table.select_dtypes(bool), int
+    )
     text = table.astype(exact).to_csv(index=False, lineterminator="\n")
     if str(path) == "-":
         print(text, end="")
@@ -118,9 +146,13 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def output_table(
-    table: pd.DataFrame, columns: Sequence[Column], csv: Path | None = None, shown: Any = slice(None)
+    table: pd.DataFrame,
+    columns: Sequence[Column],
+    csv: Path | None = None,
+    shown: Any = slice(None),
 ) -> None:
-    """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write the whole table as CSV.
+    """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write
+    the whole table as CSV.
 
     If `csv` is "-", only the CSV is printed.
     """
@@ -130,11 +162,12 @@ def output_table(
         write_csv(table, csv)
 
 
-# ----------------------------------------------------------------------------------- numbers and intervals
+# ---------------------------------------------------------------- numbers and intervals
 
 
 def format_percent(interval: Sequence[float]) -> str:
-    """A fraction with its interval (value, low, high), in percent; a dash where there is no value."""
+    """A fraction with its interval (value, low, high), in percent; a dash where there
+    is no value."""
     if math.isnan(interval[0]):
         return MISSING
     value, low, high = (f"{100 * each:.1f}" for each in interval)
@@ -142,12 +175,17 @@ def format_percent(interval: Sequence[float]) -> str:
 
 
 def format_interval(interval: Sequence[float], digits: int | None = 0) -> str:
-    """An estimate with its interval (value, low, high); a dash where there is no finite one.
+    """An estimate with its interval (value, low, high); a dash where there is no finite
+    one.
 
     digits: decimal places; None is three significant digits.
     """
     value, low, high = (_format_finite(each, digits) for each in interval)
-    return value if value == MISSING or all(math.isnan(bound) for bound in interval[1:]) else f"{value} [{low}, {high}]"
+    return (
+        value
+        if value == MISSING or all(math.isnan(bound) for bound in interval[1:])
+        else f"{value} [{low}, {high}]"
+    )
 
 
 def _format_finite(value: float, digits: int | None) -> str:
@@ -157,27 +195,34 @@ def _format_finite(value: float, digits: int | None) -> str:
 
 
 def format_plus_minus(interval: Sequence[float], digits: int = 1) -> str:
-    """An estimate with half the width of its interval (value, low, high); a dash where there is no value.
+    """An estimate with half the width of its interval (value, low, high); a dash where
+    there is no value.
 
-    An interval that is not symmetric, such as one that ends at 0 or 1, is shown by its bounds.
-    """
+    An interval that is not symmetric, such as one that ends at 0 or 1, is shown by its
+    bounds."""
     value, low, high = interval
     if math.isnan(value):
         return MISSING
-    if not (math.isnan(low) or math.isclose(value - low, high - value, rel_tol=1e-6, abs_tol=1e-12)):
+    if not (
+        math.isnan(low)
+        or math.isclose(value - low, high - value, rel_tol=1e-6, abs_tol=1e-12)
+    ):
         return format_interval(interval, digits)
     half = (high - low) / 2
     return _fixed(value, digits) + ("" if math.isnan(half) else f" ± {half:.{digits}f}")
 
 
 def format_percent_plus_minus(interval: Sequence[float]) -> str:
-    """A fraction with half the width of its interval, in percent; a dash where there is no value."""
+    """A fraction with half the width of its interval, in percent; a dash where there is
+    no value."""
     return format_plus_minus([100 * value for value in interval])
 
 
 def format_p_value(value: float) -> str:
     """A p-value with four digits; a dash where there is none."""
-    return MISSING if math.isnan(value) else "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+    return (
+        MISSING if math.isnan(value) else "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+    )
 
 
 def _fixed(value: float, digits: int) -> str:

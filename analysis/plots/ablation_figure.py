@@ -11,25 +11,48 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, legend_entries, new_panels, starts_row
-from analysis.transitions.ablations import ABLATION_PANELS, ablation_table, swept_settings
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+    starts_row,
+)
+from analysis.transitions.ablations import (
+    ABLATION_PANELS,
+    ablation_table,
+    swept_settings,
+)
 from dynamics.settings import SparseSettings
 from dynamics.trajectory.schema import read_settings
 
 
 @in_style
 def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
-    """Draw the first run above (VC figure 6) and all runs below (figure 7); a single run has figure 6 only.
+    """Draw the first run above (VC figure 6) and all runs below (figure 7); a single
+    run has figure 6 only.
 
     with_first: whether a figure of several runs has the first run, too.
     """
-    names, settings, runs = swept_settings(result), read_settings(result), result.sizes["run"]
+    names, settings, runs = (
+        swept_settings(result),
+        read_settings(result),
+        result.sizes["run"],
+    )
     assert isinstance(settings, SparseSettings)
-    task = f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}"
+    task = (
+        f"Sum of {settings.sparsity} of {settings.length} tokens modulo"
+        f" {settings.vocab}"
+    )
     title = f"{task}: test accuracy after {result.attrs['epochs']} epochs"
-    first = [f"seed {result.attrs['seed']} (VC fig. 6)"] if with_first or runs == 1 else []
+    first = (
+        [f"seed {result.attrs['seed']} (VC fig. 6)"] if with_first or runs == 1 else []
+    )
     rows = first + [f"{runs} runs (VC fig. 7)"] * (runs > 1)
-    figure, panels = new_panels([max(1.0, 4 / len(names))] * len(names) * len(rows), title)
+    figure, panels = new_panels(
+        [max(1.0, 4 / len(names))] * len(names) * len(rows), title
+    )
     for axes, (row, name) in zip(panels, itertools.product(rows, names), strict=True):
         points = ablation_table(result, [name])
         if row in first:
@@ -38,57 +61,133 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
             _plot_means(axes, points)
         _decorate_panel(axes, name, points["value"], settings)
         ylabel = "test accuracy" if row in first else "test accuracy, fraction of runs"
-        axes.set(xlabel=ABLATION_PANELS[name], ylabel=ylabel if starts_row(axes) else "", ylim=(-0.04, 1.06))
+        axes.set(
+            xlabel=ABLATION_PANELS[name],
+            ylabel=ylabel if starts_row(axes) else "",
+            ylim=(-0.04, 1.06),
+        )
     for axes, row in zip(panels[:: len(names)], rows, strict=True):
         axes.set_title(row)
     entries = legend_entries(figure)
-    draw_legend(figure, dict(sorted(entries.items(), key=lambda entry: entry[0].startswith(("chance", "the recipe")))))
+    draw_legend(
+        figure,
+        dict(
+            sorted(
+                entries.items(),
+                key=lambda entry: entry[0].startswith(("chance", "the recipe")),
+            )
+        ),
+    )
     return figure
 
 
 def _plot_first_run(axes: Axes, points: pd.DataFrame, label: str) -> None:
-    """Draw the first run of each row of `ablation_table`, and a cross at 0 where it diverged."""
-    axes.plot("value", "first", data=points, color=colours.colour("test"), marker="o", label=label)
+    """Draw the first run of each row of `ablation_table`, and a cross at 0 where it
+    diverged."""
+    axes.plot(
+        "value",
+        "first",
+        data=points,
+        color=colours.colour("test"),
+        marker="o",
+        label=label,
+    )
     diverged = points["value"][points["first"].isna()]
     if len(diverged):
-        axes.plot(diverged, 0 * diverged, color=colours.colour("failed"), marker="x", linestyle="none",
-                  label="diverged")  # fmt: skip
+        axes.plot(
+            diverged,
+            0 * diverged,
+            color=colours.colour("failed"),
+            marker="x",
+            linestyle="none",
+            label="diverged",
+        )
 
 
 def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
-    """Draw the mean over runs with its 95% interval, the standard deviation as a band, and fractions of runs.
+    """Draw the mean over runs with its 95% interval, the standard deviation as a band,
+    and fractions of runs.
 
     points: rows of `ablation_table`.
     """
     accuracy = colours.colour("test")
-    x, mean, deviation = (points[name].to_numpy(float) for name in ("value", "test", "test_deviation"))
+    x, mean, deviation = (
+        points[name].to_numpy(float) for name in ("value", "test", "test_deviation")
+    )
     intervals = points[["test", "test_low", "test_high"]].to_numpy(float)
-    draw_intervals(axes, x, intervals, color=accuracy, marker="o", capsize=2,
-                   elinewidth=1, label="mean, with its 95% interval")  # fmt: skip
-    axes.fill_between(x, mean - deviation, mean + deviation, color=accuracy, alpha=0.18, linewidth=0,
-                      label="± standard deviation (VC's band)")  # fmt: skip
+    draw_intervals(
+        axes,
+        x,
+        intervals,
+        color=accuracy,
+        marker="o",
+        capsize=2,
+        elinewidth=1,
+        label="mean, with its 95% interval",
+    )
+    axes.fill_between(
+        x,
+        mean - deviation,
+        mean + deviation,
+        color=accuracy,
+        alpha=0.18,
+        linewidth=0,
+        label="± standard deviation (VC's band)",
+    )
     known = np.pad(np.isfinite(deviation), 1)
-    alone = known[1:-1] & ~known[:-2] & ~known[2:]  # isolated points, at which the band has no width
-    axes.vlines(x[alone], (mean - deviation)[alone], (mean + deviation)[alone], color=accuracy, alpha=0.18,
-                linewidth=8)  # fmt: skip
-    axes.plot("value", "above_0.98", data=points, color=colours.colour("ink"), marker=".",
-              label="fraction of runs above .98")  # fmt: skip
+    alone = (
+        known[1:-1] & ~known[:-2] & ~known[2:]
+    )  # isolated points, at which the band has no width
+    axes.vlines(
+        x[alone],
+        (mean - deviation)[alone],
+        (mean + deviation)[alone],
+        color=accuracy,
+        alpha=0.18,
+        linewidth=8,
+    )
+    axes.plot(
+        "value",
+        "above_0.98",
+        data=points,
+        color=colours.colour("ink"),
+        marker=".",
+        label="fraction of runs above .98",
+    )
     diverged = (points["diverged"] / points["runs"])[points["diverged"] > 0]
     if len(diverged):
-        axes.plot(points["value"][diverged.index], diverged, color=colours.colour("failed"), marker="x",
-                  linestyle="none", label="fraction of runs that diverged")  # fmt: skip
+        axes.plot(
+            points["value"][diverged.index],
+            diverged,
+            color=colours.colour("failed"),
+            marker="x",
+            linestyle="none",
+            label="fraction of runs that diverged",
+        )
 
 
-def _decorate_panel(axes: Axes, name: str, x: Sequence[float], settings: SparseSettings) -> None:
-    """Set a logarithmic axis that covers the values and the recipe's value; mark the recipe's value and chance."""
+def _decorate_panel(
+    axes: Axes, name: str, x: Sequence[float], settings: SparseSettings
+) -> None:
+    """Set a logarithmic axis that covers the values and the recipe's value; mark the
+    recipe's value and chance."""
     at = getattr(settings, name)
-    axes.axhline(1 / settings.vocab, color=colours.colour("muted"), linestyle=":", label=f"chance, 1/{settings.vocab}")
-    axes.axvline(at, color=colours.colour("muted"), linestyle="--", label="the recipe's value")
+    axes.axhline(
+        1 / settings.vocab,
+        color=colours.colour("muted"),
+        linestyle=":",
+        label=f"chance, 1/{settings.vocab}",
+    )
+    axes.axvline(
+        at, color=colours.colour("muted"), linestyle="--", label="the recipe's value"
+    )
     low, high = min(*x, at), max(*x, at)
     margin = max(1.2, (12 * low / high) ** 0.5)
     axes.set_xscale("log", base=2 if name == "batch" else 10)
     axes.set_xlim(low / margin, high * margin)
-    if name != "batch" and high < 50 * low:  # where there would be one or two powers of ten
+    if (
+        name != "batch" and high < 50 * low
+    ):  # where there would be one or two powers of ten
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,5 @@
-"""Figure of the measures of Zhong et al. (arXiv 2306.17844, ZL) over the attention rate."""
+"""Figure of the measures of Zhong et al. (arXiv 2306.17844, ZL) over the attention
+rate."""
 
 from __future__ import annotations
 
@@ -16,11 +17,14 @@ from analysis.statistics.intervals import mean_interval
 
 
 @in_style
-def plot_attention_rates(measures: xr.Dataset, printed: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Draw measures (attention_rate, run) of networks with their means and 95% intervals, a panel for each.
+def plot_attention_rates(
+    measures: xr.Dataset, printed: Sequence[Mapping[str, Any]], title: str = ""
+) -> Figure:
+    """Draw measures (attention_rate, run) of networks with their means and 95%
+    intervals, a panel for each.
 
-    printed: rows of ZL's table, each a mean over the attention rates from `low` to `high` by a measure's name.
-    """
+    printed: rows of ZL's table, each a mean over the attention rates from `low` to
+    `high` by a measure's name."""
     figure, panels = new_panels([4 / 3] * len(measures.data_vars), title, height=1.1)
     for panel, (name, values) in zip(panels, measures.items(), strict=True):
         _plot_printed(panel, printed, str(name))
@@ -35,8 +39,17 @@ def _plot_printed(panel: Axes, printed: Sequence[Mapping[str, Any]], name: str) 
     """Draw the means of ZL's table, each over its range of attention rates."""
     for row in printed:
         mean = float(row[name])
-        (line,) = panel.plot((row["low"], row["high"]), (mean, mean), color=colours.colour("muted"), linewidth=5)
-        line.set(alpha=0.5, solid_capstyle="butt", label="ZL, mean" if row is printed[0] else "")
+        (line,) = panel.plot(
+            (row["low"], row["high"]),
+            (mean, mean),
+            color=colours.colour("muted"),
+            linewidth=5,
+        )
+        line.set(
+            alpha=0.5,
+            solid_capstyle="butt",
+            label="ZL, mean" if row is printed[0] else "",
+        )
 
 
 def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
@@ -44,7 +57,26 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
     by_rate = values.transpose("attention_rate", "run").values
     rates, colour = values["attention_rate"].values, colours.series_colours(1)[0]
     each = np.repeat(rates, by_rate.shape[1])
-    panel.plot(each, by_rate.ravel(), ".", color=colour, alpha=0.35, label="a network", zorder=2)
-    found = np.array([mean_interval(row[np.isfinite(row)], discrete=True) for row in by_rate])
+    panel.plot(
+        each,
+        by_rate.ravel(),
+        ".",
+        color=colour,
+        alpha=0.35,
+        label="a network",
+        zorder=2,
+    )
+    found = np.array(
+        [mean_interval(row[np.isfinite(row)], discrete=True) for row in by_rate]
+    )
     mean, bars = found[:, 0], np.abs(np.nan_to_num(found[:, 1:].T - found[:, 0]))
-    panel.errorbar(rates, mean, bars, color=colour, marker="o", capsize=3, label="mean, 95% interval", zorder=3)
+    panel.errorbar(
+        rates,
+        mean,
+        bars,
+        color=colour,
+        marker="o",
+        capsize=3,
+        label="mean, 95% interval",
+        zorder=3,
+    )

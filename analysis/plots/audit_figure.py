@@ -1,4 +1,5 @@
-"""Figure of the force audit of a network: cosines, R² and weights of the force fields along its training."""
+"""Figure of the force audit of a network: cosines, R² and weights of the force fields
+along its training."""
 
 from __future__ import annotations
 
@@ -16,10 +17,13 @@ from analysis.plots.figure_files import in_style, new_panels
 
 @in_style
 def plot_audit(audit: xr.Dataset, name: str) -> Figure:
-    """Draw the result of `audit_forces`: medians over runs with quartiles. name: that of the trajectory."""
+    """Draw the result of `audit_forces`: medians over runs with quartiles. name: that
+    of the trajectory."""
     title = f"{name}: force audit of {audit.sizes['run']} runs, medians with quartiles"
     in_planes = "plane_cosine" in audit
-    figure, panels = new_panels([2.0] * 4 if in_planes else [4 / 3] * 3, title, height=1.15)
+    figure, panels = new_panels(
+        [2.0] * 4 if in_planes else [4 / 3] * 3, title, height=1.15
+    )
     plot_audit_panels(panels[:3], audit)
     if in_planes:
         _plot_planes(panels[3], audit)
@@ -33,29 +37,52 @@ def plot_audit_panels(panels: Sequence[Axes], audit: xr.Dataset) -> None:
     part = audit.sel(target="gradient", part="normalised")
     update = audit["cosine"].sel(target="update", part="normalised")
     whole = audit["cosine"].sel(target="gradient", part="whole")
-    plot_quartile_band(panels[0], step, part["cosine"], law, "law and -dL/dE, normalised")
+    plot_quartile_band(
+        panels[0], step, part["cosine"], law, "law and -dL/dE, normalised"
+    )
     plot_quartile_band(panels[0], step, update, other, "law and applied update")
-    plot_quartile_band(panels[0], step, whole, reference, "law and -dL/dE with translation, scaling")
+    plot_quartile_band(
+        panels[0], step, whole, reference, "law and -dL/dE with translation, scaling"
+    )
     panels[0].set(title="cosine", ylabel="dimensionless", ylim=(-1, 1))
     plot_quartile_band(panels[1], step, part["r_squared"], law, "four fields fitted")
-    plot_quartile_band(panels[1], step, part["renamed_r_squared"], reference, "four fields, tokens renamed")
-    plot_quartile_band(panels[1], step, part["law_r_squared"], other, "the law, one free factor")
+    plot_quartile_band(
+        panels[1],
+        step,
+        part["renamed_r_squared"],
+        reference,
+        "four fields, tokens renamed",
+    )
+    plot_quartile_band(
+        panels[1], step, part["law_r_squared"], other, "the law, one free factor"
+    )
     panels[1].set(title="R² of -dL/dE", ylim=(0, 1))
-    for field, colour in zip(audit["field"].values, colours.series_colours()[2:6], strict=True):
+    for field, colour in zip(
+        audit["field"].values, colours.series_colours()[2:6], strict=True
+    ):
         label = str(field).replace("_", " ")
-        plot_quartile_band(panels[2], step, part["weight"].sel(field=field), colour, label)
+        plot_quartile_band(
+            panels[2], step, part["weight"].sel(field=field), colour, label
+        )
     panels[2].set(title="weight of each field in the fit", ylabel="dimensionless")
     for panel in panels:
         _decorate(panel, step)
 
 
 def _plot_planes(panel: Axes, audit: xr.Dataset) -> None:
-    """Draw the cosine and R² in the planes of the key frequencies, the mean over the planes of each run."""
+    """Draw the cosine and R² in the planes of the key frequencies, the mean over the
+    planes of each run."""
     planes, step = audit.sel(target="gradient").mean("frequency"), audit["step"].values
     (law, other), reference = colours.series_colours(2), colours.colour("muted")
-    plot_quartile_band(panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE")
-    plot_quartile_band(panel, step, planes["plane_r_squared"], law, "R², four fields fitted")
-    plot_quartile_band(panel, step, planes["plane_renamed_r_squared"], reference, "R², tokens renamed")
+    plot_quartile_band(
+        panel, step, planes["plane_cosine"], other, "cosine of law and -dL/dE"
+    )
+    plot_quartile_band(
+        panel, step, planes["plane_r_squared"], law, "R², four fields fitted"
+    )
+    plot_quartile_band(
+        panel, step, planes["plane_renamed_r_squared"], reference, "R², tokens renamed"
+    )
     panel.set(title="in the planes of the key frequencies", ylim=(-1, 1))
     _decorate(panel, step)
 
@@ -67,4 +94,6 @@ def _decorate(panel: Axes, step: np.ndarray) -> None:
     panel.set_xlabel("step")
     panel.set_xlim(0, max(step[-1], 1))
     if labels := panel.get_legend_handles_labels()[1]:
-        panel.legend(ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3))
+        panel.legend(
+            ncols=1 + (len(labels) > 3), loc="upper center", bbox_to_anchor=(0.5, -0.3)
+        )

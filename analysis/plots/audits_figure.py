@@ -1,4 +1,5 @@
-"""Figure of the force audit of several networks at moments of training, against a setting in which they differ."""
+"""Figure of the force audit of several networks at moments of training, against a
+setting in which they differ."""
 
 from __future__ import annotations
 
@@ -8,64 +9,113 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 
 _SPACES = {"whole": "whole space", "planes": "key planes"}
-_MOMENTS = {"generalising": "accuracy .5", "generalised": "accuracy .9", "last": "at the end"}
+_MOMENTS = {
+    "generalising": "accuracy .5",
+    "generalised": "accuracy .9",
+    "last": "at the end",
+}
 _SYMBOLS = {"attention_rate": "attention rate α", "dim": "d", "n": "N"}
 
 
 @in_style
 def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
-    """Draw the result of `combine_audits`: cosine with the law of CA, and R² of its four fields, with 95% intervals.
+    """Draw the result of `combine_audits`: cosine with the law of CA, and R² of its
+    four fields, with 95% intervals.
 
-    x: the setting on the horizontal axis; if it is the same in all files, the first one in which they differ. Each
-    combination of the other settings is a curve. A moment that no run reaches is left out.
-    """
+    x: the setting on the horizontal axis; if it is the same in all files, the first one
+    in which they differ. Each combination of the other settings is a curve. A moment
+    that no run reaches is left out."""
     differing = audits.attrs["differing"].split() or ["file"]
     x = x if x in differing else differing[0]
     curves = _files_of_curves(audits, [name for name in differing if name != x], x)
     reached = audits["recorded_step"].notnull().any(("file", "run"))
-    shown = [(m, s) for m in _MOMENTS if reached.sel(moment=m) for s in audits["space"].values]
+    shown = [
+        (m, s)
+        for m in _MOMENTS
+        if reached.sel(moment=m)
+        for s in audits["space"].values
+    ]
     figure, panels = new_panels([1.0] * (2 * len(shown)), "", height=1.1)
     for at, (moment, space) in enumerate(shown):
-        for panel, name in zip(panels[2 * at : 2 * at + 2], ("cosine", "r_squared"), strict=True):
+        for panel, name in zip(
+            panels[2 * at : 2 * at + 2], ("cosine", "r_squared"), strict=True
+        ):
             _plot_curves(panel, audits.sel(moment=moment, space=space), x, curves, name)
-            panel.set(title=f"{_SPACES[str(space)]}, {_MOMENTS[moment]}", xlabel=_SYMBOLS.get(x, x.replace("_", " ")))
-        panels[2 * at].set(ylabel="cosine with the law of CA", ylim=(min(-0.25, panels[2 * at].get_ylim()[0]), 1))
+            panel.set(
+                title=f"{_SPACES[str(space)]}, {_MOMENTS[moment]}",
+                xlabel=_SYMBOLS.get(x, x.replace("_", " ")),
+            )
+        panels[2 * at].set(
+            ylabel="cosine with the law of CA",
+            ylim=(min(-0.25, panels[2 * at].get_ylim()[0]), 1),
+        )
         panels[2 * at + 1].set(ylabel="R² of its four fields", ylim=(0, 1))
     draw_legend(figure)
     return figure
 
 
-def _files_of_curves(audits: xr.Dataset, others: list[str], x: str) -> dict[str, list[int]]:
-    """The indices of the files of each curve in the order of x, by the settings that the curve is for."""
+def _files_of_curves(
+    audits: xr.Dataset, others: list[str], x: str
+) -> dict[str, list[int]]:
+    """The indices of the files of each curve in the order of x, by the settings that
+    the curve is for."""
     curves: dict[str, list[int]] = {}
-    for at in np.lexsort([audits[name].values for name in (x, *reversed(others))]).tolist():
+    for at in np.lexsort(
+        [audits[name].values for name in (x, *reversed(others))]
+    ).tolist():
         values = (audits[name].values[at] for name in others)
-        names = [f"{_SYMBOLS.get(name, name)} = {value}" for name, value in zip(others, values, strict=True)]
+        names = [
+            f"{_SYMBOLS.get(name, name)} = {value}"
+            for name, value in zip(others, values, strict=True)
+        ]
         curves.setdefault(", ".join(names).replace(".0", "") or "mean", []).append(at)
     return curves
 
 
-def _plot_curves(panel: Axes, audits: xr.Dataset, x: str, curves: dict[str, list[int]], name: str) -> None:
-    """Draw a measure of each curve's files with intervals over runs, and R² with renamed tokens."""
+def _plot_curves(
+    panel: Axes, audits: xr.Dataset, x: str, curves: dict[str, list[int]], name: str
+) -> None:
+    """Draw a measure of each curve's files with intervals over runs, and R² with
+    renamed tokens."""
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     numbers = audits[x].dtype.kind == "f"
     width = float(np.ptp(audits[x].values)) if numbers else 1.0
     for at, ((label, files), colour) in enumerate(
         zip(curves.items(), colours.series_colours(len(curves)), strict=True)
     ):
-        apart = 0.012 * width * (at - (len(curves) - 1) / 2)  # so that bars do not cover each other
+        apart = (
+            0.012 * width * (at - (len(curves) - 1) / 2)
+        )  # so that bars do not cover each other
         places = (audits[x].values[files] if numbers else np.array(files)) + apart
         samples = [drop_non_finite(audits[name].values[file]) for file in files]
-        found = np.array([mean_interval(sample, limits=(-float(name == "cosine"), 1)) for sample in samples])
-        draw_intervals(panel, places, found, color=colour, marker="o", capsize=2, label=label)
+        found = np.array(
+            [
+                mean_interval(sample, limits=(-float(name == "cosine"), 1))
+                for sample in samples
+            ]
+        )
+        draw_intervals(
+            panel, places, found, color=colour, marker="o", capsize=2, label=label
+        )
         if name == "r_squared":
             renamed = audits["renamed_r_squared"].mean("run").values[files]
             panel.plot(places, renamed, color=colour, linestyle=":")
     if name == "r_squared":
-        panel.plot([], [], color=colours.colour("muted"), linestyle=":", label="R² with renamed tokens")
+        panel.plot(
+            [],
+            [],
+            color=colours.colour("muted"),
+            linestyle=":",
+            label="R² with renamed tokens",
+        )
     if not numbers:
         panel.set_xticks(range(audits.sizes["file"]), audits[x].values, rotation=90)

@@ -1,4 +1,5 @@
-"""Figure of the circuits of an ensemble: labels, attention against leaks, attention maps, and learning phases."""
+"""Figure of the circuits of an ensemble: labels, attention against leaks, attention
+maps, and learning phases."""
 
 import numpy as np
 import torch
@@ -24,7 +25,8 @@ _SMALLEST_DRAWN = 1e-6
 
 @in_style
 def plot_circuits(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
-    """Label counts, attention against leaks, attention maps of one run, and learning phases.
+    """Label counts, attention against leaks, attention maps of one run, and learning
+    phases.
 
     found: from `measure_circuits` for the trajectory.
     """
@@ -38,11 +40,14 @@ def plot_circuits(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
 
 
 def _label_colours() -> dict[str, str]:
-    return dict(zip(CIRCUIT_LABELS, colours.series_colours(len(CIRCUIT_LABELS)), strict=True))
+    return dict(
+        zip(CIRCUIT_LABELS, colours.series_colours(len(CIRCUIT_LABELS)), strict=True)
+    )
 
 
 def _draw_label_counts(axes: Axes, found: xr.Dataset) -> None:
-    """The number of runs with each label, with binomial intervals; bars of successful runs are filled."""
+    """The number of runs with each label, with binomial intervals; bars of successful
+    runs are filled."""
     total, rows = found.sizes["run"], np.arange(len(CIRCUIT_LABELS))[::-1]
     successful = found["successful"].values.astype(bool)
     for row, (label, colour) in zip(rows, _label_colours().items(), strict=True):
@@ -59,31 +64,52 @@ def _draw_label_counts(axes: Axes, found: xr.Dataset) -> None:
     axes.set_title(f"circuits of {total} runs")
 
 
-def _draw_points(axes: Axes, x: np.ndarray, y: np.ndarray, labels: np.ndarray, label: str) -> None:
-    """Draw the runs of one label, x and y (run,), as points with its colour and marker, if it has any runs."""
+def _draw_points(
+    axes: Axes, x: np.ndarray, y: np.ndarray, labels: np.ndarray, label: str
+) -> None:
+    """Draw the runs of one label, x and y (run,), as points with its colour and marker,
+    if it has any runs."""
     members = (labels == label) & np.isfinite(x) & np.isfinite(y)
     if members.any():
-        axes.plot(x[members], y[members], _MARKERS[label], color=_label_colours()[label], alpha=0.85,
-                  linestyle="none", label=label)  # fmt: skip
+        axes.plot(
+            x[members],
+            y[members],
+            _MARKERS[label],
+            color=_label_colours()[label],
+            alpha=0.85,
+            linestyle="none",
+            label=label,
+        )
 
 
 def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
-    """The largest leak of a spurious position against the attention on non-spurious positions."""
+    """The largest leak of a spurious position against the attention on non-spurious
+    positions."""
     x, y = counting_attention(found), np.maximum(largest_leak(found), _SMALLEST_DRAWN)
     muted = colours.colour("muted")
     for label in reversed(CIRCUIT_LABELS):
         _draw_points(axes, x, y, found["label"].values, label)
     axes.axhline(LabelThresholds().tolerance, color=muted, linewidth=0.8, linestyle=":")
     axes.axvline(
-        1 - LabelThresholds().elsewhere, color=muted, linewidth=0.8, linestyle=":", label="thresholds of labels"
+        1 - LabelThresholds().elsewhere,
+        color=muted,
+        linewidth=0.8,
+        linestyle=":",
+        label="thresholds of labels",
     )
-    axes.set(yscale="log", xlim=(-0.02, 1.02), xlabel="attention on non-spurious positions",
-             ylim=(_SMALLEST_DRAWN / 2, 2), ylabel="largest leak of a position (fraction of variance)")  # fmt: skip
+    axes.set(
+        yscale="log",
+        xlim=(-0.02, 1.02),
+        xlabel="attention on non-spurious positions",
+        ylim=(_SMALLEST_DRAWN / 2, 2),
+        ylabel="largest leak of a position (fraction of variance)",
+    )
     axes.set_title("attention and leaks")
 
 
 def _median_run(found: xr.Dataset) -> int | None:
-    """Run with the median correlation of initial and final attention, among successful runs or, without any, all."""
+    """Run with the median correlation of initial and final attention, among successful
+    runs or, without any, all."""
     correlation = np.diagonal(found["inherited"].values)
     known = np.isfinite(correlation)
     members = known & found["successful"].values.astype(bool)
@@ -92,8 +118,11 @@ def _median_run(found: xr.Dataset) -> int | None:
     return int(order[(len(order) - 1) // 2]) if len(order) else None
 
 
-def _draw_attention_maps(drawn: Figure, panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset) -> None:
-    """Attention maps of one run at the start and at the end, as in VC figure 8, and their colour bar."""
+def _draw_attention_maps(
+    drawn: Figure, panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset
+) -> None:
+    """Attention maps of one run at the start and at the end, as in VC figure 8, and
+    their colour bar."""
     for axes in panels:
         axes.grid(False)
     run = _median_run(found)
@@ -102,32 +131,81 @@ def _draw_attention_maps(drawn: Figure, panels: list[Axes], found: xr.Dataset, t
         return
     network = clustering_head_of(trajectory)
     tokens = reference_sequences(network.settings)
-    tokens = tokens[np.linspace(0, len(tokens) - 1, min(_MAP_SEQUENCES, len(tokens))).round().astype(int)]
-    both = [weights(trajectory, run, step) for step in trajectory["step"].values[[0, -1]].tolist()]
-    maps = np.stack([network.attention(each, torch.from_numpy(tokens)).numpy() for each in both])
+    tokens = tokens[
+        np.linspace(0, len(tokens) - 1, min(_MAP_SEQUENCES, len(tokens)))
+        .round()
+        .astype(int)
+    ]
+    both = [
+        weights(trajectory, run, step)
+        for step in trajectory["step"].values[[0, -1]].tolist()
+    ]
+    maps = np.stack(
+        [network.attention(each, torch.from_numpy(tokens)).numpy() for each in both]
+    )
     for axes, values, when in zip(panels[:2], maps, ("start", "end"), strict=True):
-        image = axes.imshow(values, aspect="auto", cmap="cividis", vmin=0, vmax=maps.max(), interpolation="nearest")
+        image = axes.imshow(
+            values,
+            aspect="auto",
+            cmap="cividis",
+            vmin=0,
+            vmax=maps.max(),
+            interpolation="nearest",
+        )
         if not network.settings.positions:
-            axes.axvline(network.settings.sparsity - 0.5, color="white", linewidth=0.8, linestyle=":")
+            axes.axvline(
+                network.settings.sparsity - 0.5,
+                color="white",
+                linewidth=0.8,
+                linestyle=":",
+            )
         axes.set(xlabel="position", title=f"attention, {when}")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     drawn.colorbar(image, ax=panels[1], ticks=MaxNLocator(4), label="attention")
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence")
-    seed, correlation = int(found["seed"].values[run]), float(found["inherited"].values[run, run])
+    seed, correlation = (
+        int(found["seed"].values[run]),
+        float(found["inherited"].values[run, run]),
+    )
     panels[0].set_title(f"attention of seed {seed}, start")
     panels[1].set_title(f"end; correlation {correlation:.2f}, the median")
 
 
 def _draw_phases(axes: Axes, found: xr.Dataset) -> None:
-    """Draw the epoch at which the MLP separates clusters against the epoch at which they form, for successful runs."""
+    """Draw the epoch at which the MLP separates clusters against the epoch at which
+    they form, for successful runs."""
     successful = found["successful"].values.astype(bool)
-    x, y = (np.where(successful, found[name].values, np.nan) for name in ("formed", "separated"))
+    x, y = (
+        np.where(successful, found[name].values, np.nan)
+        for name in ("formed", "separated")
+    )
     epoch = found["epoch"].values
-    last, first = float(epoch.max()), float(np.diff(epoch).min())  # epoch 0 is drawn at the first frame after it
+    last, first = (
+        float(epoch.max()),
+        float(np.diff(epoch).min()),
+    )  # epoch 0 is drawn at the first frame after it
     for label in CIRCUIT_LABELS:
-        _draw_points(axes, np.maximum(x, first), np.maximum(y, first), found["label"].values, label)
-    axes.plot([first, last], [first, last], color=colours.colour("muted"), linewidth=0.8, label="at the same time")
-    axes.set(xscale="log", yscale="log", xlim=(first / 1.3, last * 1.3), ylim=(first / 1.3, last * 1.3),
-             xlabel="epoch at which clusters have formed", ylabel="epoch of separation by the MLP")  # fmt: skip
+        _draw_points(
+            axes,
+            np.maximum(x, first),
+            np.maximum(y, first),
+            found["label"].values,
+            label,
+        )
+    axes.plot(
+        [first, last],
+        [first, last],
+        color=colours.colour("muted"),
+        linewidth=0.8,
+        label="at the same time",
+    )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlim=(first / 1.3, last * 1.3),
+        ylim=(first / 1.3, last * 1.3),
+        xlabel="epoch at which clusters have formed",
+        ylabel="epoch of separation by the MLP",
+    )
     axes.set_title(f"learning phases, {int(np.isfinite(x + y).sum())} successful runs")

@@ -1,5 +1,5 @@
-"""Figure of CA's networks at the end of training: embeddings, class maps of the plane, and curves of loss and accuracy
-(CA figures 3 and 4, appendix E)."""
+"""Figure of CA's networks at the end of training: embeddings, class maps of the plane,
+and curves of loss and accuracy (CA figures 3 and 4, appendix E)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,28 @@ from dynamics.tasks import all_pairs, training_pairs
 
 _MAX_RUNS, _COLUMNS = 6, 2
 SIDE = 3.2
-"""Side in inches of a panel for which the sizes of markers and numbers are made; they change with it."""
-_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = 5.0, 0.8, 2.0, 6.0, 23.0, 5.0, 6.5
-"""Heights and widths in units of the size of text: title of a panel, between panels, around all, and so on."""
+"""Side in inches of a panel for which the sizes of markers and numbers are made; they
+change with it."""
+_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = (
+    5.0,
+    0.8,
+    2.0,
+    6.0,
+    23.0,
+    5.0,
+    6.5,
+)
+"""Heights and widths in units of the size of text: title of a panel, between panels,
+around all, and so on."""
 _POINTS_PER_INCH = 72
 
 
-# --------------------------------------------------------------------------------------------- class maps
+# --------------------------------------------------------------------------- class maps
 
 
 class PlaneView(NamedTuple):
-    """The plane in which a run is drawn: the point origin + scale (u, v) basis is at (u, v)."""
+    """The plane in which a run is drawn: the point origin + scale (u, v) basis is at
+    (u, v)."""
 
     origin: np.ndarray  # (axis,)
     basis: np.ndarray  # (2, axis)
@@ -58,36 +69,49 @@ class PlaneView(NamedTuple):
 
 
 def pair_sum_view(sums: np.ndarray) -> PlaneView:
-    """View of pair sums (pair, axis) within -1..1: on their line, in their plane, or along their principal axes.
+    """View of pair sums (pair, axis) within -1..1: on their line, in their plane, or
+    along their principal axes.
 
-    The principal axes equal those of the embedding, as the covariance of all pair sums is a multiple of its covariance.
-    """
+    The principal axes equal those of the embedding, as the covariance of all pair sums
+    is a multiple of its covariance."""
     dim = sums.shape[1]
-    origin, basis = (sums.mean(axis=0), principal_axes(sums)) if dim > 2 else (np.zeros(dim), np.eye(2, dim))
+    origin, basis = (
+        (sums.mean(axis=0), principal_axes(sums))
+        if dim > 2
+        else (np.zeros(dim), np.eye(2, dim))
+    )
     reach = np.abs((sums - origin) @ basis.T).max()
     return PlaneView(origin, basis, float(reach) or 1.0)
 
 
-def predict_classes(network: ConstantAttention, weights: Weights, points: np.ndarray) -> np.ndarray:
-    """Predicted classes of points (point, axis): (point,) int64; in double precision, as weights may be huge."""
+def predict_classes(
+    network: ConstantAttention, weights: Weights, points: np.ndarray
+) -> np.ndarray:
+    """Predicted classes of points (point, axis): (point,) int64; in double precision,
+    as weights may be huge."""
     precise = {name: weight.double() for name, weight in weights.items()}
     x = torch.from_numpy(points)
     batches = batch_slices(len(points), network.settings.n + network.settings.hidden)
-    return np.concatenate([classify_points(network, precise, x[batch]) for batch in batches])
+    return np.concatenate(
+        [classify_points(network, precise, x[batch]) for batch in batches]
+    )
 
 
 MAP_REACH = 1.1
 """Limit of the axes of a class map, on which the largest pair sum is at 1."""
 
 
-def class_map(network: ConstantAttention, weights: Weights, view: PlaneView, side: int) -> np.ndarray:
-    """Predicted classes at the centres of side x side pixels within ±MAP_REACH, (row, column), the lowest row first."""
+def class_map(
+    network: ConstantAttention, weights: Weights, view: PlaneView, side: int
+) -> np.ndarray:
+    """Predicted classes at the centres of side x side pixels within ±MAP_REACH, (row,
+    column), the lowest row first."""
     ticks = MAP_REACH * (2 * np.arange(side) + 1 - side) / side
     places = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     return predict_classes(network, weights, view.points(places)).reshape(side, side)
 
 
-# ------------------------------------------------------------------------------------------------- panels
+# ------------------------------------------------------------------------------- panels
 
 
 class FinalState(NamedTuple):
@@ -102,15 +126,19 @@ class FinalState(NamedTuple):
     trained: np.ndarray  # (pair,) bool, whether in the training split
 
     def add_heights(self, places: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Positions (point, 2); points on a line are placed at heights by rank 0..N-1, so that they do not overlap."""
+        """Positions (point, 2); points on a line are placed at heights by rank 0..N-1,
+        so that they do not overlap."""
         settings = self.network.settings
         if settings.dim > 1:
             return places
-        return np.stack([places[:, 0], 0.95 * (2 * rank - settings.n + 1) / settings.n], axis=-1)
+        return np.stack(
+            [places[:, 0], 0.95 * (2 * rank - settings.n + 1) / settings.n], axis=-1
+        )
 
 
 def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
-    """The state of a run (by index) at the last frame; for a diverged run, its last finite state."""
+    """The state of a run (by index) at the last frame; for a diverged run, its last
+    finite state."""
     network = constant_attention_of(trajectory)
     settings = network.settings
     last = weights(trajectory, run, int(trajectory["step"][-1]))
@@ -118,85 +146,170 @@ def final_state(trajectory: xr.Dataset, run: int) -> FinalState:
     embedding = last["embedding"].double().numpy()
     sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]
     target = network.target(torch.from_numpy(pairs)).numpy()
-    trained = training_pairs(settings.n, settings.train_pairs, trajectory["seed"].values[[run]])[0]
+    trained = training_pairs(
+        settings.n, settings.train_pairs, trajectory["seed"].values[[run]]
+    )[0]
     predicted = predict_classes(network, last, sums)
-    return FinalState(network, last, sums, pair_sum_view(sums), target, predicted, trained)
+    return FinalState(
+        network, last, sums, pair_sum_view(sums), target, predicted, trained
+    )
 
 
 def draw_embedding(axes: Axes, run: FinalState, name: str) -> None:
     """Draw the tokens, numbered and coloured along the number line."""
     embedding = run.weights["embedding"].double().numpy()
-    view = run.view._replace(origin=run.view.origin / 2)  # the mean token is half the mean pair sum
-    draw_tokens(axes, run.add_heights(2 * view.places(embedding), np.arange(len(embedding))))
+    view = run.view._replace(
+        origin=run.view.origin / 2
+    )  # the mean token is half the mean pair sum
+    draw_tokens(
+        axes, run.add_heights(2 * view.places(embedding), np.arange(len(embedding)))
+    )
     axes.set_title(f"{name}\n{structure_label(embedding)}")
 
 
 _MAP_WORK, _MIN_MAP_SIDE, MAX_MAP_SIDE = 1 << 32, 50, 400
-"""Maximum number of multiplications for a class map, and limits of its side in pixels."""
+"""Maximum number of multiplications for a class map, and limits of its side in
+pixels."""
 
 
 def draw_class_map(axes: Axes, run: FinalState) -> None:
-    """Draw the class map and, on top of it, all pair sums: filled for training, hollow for validation."""
-    inches = float(axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
+    """Draw the class map and, on top of it, all pair sums: filled for training, hollow
+    for validation."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    inches = float(axes.get_position().width * figure.get_figwidth())
     settings = run.network.settings
     side = int(np.sqrt(_MAP_WORK / (settings.hidden * (settings.n + settings.dim))))
-    classes = class_map(run.network, run.weights, run.view, int(np.clip(side, _MIN_MAP_SIDE, MAX_MAP_SIDE)))
+    classes = class_map(
+        run.network,
+        run.weights,
+        run.view,
+        int(np.clip(side, _MIN_MAP_SIDE, MAX_MAP_SIDE)),
+    )
     rgb = class_colours(settings.n)
     limits = (-MAP_REACH, MAP_REACH)
-    axes.imshow(pale_colours(rgb)[classes], origin="lower", extent=limits * 2, interpolation="nearest")
+    axes.imshow(
+        pale_colours(rgb)[classes],
+        origin="lower",
+        extent=limits * 2,
+        interpolation="nearest",
+    )
     places = run.add_heights(run.view.places(run.sums), run.target)
-    _draw_pair_sums(axes, places, rgb[run.target], run.trained, run.predicted != run.target, _marker_area(run, inches))
+    _draw_pair_sums(
+        axes,
+        places,
+        rgb[run.target],
+        run.trained,
+        run.predicted != run.target,
+        _marker_area(run, inches),
+    )
     if settings.n <= 100:
         _draw_class_numbers(axes, classes, places, _marker_area(run, inches), inches)
     axes.set(xlim=limits, ylim=limits, xticks=[], yticks=[])
     right = run.predicted == run.target
     splits = {"training": run.trained, "validation": ~run.trained}
-    counts = [f"{right[of].sum()}/{of.sum()} {name}" for name, of in splits.items() if of.any()]
+    counts = [
+        f"{right[of].sum()}/{of.sum()} {name}"
+        for name, of in splits.items()
+        if of.any()
+    ]
     axes.set_title("class map, correct:\n" + ", ".join(counts))
 
 
 def _marker_area(run: FinalState, inches: float) -> float:
-    """Area of a pair sum's marker in square points; smaller if there are more pairs. inches: side of the panel."""
+    """Area of a pair sum's marker in square points; smaller if there are more pairs.
+    inches: side of the panel."""
     return float(np.clip(6000 / len(run.target), 8, 40)) * (inches / SIDE) ** 2
 
 
 def _draw_pair_sums(
-    axes: Axes, places: np.ndarray, rgb: np.ndarray, trained: np.ndarray, wrong: np.ndarray, size: float
+    axes: Axes,
+    places: np.ndarray,
+    rgb: np.ndarray,
+    trained: np.ndarray,
+    wrong: np.ndarray,
+    size: float,
 ) -> None:
-    """Draw pair sums at places (pair, 2) with pale edges, and crosses on the wrong ones. size: area of a marker."""
+    """Draw pair sums at places (pair, 2) with pale edges, and crosses on the wrong
+    ones. size: area of a marker."""
     white, black = colour("background"), colour("ink")
     thin = 0.12 * np.sqrt(size)  # points
     x, y = places.T
     filled, hollow = np.flatnonzero(trained), np.flatnonzero(~trained)
     rings = rgb[hollow].tolist()
-    axes.scatter(x[filled], y[filled], s=size, c=rgb[filled], edgecolors=white, linewidths=thin, zorder=2)
-    axes.scatter(x[hollow], y[hollow], s=1.1 * size, c=white, edgecolors=white, linewidths=3 * thin, zorder=2)
-    axes.scatter(x[hollow], y[hollow], s=0.8 * size, c=white, edgecolors=rings, linewidths=2 * thin, zorder=2)
-    axes.scatter(x[wrong], y[wrong], s=0.45 * size, c=black, marker="x", linewidths=thin, zorder=3)
+    axes.scatter(
+        x[filled],
+        y[filled],
+        s=size,
+        c=rgb[filled],
+        edgecolors=white,
+        linewidths=thin,
+        zorder=2,
+    )
+    axes.scatter(
+        x[hollow],
+        y[hollow],
+        s=1.1 * size,
+        c=white,
+        edgecolors=white,
+        linewidths=3 * thin,
+        zorder=2,
+    )
+    axes.scatter(
+        x[hollow],
+        y[hollow],
+        s=0.8 * size,
+        c=white,
+        edgecolors=rings,
+        linewidths=2 * thin,
+        zorder=2,
+    )
+    axes.scatter(
+        x[wrong],
+        y[wrong],
+        s=0.45 * size,
+        c=black,
+        marker="x",
+        linewidths=thin,
+        zorder=3,
+    )
 
 
-def _draw_class_numbers(axes: Axes, classes: np.ndarray, places: np.ndarray, area: float, inches: float) -> None:
-    """Draw the class of each region of a map (row, column) where there is room between the pair sums."""
+def _draw_class_numbers(
+    axes: Axes, classes: np.ndarray, places: np.ndarray, area: float, inches: float
+) -> None:
+    """Draw the class of each region of a map (row, column) where there is room between
+    the pair sums."""
     side = len(classes)
     point = side / (inches * _POINTS_PER_INCH)  # in pixels
     free = np.ones((side + 2, side + 2), dtype=bool)
-    free[1:-1, 1:-1] = ndimage.maximum_filter(classes, 3) == ndimage.minimum_filter(classes, 3)
+    free[1:-1, 1:-1] = ndimage.maximum_filter(classes, 3) == ndimage.minimum_filter(
+        classes, 3
+    )
     free[[0, -1]] = free[:, [0, -1]] = False
-    column, row = np.clip((side * (places / MAP_REACH + 1) / 2).astype(int), 0, side - 1).T
+    column, row = np.clip(
+        (side * (places / MAP_REACH + 1) / 2).astype(int), 0, side - 1
+    ).T
     unmarked = np.ones((side, side), dtype=bool)
     unmarked[row, column] = False
     radius = point * np.sqrt(area / np.pi)
-    inside, apart = ndimage.distance_transform_edt(free)[1:-1, 1:-1], ndimage.distance_transform_edt(unmarked)
+    inside, apart = (
+        ndimage.distance_transform_edt(free)[1:-1, 1:-1],
+        ndimage.distance_transform_edt(unmarked),
+    )
     room = np.minimum(inside, apart - radius)
     for row, column in ndimage.maximum_position(room, *class_regions(classes)):
         if room[row, column] >= 0.7 * current_style().text * point:
             x, y = MAP_REACH * (2 * np.array([column, row]) + 1 - side) / side
             number = str(classes[row, column])
-            axes.text(x, y, number, ha="center", va="center", color=colour("muted"), zorder=1)
+            axes.text(
+                x, y, number, ha="center", va="center", color=colour("muted"), zorder=1
+            )
 
 
 def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Connected regions of one class in a map (row, column): region number of each pixel, and all numbers from 1."""
+    """Connected regions of one class in a map (row, column): region number of each
+    pixel, and all numbers from 1."""
     regions, count = np.zeros(classes.shape, np.int64), 0
     for number in np.unique(classes):
         found, more = ndimage.label(classes == number)
@@ -205,18 +318,42 @@ def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return regions, np.arange(1, count + 1)
 
 
-# ---------------------------------------------------------------------------------------- legend and curves
+# -------------------------------------------------------------------- legend and curves
 
 
 def draw_class_key(marks: Axes, strip: Axes, settings: ModularSettings) -> None:
-    """Draw the legend of pair sums into one axes, and the colours of the classes into the other."""
+    """Draw the legend of pair sums into one axes, and the colours of the classes into
+    the other."""
     n = settings.n
-    style: dict[str, Any] = {"linestyle": "none", "color": colour("muted"), "markersize": 0.7 * current_style().text}
-    handles = [Line2D([], [], marker="o", markeredgecolor=colour("background"), label="training pair", **style)]
+    style: dict[str, Any] = {
+        "linestyle": "none",
+        "color": colour("muted"),
+        "markersize": 0.7 * current_style().text,
+    }
+    handles = [
+        Line2D(
+            [],
+            [],
+            marker="o",
+            markeredgecolor=colour("background"),
+            label="training pair",
+            **style,
+        )
+    ]
     if settings.train_pairs < settings.pairs:
         hollow = {"markerfacecolor": colour("background"), "markeredgewidth": 1.5}
-        handles.append(Line2D([], [], marker="o", label="validation pair", **{**style, **hollow}))
-    handles.append(Line2D([], [], marker="x", label="predicted wrongly", **{**style, "color": colour("ink")}))
+        handles.append(
+            Line2D([], [], marker="o", label="validation pair", **{**style, **hollow})
+        )
+    handles.append(
+        Line2D(
+            [],
+            [],
+            marker="x",
+            label="predicted wrongly",
+            **{**style, "color": colour("ink")},
+        )
+    )
     marks.legend(handles=handles, loc="center", ncols=1, borderpad=0)
     marks.axis("off")
     strip.imshow(class_colours(n)[None], aspect="auto", extent=(-0.5, n - 0.5, 0, 1))
@@ -241,15 +378,16 @@ def _draw_loss_and_accuracy(figure: Figure, trajectory: xr.Dataset) -> None:
     accuracy.set_title(curves_caption(trajectory))
 
 
-# ------------------------------------------------------------------------------------------------- figure
+# ------------------------------------------------------------------------------- figure
 
 
 @in_style
 def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
-    """Draw up to six runs of the modular system at the end of training, and the curves of all runs.
+    """Draw up to six runs of the modular system at the end of training, and the curves
+    of all runs.
 
-    For each run there are two panels: its embedding, and its class map with all pair sums. Without recorded weights
-    there are only the curves.
+    For each run there are two panels: its embedding, and its class map with all pair
+    sums. Without recorded weights there are only the curves.
 
     Parameters
     ----------
@@ -276,11 +414,16 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     ['loss (nats)', 'accuracy']
     """
     network = constant_attention_of(trajectory)
-    shown = min(_MAX_RUNS, trajectory.sizes["run"]) if all(name in trajectory for name in network.variables) else 0
+    shown = (
+        min(_MAX_RUNS, trajectory.sizes["run"])
+        if all(name in trajectory for name in network.variables)
+        else 0
+    )
     style = current_style()
     inch = style.text / 72 * 10 / 9
     head, gap, margin, key, curves, top = (
-        inch * each for each in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
+        inch * each
+        for each in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
     )
     columns = min(1 if style.column else _COLUMNS, max(1, shown))
     rows = -(-shown // columns)
@@ -295,18 +438,30 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
         across = left + (index % columns) * (2 * side + gap + margin)
         bottom = curves + key + (rows - 1 - index // columns) * (side + head)
         run, name = final_state(trajectory, index), _run_name(trajectory, index)
-        draw_embedding(add_axes_in_inches(figure, across, bottom, side, side), run, name)
-        draw_class_map(add_axes_in_inches(figure, across + side + gap, bottom, side, side), run)
+        draw_embedding(
+            add_axes_in_inches(figure, across, bottom, side, side), run, name
+        )
+        draw_class_map(
+            add_axes_in_inches(figure, across + side + gap, bottom, side, side), run
+        )
     if shown:
         third = style.width / 3
-        strip = add_axes_in_inches(figure, third + margin, curves + 2.3 * inch, 2 * third - 2 * margin, 1.2 * inch)
+        strip = add_axes_in_inches(
+            figure,
+            third + margin,
+            curves + 2.3 * inch,
+            2 * third - 2 * margin,
+            1.2 * inch,
+        )
         marks = add_axes_in_inches(figure, margin, curves, third - margin, key - inch)
         draw_class_key(marks, strip, network.settings)
     _draw_loss_and_accuracy(figure, trajectory)
     return figure
 
 
-def add_axes_in_inches(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+def add_axes_in_inches(
+    figure: Figure, left: float, bottom: float, width: float, height: float
+) -> Axes:
     """Add axes at a position in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
@@ -317,16 +472,24 @@ def _figure_note(trajectory: xr.Dataset, shown: int) -> str:
     runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
     notes = [f"{shown} of {runs} runs"] if 0 < shown < runs else []
     if shown and dim == 1:
-        notes.append("one axis, horizontal; the height of a token is its number, that of a pair sum its class")
+        notes.append(
+            "one axis, horizontal; the height of a token is its number, that of a pair"
+            " sum its class"
+        )
     if shown and dim > 2:
-        notes.append(f"two principal axes of {dim}; class maps show their plane through the mean pair sum")
+        notes.append(
+            f"two principal axes of {dim}; class maps show their plane through the mean"
+            " pair sum"
+        )
     return "; ".join(notes)
 
 
 def _run_name(trajectory: xr.Dataset, run: int) -> str:
     """The seed of a run, and the last step before it diverged."""
     seed, last = int(trajectory["seed"][run]), int(trajectory["last_step"][run])
-    return f"seed {seed}" + (f", diverged after step {last}" if last < int(trajectory["step"][-1]) else "")
+    return f"seed {seed}" + (
+        f", diverged after step {last}" if last < int(trajectory["step"][-1]) else ""
+    )
 
 
 def save_class_map_figure(trajectory: xr.Dataset, title: str, path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Figure of a comparison of two trajectories: structures, motion, shapes, and the force audit of a network."""
+"""Figure of a comparison of two trajectories: structures, motion, shapes, and the force
+audit of a network."""
 
 from __future__ import annotations
 
@@ -12,26 +13,57 @@ from matplotlib.lines import Line2D
 
 from analysis.plots.audit_figure import plot_audit_panels
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.statistics.intervals import binomial_interval, drop_non_finite
 
-_DISTANCES = {"within_first": "within one", "within_second": "within the other", "between": "between both"}
+_DISTANCES = {
+    "within_first": "within one",
+    "within_second": "within the other",
+    "between": "between both",
+}
 _DISTANCE_BINS = np.linspace(0, 1, 41).tolist()
 
 
 @in_style
 def plot_comparison(comparison: xr.Dataset, names: Sequence[str]) -> Figure:
-    """Draw the result of `compare_trajectories`, with the force audit in a third row if it has one."""
+    """Draw the result of `compare_trajectories`, with the force audit in a third row if
+    it has one."""
     audited = "audit_cosine" in comparison
     figure, panels = new_panels([4 / 3] * (9 if audited else 6))
     _plot_structures(panels[0], panels[1], comparison, names)
     _plot_shape_distances(panels[2], comparison)
-    _plot_curve(panels[3], comparison, "speed", "speed of the embedding", relative=False)
-    _plot_curve(panels[4], comparison, "gradient_norm", "norm of gradient or force / largest", relative=True)
-    _plot_curve(panels[5], comparison, "displacement", "distance from the start / largest", relative=True)
+    _plot_curve(
+        panels[3], comparison, "speed", "speed of the embedding", relative=False
+    )
+    _plot_curve(
+        panels[4],
+        comparison,
+        "gradient_norm",
+        "norm of gradient or force / largest",
+        relative=True,
+    )
+    _plot_curve(
+        panels[5],
+        comparison,
+        "displacement",
+        "distance from the start / largest",
+        relative=True,
+    )
     if audited:
-        audit = comparison[[name for name in comparison.variables if str(name).startswith("audit_")]]
-        plot_audit_panels(panels[6:], audit.rename({name: str(name)[6:] for name in (*audit.variables, "audit_run")}))
+        audit = comparison[
+            [name for name in comparison.variables if str(name).startswith("audit_")]
+        ]
+        plot_audit_panels(
+            panels[6:],
+            audit.rename(
+                {name: str(name)[6:] for name in (*audit.variables, "audit_run")}
+            ),
+        )
     lines = [Line2D([], [], color=colour) for colour in _side_colours()]
     draw_legend(figure, dict(zip(_numbered(names), lines, strict=True)))
     return figure
@@ -43,41 +75,75 @@ def _side_colours() -> list[str]:
 
 def _numbered(names: Sequence[str]) -> list[str]:
     """Names that differ, also of two runs of one file."""
-    return [f"{name} ({at})" for at, name in enumerate(names, 1)] if names[0] == names[1] else list(names)
+    return (
+        [f"{name} ({at})" for at, name in enumerate(names, 1)]
+        if names[0] == names[1]
+        else list(names)
+    )
 
 
-def _plot_structures(fractions: Axes, counts: Axes, comparison: xr.Dataset, names: Sequence[str]) -> None:
-    """Draw the percentages of circles, and histograms of the imperfections of the other runs."""
+def _plot_structures(
+    fractions: Axes, counts: Axes, comparison: xr.Dataset, names: Sequence[str]
+) -> None:
+    """Draw the percentages of circles, and histograms of the imperfections of the other
+    runs."""
     others = []
     for at, side in enumerate(("first", "second")):
         circle = drop_non_finite(comparison[f"{side}_circle"].values)
         if len(circle):
-            percentage = 100 * np.array(binomial_interval(int(circle.sum()), len(circle)))
+            percentage = 100 * np.array(
+                binomial_interval(int(circle.sum()), len(circle))
+            )
             fractions.bar(at, percentage[0], color=_side_colours()[at], width=0.6)
-            draw_intervals(fractions, at, percentage, color=colours.colour("ink"), capsize=4)
+            draw_intervals(
+                fractions, at, percentage, color=colours.colour("ink"), capsize=4
+            )
         others.append(
-            drop_non_finite(comparison[f"{side}_imperfections"].where(comparison[f"{side}_circle"] == 0).values)
+            drop_non_finite(
+                comparison[f"{side}_imperfections"]
+                .where(comparison[f"{side}_circle"] == 0)
+                .values
+            )
         )
     both = np.concatenate(others)
     if both.size:
-        bins = np.linspace(both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21).tolist()
+        bins = np.linspace(
+            both.min() - 0.5, max(both.max() + 0.5, both.min() + 9.5), 21
+        ).tolist()
         for values, colour in zip(others, _side_colours(), strict=True):
             if values.size:
                 counts.hist(values, bins=bins, color=colour, alpha=0.6, density=True)
         if both.max() >= 10_000:
             counts.locator_params(axis="x", nbins=4)
     fractions.set_xticks([0, 1], [name.split(":")[0] for name in names])
-    fractions.set(xlim=(-0.7, 1.7), ylabel="% of runs", title="runs that end as circles, 95% intervals")
-    counts.set(title="grid imperfections of other runs", xlabel="imperfections", ylabel="density")
+    fractions.set(
+        xlim=(-0.7, 1.7),
+        ylabel="% of runs",
+        title="runs that end as circles, 95% intervals",
+    )
+    counts.set(
+        title="grid imperfections of other runs",
+        xlabel="imperfections",
+        ylabel="density",
+    )
 
 
 def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
-    kinds = dict(zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True))
+    kinds = dict(
+        zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True)
+    )
     for name, colour in kinds.items():
         values, label = drop_non_finite(found[name].values), _DISTANCES[name]
         if values.size:
-            panel.hist(values, bins=_DISTANCE_BINS, histtype="step", color=colour, density=True, label=label)
+            panel.hist(
+                values,
+                bins=_DISTANCE_BINS,
+                histtype="step",
+                color=colour,
+                density=True,
+                label=label,
+            )
     if found.attrs.get("paired"):
         own = drop_non_finite(np.diag(found["between"].values))
         if own.size:
@@ -90,21 +156,34 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
                 label="between, same start",
             )
     panel.set(title="shape distance of end states", xlim=(0, 1))
-    panel.set(xlabel="Procrustes distance, after relabelling by units", ylabel="density")
+    panel.set(
+        xlabel="Procrustes distance, after relabelling by units", ylabel="density"
+    )
     if panel.get_legend_handles_labels()[0]:
         panel.set_ylim(top=1.4 * panel.get_ylim()[1])
         panel.legend(loc="upper center", ncols=2)
 
 
-def _plot_curve(panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool) -> None:
+def _plot_curve(
+    panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool
+) -> None:
     """Draw median and quartiles over runs; relative: divided by the largest median."""
     time = found["normalised_time"].values
     for side, colour in zip(("first", "second"), _side_colours(), strict=True):
         low, middle, high = found[name].sel(side=side).values
-        unit = np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
-        panel.fill_between(time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0)
+        unit = (
+            np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
+        )
+        panel.fill_between(
+            time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0
+        )
         panel.plot(time, middle / unit, color=colour)
     positive = np.nan_to_num(found[name].values) > 0
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
-    panel.set(title=f"{title}, median and quartiles", xlabel="normalised time", xlim=(0, 1), ylabel="dimensionless")
+    panel.set(
+        title=f"{title}, median and quartiles",
+        xlabel="normalised time",
+        xlim=(0, 1),
+        ylabel="dimensionless",
+    )

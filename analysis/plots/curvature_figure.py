@@ -1,14 +1,19 @@
-"""Figure of the linearised flow. Networks and particles share the first row of panels, but not the second.
+"""Figure of the linearised flow. Networks and particles share the first row of panels,
+but not the second.
 
-The title of each panel states what its lines and bands are; bands are omitted if there are too few runs.
-"""
+The title of each panel states what its lines and bands are; bands are omitted if there
+are too few runs."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.linearization.curvature_table import finite_values_at, median_interval, with_derived_variables
+from analysis.linearization.curvature_table import (
+    finite_values_at,
+    median_interval,
+    with_derived_variables,
+)
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import in_style, new_panels
@@ -16,7 +21,8 @@ from analysis.statistics.intervals import Interval, binomial_interval, mean_inte
 
 
 def colour_of(quantity: str) -> str:
-    """Colours of growing and of decaying modes, and of a third and a fourth quantity."""
+    """Colours of growing and of decaying modes, and of a third and a fourth
+    quantity."""
     places = {"growing": 3, "decaying": 0, "third": 4, "fourth": 2}
     return colours.series_colours()[places[quantity]]
 
@@ -53,27 +59,57 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
     places = np.broadcast_to(step[:, None], growth.shape)
-    for sign, colour, label in ((1, colour_of("growing"), "growing"), (-1, colour_of("decaying"), "decaying")):
+    for sign, colour, label in (
+        (1, colour_of("growing"), "growing"),
+        (-1, colour_of("decaying"), "decaying"),
+    ):
         shown = sign * growth > NULL_MODE_TOLERANCE * largest
-        panel.scatter(places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0)
+        panel.scatter(
+            places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0
+        )
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = found.attrs["threshold"]
-    panel.axhline(-threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr")
+    panel.axhline(
+        -threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr"
+    )
     panel.set_ylim(-3 * max(largest, threshold), 1e3 * largest)
-    panel.set(xlabel="step", ylabel="growth rate (dimensionless)", xlim=step_limits(step))
+    panel.set(
+        xlabel="step", ylabel="growth rate (dimensionless)", xlim=step_limits(step)
+    )
     panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3, loc="upper center")
 
 
 def _extremes(panel: Axes, found: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
-    plot_statistic(panel, found, "sharpness", colour_of("decaying"), "sharpness (fastest decay)", median_interval)
+    plot_statistic(
+        panel,
+        found,
+        "sharpness",
+        colour_of("decaying"),
+        "sharpness (fastest decay)",
+        median_interval,
+    )
     grows = found["largest_growth"].where(found["largest_growth"] > 0)
     plot_statistic(
-        panel, found.assign(grows=grows), "grows", colour_of("growing"), "fastest growth, if any", median_interval
+        panel,
+        found.assign(grows=grows),
+        "grows",
+        colour_of("growing"),
+        "fastest growth, if any",
+        median_interval,
     )
-    panel.axhline(found.attrs["threshold"], color=colours.colour("muted"), linestyle="--", label="2/lr")
-    panel.set(xlabel="step", ylabel="rate (dimensionless)", xlim=step_limits(found["step"].values))
+    panel.axhline(
+        found.attrs["threshold"],
+        color=colours.colour("muted"),
+        linestyle="--",
+        label="2/lr",
+    )
+    panel.set(
+        xlabel="step",
+        ylabel="rate (dimensionless)",
+        xlim=step_limits(found["step"].values),
+    )
     use_log_axis(panel)
     title_panel(panel, found, "fastest modes against 2/lr", "medians")
     panel.legend(ncols=2, loc="upper center")
@@ -81,7 +117,9 @@ def _extremes(panel: Axes, found: xr.Dataset) -> None:
 
 def _growing(panel: Axes, found: xr.Dataset) -> None:
     if np.isfinite(found["growing_modes"].values).any():
-        plot_statistic(panel, found, "growing_modes", colour_of("growing"), "", median_interval)
+        plot_statistic(
+            panel, found, "growing_modes", colour_of("growing"), "", median_interval
+        )
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
     elif found["sharpness"].notnull().any():
         annotate_panel(panel, "only the extreme eigenvalues are known")
@@ -101,18 +139,40 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
     )
     step = found["step"].values
     intervals = {
-        name: [mean_interval(finite_values_at(found[name], at)) for at in range(len(step))] for name, _, _ in lines
+        name: [
+            mean_interval(finite_values_at(found[name], at)) for at in range(len(step))
+        ]
+        for name, _, _ in lines
     }
     means = np.array([each.value for every in intervals.values() for each in every])
     floor = min(means[means > 0], default=1.0) / 3
-    for name, colour, label in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
-        shares = [Interval(each.value, *np.clip([each.low, each.high], floor, 1.0)) for each in intervals[name]]
+    for (
+        name,
+        colour,
+        label,
+    ) in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
+        shares = [
+            Interval(each.value, *np.clip([each.low, each.high], floor, 1.0))
+            for each in intervals[name]
+        ]
         _draw(panel, step, shares, colour, label)
-    for name, colour in (("negative_chance", colour_of("fourth")), ("lowest_chance", colours.colour("muted"))):
-        values = [mean_interval(finite_values_at(found[name], step)).value for step in range(found.sizes["step"])]
-        label = "chance, one direction" if name == "lowest_chance" else "chance, all negative"
+    for name, colour in (
+        ("negative_chance", colour_of("fourth")),
+        ("lowest_chance", colours.colour("muted")),
+    ):
+        values = [
+            mean_interval(finite_values_at(found[name], step)).value
+            for step in range(found.sizes["step"])
+        ]
+        label = (
+            "chance, one direction"
+            if name == "lowest_chance"
+            else "chance, all negative"
+        )
         panel.plot(found["step"], values, color=colour, linestyle=":", label=label)
-    panel.set(xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step))
+    panel.set(
+        xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step)
+    )
     use_log_axis(panel)
     title_panel(panel, found, "movement to the next frame", "means")
     panel.legend(ncols=2, loc="upper center")
@@ -123,8 +183,20 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     for place, layer in enumerate(found["layer"].values):
         one = found.assign(one=found["layer_highest"].isel(layer=place))
         colour = colours.series_colours()[place % 8]
-        plot_statistic(panel, one, "one", colour, str(layer).replace("_", " "), median_interval, band=False)
-    panel.set(xlabel="step", ylabel="eigenvalue (dimensionless)", xlim=step_limits(found["step"].values))
+        plot_statistic(
+            panel,
+            one,
+            "one",
+            colour,
+            str(layer).replace("_", " "),
+            median_interval,
+            band=False,
+        )
+    panel.set(
+        xlabel="step",
+        ylabel="eigenvalue (dimensionless)",
+        xlim=step_limits(found["step"].values),
+    )
     title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
     if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
         use_log_axis(panel)
@@ -135,7 +207,11 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
 
 def _trace(panel: Axes, found: xr.Dataset) -> None:
     plot_statistic(panel, found, "trace", colour_of("third"), "", median_interval)
-    panel.set(xlabel="step", ylabel="trace (dimensionless)", xlim=step_limits(found["step"].values))
+    panel.set(
+        xlabel="step",
+        ylabel="trace (dimensionless)",
+        xlim=step_limits(found["step"].values),
+    )
     title_panel(panel, found, "trace of the Hessian", "median")
 
 
@@ -145,14 +221,34 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     ratio = np.where(np.isfinite(frames), frames, np.nan)
     known_frames = np.isfinite(ratio).any(axis=0)
     at, some = found["frame_step"].values[known_frames], ratio[:, known_frames]
-    low, middle, high = np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
+    low, middle, high = (
+        np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
+    )
     panel.fill_between(at, low, high, color=colour_of("third"), alpha=0.25, linewidth=0)
-    panel.plot(at, middle, color=colour_of("third"), label="E + P, largest (band: 90% of runs)")
+    panel.plot(
+        at, middle, color=colour_of("third"), label="E + P, largest (band: 90% of runs)"
+    )
     largest = found["xi_flip_ratio"].sel(quantile=1.0)
-    plot_statistic(panel, found.assign(one=largest), "one", colour_of("fourth"), "xi, largest", median_interval)
+    plot_statistic(
+        panel,
+        found.assign(one=largest),
+        "one",
+        colour_of("fourth"),
+        "xi, largest",
+        median_interval,
+    )
     near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
-    plot_statistic(panel, found.assign(one=near), "one", colour_of("decaying"), "lr / smallest |xi|", median_interval)
-    panel.axhline(1, color=colours.colour("muted"), linestyle="--", label="direction may reverse")
+    plot_statistic(
+        panel,
+        found.assign(one=near),
+        "one",
+        colour_of("decaying"),
+        "lr / smallest |xi|",
+        median_interval,
+    )
+    panel.axhline(
+        1, color=colours.colour("muted"), linestyle="--", label="direction may reverse"
+    )
     panel.set(xlabel="step", ylabel="movement over distance")
     panel.set(xlim=step_limits(found["frame_step"].values))
     use_log_axis(panel)
@@ -162,11 +258,22 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
 
 def _plane(panel: Axes, found: xr.Dataset) -> None:
     """The eigenmodes of all runs in the last frame."""
-    growth, rotation = (found[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate"))
+    growth, rotation = (
+        found[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate")
+    )
     kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying"))
-    panel.scatter(growth.ravel(), rotation.ravel(), s=5, color=kinds.ravel(), linewidths=0, alpha=0.5)
+    panel.scatter(
+        growth.ravel(),
+        rotation.ravel(),
+        s=5,
+        color=kinds.ravel(),
+        linewidths=0,
+        alpha=0.5,
+    )
     panel.axvline(0, color=colours.colour("muted"), linewidth=0.8)
-    panel.set(xlabel="growth rate (dimensionless)", ylabel="rotation rate (dimensionless)")
+    panel.set(
+        xlabel="growth rate (dimensionless)", ylabel="rotation rate (dimensionless)"
+    )
     largest = np.abs(growth[np.isfinite(growth)]).max(initial=0.0) or 1.0
     panel.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(largest) - 3))
     if not np.abs(rotation[np.isfinite(rotation)]).max(initial=0.0):
@@ -185,17 +292,39 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
         "unstable": colour_of("growing"),
     }.items():
         counts = (kind == STABILITY_KINDS[name]).sum(axis=0)
-        intervals = [binomial_interval(int(count), int(total)) for count, total in zip(counts, runs, strict=True)]
+        intervals = [
+            binomial_interval(int(count), int(total))
+            for count, total in zip(counts, runs, strict=True)
+        ]
         _draw(panel, found["step"].values, intervals, colour, name)
-    panel.set(xlabel="step", ylabel="fraction of runs", ylim=(-0.03, 1.18), xlim=step_limits(found["step"].values))
+    panel.set(
+        xlabel="step",
+        ylabel="fraction of runs",
+        ylim=(-0.03, 1.18),
+        xlim=step_limits(found["step"].values),
+    )
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
     title_panel(panel, found, "stability", "fractions of runs")
     panel.legend(ncols=3, loc="upper center")
 
 
 def _rest(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "rest", colour_of("third"), "normalised force over force", median_interval)
-    plot_statistic(panel, found, "asymmetry", colour_of("fourth"), "antisymmetric part of dF/dx", median_interval)
+    plot_statistic(
+        panel,
+        found,
+        "rest",
+        colour_of("third"),
+        "normalised force over force",
+        median_interval,
+    )
+    plot_statistic(
+        panel,
+        found,
+        "asymmetry",
+        colour_of("fourth"),
+        "antisymmetric part of dF/dx",
+        median_interval,
+    )
     panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(found["step"].values))
     use_log_axis(panel)
     title_panel(panel, found, "distance from equilibrium, and asymmetry", "medians")
@@ -206,8 +335,19 @@ def annotate_panel(panel: Axes, what: str) -> None:
     panel.annotate(what, (0.5, 0.5), xycoords="axes fraction", ha="center")
 
 
-def plot_statistic(panel: Axes, found: xr.Dataset, name: str, colour: str, label: str, interval, band=True) -> None:
-    intervals = [interval(finite_values_at(found[name], step)) for step in range(found.sizes["step"])]
+def plot_statistic(
+    panel: Axes,
+    found: xr.Dataset,
+    name: str,
+    colour: str,
+    label: str,
+    interval,
+    band=True,
+) -> None:
+    intervals = [
+        interval(finite_values_at(found[name], step))
+        for step in range(found.sizes["step"])
+    ]
     _draw(panel, found["step"].values, intervals, colour, label, band)
 
 
@@ -235,8 +375,14 @@ def title_panel(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> No
 def use_log_axis(panel: Axes) -> None:
     """A logarithmic y axis with room for a legend above its curves."""
     curves = [np.asarray(line.get_ydata(), dtype=np.float64) for line in panel.lines]
-    curves += [np.asarray(path.vertices)[:, 1] for band in panel.collections for path in band.get_paths()]
-    values = np.concatenate([np.ravel(each) for each in curves]) if curves else np.empty(0)
+    curves += [
+        np.asarray(path.vertices)[:, 1]
+        for band in panel.collections
+        for path in band.get_paths()
+    ]
+    values = (
+        np.concatenate([np.ravel(each) for each in curves]) if curves else np.empty(0)
+    )
     shown = values[np.isfinite(values) & (values > 0)]
     low, high = (shown.min() / 1.5, shown.max() * 1.5) if shown.size else (0.1, 10.0)
     panel.set_yscale("log")

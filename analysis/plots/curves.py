@@ -1,4 +1,5 @@
-"""Curves of loss or accuracy over training: medians and quartiles over runs of each split."""
+"""Curves of loss or accuracy over training: medians and quartiles over runs of each
+split."""
 
 import numpy as np
 import xarray as xr
@@ -9,12 +10,19 @@ from analysis.plots.drawing.colours import split_colours
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
-"""Widths relative to that of other splits; the widest is drawn first, so that curves that coincide are all visible."""
+"""Widths relative to that of other splits; the widest is drawn first, so that curves
+that coincide are all visible."""
 
 
 def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
-    """Quartiles over runs of a metric, (quartile, split, step), of those runs that have not diverged at a step."""
-    each = mask_diverged(trajectory[name], trajectory).transpose("run", "split", "step").astype(np.float64).values
+    """Quartiles over runs of a metric, (quartile, split, step), of those runs that have
+    not diverged at a step."""
+    each = (
+        mask_diverged(trajectory[name], trajectory)
+        .transpose("run", "split", "step")
+        .astype(np.float64)
+        .values
+    )
     known = np.where(np.isfinite(each), each, np.nan)
     found = np.full((3, *known.shape[1:]), np.nan)
     some = np.isfinite(known).any(axis=0)
@@ -23,7 +31,8 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
-    """Draw the median over runs of a metric against epochs, for each split, with a band between the quartiles."""
+    """Draw the median over runs of a metric against epochs, for each split, with a band
+    between the quartiles."""
     quartiles = metric_quartiles(trajectory, name)
     if name == "loss":
         quartiles = set_log_loss_axis(axes, quartiles)
@@ -31,17 +40,39 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
         axes.set(ylim=(-0.03, 1.03), ylabel=name)
     epoch = trajectory["epoch"].values
     splits = trajectory["split"].values.astype(str).tolist()
-    for split, colour, (low, median, high) in zip(splits, split_colours(splits), quartiles.swapaxes(0, 1), strict=True):
+    for split, colour, (low, median, high) in zip(
+        splits, split_colours(splits), quartiles.swapaxes(0, 1), strict=True
+    ):
         width = _LINE_WIDTHS.get(split, 1.0)
-        (line,) = axes.plot(epoch, median, color=colour, marker="o" if len(epoch) == 1 else "", label=split)
+        (line,) = axes.plot(
+            epoch,
+            median,
+            color=colour,
+            marker="o" if len(epoch) == 1 else "",
+            label=split,
+        )
         line.set(linewidth=width * line.get_linewidth(), zorder=3 - 0.1 * width)
-        axes.fill_between(epoch, low, high, color=colour, alpha=0.2, linewidth=0, zorder=2 - 0.1 * width)
+        axes.fill_between(
+            epoch,
+            low,
+            high,
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
+            zorder=2 - 0.1 * width,
+        )
     first, last = epoch[0], epoch[-1]
-    axes.set(xlabel="epoch", xlim=(first, last) if last > first else (first - 0.5, first + 0.5))
+    axes.set(
+        xlabel="epoch",
+        xlim=(first, last) if last > first else (first - 0.5, first + 0.5),
+    )
 
 
-def plot_quartile_band(panel: Axes, time: np.ndarray, values: xr.DataArray, colour: str, label: str) -> None:
-    """Draw the median over runs of values (run, step) with a band between the quartiles, where any run has a value."""
+def plot_quartile_band(
+    panel: Axes, time: np.ndarray, values: xr.DataArray, colour: str, label: str
+) -> None:
+    """Draw the median over runs of values (run, step) with a band between the
+    quartiles, where any run has a value."""
     by_run = values.transpose("run", "step").values
     some = np.isfinite(by_run).any(axis=0)
     if not some.any():
@@ -52,13 +83,20 @@ def plot_quartile_band(panel: Axes, time: np.ndarray, values: xr.DataArray, colo
 
 
 def set_log_loss_axis(axes: Axes, losses: np.ndarray) -> np.ndarray:
-    """Set a logarithmic axis over the losses; returns them with zeros replaced by the lower end of the axis."""
+    """Set a logarithmic axis over the losses; returns them with zeros replaced by the
+    lower end of the axis."""
     positive = losses[losses > 0]
     low, high = (positive.min(), positive.max()) if positive.size else (0.1, 1.0)
     low, high = low / 1.25, high * 1.25
     zeros = bool((losses == 0).any())
-    axes.set(yscale="log", ylim=(low, high), ylabel="loss (nats; 0 at the lower edge)" if zeros else "loss (nats)")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=7))
+    axes.set(
+        yscale="log",
+        ylim=(low, high),
+        ylabel="loss (nats; 0 at the lower edge)" if zeros else "loss (nats)",
+    )
+    axes.yaxis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=7)
+    )
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
     return np.maximum(losses, low)
@@ -70,4 +108,7 @@ def curves_caption(trajectory: xr.Dataset) -> str:
     diverged = count_diverged(trajectory)
     if runs == 1:
         return f"one run{', diverged' if diverged else ''}"
-    return f"{runs} runs{f' ({diverged} diverged)' if diverged else ''}: median, band of quartiles"
+    return (
+        f"{runs} runs{f' ({diverged} diverged)' if diverged else ''}: median, band of"
+        " quartiles"
+    )

@@ -1,4 +1,5 @@
-"""The final embeddings of an ensemble, one panel per run (CA figure 5, appendices C and D)."""
+"""The final embeddings of an ensemble, one panel per run (CA figure 5, appendices C and
+D)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _PANEL = 2.4
 
 @in_style
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
-    """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured by number."""
+    """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured
+    by number."""
     shown, style = embedding[:_MAX_PANELS], current_style()
     columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
@@ -33,15 +35,21 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     side = min((width - gap) / columns - gap, _PANEL)
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
     words = textwrap.wrap(title + note, int(1.4 * width / line))
-    heading = (4.4 if style.column else 3.0) * line  # of a panel, in up to three or two lines
+    heading = (
+        4.4 if style.column else 3.0
+    ) * line  # of a panel, in up to three or two lines
     top = 1.6 * len(words) * line + heading
     height = top + rows * side + (rows - 1) * heading + gap
     figure = new_figure(width, height)
     margin = (width - columns * side - (columns - 1) * gap) / 2
     figure.subplots_adjust(
-        left=margin / width, right=1 - margin / width, bottom=gap / height, top=1 - top / height,
-        wspace=gap / side, hspace=heading / side,
-    )  # fmt: skip
+        left=margin / width,
+        right=1 - margin / width,
+        bottom=gap / height,
+        top=1 - top / height,
+        wspace=gap / side,
+        hspace=heading / side,
+    )
     figure.suptitle("\n".join(words), y=1 - 0.5 * line / height, va="top")
     for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
@@ -51,30 +59,59 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
     return figure
 
 
-def draw_tokens(axes: Axes, points: np.ndarray, mark: float | None = None, letters: float | None = None) -> None:
-    """Draw tokens (token, 2), coloured by number; up to 100 are numbered, up to 150 joined by a line.
+def draw_tokens(
+    axes: Axes,
+    points: np.ndarray,
+    mark: float | None = None,
+    letters: float | None = None,
+) -> None:
+    """Draw tokens (token, 2), coloured by number; up to 100 are numbered, up to 150
+    joined by a line.
 
-    mark: area of a token in square points; letters: font size of its number. By default both fit a panel of 2.4 inches.
-    """
+    mark: area of a token in square points; letters: font size of its number. By default
+    both fit a panel of 2.4 inches."""
     n = len(points)
     colours = colormaps["viridis"](np.linspace(0, 1, n))
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+    axes.set(
+        xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[]
+    )
     axes.axhline(0, color="0.9", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.9", linewidth=0.8, zorder=0)
     if n <= MAX_JOINED_POINTS:
-        axes.plot(*np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1)
+        axes.plot(
+            *np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1
+        )
     many = min(1.0, _MAX_NUMBERED / n)
     size = many * (110 if n <= 40 else 40) if mark is None else mark
     written = (6.5 if n <= 40 else 4) if letters is None else letters
-    axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, edgecolors="white", linewidths=0.6 * many, zorder=2)
+    axes.scatter(
+        points[:, 0],
+        points[:, 1],
+        s=size,
+        c=colours,
+        edgecolors="white",
+        linewidths=0.6 * many,
+        zorder=2,
+    )
     if n > _MAX_NUMBERED:
         return
     for token, (x, y) in enumerate(points):
         colour = "white" if token < 0.6 * (n - 1) else "black"
-        axes.text(x, y, str(token), ha="center", va="center", fontsize=written, color=colour, zorder=3)
+        axes.text(
+            x,
+            y,
+            str(token),
+            ha="center",
+            va="center",
+            fontsize=written,
+            color=colour,
+            zorder=3,
+        )
 
 
-def save_embeddings_plot(embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path) -> None:
+def save_embeddings_plot(
+    embedding: np.ndarray, seeds: Iterable[int], title: str, path: Path
+) -> None:
     """Write `plot_embeddings` to a PNG, SVG or PDF. Raises RecordingError."""
     save_figure(plot_embeddings(embedding, seeds, title), path)

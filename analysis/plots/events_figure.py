@@ -1,4 +1,5 @@
-"""Figure of the command `events`: example runs with their events, escape times, the two drops, the motion of layers."""
+"""Figure of the command `events`: example runs with their events, escape times, the two
+drops, the motion of layers."""
 
 from collections.abc import Sequence
 
@@ -8,8 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import draw_layer_names, largest_layers, short_names
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels, starts_row
+from analysis.plots.drawing.layer_names import (
+    draw_layer_names,
+    largest_layers,
+    short_names,
+)
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    new_panels,
+    starts_row,
+)
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.transitions.event_analysis import describe_reported_runs, reported_runs
@@ -20,19 +31,27 @@ _CHANGES = {"drop": "drop", "rise": "lasting rise"}
 
 
 @in_style
-def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], unit: str) -> Figure:
-    """Draw example runs of the first trajectory, the escapes of all, and the drops and layers of the first.
+def plot_events(
+    values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequence[str], unit: str
+) -> Figure:
+    """Draw example runs of the first trajectory, the escapes of all, and the drops and
+    layers of the first.
 
-    values: the scalar (run, step) of the first trajectory. results: from `analyse_events`, one name each. unit: the
-    unit of time.
-    """
+    values: the scalar (run, step) of the first trajectory. results: from
+    `analyse_events`, one name each. unit: the unit of time."""
     first = results[0]
     examples = _example_runs(first)
-    figure, panels = new_panels([4 / len(examples)] * len(examples) + [4 / 3] * 3, height=1.2)
+    figure, panels = new_panels(
+        [4 / len(examples)] * len(examples) + [4 / 3] * 3, height=1.2
+    )
     for axes, run in zip(panels, examples, strict=False):
         _plot_run(axes, values, first, run)
         name = {"loss": "loss (nats)"}.get(str(values.name), str(values.name))
-        axes.set(xlabel=unit, ylabel=name if starts_row(axes) else "", title=f"seed {int(first['seed'][run])}")
+        axes.set(
+            xlabel=unit,
+            ylabel=name if starts_row(axes) else "",
+            title=f"seed {int(first['seed'][run])}",
+        )
     draw_legend(figure)
     _plot_escape_curves(panels[-3], results, names, unit)
     _plot_drop_times(panels[-2], first, unit)
@@ -41,25 +60,39 @@ def plot_events(values: xr.DataArray, results: Sequence[xr.Dataset], names: Sequ
 
 
 def _example_runs(result: xr.Dataset) -> list[int]:
-    """The runs with the most events: those with two drops, then those with the most spikes."""
-    score = np.minimum(result["drops"].values, 2) * 1000 + np.minimum(result["spikes"].values, 9)
-    return sorted(np.argsort(-score, kind="stable")[: min(_MAX_EXAMPLES, len(score))].tolist())
+    """The runs with the most events: those with two drops, then those with the most
+    spikes."""
+    score = np.minimum(result["drops"].values, 2) * 1000 + np.minimum(
+        result["spikes"].values, 9
+    )
+    return sorted(
+        np.argsort(-score, kind="stable")[: min(_MAX_EXAMPLES, len(score))].tolist()
+    )
 
 
 def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) -> None:
-    """Draw the scalar of a run; bands for drops, rises (coloured) and plateaus (grey), triangles for spikes."""
+    """Draw the scalar of a run; bands for drops, rises (coloured) and plateaus (grey),
+    triangles for spikes."""
     unit = result.attrs["unit"]
     steps = values["step"].values / unit
     axes.plot(steps, values.values[run], color=colours.colour("ink"), zorder=3)
     for event in np.flatnonzero(result["of_run"].values == run):
-        kind, height = str(result["event_kind"].values[event]), float(result["event_after"].values[event])
-        begin, middle, end = (float(result[f"event_{name}"][event]) / unit for name in ("begin", "middle", "end"))
+        kind, height = (
+            str(result["event_kind"].values[event]),
+            float(result["event_after"].values[event]),
+        )
+        begin, middle, end = (
+            float(result[f"event_{name}"][event]) / unit
+            for name in ("begin", "middle", "end")
+        )
         if kind == "plateau":
             axes.axvspan(begin, end, color=colours.colour("band"), linewidth=0)
         elif kind == "spike":
             axes.plot(middle, height, "v", color=colours.colour("spike"), zorder=4)
         else:
-            axes.axvspan(begin, end, color=colours.colour(kind), alpha=0.35, linewidth=0)
+            axes.axvspan(
+                begin, end, color=colours.colour(kind), alpha=0.35, linewidth=0
+            )
             axes.axvline(middle, color=colours.colour(kind))
     axes.plot([], [], "v", color=colours.colour("spike"), label="spike")
     for kind, label in _CHANGES.items():
@@ -68,15 +101,31 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
     axes.set_xlim(steps[0], steps[-1])
 
 
-def _plot_escape_curves(axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], unit: str) -> None:
-    """Draw the fraction of runs that have not left their first level, with its 95% interval."""
+def _plot_escape_curves(
+    axes: Axes, results: Sequence[xr.Dataset], names: Sequence[str], unit: str
+) -> None:
+    """Draw the fraction of runs that have not left their first level, with its 95%
+    interval."""
     for place, (result, name) in enumerate(zip(results, names, strict=True)):
-        curve = kaplan_meier(result["escape"].values / result.attrs["unit"], result["escaped"].values)
+        curve = kaplan_meier(
+            result["escape"].values / result.attrs["unit"], result["escaped"].values
+        )
         colour = colours.series_colours()[place % 8]
         axes.step(curve.time, curve.fraction, where="post", color=colour, label=name)
-        axes.fill_between(curve.time, curve.low, curve.high, step="post", color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            curve.time,
+            curve.low,
+            curve.high,
+            step="post",
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
+        )
     axes.set(
-        xlabel=unit, ylabel="fraction of runs", ylim=(0, 1.03), title="runs not yet escaped (Kaplan-Meier, 95% bands)"
+        xlabel=unit,
+        ylabel="fraction of runs",
+        ylim=(0, 1.03),
+        title="runs not yet escaped (Kaplan-Meier, 95% bands)",
     )
     axes.set_xlim(left=0)
     if len(results) > 1:
@@ -88,23 +137,49 @@ def _plot_drop_times(axes: Axes, result: xr.Dataset, unit: str) -> None:
     first, second = (result["middle"].values / result.attrs["unit"]).T
     successful = result["successful"].values
     others = "other runs" if successful.any() else ""
-    for members, colour, label in ((~successful, "failed", others), (successful, "successful", "accuracy above .98")):
+    for members, colour, label in (
+        (~successful, "failed", others),
+        (successful, "successful", "accuracy above .98"),
+    ):
         both = members & np.isfinite(second)
         if both.any():
-            axes.plot(first[both], second[both], "o", color=colours.colour(colour), alpha=0.8, label=label)
+            axes.plot(
+                first[both],
+                second[both],
+                "o",
+                color=colours.colour(colour),
+                alpha=0.8,
+                label=label,
+            )
     if not np.isfinite(second).any():
-        axes.annotate("no run has two drops", (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", zorder=4,
-                      backgroundcolor=colours.colour("background"))  # fmt: skip
-    top = 1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)]) or 1.0
+        axes.annotate(
+            "no run has two drops",
+            (0.5, 0.5),
+            xycoords="axes fraction",
+            ha="center",
+            va="center",
+            zorder=4,
+            backgroundcolor=colours.colour("background"),
+        )
+    top = (
+        1.05 * np.nanmax([np.nanmax(second, initial=0), np.nanmax(first, initial=0)])
+        or 1.0
+    )
     axes.plot([0, top], [0, top], color=colours.colour("faint"), linewidth=0.8)
-    axes.set(xlabel=f"first drop, {unit}", ylabel=f"second drop, {unit}", xlim=(0, top), ylim=(0, top))
+    axes.set(
+        xlabel=f"first drop, {unit}",
+        ylabel=f"second drop, {unit}",
+        xlim=(0, top),
+        ylim=(0, top),
+    )
     axes.set_title("two drops")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower right")
 
 
 def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
-    """Draw each layer's speed in the drops, divided by its speed before them: medians over runs with 95% intervals."""
+    """Draw each layer's speed in the drops, divided by its speed before them: medians
+    over runs with 95% intervals."""
     if not result.sizes["layer"]:
         axes.set_axis_off()
         return
@@ -112,18 +187,32 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
     drawn = largest_layers(speed.median(["run", "phase"]).values)
     names = short_names(result["layer"].values.tolist())
     layers = result["layer"].values[drawn].tolist()
-    for place, (drop, colour) in enumerate(zip(("first", "second"), colours.series_colours(2), strict=True)):
+    for place, (drop, colour) in enumerate(
+        zip(("first", "second"), colours.series_colours(2), strict=True)
+    ):
         medians = []
         for layer in layers:
             ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         known = [index for index, each in enumerate(medians) if each.value > 0]
         if known:
-            x, shown = np.array(known) + 0.24 * (place - 0.5), [medians[index] for index in known]
-            draw_intervals(axes, x, shown, fmt="o", color=colour, capsize=3, label=f"{drop} drop")
+            x, shown = (
+                np.array(known) + 0.24 * (place - 0.5),
+                [medians[index] for index in known],
+            )
+            draw_intervals(
+                axes, x, shown, fmt="o", color=colour, capsize=3, label=f"{drop} drop"
+            )
     axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
-    of_all = "" if len(layers) == result.sizes["layer"] else f"; the {len(layers)} fastest of {result.sizes['layer']}"
-    title = f"speed of weights in a drop / before it: {describe_reported_runs(result)}{of_all}"
+    of_all = (
+        ""
+        if len(layers) == result.sizes["layer"]
+        else f"; the {len(layers)} fastest of {result.sizes['layer']}"
+    )
+    title = (
+        "speed of weights in a drop / before it:"
+        f" {describe_reported_runs(result)}{of_all}"
+    )
     axes.set(ylim=(0, None), ylabel="speed ratio (dimensionless)", title=title)
     draw_layer_names(axes, [names[place] for place in drawn], 35)
     axes.set_xlim(-0.5, len(layers) - 0.5)

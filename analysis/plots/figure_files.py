@@ -1,4 +1,5 @@
-"""Figures in the style in use: their panels, titles and legends, and their files, written completely or not at all."""
+"""Figures in the style in use: their panels, titles and legends, and their files,
+written completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,13 +31,25 @@ _ROW_HEIGHT = 0.29
 """Height of a row of panels in inches, for each point of the size of text."""
 
 VECTOR_PARAMETERS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
-"""matplotlib's parameters with which a PDF embeds TrueType fonts, and an SVG contains text instead of outlines."""
+"""matplotlib's parameters with which a PDF embeds TrueType fonts, and an SVG contains
+text instead of outlines."""
 
 
 def style_parameters() -> Any:
     """matplotlib's parameters for the style in use."""
-    text, ink, muted, background = current_style().text, colour("ink"), colour("muted"), colour("background")
-    sizes = ("font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    text, ink, muted, background = (
+        current_style().text,
+        colour("ink"),
+        colour("muted"),
+        colour("background"),
+    )
+    sizes = (
+        "font.size",
+        "axes.labelsize",
+        "xtick.labelsize",
+        "ytick.labelsize",
+        "legend.fontsize",
+    )
     found: dict[str, Any] = {
         **dict.fromkeys(sizes, text),
         "legend.title_fontsize": text,
@@ -65,21 +78,27 @@ def style_parameters() -> Any:
     for axis in ("xtick", "ytick"):
         found |= {f"{axis}.color": muted, f"{axis}.labelcolor": ink}
         found |= {f"{axis}.major.size": 0.35 * text, f"{axis}.minor.size": 0.2 * text}
-        found |= {f"{axis}.major.width": 0.08 * text, f"{axis}.minor.width": 0.08 * text}
+        found |= {
+            f"{axis}.major.width": 0.08 * text,
+            f"{axis}.minor.width": 0.08 * text,
+        }
     return found
 
 
 @contextmanager
 def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
-    """Draw all figures of a `with` block in a style, your own as well. Draw and save them in the block.
+    """Draw all figures of a `with` block in a style, your own as well. Draw and save
+    them in the block.
 
-    Own figures have the sizes of text, the widths of lines and the colours of the style, and a layout in which labels
-    are not cut; by default, they are as wide as the style.
+    Own figures have the sizes of text, the widths of lines and the colours of the
+    style, and a layout in which labels are not cut; by default, they are as wide as the
+    style.
 
     Parameters
     ----------
     name : {"paper", "screen", "dark"}
-        "paper" is 180 mm wide, with text of 6.5 points; "screen" is larger; "dark" is "screen" on a dark background.
+        "paper" is 180 mm wide, with text of 6.5 points; "screen" is larger; "dark" is
+        "screen" on a dark background.
     column : bool
         Draw for a column of 85 mm, or in the other styles for one that is as narrow.
 
@@ -98,23 +117,31 @@ def use_style(name: StyleName, column: bool = False) -> Iterator[Style]:
     (85, 6.5)
     """
     with style_in_use(name, column) as style:
-        own = {"figure.figsize": (style.width, 0.6 * style.width), "savefig.dpi": style.dpi}
+        own = {
+            "figure.figsize": (style.width, 0.6 * style.width),
+            "savefig.dpi": style.dpi,
+        }
         own |= {"figure.constrained_layout.use": True, **VECTOR_PARAMETERS}
         with matplotlib.rc_context(style_parameters() | own):
             yield style
 
 
 def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
-    """Make a function that draws a figure draw it in the style in use, with titles and labels that fit its panels."""
+    """Make a function that draws a figure draw it in the style in use, with titles and
+    labels that fit its panels."""
 
     @functools.wraps(plot)
     def draw(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> Figure:
-        with matplotlib.rc_context(style_parameters() | {"figure.constrained_layout.use": False}):
+        with matplotlib.rc_context(
+            style_parameters() | {"figure.constrained_layout.use": False}
+        ):
             figure = plot(*arguments, **options)
             for axes in figure.axes:
                 _fit_text(axes, figure)
             if engine := figure.get_layout_engine():
-                figure.suptitle(_wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2))
+                figure.suptitle(
+                    _wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2)
+                )
                 engine.execute(figure)
                 figure.set_layout_engine("none")
         return figure
@@ -123,43 +150,68 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
 
 
 def _fit_text(axes: Axes, figure: Figure) -> None:
-    """Wrap the title and the labels of axes, and set the style of ticks, which matplotlib creates later."""
+    """Wrap the title and the labels of axes, and set the style of ticks, which
+    matplotlib creates later."""
     width, height = axes.get_position().size * figure.get_size_inches()
     axes.set_title(_wrap(axes.get_title(), width, 1.08))
     axes.set_xlabel(_wrap(axes.get_xlabel(), 1.1 * width, 1))
     axes.set_ylabel(_wrap(axes.get_ylabel(), height, 1))
-    grid: Any = {"grid_color": colour("grid"), "grid_linewidth": 0.08 * current_style().text}
-    axes.tick_params(which="both", labelsize=current_style().text, labelcolor=colour("ink"), **grid)
+    grid: Any = {
+        "grid_color": colour("grid"),
+        "grid_linewidth": 0.08 * current_style().text,
+    }
+    axes.tick_params(
+        which="both", labelsize=current_style().text, labelcolor=colour("ink"), **grid
+    )
 
 
 def _wrap(words: str, width: float, size: float) -> str:
-    """Text in lines of at most a width in inches. size: of its letters, relative to the style's."""
+    """Text in lines of at most a width in inches. size: of its letters, relative to the
+    style's."""
     letters = max(8, int(72 * width / (_LETTER * size * current_style().text)))
-    return "\n".join(textwrap.fill(line, letters, break_long_words=False) for line in words.split("\n"))
+    return "\n".join(
+        textwrap.fill(line, letters, break_long_words=False)
+        for line in words.split("\n")
+    )
 
 
 def new_figure(width: float, height: float, **options: Any) -> Figure:
-    """An empty figure with a size in inches, which is not shown in a window. options: of matplotlib's Figure."""
+    """An empty figure with a size in inches, which is not shown in a window. options:
+    of matplotlib's Figure."""
     figure = Figure(figsize=(width, height), **options)
     FigureCanvasAgg(figure)
     return figure
 
 
-def new_panels(widths: Sequence[float], title: str = "", height: float = 1.0) -> tuple[Figure, list[Axes]]:
-    """A figure with a title and panels in rows, as many beside each other as the width of the style in use allows.
+def new_panels(
+    widths: Sequence[float], title: str = "", height: float = 1.0
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a title and panels in rows, as many beside each other as the width
+    of the style in use allows.
 
-    widths: of the panels, in units of the narrowest readable panel. height: of a row, relative to the usual one.
-    """
+    widths: of the panels, in units of the narrowest readable panel. height: of a row,
+    relative to the usual one."""
     style = current_style()
     rows = list(_rows(widths, style))
-    figure = new_figure(style.width, (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text, layout="constrained")
+    figure = new_figure(
+        style.width,
+        (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text,
+        layout="constrained",
+    )
     figure.suptitle(title)
     if len(set(map(tuple, rows))) == 1:  # panels below each other are aligned
-        return figure, figure.subplots(len(rows), len(rows[0]), squeeze=False, width_ratios=rows[0]).ravel().tolist()
+        return figure, figure.subplots(
+            len(rows), len(rows[0]), squeeze=False, width_ratios=rows[0]
+        ).ravel().tolist()
     panels: list[Axes] = []
     grid = figure.add_gridspec(len(rows), 1)
     for at, row in enumerate(rows):
-        panels += grid[at].subgridspec(1, len(row), width_ratios=row).subplots(squeeze=False)[0].tolist()
+        panels += (
+            grid[at]
+            .subgridspec(1, len(row), width_ratios=row)
+            .subplots(squeeze=False)[0]
+            .tolist()
+        )
     return figure, panels
 
 
@@ -181,7 +233,8 @@ def starts_row(axes: Axes) -> bool:
 
 
 def legend_entries(figure: Figure) -> dict[str, Any]:
-    """Artists of all panels by their names; of several with the same name, the first."""
+    """Artists of all panels by their names; of several with the same name, the
+    first."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -189,29 +242,41 @@ def legend_entries(figure: Figure) -> dict[str, Any]:
     return found
 
 
-def draw_legend(figure: Figure, entries: dict[str, Any] | None = None, **options: Any) -> Legend:
+def draw_legend(
+    figure: Figure, entries: dict[str, Any] | None = None, **options: Any
+) -> Legend:
     """Draw one legend below all panels, in as many columns as fit.
 
-    entries: artists by their names, by default those of all panels. options: of matplotlib's legend.
-    """
+    entries: artists by their names, by default those of all panels. options: of
+    matplotlib's legend."""
     entries = legend_entries(figure) if entries is None else entries
     longest = max(map(len, entries), default=1) * _LETTER + 4
     columns = max(1, int(72 * figure.get_figwidth() / (longest * current_style().text)))
     rows = -(-len(entries) // columns) or 1
     columns = -(-len(entries) // rows) or 1
-    return figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns, **options)
+    return figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        **options,
+    )
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Save a figure as the PNG, SVG or PDF that the suffix of its path names. Raises RecordingError."""
+    """Save a figure as the PNG, SVG or PDF that the suffix of its path names. Raises
+    RecordingError."""
     path = Path(path)
     suffix = path.suffix[1:].lower()
     with replace_file(path) as temporary, matplotlib.rc_context(VECTOR_PARAMETERS):
         figure.savefig(temporary, format=suffix, dpi=current_style().dpi)
 
 
-def draw_intervals(axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any) -> None:
-    """Draw values with a bar for the interval of each, without one where it is NaN: (point, 3), value, low and high."""
+def draw_intervals(
+    axes: Axes, x: ArrayLike, intervals: ArrayLike, **style: Any
+) -> None:
+    """Draw values with a bar for the interval of each, without one where it is NaN:
+    (point, 3), value, low and high."""
     value, low, high = np.reshape(intervals, (-1, 3)).T
     errors = np.abs([value - low, high - value])
     axes.errorbar(x, value, np.where(np.isfinite(errors), errors, np.nan), **style)

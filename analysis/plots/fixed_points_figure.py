@@ -1,4 +1,5 @@
-"""Figure of ideal circuits as fixed points: gradients, Hessian spectra, and descent after perturbations."""
+"""Figure of ideal circuits as fixed points: gradients, Hessian spectra, and descent
+after perturbations."""
 
 import numpy as np
 import xarray as xr
@@ -32,19 +33,34 @@ def plot_fixed_points(found: xr.Dataset) -> Figure:
 
 
 def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
-    """Loss and norms of the gradient and of its symmetry-breaking part, for the population and a sample, over gain."""
+    """Loss and norms of the gradient and of its symmetry-breaking part, for the
+    population and a sample, over gain."""
     names = [name for name in found["circuit"].values if name.startswith("gain")]
     some, gains = found.sel(circuit=names), [float(name.split()[1]) for name in names]
     lines = (
         ("loss", some["loss"], colours.colour("muted"), "-"),
         ("gradient", some["gradient"], colours.colour("ink"), "-"),
-        ("gradient, breaking order", some["broken"].sel(part="order"), _direction_colours()["order"], "-"),
-        ("the same on a training sample", some["sample_broken"].sel(part="order"), _direction_colours()["order"], "--"),
+        (
+            "gradient, breaking order",
+            some["broken"].sel(part="order"),
+            _direction_colours()["order"],
+            "-",
+        ),
+        (
+            "the same on a training sample",
+            some["sample_broken"].sel(part="order"),
+            _direction_colours()["order"],
+            "--",
+        ),
     )
     for label, values, colour, style in lines:
         y = np.maximum(values.values, 1e-30)
         axes.plot(gains, y, color=colour, linestyle=style, marker="o", label=label)
-    axes.set(yscale="log", xlabel="gain of the MLP", ylabel="norm (dimensionless), or loss (nats)")
+    axes.set(
+        yscale="log",
+        xlabel="gain of the MLP",
+        ylabel="norm (dimensionless), or loss (nats)",
+    )
     axes.set_title("constructed circuits, no weight decay")
     low, high = axes.dataLim.intervaly
     axes.set_ylim(bottom=low * (low / high) ** 0.8)  # room for the legend
@@ -52,12 +68,25 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
 
 
 def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
-    """Eigenvalues of the Hessian at the perturbed circuits, in all and in symmetry-breaking directions."""
+    """Eigenvalues of the Hessian at the perturbed circuits, in all and in
+    symmetry-breaking directions."""
     starts = [str(name) for name in found["start"].values]
     for place, start in enumerate(starts):
-        for offset, (part, colour) in zip((-0.25, 0.0, 0.25), _direction_colours().items(), strict=True):
-            values = found["eigenvalue" if part == "all" else f"{part}_eigenvalue"].sel(circuit=start).values
-            label = None if place else "all directions" if part == "all" else f"breaking {part}"
+        for offset, (part, colour) in zip(
+            (-0.25, 0.0, 0.25), _direction_colours().items(), strict=True
+        ):
+            values = (
+                found["eigenvalue" if part == "all" else f"{part}_eigenvalue"]
+                .sel(circuit=start)
+                .values
+            )
+            label = (
+                None
+                if place
+                else "all directions"
+                if part == "all"
+                else f"breaking {part}"
+            )
             x = np.full(len(values), place + offset)
             axes.plot(x, values, "_", markersize=16, color=colour, label=label)
     largest = float(np.abs(found["eigenvalue"].sel(circuit=starts)).max())
@@ -66,24 +95,45 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
     axes.set_yticks([*(-tick for tick in ticks[:4]), 0, *ticks])
     axes.axhline(0, color=colours.colour("muted"), linewidth=0.7)
     axes.set_xticks(range(len(starts)), starts)
-    axes.set(xlim=(-0.6, len(starts) - 0.4), ylabel="eigenvalue of the Hessian (dimensionless)")
+    axes.set(
+        xlim=(-0.6, len(starts) - 0.4),
+        ylabel="eigenvalue of the Hessian (dimensionless)",
+    )
     axes.set_title("curvature (axis linear below 1e-8)")
     axes.legend(loc="lower right")
 
 
 def _draw_descent(axes: Axes, one: xr.Dataset, start: str) -> None:
     """The order fraction after perturbations that break order, by their length."""
-    styles = dict(zip(sorted({float(size) for size in one["push"].values if size}), (":", "--", "-"), strict=False))
+    styles = dict(
+        zip(
+            sorted({float(size) for size in one["push"].values if size}),
+            (":", "--", "-"),
+            strict=False,
+        )
+    )
     labelled = set()
     for place in range(one.sizes["pushed"]):
         kind, size = str(one["kind"].values[place]), float(one["push"].values[place])
         if kind not in ("order", "all"):
             continue
         values = np.maximum(one["order_share"].values[:, place], 1e-16)
-        label = f"{'P of non-spurious positions' if kind == 'order' else 'all parameters'}, {size:g}"
-        colour = _direction_colours()["order"] if kind == "order" else colours.colour("ink")
-        axes.plot(one["step"], values, color=colour, linestyle=styles.get(size, "-."),
-                  label=None if label in labelled else label)  # fmt: skip
+        label = (
+            f"{'P of non-spurious positions' if kind == 'order' else 'all parameters'},"
+            f" {size:g}"
+        )
+        colour = (
+            _direction_colours()["order"] if kind == "order" else colours.colour("ink")
+        )
+        axes.plot(
+            one["step"],
+            values,
+            color=colour,
+            linestyle=styles.get(size, "-."),
+            label=None if label in labelled else label,
+        )
         labelled.add(label)
-    axes.set(yscale="log", xlabel="step of gradient descent", ylabel="largest order fraction")
+    axes.set(
+        yscale="log", xlabel="step of gradient descent", ylabel="largest order fraction"
+    )
     axes.set_title(f"after perturbations, {start}")

@@ -1,4 +1,5 @@
-"""Figure of structure over time: its measures, when it forms, and the frequencies of one run."""
+"""Figure of structure over time: its measures, when it forms, and the frequencies of
+one run."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_legend, in_style, legend_entries, new_panels
+from analysis.plots.figure_files import (
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.formation_table import FormationResult, mean_structure_measure
 from analysis.structures.formation_times import STRUCTURE_MEASURES
@@ -26,20 +32,24 @@ _PANELS = ("circle_distance", "grid_distance", "imperfections", "dominant_fracti
 
 @in_style
 def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
-    """Draw means of the measures over runs with 95% bands, fractions of runs in which structure has formed, and the
-    frequencies of one run (its index) of each trajectory.
+    """Draw means of the measures over runs with 95% bands, fractions of runs in which
+    structure has formed, and the frequencies of one run (its index) of each trajectory.
 
-    The means are of runs that end as circles and of other runs, or if there are two trajectories, of each.
-    """
+    The means are of runs that end as circles and of other runs, or if there are two
+    trajectories, of each."""
     names = [name for name in _PANELS if any(name in each.measures for each in results)]
-    widths = [4 / len(names)] * len(names) + [4 / (1 + len(results))] * (1 + len(results))
+    widths = [4 / len(names)] * len(names) + [4 / (1 + len(results))] * (
+        1 + len(results)
+    )
     drawn, panels = new_panels(widths)
     for panel, name in zip(panels, names, strict=False):
         _plot_measure(panel, results, name)
     rest = panels[len(names) :]
     _plot_fractions(rest[0], results)
     entries = legend_entries(drawn)
-    entries["1 in 100 by chance"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
+    entries["1 in 100 by chance"] = Line2D(
+        [], [], color=colours.colour("muted"), linestyle=":"
+    )
     draw_legend(drawn, entries)
     for panel, each in zip(rest[1:], results, strict=True):
         mesh = _plot_frequencies(panel, each, run)
@@ -57,32 +67,65 @@ def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
         return [(each.name, each.measures) for each in results]
     found = results[0].measures
     circle = found["circle"].values[:, -1] == 1
-    both = [("end as circles", found.isel(run=circle)), ("other runs", found.isel(run=~circle))]
-    return [(f"{name} ({each.sizes['run']})", each) for name, each in both if each.sizes["run"]]
+    both = [
+        ("end as circles", found.isel(run=circle)),
+        ("other runs", found.isel(run=~circle)),
+    ]
+    return [
+        (f"{name} ({each.sizes['run']})", each)
+        for name, each in both
+        if each.sizes["run"]
+    ]
 
 
 def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) -> None:
-    """Draw the means of a measure, and the level that one random embedding in a hundred is beyond."""
+    """Draw the means of a measure, and the level that one random embedding in a hundred
+    is beyond."""
     for (label, found), colour in zip(_groups(results), _group_colours(), strict=False):
         if name not in found:
-            panel.text(0.97, 0.97, f"not known for {label}", transform=panel.transAxes, ha="right", va="top")
+            panel.text(
+                0.97,
+                0.97,
+                f"not known for {label}",
+                transform=panel.transAxes,
+                ha="right",
+                va="top",
+            )
             continue
         moment = found["moment"].values
-        means = np.array([mean_structure_measure(found, name, at) for at in range(len(moment))])
-        panel.fill_between(moment, means[:, 1], means[:, 2], color=colour, alpha=0.25, linewidth=0)
+        means = np.array(
+            [mean_structure_measure(found, name, at) for at in range(len(moment))]
+        )
+        panel.fill_between(
+            moment, means[:, 1], means[:, 2], color=colour, alpha=0.25, linewidth=0
+        )
         panel.plot(moment, means[:, 0], color=colour, label=label)
-    levels = [float(each.measures["chance"].sel(measure=name)) if name in each.measures else None for each in results]
+    levels = [
+        float(each.measures["chance"].sel(measure=name))
+        if name in each.measures
+        else None
+        for each in results
+    ]
     alike = len(set(levels)) == 1
-    for level, colour in zip(levels[:1] if alike else levels, _group_colours(), strict=False):
+    for level, colour in zip(
+        levels[:1] if alike else levels, _group_colours(), strict=False
+    ):
         if level is not None:
-            panel.axhline(level, color=colours.colour("muted") if alike else colour, linestyle=":")
+            panel.axhline(
+                level, color=colours.colour("muted") if alike else colour, linestyle=":"
+            )
     panel.set(
-        xlim=(0, 1), ylim=(0, None), xlabel="normalised time", ylabel="dimensionless", title=STRUCTURE_MEASURES[name]
+        xlim=(0, 1),
+        ylim=(0, None),
+        xlabel="normalised time",
+        ylabel="dimensionless",
+        title=STRUCTURE_MEASURES[name],
     )
 
 
 def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
-    """Draw the Kaplan-Meier estimate of the fraction of runs with each event, with a line style per trajectory."""
+    """Draw the Kaplan-Meier estimate of the fraction of runs with each event, with a
+    line style per trajectory."""
     for each, style in zip(results, _STYLES, strict=False):
         for event in each.onsets["event"].values:
             if event not in _EVENTS:
@@ -91,16 +134,43 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             found = kaplan_meier(here["onset"].values, here["formed"].values == 1)
             labels = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in labels else None
-            x, waiting = np.append(found.time, 1.0), np.append(found.fraction, found.fraction[-1])
+            x, waiting = (
+                np.append(found.time, 1.0),
+                np.append(found.fraction, found.fraction[-1]),
+            )
             series = colours.series_colours()
-            colour = (colours.colour("ink"), series[3], series[2], series[5])[_EVENTS.index(str(event))]
-            panel.step(x, 1 - waiting, where="post", color=colour, linestyle=style, label=label)
+            colour = (colours.colour("ink"), series[3], series[2], series[5])[
+                _EVENTS.index(str(event))
+            ]
+            panel.step(
+                x, 1 - waiting, where="post", color=colour, linestyle=style, label=label
+            )
             if event == "structure":
-                low, high = (np.append(values, values[-1]) for values in (found.low, found.high))
-                panel.fill_between(x, 1 - low, 1 - high, step="post", color=colour, alpha=0.12, linewidth=0)
+                low, high = (
+                    np.append(values, values[-1]) for values in (found.low, found.high)
+                )
+                panel.fill_between(
+                    x,
+                    1 - low,
+                    1 - high,
+                    step="post",
+                    color=colour,
+                    alpha=0.12,
+                    linewidth=0,
+                )
     title = "runs in which each has formed"
-    title += f" (dashed: {results[1].name}; bands: 95%)" if len(results) > 1 else ", with the 95% band of structure"
-    panel.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="normalised time", ylabel="fraction of runs", title=title)
+    title += (
+        f" (dashed: {results[1].name}; bands: 95%)"
+        if len(results) > 1
+        else ", with the 95% band of structure"
+    )
+    panel.set(
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+        xlabel="normalised time",
+        ylabel="fraction of runs",
+        title=title,
+    )
 
 
 def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:
@@ -108,13 +178,21 @@ def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:
     found = each.measures.isel(run=run)
     fractions = found["power_fraction"].transpose("frequency", "step").values
     mesh = panel.pcolormesh(
-        found["moment"].values, found["frequency"].values, fractions, shading="nearest", cmap="viridis", vmin=0, vmax=1
+        found["moment"].values,
+        found["frequency"].values,
+        fractions,
+        shading="nearest",
+        cmap="viridis",
+        vmin=0,
+        vmax=1,
     )
     kind = "a circle" if found["circle"].values[-1] == 1 else "no circle"
     panel.set(
-        xlim=(0, 1), xlabel="normalised time", ylabel="frequency k of $Z_N$",
+        xlim=(0, 1),
+        xlabel="normalised time",
+        ylabel="frequency k of $Z_N$",
         title=f"{each.name}: run {run} (seed {int(found['seed'])}), at the end {kind}",
-    )  # fmt: skip
+    )
     if len(fractions) <= 12:
         panel.set_yticks(found["frequency"].values)
     return mesh

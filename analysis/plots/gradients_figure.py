@@ -1,4 +1,5 @@
-"""Figure of gradient norms: one run as in VC figures 15 and 16, and all runs compared with chance."""
+"""Figure of gradient norms: one run as in VC figures 15 and 16, and all runs compared
+with chance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +13,25 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import draw_layer_names, largest_layers, layer_colours, short_names
+from analysis.plots.drawing.layer_names import (
+    draw_layer_names,
+    largest_layers,
+    layer_colours,
+    short_names,
+)
 from analysis.plots.drawing.style import current_style
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
-from analysis.transitions.gradient_peaks import find_norm_peaks, loss_and_norm_series, loss_events_by_kind
+from analysis.transitions.gradient_peaks import (
+    find_norm_peaks,
+    loss_and_norm_series,
+    loss_events_by_kind,
+)
 from dynamics.networks.clustering_head import MLP_VARIABLES
 
 _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
@@ -30,28 +45,54 @@ _EVENT_LINES = {
 }
 
 _DASHED_FROM = 4
-"""The layer from which lines are dashed, so that more than this number can be told apart."""
+"""The layer from which lines are dashed, so that more than this number can be told
+apart."""
 
 
 @in_style
 def plot_gradient_norms(
-    trajectory: xr.Dataset, found: xr.Dataset, run: int, config: DetectionConfig = DEFAULT_DETECTION
+    trajectory: xr.Dataset,
+    found: xr.Dataset,
+    run: int,
+    config: DetectionConfig = DEFAULT_DETECTION,
 ) -> Figure:
-    """Draw the loss, the accuracy and the gradient norms of a run, and below them the statistics of all runs.
+    """Draw the loss, the accuracy and the gradient norms of a run, and below them the
+    statistics of all runs.
 
-    found: from `peak_coincidence`. run: run index. Of more than eight layers those with the largest norms are drawn.
-    """
-    runs, layers = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs", trajectory.sizes["layer"]
-    names = short_names([MLP_VARIABLES.get(layer, layer) for layer in trajectory["layer"].values.tolist()])
-    trajectory, found = trajectory.assign_coords(layer=names), found.assign_coords(layer=names)
-    drawn = largest_layers(trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values)
+    found: from `peak_coincidence`. run: run index. Of more than eight layers those with
+    the largest norms are drawn."""
+    runs, layers = (
+        f"run {run} (seed {int(trajectory['seed'][run])}), then all runs",
+        trajectory.sizes["layer"],
+    )
+    names = short_names(
+        [
+            MLP_VARIABLES.get(layer, layer)
+            for layer in trajectory["layer"].values.tolist()
+        ]
+    )
+    trajectory, found = (
+        trajectory.assign_coords(layer=names),
+        found.assign_coords(layer=names),
+    )
+    drawn = largest_layers(
+        trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
+    )
     trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
-    figure, panels = new_panels([1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2)
+    figure, panels = new_panels(
+        [1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2
+    )
     upper, lower = panels[:4], panels[4:]
-    one, falling = trajectory.isel(run=run), loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
-    clock, with_loss = "epoch" if "epoch" in trajectory.variables else "step", "loss" in trajectory
+    one, falling = (
+        trajectory.isel(run=run),
+        loss_and_norm_series(trajectory.isel(run=[run]))[0].falling,
+    )
+    clock, with_loss = (
+        "epoch" if "epoch" in trajectory.variables else "step",
+        "loss" in trajectory,
+    )
     time = trajectory[clock].values[: len(falling)].astype(np.float64)
     if with_loss:
         _plot_metrics(upper[0], upper[1], one, time)
@@ -61,10 +102,17 @@ def plot_gradient_norms(
         upper[1].set_axis_off()
     for axes, scale in ((upper[2], "log"), (upper[3], "linear")):
         _plot_norms(axes, one, time, scale, config)
-        title = f"norm of the {'gradient' if with_loss else 'force'}, running median, {scale}"
+        title = (
+            f"norm of the {'gradient' if with_loss else 'force'}, running median,"
+            f" {scale}"
+        )
         axes.set(title=title, ylabel="dimensionless")
     shown = [axes for axes in upper if axes.axison]
-    marked = _mark_events(shown, falling, not with_loss, time, config) if len(falling) > 1 else {}
+    marked = (
+        _mark_events(shown, falling, not with_loss, time, config)
+        if len(falling) > 1
+        else {}
+    )
     lines, labels = upper[3].get_legend_handles_labels()
     named = dict(zip(labels, lines, strict=True))
     peak = Line2D([], [], color=colours.colour("muted"), marker="o", linestyle="none")
@@ -79,12 +127,18 @@ def plot_gradient_norms(
         lower[1].set_axis_off()
     _plot_correlations(lower[2], found)
     below = [axes.get_legend_handles_labels() for axes in lower]
-    chance = {label: artist for artists, labels in below for artist, label in zip(artists, labels, strict=True)}
+    chance = {
+        label: artist
+        for artists, labels in below
+        for artist, label in zip(artists, labels, strict=True)
+    }
     draw_legend(figure, {**named, **marked, **chance})
     return figure
 
 
-def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndarray) -> None:
+def _plot_metrics(
+    losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndarray
+) -> None:
     for axes, name in ((losses, "loss"), (accuracies, "accuracy")):
         if name not in one:
             axes.set_axis_off()
@@ -93,25 +147,56 @@ def _plot_metrics(losses: Axes, accuracies: Axes, one: xr.Dataset, time: np.ndar
         splits = one["split"].values.astype(str).tolist()
         for split, colour in zip(splits, colours.split_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]
-            axes.plot(time, values, color=colour, marker=_line_marker(time), label=split)
+            axes.plot(
+                time, values, color=colour, marker=_line_marker(time), label=split
+            )
         axes.legend()
     losses.set_ylim(bottom=0)
     accuracies.set_ylim(-0.03, 1.03)
 
 
-def _plot_norms(axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig) -> None:
-    """Draw the norm of each layer (thin), its running median over a window, and dots at its peaks."""
+def _plot_norms(
+    axes: Axes, one: xr.Dataset, time: np.ndarray, scale: str, config: DetectionConfig
+) -> None:
+    """Draw the norm of each layer (thin), its running median over a window, and dots at
+    its peaks."""
     if not len(time):
         return
-    norms = one["gradient_norm"].transpose("layer", "step").values[:, : len(time)].astype(np.float64)
+    norms = (
+        one["gradient_norm"]
+        .transpose("layer", "step")
+        .values[:, : len(time)]
+        .astype(np.float64)
+    )
     width = config.width(len(time))
     for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour, line = layer_colours(len(norms))[place], "--" if place >= _DASHED_FROM else "-"
-        axes.plot(time, norm, color=colour, linewidth=0.5, alpha=max(0.15, 0.6 / len(norms)), zorder=1)
+        colour, line = (
+            layer_colours(len(norms))[place],
+            "--" if place >= _DASHED_FROM else "-",
+        )
+        axes.plot(
+            time,
+            norm,
+            color=colour,
+            linewidth=0.5,
+            alpha=max(0.15, 0.6 / len(norms)),
+            zorder=1,
+        )
         median = median_filter(norm, width, mode="nearest")
-        axes.plot(time, median, line, color=colour, marker=_line_marker(time), zorder=2, label=str(layer))
+        axes.plot(
+            time,
+            median,
+            line,
+            color=colour,
+            marker=_line_marker(time),
+            zorder=2,
+            label=str(layer),
+        )
         at = find_norm_peaks(norm, config).frame
-        dots: dict[str, Any] = {"markeredgecolor": colours.colour("background"), "markeredgewidth": 0.4}
+        dots: dict[str, Any] = {
+            "markeredgecolor": colours.colour("background"),
+            "markeredgewidth": 0.4,
+        }
         axes.plot(time[at], norm[at], "o", color=colour, zorder=4, **dots)
     if scale == "linear":
         axes.set_ylim(bottom=0)
@@ -130,14 +215,23 @@ def _line_marker(time: np.ndarray) -> str:
 
 
 def _mark_events(
-    panels: Sequence[Axes], falling: np.ndarray, particles: bool, time: np.ndarray, config: DetectionConfig
+    panels: Sequence[Axes],
+    falling: np.ndarray,
+    particles: bool,
+    time: np.ndarray,
+    config: DetectionConfig,
 ) -> dict[str, Line2D]:
-    """Mark the events of the loss by vertical lines; return these by the names of the events."""
+    """Mark the events of the loss by vertical lines; return these by the names of the
+    events."""
     found = {}
     for kind, events in loss_events_by_kind(falling, particles, config).items():
         style, label = _EVENT_LINES[kind]
         wide = 1 if style == ":" else 3
-        look: dict[str, Any] = {"color": colours.colour(kind), "linestyle": style, "alpha": 1 / wide}
+        look: dict[str, Any] = {
+            "color": colours.colour(kind),
+            "linestyle": style,
+            "alpha": 1 / wide,
+        }
         look["linewidth"] = 0.16 * wide * current_style().text
         for event in events:
             at = float(np.interp(event.middle, np.arange(len(time)), time))
@@ -149,17 +243,37 @@ def _mark_events(
 
 
 def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
-    """Draw the percentage of events with a peak by layer, with its interval, and the percentage expected by chance."""
-    percentage = 100 * np.stack([found[name].values for name in ("share", "share_low", "share_high")], axis=-1)
+    """Draw the percentage of events with a peak by layer, with its interval, and the
+    percentage expected by chance."""
+    percentage = 100 * np.stack(
+        [found[name].values for name in ("share", "share_low", "share_high")], axis=-1
+    )
     places = np.arange(len(percentage))
     muted, second = colours.colour("muted"), colours.series_colours()[3]
     events = int(np.nanmax(found["total"].values, initial=0))
     if events:
         label = "with a peak (95%)"
-        draw_intervals(axes, places, percentage, fmt="o", color=colours.colour("ink"), capsize=3, label=label)
-        for (baseline, (mark, label)), colour in zip(_BASELINE_MARKS.items(), (muted, second), strict=True):
+        draw_intervals(
+            axes,
+            places,
+            percentage,
+            fmt="o",
+            color=colours.colour("ink"),
+            capsize=3,
+            label=label,
+        )
+        for (baseline, (mark, label)), colour in zip(
+            _BASELINE_MARKS.items(), (muted, second), strict=True
+        ):
             values = 100 * found["by_chance"].sel(baseline=baseline).values
-            axes.plot(places + 0.2, values, linestyle="none", color=colour, label=label, **mark)
+            axes.plot(
+                places + 0.2,
+                values,
+                linestyle="none",
+                color=colour,
+                label=label,
+                **mark,
+            )
     draw_layer_names(axes, found["layer"].values.tolist(), 25)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 104), ylabel=f"% of {kind}s")
     axes.set_yticks([0, 20, 40, 60, 80, 100])
@@ -169,15 +283,37 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
 
 
 def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
-    """Draw the mean correlation of each layer by lag, and the mean size of the largest correlation by chance."""
-    for layer, colour in zip(found["layer"].values, layer_colours(found.sizes["layer"]), strict=False):
-        axes.plot(found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour)
+    """Draw the mean correlation of each layer by lag, and the mean size of the largest
+    correlation by chance."""
+    for layer, colour in zip(
+        found["layer"].values, layer_colours(found.sizes["layer"]), strict=False
+    ):
+        axes.plot(
+            found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour
+        )
     if found["correlation"].notnull().any():
-        anywhere, near = found["correlation_by_chance"].mean("layer").sel(baseline=["anywhere", "nearby"]).values
-        axes.axhspan(-anywhere, anywhere, color=colours.colour("band"), zorder=0, label="by chance, any shift")
+        anywhere, near = (
+            found["correlation_by_chance"]
+            .mean("layer")
+            .sel(baseline=["anywhere", "nearby"])
+            .values
+        )
+        axes.axhspan(
+            -anywhere,
+            anywhere,
+            color=colours.colour("band"),
+            zorder=0,
+            label="by chance, any shift",
+        )
         for side in (-near, near):
             label = "by chance, small shifts" if side > 0 else None
-            axes.axhline(side, color=colours.colour("muted"), linestyle="--", zorder=0, label=label)
+            axes.axhline(
+                side,
+                color=colours.colour("muted"),
+                linestyle="--",
+                zorder=0,
+                label=label,
+            )
     axes.axvline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
     axes.set(
         xlabel="lag of the norm, frames",

@@ -1,4 +1,5 @@
-"""Figure of the command `remedies`: the effects of each intervention on the same runs."""
+"""Figure of the command `remedies`: the effects of each intervention on the same
+runs."""
 
 import numpy as np
 import xarray as xr
@@ -7,21 +8,35 @@ from matplotlib.figure import Figure
 
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_intervals, in_style, new_panels, starts_row
-from analysis.transitions.interventions import MEASURES, UNCHANGED, intervention_effect, paired_effects
+from analysis.transitions.interventions import (
+    MEASURES,
+    UNCHANGED,
+    intervention_effect,
+    paired_effects,
+)
 
 
 @in_style
 def plot_interventions(result: xr.Dataset) -> Figure:
-    """Draw the mean change of spikes, of their rate and of accuracy with 95% intervals, and single pairs of runs.
+    """Draw the mean change of spikes, of their rate and of accuracy with 95% intervals,
+    and single pairs of runs.
 
     result: from `compare_interventions`.
     """
-    title = "Effect of each intervention on the same runs; pale: single runs; 95% intervals"
+    title = (
+        "Effect of each intervention on the same runs; pale: single runs; 95% intervals"
+    )
     figure, panels = new_panels([4 / 3] * 3, title)
-    titles = ("spikes per run", "spikes per 1000 epochs after the escape, all runs", "test accuracy at the end")
+    titles = (
+        "spikes per run",
+        "spikes per 1000 epochs after the escape, all runs",
+        "test accuracy at the end",
+    )
     for axes, name, title in zip(panels, MEASURES, titles, strict=True):
         _plot_effects(axes, result, name)
-        axes.set(title=title, ylabel="change (dimensionless)" if starts_row(axes) else "")
+        axes.set(
+            title=title, ylabel="change (dimensionless)" if starts_row(axes) else ""
+        )
     return figure
 
 
@@ -35,7 +50,15 @@ def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
             axes.plot(x, changes, ".", color=colours.colour("faint"), alpha=0.8)
         effect = intervention_effect(result, remedy, name)
         if np.isfinite(effect.value):
-            draw_intervals(axes, place, effect, fmt="o", color=colours.colour("ink"), capsize=4, zorder=3)
+            draw_intervals(
+                axes,
+                place,
+                effect,
+                fmt="o",
+                color=colours.colour("ink"),
+                capsize=4,
+                zorder=3,
+            )
     axes.axhline(0, color=colours.colour("muted"), linewidth=0.8)
     axes.set_xticks(range(len(remedies)), remedies)
     axes.set_xlim(-0.6, len(remedies) - 0.4)

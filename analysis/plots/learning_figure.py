@@ -1,5 +1,6 @@
-"""Figure of `sims.sparse` and `sims.transformer`: losses and accuracies of an ensemble, and final accuracies; of a
-transformer that adds also the embeddings of a run in the planes of its strongest frequencies."""
+"""Figure of `sims.sparse` and `sims.transformer`: losses and accuracies of an ensemble,
+and final accuracies; of a transformer that adds also the embeddings of a run in the
+planes of its strongest frequencies."""
 
 import numpy as np
 import xarray as xr
@@ -8,10 +9,18 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from analysis.clustering_heads.learning_outcome import SUCCESS_THRESHOLDS, final_accuracies
+from analysis.clustering_heads.learning_outcome import (
+    SUCCESS_THRESHOLDS,
+    final_accuracies,
+)
 from analysis.plots.curves import curves_caption, plot_metric_curves
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_legend, in_style, legend_entries, new_panels
+from analysis.plots.figure_files import (
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 from analysis.plots.panels import build_scene
 from analysis.plots.run_choice import select_run
 from analysis.plots.scenes.scene import Panel, Points, Scene
@@ -23,45 +32,86 @@ from dynamics.trajectory.schema import read_settings
 
 @in_style
 def plot_learning(trajectory: xr.Dataset) -> Figure:
-    """Draw loss and accuracy of every split over epochs, of successful and of failed runs, and a histogram of the final
-    test accuracies; of the training accuracies if there is no test split. Below, the embeddings of the first successful
-    transformer in the planes of its strongest frequencies."""
-    test, split = final_accuracies(trajectory)[_last_split(trajectory)], _last_split(trajectory)
+    """Draw loss and accuracy of every split over epochs, of successful and of failed
+    runs, and a histogram of the final test accuracies; of the training accuracies if
+    there is no test split. Below, the embeddings of the first successful transformer in
+    the planes of its strongest frequencies."""
+    test, split = (
+        final_accuracies(trajectory)[_last_split(trajectory)],
+        _last_split(trajectory),
+    )
     groups, planes = _runs_by_success(trajectory), _frequency_planes(trajectory)
-    widths = [4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1) + [1.0] * len(planes.panels if planes else ())
+    widths = [4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1) + [1.0] * len(
+        planes.panels if planes else ()
+    )
     figure, panels = new_panels(widths, _learning_title(trajectory, test))
     for place, (name, runs) in enumerate(groups.items()):
-        for axes, metric in zip(panels[2 * place :], ("loss", "accuracy"), strict=False):
+        for axes, metric in zip(
+            panels[2 * place :], ("loss", "accuracy"), strict=False
+        ):
             plot_metric_curves(axes, runs, metric)
-            axes.set_title(f"{len(runs['run'])} {name}" if name else curves_caption(runs))
-    draw_legend(figure, {**legend_entries(figure), "quartiles of runs": Patch(color=colours.colour("faint"))})
+            axes.set_title(
+                f"{len(runs['run'])} {name}" if name else curves_caption(runs)
+            )
+    draw_legend(
+        figure,
+        {
+            **legend_entries(figure),
+            "quartiles of runs": Patch(color=colours.colour("faint")),
+        },
+    )
     _plot_final_accuracies(panels[2 * len(groups)], test, split)
     if planes:
-        for axes, panel in zip(panels[2 * len(groups) + 1 :], planes.panels, strict=True):
+        for axes, panel in zip(
+            panels[2 * len(groups) + 1 :], planes.panels, strict=True
+        ):
             _plot_plane(axes, panel, planes.arrays([0])[panel.name][0])
         panels[2 * len(groups) + 1].set_ylabel(f"seed {planes.facts['seed']}")
     return figure
 
 
 def _frequency_planes(trajectory: xr.Dataset) -> Scene | None:
-    """The panels of the planes, at the last step of the first successful run; None for other networks and tasks, and
-    where weights were not recorded."""
+    """The panels of the planes, at the last step of the first successful run; None for
+    other networks and tasks, and where weights were not recorded."""
     settings = read_settings(trajectory)
-    if not isinstance(settings, TransformerSettings) or settings.task != "add" or "embedding" not in trajectory:
+    if (
+        not isinstance(settings, TransformerSettings)
+        or settings.task != "add"
+        or "embedding" not in trajectory
+    ):
         return None
     names = [f"frequency_{place}" for place in range(1, 1 + min(4, settings.n // 2))]
     try:
-        return build_scene(trajectory.isel(step=[-1]), select_run(trajectory, "run", None)[0], panels=names)
+        return build_scene(
+            trajectory.isel(step=[-1]),
+            select_run(trajectory, "run", None)[0],
+            panels=names,
+        )
     except TrajectoryError:  # the run has diverged
         return None
 
 
 def _plot_plane(axes: Axes, panel: Panel, places: np.ndarray) -> None:
-    """Draw the embeddings (token, 2) in a plane; the label says how strong its frequency is."""
+    """Draw the embeddings (token, 2) in a plane; the label says how strong its
+    frequency is."""
     (points,) = panel.layers
     assert isinstance(points, Points)
-    axes.scatter(places[:, 0], places[:, 1], s=14 if len(places) <= 60 else 5, c=points.colours, linewidths=0)
-    axes.set(xlim=panel.x, ylim=panel.y, xticks=[], yticks=[], box_aspect=1, xlabel=panel.note, title=panel.title)
+    axes.scatter(
+        places[:, 0],
+        places[:, 1],
+        s=14 if len(places) <= 60 else 5,
+        c=points.colours,
+        linewidths=0,
+    )
+    axes.set(
+        xlim=panel.x,
+        ylim=panel.y,
+        xticks=[],
+        yticks=[],
+        box_aspect=1,
+        xlabel=panel.note,
+        title=panel.title,
+    )
 
 
 def _last_split(trajectory: xr.Dataset) -> str:
@@ -69,12 +119,18 @@ def _last_split(trajectory: xr.Dataset) -> str:
 
 
 def _runs_by_success(trajectory: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Successful and other runs by their names; a single run, or none, is not divided."""
+    """Successful and other runs by their names; a single run, or none, is not
+    divided."""
     if trajectory.sizes["run"] == 1:
         return {"": trajectory}
-    last = trajectory["accuracy"].sel(split=_last_split(trajectory)).isel(step=-1).values
+    last = (
+        trajectory["accuracy"].sel(split=_last_split(trajectory)).isel(step=-1).values
+    )
     successful = (last > SUCCESS_ACCURACY) & not_diverged(trajectory)
-    groups = {"successful runs": trajectory.isel(run=successful), "failed runs": trajectory.isel(run=~successful)}
+    groups = {
+        "successful runs": trajectory.isel(run=successful),
+        "failed runs": trajectory.isel(run=~successful),
+    }
     return {name: runs for name, runs in groups.items() if runs.sizes["run"]}
 
 
@@ -82,12 +138,20 @@ def _learning_title(trajectory: xr.Dataset, test: np.ndarray) -> str:
     settings = read_settings(trajectory)
     assert isinstance(settings, SparseSettings | TransformerSettings)
     above = int((test > SUCCESS_ACCURACY).sum())
-    outcome = f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS_ACCURACY:g}"
+    outcome = (
+        f"{above} of {trajectory.sizes['run']} runs end above {SUCCESS_ACCURACY:g}"
+    )
     if isinstance(settings, SparseSettings):
-        task = f"Sum of {settings.sparsity} of {settings.length} tokens modulo {settings.vocab}"
+        task = (
+            f"Sum of {settings.sparsity} of {settings.length} tokens modulo"
+            f" {settings.vocab}"
+        )
     else:
         task = OPERATION_TITLES[settings.task].format(n=settings.n)
-    return f"{task}, {float(trajectory['epoch'][-1]):g} epochs: {outcome if len(test) else 'all runs diverged'}"
+    return (
+        f"{task}, {float(trajectory['epoch'][-1]):g} epochs:"
+        f" {outcome if len(test) else 'all runs diverged'}"
+    )
 
 
 OPERATION_TITLES = {
@@ -104,12 +168,28 @@ OPERATION_TITLES = {
 def _plot_final_accuracies(axes: Axes, test: np.ndarray, split: str) -> None:
     bins = np.linspace(0, 1, 51).tolist()
     counts, *_ = axes.hist(
-        np.minimum(test, 1 - 1e-9), bins=bins, color=colours.colour("test"), orientation="horizontal"
+        np.minimum(test, 1 - 1e-9),
+        bins=bins,
+        color=colours.colour("test"),
+        orientation="horizontal",
     )
     axes.set_xlim(0, 1.05 * max(1.0, np.max(counts)))
     for limit in SUCCESS_THRESHOLDS[:2]:
         axes.axhline(limit, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
-        axes.annotate(f"{limit:g}", (1, limit), (-2, -1), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", color=colours.colour("muted"), ha="right", va="top")  # fmt: skip
-    axes.set(ylim=(-0.03, 1.03), xlabel="number of runs", ylabel="accuracy", title=f"{split} accuracy at the end")
+        axes.annotate(
+            f"{limit:g}",
+            (1, limit),
+            (-2, -1),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            color=colours.colour("muted"),
+            ha="right",
+            va="top",
+        )
+    axes.set(
+        ylim=(-0.03, 1.03),
+        xlabel="number of runs",
+        ylabel="accuracy",
+        title=f"{split} accuracy at the end",
+    )
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

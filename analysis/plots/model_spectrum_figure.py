@@ -1,7 +1,7 @@
 """Figure of the curvature of a recorded model along its run.
 
-The title of each panel states what its lines and bands are; bands are omitted if there are too few runs.
-"""
+The title of each panel states what its lines and bands are; bands are omitted if there
+are too few runs."""
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,9 @@ def plot_model_curvature(found: xr.Dataset) -> Figure:
     """Panels of the result of `model_curvature`."""
     runs = found.sizes["run"]
     what = f"{found.attrs['model']}, {found.attrs['parameters']} parameters"
-    title = f"Curvature along a run: {what}, {f'{runs} runs' if runs > 1 else 'one run'}"
+    title = (
+        f"Curvature along a run: {what}, {f'{runs} runs' if runs > 1 else 'one run'}"
+    )
     figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
     _eigenvalues(panels[0], found)
     _sharpness(panels[1], found)
@@ -49,19 +51,38 @@ def _eigenvalues(panel: Axes, found: xr.Dataset) -> None:
         (values[:, half:], colour_of("decaying"), "largest"),
         (values[:, :half], colour_of("growing"), "smallest"),
     ):
-        panel.scatter(np.broadcast_to(step[:, None], part.shape), part, s=9, color=colour, label=label, linewidths=0)
+        panel.scatter(
+            np.broadcast_to(step[:, None], part.shape),
+            part,
+            s=9,
+            color=colour,
+            label=label,
+            linewidths=0,
+        )
     panel.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(size) - 4))
     low, high = panel.get_ylim()
     panel.set(ylabel="eigenvalue (dimensionless)", ylim=(low, max(high, size) * 30))
-    panel.set_title(f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}")
+    panel.set_title(
+        f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}"
+    )
     panel.legend(markerscale=2, ncols=2, loc="upper center")
 
 
 def _sharpness(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "sharpness", colour_of("decaying"), "sharpness", median_interval)
+    plot_statistic(
+        panel, found, "sharpness", colour_of("decaying"), "sharpness", median_interval
+    )
     if found["relative_sharpness"].notnull().any():
         limit = found.assign(limit=found["sharpness"] / found["relative_sharpness"])
-        plot_statistic(panel, limit, "limit", colours.colour("muted"), "2/lr", median_interval, band=False)
+        plot_statistic(
+            panel,
+            limit,
+            "limit",
+            colours.colour("muted"),
+            "2/lr",
+            median_interval,
+            band=False,
+        )
     panel.set(ylabel="eigenvalue (dimensionless)")
     use_log_axis(panel)
     title_panel(panel, found, "largest eigenvalue against 2/lr", "medians")
@@ -72,19 +93,50 @@ def _trace(panel: Axes, found: xr.Dataset) -> None:
     plot_statistic(panel, found, "trace", colour_of("third"), "trace", median_interval)
     if found.sizes["run"] == 1:
         trace, error = (found[name].values[0] for name in ("trace", "trace_error"))
-        panel.errorbar(found["step"], trace, error, color=colour_of("third"), linewidth=0, elinewidth=1.2, capsize=3)
+        panel.errorbar(
+            found["step"],
+            trace,
+            error,
+            color=colour_of("third"),
+            linewidth=0,
+            elinewidth=1.2,
+            capsize=3,
+        )
     panel.set(ylabel="trace (dimensionless)")
-    what = "trace of the Hessian" if found.sizes["run"] > 1 else "trace of the Hessian ± standard error"
+    what = (
+        "trace of the Hessian"
+        if found.sizes["run"] > 1
+        else "trace of the Hessian ± standard error"
+    )
     title_panel(panel, found, what, "median")
 
 
 def _fractions(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "gradient_fraction", colour_of("decaying"), "gradient", mean_interval)
-    plot_statistic(panel, found, "update_fraction", colour_of("growing"), "update", mean_interval)
+    plot_statistic(
+        panel,
+        found,
+        "gradient_fraction",
+        colour_of("decaying"),
+        "gradient",
+        mean_interval,
+    )
+    plot_statistic(
+        panel, found, "update_fraction", colour_of("growing"), "update", mean_interval
+    )
     count = found.attrs["eigenvalues"]
-    panel.axhline(count / found.attrs["parameters"], color=colours.colour("muted"), linestyle=":", label="chance")
+    panel.axhline(
+        count / found.attrs["parameters"],
+        color=colours.colour("muted"),
+        linestyle=":",
+        label="chance",
+    )
     panel.set(ylabel="fraction of the squared norm", ylim=(-0.03, 1.2))
-    title_panel(panel, found, f"gradient and next update along {count} leading eigenvectors", "means")
+    title_panel(
+        panel,
+        found,
+        f"gradient and next update along {count} leading eigenvectors",
+        "means",
+    )
     panel.legend(ncols=3, loc="upper center")
 
 
@@ -92,19 +144,38 @@ def _preconditioned(panel: Axes, found: xr.Dataset) -> None:
     panel.set(ylabel="fraction of the limit")
     if found["relative_preconditioned"].notnull().any():
         plot_statistic(
-            panel, found, "relative_preconditioned", colour_of("fourth"), "preconditioned by Adam", median_interval
+            panel,
+            found,
+            "relative_preconditioned",
+            colour_of("fourth"),
+            "preconditioned by Adam",
+            median_interval,
         )
-        panel.axhline(1, color=colours.colour("muted"), linestyle="--", label="limit of stability")
+        panel.axhline(
+            1, color=colours.colour("muted"), linestyle="--", label="limit of stability"
+        )
         use_log_axis(panel)
         panel.legend(ncols=2, loc="upper center")
     else:
         annotate_panel(panel, "second moments are not recorded")
-    title_panel(panel, found, "largest eigenvalue preconditioned by Adam, over its limit", "medians")
+    title_panel(
+        panel,
+        found,
+        "largest eigenvalue preconditioned by Adam, over its limit",
+        "medians",
+    )
 
 
 def _loss(panel: Axes, found: xr.Dataset) -> None:
     plot_statistic(panel, found, "loss", colour_of("third"), "loss", median_interval)
-    plot_statistic(panel, found, "gradient_size", colour_of("fourth"), "norm of its gradient", median_interval)
+    plot_statistic(
+        panel,
+        found,
+        "gradient_size",
+        colour_of("fourth"),
+        "norm of its gradient",
+        median_interval,
+    )
     use_log_axis(panel)
     title_panel(panel, found, "the given loss", "medians")
     panel.legend(ncols=2, loc="upper center")

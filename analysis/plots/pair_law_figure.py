@@ -1,4 +1,5 @@
-"""Figure of the best pair law: R² along training in the whole space and in planes, and the functions of the law."""
+"""Figure of the best pair law: R² along training in the whole space and in planes, and
+the functions of the law."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _SPACES = {"whole": "whole space", "planes": "key planes"}
 
 @in_style
 def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
-    """Draw the result of `fit_pair_law`: medians over runs with quartiles, and the functions beside CA's. name: that of
-    the trajectory."""
+    """Draw the result of `fit_pair_law`: medians over runs with quartiles, and the
+    functions beside CA's. name: that of the trajectory."""
     title = f"{name}: pair law of {result.sizes['run']} runs, medians with quartiles"
     spaces = result["space"].values
     figure, panels = new_panels([4 / 3] * (3 * len(spaces)), title, height=1.1)
@@ -24,11 +25,22 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
         of_space, heading = result.sel(space=space), _SPACES[str(space)]
         _plot_r_squared(panels[3 * row], of_space, heading)
         _plot_functions(panels[3 * row + 1], of_space, ("like", "unlike"), "distance")
-        panels[3 * row + 1].set(title=f"{heading}: repulsion", xlabel="distance / root mean square", xscale="log")
+        panels[3 * row + 1].set(
+            title=f"{heading}: repulsion",
+            xlabel="distance / root mean square",
+            xscale="log",
+        )
         panels[3 * row + 1].set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
         panels[3 * row + 1].set_xticks((), minor=True)
-        _plot_functions(panels[3 * row + 2], of_space, ("like_alignment", "unlike_alignment"), "angle")
-        panels[3 * row + 2].set(title=f"{heading}: alignment", xlabel="cosine of the pair sums")
+        _plot_functions(
+            panels[3 * row + 2],
+            of_space,
+            ("like_alignment", "unlike_alignment"),
+            "angle",
+        )
+        panels[3 * row + 2].set(
+            title=f"{heading}: alignment", xlabel="cosine of the pair sums"
+        )
     draw_legend(figure)
     return figure
 
@@ -40,21 +52,48 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
         "CA": ("r_squared", first, "law of CA"),
         "four fields": ("r_squared", second, "its four fields, fitted"),
         "pair law": ("r_squared", third, "fitted pair law"),
-        "renamed": ("r_squared", colours.colour("muted"), "fitted pair law, tokens renamed"),
+        "renamed": (
+            "r_squared",
+            colours.colour("muted"),
+            "fitted pair law, tokens renamed",
+        ),
     }
     for law, (variable, colour, label) in shown.items():
         plot_quartile_band(panel, step, result[variable].sel(law=law), colour, label)
-    for law, colour, label in (("pair law", third, ""), ("renamed", colours.colour("muted"), ", tokens renamed")):
+    for law, colour, label in (
+        ("pair law", third, ""),
+        ("renamed", colours.colour("muted"), ", tokens renamed"),
+    ):
         median = result["frame_r_squared"].sel(law=law).median("run")
-        panel.plot(step, median, color=colour, linestyle=":", label=f"fitted to each frame itself{label}")
-    panel.set(title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"])
+        panel.plot(
+            step,
+            median,
+            color=colour,
+            linestyle=":",
+            label=f"fitted to each frame itself{label}",
+        )
+    panel.set(
+        title=f"{heading}: R² of -dL/dE", ylim=(0, 1), xlabel=result.attrs["clock"]
+    )
     panel.set_xscale("symlog", linthresh=max(1, step[1] if len(step) > 1 else 1))
     panel.set_xlim(0, max(step[-1], 1))
 
 
-def _plot_functions(panel: Axes, result: xr.Dataset, names: tuple[str, str], axis: str) -> None:
+def _plot_functions(
+    panel: Axes, result: xr.Dataset, names: tuple[str, str], axis: str
+) -> None:
     """Draw the functions for like and for unlike pairs, and those of CA."""
     panel.axhline(0, color=colours.colour("faint"), linewidth=0.8, zorder=0)
-    for name, kind, colour in zip(names, ("like", "unlike"), colours.series_colours()[3:5], strict=True):
-        panel.plot(result[axis], result[name], color=colour, marker=".", label=f"{kind} pairs")
-        panel.plot(result[axis], result[f"paper_{name}"], color=colour, linestyle="--", label=f"{kind} pairs, CA")
+    for name, kind, colour in zip(
+        names, ("like", "unlike"), colours.series_colours()[3:5], strict=True
+    ):
+        panel.plot(
+            result[axis], result[name], color=colour, marker=".", label=f"{kind} pairs"
+        )
+        panel.plot(
+            result[axis],
+            result[f"paper_{name}"],
+            color=colour,
+            linestyle="--",
+            label=f"{kind} pairs, CA",
+        )

@@ -1,17 +1,19 @@
-"""Construction of the scene of a run, for any system; figures, films and pages show scenes.
+"""Construction of the scene of a run, for any system; figures, films and pages show
+scenes.
 
-The panels of a system come from a function in `PANEL_BUILDERS`, which takes a `RecordedRun` and returns `RunPanels`: a
-function for each panel, and one function for the arrays of any frames. A system without an entry has the panels of
+The panels of a system come from a function in `PANEL_BUILDERS`, which takes a
+`RecordedRun` and returns `RunPanels`: a function for each panel, and one function for
+the arrays of any frames. A system without an entry has the panels of
 `build_default_panels`. To add panels for another system:
 
     def build_pendulum_panels(recorded: RecordedRun) -> RunPanels:
-        panels, compute_arrays = build_default_panels(recorded)
-        return RunPanels({"phase": lambda: Panel("phase", ...), **panels}, compute_arrays)
+        panels, compute_arrays = build_default_panels(recorded) return
+        RunPanels({"phase": lambda: Panel("phase", ...), **panels}, compute_arrays)
 
     PANEL_BUILDERS["pendulum"] = build_pendulum_panels  # the key is `system` of its settings
 
-docs/guides/own-system.md has an example that draws arrows. All values are dimensionless.
-"""
+docs/guides/own-system.md has an example that draws arrows. All values are
+dimensionless."""
 
 from __future__ import annotations
 
@@ -24,11 +26,20 @@ import numpy as np
 import xarray as xr
 
 from analysis.plots import scenes
-from analysis.plots.scenes.common_panels import RecordedRun, RunPanels, build_default_panels
+from analysis.plots.scenes.common_panels import (
+    RecordedRun,
+    RunPanels,
+    build_default_panels,
+)
 from analysis.plots.scenes.particle_panels import build_particle_panels
 from analysis.plots.scenes.scene import EventMark, Scene
 from analysis.structures.circles_and_grids import structure_label
-from analysis.transitions.loss_events import default_scalar_name, event_table, plateau_escape_times, trajectory_scalar
+from analysis.transitions.loss_events import (
+    default_scalar_name,
+    event_table,
+    plateau_escape_times,
+    trajectory_scalar,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.settings import (
@@ -44,12 +55,17 @@ from dynamics.settings import (
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
-    SparseSettings.system: lambda recorded: scenes.build_sparse_panels(recorded),  # imports torch when called
+    SparseSettings.system: lambda recorded: scenes.build_sparse_panels(
+        recorded
+    ),  # imports torch when called
     ModularSettings.system: lambda recorded: scenes.build_modular_panels(recorded),
-    TransformerSettings.system: lambda recorded: scenes.build_transformer_panels(recorded),
+    TransformerSettings.system: lambda recorded: scenes.build_transformer_panels(
+        recorded
+    ),
     ParticleSettings.system: build_particle_panels,
 }
-"""Function that returns the panels of a run, by the attribute `system` of its trajectory."""
+"""Function that returns the panels of a run, by the attribute `system` of its
+trajectory."""
 
 
 def build_panels(recorded: RecordedRun) -> RunPanels:
@@ -63,7 +79,8 @@ def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory of any system, from `dynamics.simulate` or `dynamics.open_trajectory`.
+        A trajectory of any system, from `dynamics.simulate` or
+        `dynamics.open_trajectory`.
 
     Returns
     -------
@@ -86,10 +103,16 @@ def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:
 
 
 def build_scene(
-    trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96,
-    panels: Sequence[str] | None = None, marks: Sequence[EventMark] | None = None, follow: bool = False,
-) -> Scene:  # fmt: skip
-    """Return the panels of one run, with its title, its events and a function that computes the arrays of any frames.
+    trajectory: xr.Dataset,
+    run: int,
+    axes: tuple[int, int] | None = None,
+    side: int = 96,
+    panels: Sequence[str] | None = None,
+    marks: Sequence[EventMark] | None = None,
+    follow: bool = False,
+) -> Scene:
+    """Return the panels of one run, with its title, its events and a function that
+    computes the arrays of any frames.
 
     Parameters
     ----------
@@ -98,16 +121,19 @@ def build_scene(
     run : int
         Index along the dimension `run`.
     axes : tuple of int, optional
-        The two axes of the embedding that panels show, counted from 0. By default both axes of a two-dimensional
-        embedding, otherwise the principal axes of the last frame.
+        The two axes of the embedding that panels show, counted from 0. By default both
+        axes of a two-dimensional embedding, otherwise the principal axes of the last
+        frame.
     side : int
         Pixels along each side of a class map.
     panels : sequence of str, optional
         Names of the panels, in their order; by default all of `panel_names`.
     marks : sequence of EventMark, optional
-        Events of the run, for a trajectory that is a part of a longer one. By default they are detected in it.
+        Events of the run, for a trajectory that is a part of a longer one. By default
+        they are detected in it.
     follow : bool
-        Whether the limits of panels follow the points, as in films, instead of holding for the whole run.
+        Whether the limits of panels follow the points, as in films, instead of holding
+        for the whole run.
 
     Returns
     -------
@@ -131,44 +157,80 @@ def build_scene(
     >>> scene.arrays([0, 2])["embedding"].shape
     (2, 5, 2)
     """
-    recorded = RecordedRun(trajectory, run, axes, check_integer("side", side, 2, 4096), follow)
+    recorded = RecordedRun(
+        trajectory, run, axes, check_integer("side", side, 2, 4096), follow
+    )
     factories, compute_arrays = build_panels(recorded)
     for name in panels or ():
         if name not in factories:
             raise SettingsError("panels", name, "one of " + ", ".join(factories))
     events = run_events(recorded) if marks is None else tuple(marks)
-    shown = tuple(factories[name]() for name in (factories if panels is None else panels))
+    shown = tuple(
+        factories[name]() for name in (factories if panels is None else panels)
+    )
     title, facts = _run_title(recorded), _run_facts(recorded) | _event_counts(events)
-    return Scene(title, recorded.steps, recorded.clock, recorded.unit, shown, compute_arrays, events, facts)
+    return Scene(
+        title,
+        recorded.steps,
+        recorded.clock,
+        recorded.unit,
+        shown,
+        compute_arrays,
+        events,
+        facts,
+    )
 
 
-# ------------------------------------------------------------------------------------- description of a run
+# ----------------------------------------------------------------- description of a run
 
 
 def _run_title(recorded: RecordedRun) -> str:
-    """The task, settings that differ from the defaults, the seed, and whether the run diverged."""
-    s, end = recorded.settings, f", {_run_status(recorded)}" if recorded.diverged else ""
+    """The task, settings that differ from the defaults, the seed, and whether the run
+    diverged."""
+    s, end = (
+        recorded.settings,
+        f", {_run_status(recorded)}" if recorded.diverged else "",
+    )
     if isinstance(s, RecordedSettings):
         return f"{describe_model(s)}, seed {recorded.seed}{end}"
     task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
     named = [_setting_text(symbol, getattr(s, name)) for name, symbol in always.items()]
-    return ", ".join([task, *named, *_other_settings(s, always), f"seed {recorded.seed}"]) + end
+    return (
+        ", ".join([task, *named, *_other_settings(s, always), f"seed {recorded.seed}"])
+        + end
+    )
 
 
 _ALWAYS_NAMED: dict[str, tuple[str, dict[str, str]]] = {
     SparseSettings.system: ("sparse modular addition", {"vocab": "p", "dim": "d"}),
-    ModularSettings.system: ("modular addition", {"n": "N", "weight_decay": "weight decay"}),
-    TransformerSettings.system: ("transformer", {"task": "task", "n": "n", "attention_rate": "α"}),
+    ModularSettings.system: (
+        "modular addition",
+        {"n": "N", "weight_decay": "weight decay"},
+    ),
+    TransformerSettings.system: (
+        "transformer",
+        {"task": "task", "n": "n", "attention_rate": "α"},
+    ),
     ParticleSettings.system: ("particles", {"n": "N", "fa": "f_a"}),
 }
-"""By system: its name, and the settings that every title contains, with their symbols."""
+"""By system: its name, and the settings that every title contains, with their
+symbols."""
 
-_SYMBOLS = {"n": "N", "dim": "D", "fa": "f_a", "length": "L", "sparsity": "k", "ga": "g_a", "gr": "g_r"}
+_SYMBOLS = {
+    "n": "N",
+    "dim": "D",
+    "fa": "f_a",
+    "length": "L",
+    "sparsity": "k",
+    "ga": "g_a",
+    "gr": "g_r",
+}
 _MAX_OTHER_SETTINGS = 4
 
 
 def _other_settings(s: Any, known: Collection[str]) -> list[str]:
-    """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults, as text."""
+    """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults,
+    as text."""
     found = []
     for field in dataclasses.fields(s):
         value = getattr(s, field.name)
@@ -177,8 +239,16 @@ def _other_settings(s: Any, known: Collection[str]) -> list[str]:
         if field.name == "start":
             found.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")
         else:
-            found.append(_setting_text(_SYMBOLS.get(field.name, field.name.replace("_", " ")), value))
-    return found if len(found) <= _MAX_OTHER_SETTINGS else [*found[:_MAX_OTHER_SETTINGS], "…"]
+            found.append(
+                _setting_text(
+                    _SYMBOLS.get(field.name, field.name.replace("_", " ")), value
+                )
+            )
+    return (
+        found
+        if len(found) <= _MAX_OTHER_SETTINGS
+        else [*found[:_MAX_OTHER_SETTINGS], "…"]
+    )
 
 
 def _setting_text(name: str, value: object) -> str:
@@ -191,11 +261,18 @@ def _setting_text(name: str, value: object) -> str:
 
 def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     """Further properties of a run, by name."""
-    found = {"run": str(recorded.run), "seed": str(recorded.seed), "status": _run_status(recorded)}
+    found = {
+        "run": str(recorded.run),
+        "seed": str(recorded.seed),
+        "status": _run_status(recorded),
+    }
     for name in ("accuracy", "loss"):
         if name in recorded.data:
             values, splits = recorded.metric(name, "split")
-            found |= {f"{split} {name}": f"{value:.3g}" for split, value in zip(splits, values[:, -1], strict=True)}
+            found |= {
+                f"{split} {name}": f"{value:.3g}"
+                for split, value in zip(splits, values[:, -1], strict=True)
+            }
     if recorded.has_residue_tokens and np.isfinite(recorded.embedding[-1]).all():
         found["structure"] = structure_label(recorded.embedding[-1])
     return found
@@ -211,15 +288,19 @@ def _run_status(recorded: RecordedRun) -> str:
     """Whether a run is running, done or diverged, and when it diverged."""
     state = int(recorded.data["status"].values[0])
     if state == DIVERGED:
-        return f"diverged after {recorded.unit} {recorded.last_step / recorded.epoch_steps:.4g}"
+        return (
+            f"diverged after {recorded.unit}"
+            f" {recorded.last_step / recorded.epoch_steps:.4g}"
+        )
     return "running" if state == RUNNING else "done"
 
 
 def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
-    """Events of a run's loss, or force, and its escape, as `python -m analysis.events` detects them, by time.
+    """Events of a run's loss, or force, and its escape, as `python -m analysis.events`
+    detects them, by time.
 
-    Initial drops and rises, which no plateau precedes, are left out, as `analysis.events` does not count them.
-    """
+    Initial drops and rises, which no plateau precedes, are left out, as
+    `analysis.events` does not count them."""
     try:
         values = trajectory_scalar(recorded.data, default_scalar_name(recorded.data))
     except TrajectoryError:  # too few frames
@@ -227,7 +308,10 @@ def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
     found = event_table(values)
     kept = found.isel(event=np.flatnonzero(~found["initial"].values))
     columns = (kept[name].values for name in ("kind", "begin", "middle", "end"))
-    marks = [EventMark(str(kind), *(round(float(at)) for at in times)) for kind, *times in zip(*columns, strict=True)]
+    marks = [
+        EventMark(str(kind), *(round(float(at)) for at in times))
+        for kind, *times in zip(*columns, strict=True)
+    ]
     escape = plateau_escape_times(values)
     if bool(escape["escaped"].values[0]):
         at = round(float(escape["escape"].values[0]))

@@ -1,4 +1,5 @@
-"""Figure of the progress measures: losses and phases of training, measures of the logits and weights, the delay."""
+"""Figure of the progress measures: losses and phases of training, measures of the
+logits and weights, the delay."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.curves import curves_caption, plot_metric_curves, plot_quartile_band, set_log_loss_axis
+from analysis.plots.curves import (
+    curves_caption,
+    plot_metric_curves,
+    plot_quartile_band,
+    set_log_loss_axis,
+)
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.survival import kaplan_meier
@@ -34,12 +40,16 @@ _PANELS: dict[str, dict[str, str]] = {
 
 @in_style
 def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
-    """Draw the result of `measure_progress` of a trajectory: medians over runs with quartiles, and the grokking delay.
+    """Draw the result of `measure_progress` of a trajectory: medians over runs with
+    quartiles, and the grokking delay.
 
     The phases are drawn at their median times, in runs that have all three.
     """
     figure, panels = new_panels([4 / 3] * 6, curves_caption(trajectory), height=1.1)
-    time, unit = result["step"].values / result.attrs["unit"], result.attrs["unit_of_time"]
+    time, unit = (
+        result["step"].values / result.attrs["unit"],
+        result.attrs["unit_of_time"],
+    )
     plot_metric_curves(panels[0], trajectory, "loss")
     panels[0].set(title="loss", xlabel=unit)
     colour = iter(colours.series_colours(9))
@@ -47,7 +57,9 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
         for name, label in measures.items():
             plot_quartile_band(panel, time, result[name], next(colour), label)
         panel.set(title=title, xlabel=unit, xlim=(time[0], max(time[-1], time[0] + 1)))
-    set_log_loss_axis(panels[1], result[["restricted_loss", "excluded_loss"]].to_dataarray().values)
+    set_log_loss_axis(
+        panels[1], result[["restricted_loss", "excluded_loss"]].to_dataarray().values
+    )
     panels[1].set_ylabel("loss (nats)")
     for panel in panels[2:4]:
         panel.set(ylim=(min(0.0, panel.get_ylim()[0]), 1.03))
@@ -60,25 +72,43 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
 
 
 def _mark_phases(panel: Axes, result: xr.Dataset) -> None:
-    """Draw a band for each phase, from the median of its beginning to that of its end."""
+    """Draw a band for each phase, from the median of its beginning to that of its
+    end."""
     phases = result[["begin", "end"]].transpose("run", "phase") / result.attrs["unit"]
     whole = phases.isel(run=np.isfinite(phases["end"].values).all(axis=1)).median("run")
     for phase, meaning in colours.PHASES.items():
         begin, end = (float(whole[name].sel(phase=phase)) for name in ("begin", "end"))
         if end > begin:
-            panel.axvspan(begin, end, color=colours.colour(meaning), alpha=0.13, linewidth=0, zorder=0, label=phase)
+            panel.axvspan(
+                begin,
+                end,
+                color=colours.colour(meaning),
+                alpha=0.13,
+                linewidth=0,
+                zorder=0,
+                label=phase,
+            )
 
 
 def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
-    """Draw the fraction of the runs that have memorised and have not yet generalised, with its 95% interval."""
+    """Draw the fraction of the runs that have memorised and have not yet generalised,
+    with its 95% interval."""
     delay = result["delay"].values / result.attrs["unit"]
     known = np.isfinite(delay)
     unit = result.attrs["unit_of_time"]
-    panel.set(title=f"{known.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)", ylim=(0, 1.03))
+    panel.set(
+        title=(
+            f"{known.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)"
+        ),
+        ylim=(0, 1.03),
+    )
     panel.set(xlabel=f"{unit}s since memorisation", ylabel="fraction of runs")
     if not known.any():
         return
-    curve, colour = kaplan_meier(delay[known], result["observed"].values[known]), colours.colour("ink")
+    curve, colour = (
+        kaplan_meier(delay[known], result["observed"].values[known]),
+        colours.colour("ink"),
+    )
     end = max(delay[known].max(), 1)
     x, *heights = (
         np.append(each, last)
@@ -90,5 +120,7 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
         )
     )
     panel.step(x, heights[0], where="post", color=colour)
-    panel.fill_between(x, heights[1], heights[2], step="post", color=colour, alpha=0.15, linewidth=0)
+    panel.fill_between(
+        x, heights[1], heights[2], step="post", color=colour, alpha=0.15, linewidth=0
+    )
     panel.set_xlim(0, end)

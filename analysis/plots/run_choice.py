@@ -12,23 +12,31 @@ from dynamics.trajectory.schema import DIVERGED, read_settings
 
 
 def select_run(trajectory: xr.Dataset, name: str, run: int | None) -> tuple[int, str]:
-    """The run index given for the option `name`, or the default one, with a remark on it. Raises SettingsError."""
+    """The run index given for the option `name`, or the default one, with a remark on
+    it. Raises SettingsError."""
     remark = ""
     if run is None:
         run, remark = _default_run(trajectory)
     elif not 0 <= run < trajectory.sizes["run"]:
-        raise SettingsError(name, run, f"an index from 0 to {trajectory.sizes['run'] - 1}")
+        raise SettingsError(
+            name, run, f"an index from 0 to {trajectory.sizes['run'] - 1}"
+        )
     if trajectory["status"].values[run] == DIVERGED:
-        remark += f", which diverged after step {int(trajectory['last_step'].values[run])}"
+        remark += (
+            f", which diverged after step {int(trajectory['last_step'].values[run])}"
+        )
     return run, remark
 
 
 def _default_run(trajectory: xr.Dataset) -> tuple[int, str]:
-    """Index of the first successful run or, except for transformers, the first circle; otherwise 0. And the reason."""
+    """Index of the first successful run or, except for transformers, the first circle;
+    otherwise 0. And the reason."""
     if isinstance(read_settings(trajectory), SparseSettings | TransformerSettings):
         good, word = success_mask(trajectory), "successful"
     elif "embedding" in trajectory:
-        good = circles(trajectory["embedding"].isel(step=-1)).values & not_diverged(trajectory)
+        good = circles(trajectory["embedding"].isel(step=-1)).values & not_diverged(
+            trajectory
+        )
         word = "a circle"
     else:
         return 0, ", the first one"

@@ -15,9 +15,13 @@ from analysis.plots.panels import build_scene
 
 
 def plot_run(
-    trajectory: xr.Dataset, run: int = 0, step: int = -1, panels: Sequence[str] | None = None,
-    columns: int | None = None, width: int = 960,
-) -> Figure:  # fmt: skip
+    trajectory: xr.Dataset,
+    run: int = 0,
+    step: int = -1,
+    panels: Sequence[str] | None = None,
+    columns: int | None = None,
+    width: int = 960,
+) -> Figure:
     """Draw panels of a run at one step.
 
     Parameters
@@ -54,7 +58,10 @@ def plot_run(
     ['0-embedding', '0-circularity']
     """
     scene = build_scene(trajectory, run, panels=panels, follow=True)
-    grid, frame = PanelGrid([scene], columns=columns, width=width), nearest_frame(scene, step)
+    grid, frame = (
+        PanelGrid([scene], columns=columns, width=width),
+        nearest_frame(scene, step),
+    )
     grid.show([frame], [scene.arrays([frame])])
     for clock in grid.clocks:  # a figure does not draw its own animated artists
         clock.set_animated(False)
@@ -62,9 +69,15 @@ def plot_run(
 
 
 def film_run(
-    trajectory: xr.Dataset, path: str | Path, run: int = 0, panels: Sequence[str] | None = None,
-    columns: int | None = None, width: int = 960, fps: float = 10, frames: int = 110,
-) -> Path:  # fmt: skip
+    trajectory: xr.Dataset,
+    path: str | Path,
+    run: int = 0,
+    panels: Sequence[str] | None = None,
+    columns: int | None = None,
+    width: int = 960,
+    fps: float = 10,
+    frames: int = 110,
+) -> Path:
     """Write a film of a run as an MP4 or GIF.
 
     Parameters
@@ -78,7 +91,8 @@ def film_run(
     fps : float
         Frames of the film per second.
     frames : int
-        About this number of recorded frames is shown, at equal intervals, and the last one.
+        About this number of recorded frames is shown, at equal intervals, and the last
+        one.
 
     Returns
     -------
@@ -103,5 +117,11 @@ def film_run(
     """
     scene = build_scene(trajectory, run, panels=panels, follow=True)
     film = film_frames([scene], every=None, last=max(1, round(fps / 2)), most=frames)
-    plots.write_film(PanelGrid([scene], columns=columns, width=width, even=True), film, Path(path), fps, False)
+    plots.write_film(
+        PanelGrid([scene], columns=columns, width=width, even=True),
+        film,
+        Path(path),
+        fps,
+        False,
+    )
     return Path(path)

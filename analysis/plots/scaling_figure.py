@@ -1,4 +1,5 @@
-"""Figure of finite-size scaling: fractions of circles with their fits, and how the transition depends on N."""
+"""Figure of finite-size scaling: fractions of circles with their fits, and how the
+transition depends on N."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, legend_entries, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 from analysis.statistics.transition_fit import logistic_fraction
 from analysis.structures.finite_size import scaling_rows, swept_setting
 
@@ -19,18 +26,25 @@ _AXIS_LABELS = {"fa": "alignment constant $f_a$", "weight_decay": "weight decay"
 
 @in_style
 def plot_scaling(result: xr.Dataset) -> Figure:
-    """Draw the fraction of circles, imperfections and times of formation against the setting, a colour for each N, all
-    with 95% intervals. If there is a transition, draw its midpoint and width against N, otherwise the fraction."""
+    """Draw the fraction of circles, imperfections and times of formation against the
+    setting, a colour for each N, all with 95% intervals. If there is a transition, draw
+    its midpoint and width against N, otherwise the fraction."""
     axis = swept_setting(result)
     table, sizes = pd.DataFrame(scaling_rows(result)), result["n"].values
     shades = dict(zip(sizes.tolist(), _shades(len(sizes)), strict=True))
     transition = bool(np.isfinite(result["midpoint"]).any())
-    figure, (circles, *by_size, formation, imperfections) = new_panels([1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4)
+    figure, (circles, *by_size, formation, imperfections) = new_panels(
+        [1.6, 1.2, 1.2, 2, 2] if transition else [2] * 4
+    )
     _plot_fractions(circles, result, table, shades)
     _plot_column(formation, table, axis, "formation", shades)
     _plot_column(imperfections, table, axis, "imperfections", shades)
-    formation.set(title="step from which circles stay", ylabel="median step", ylim=(0, None))
-    imperfections.set(title="imperfections of other runs", ylabel="mean per pair", ylim=(0, None))
+    formation.set(
+        title="step from which circles stay", ylabel="median step", ylim=(0, None)
+    )
+    imperfections.set(
+        title="imperfections of other runs", ylabel="mean per pair", ylim=(0, None)
+    )
     for panel in (circles, formation, imperfections):
         _set_logarithmic(panel, result[axis].values, _AXIS_LABELS[axis])
     if transition:
@@ -49,20 +63,27 @@ def _shades(count: int) -> np.ndarray:
     return colours.sequential_colours()[np.linspace(50, 215, count).astype(int)]
 
 
-def _plot_fractions(panel: Axes, result: xr.Dataset, table: pd.DataFrame, shades: dict[int, np.ndarray]) -> None:
+def _plot_fractions(
+    panel: Axes, result: xr.Dataset, table: pd.DataFrame, shades: dict[int, np.ndarray]
+) -> None:
     """Draw the fraction of circles with the fitted curve of each N."""
     axis = swept_setting(result)
     _plot_column(panel, table, axis, "circles", shades, linestyle="none")
     x = np.geomspace(float(result[axis][0]), float(result[axis][-1]), 200)
     for n, shade in shades.items():
-        middle, width = (float(result[name].sel(n=n, bound="value")) for name in ("midpoint", "width"))
+        middle, width = (
+            float(result[name].sel(n=n, bound="value"))
+            for name in ("midpoint", "width")
+        )
         if np.isfinite(middle):
             panel.plot(x, logistic_fraction(x, middle, max(width, 1e-3)), color=shade)
     panel.axhline(0.5, color=colours.colour("muted"), linestyle=":")
     panel.set(title="runs that end as circles", ylabel="fraction", ylim=(-0.03, 1.03))
 
 
-def _plot_fractions_by_size(panel: Axes, result: xr.Dataset, table: pd.DataFrame) -> None:
+def _plot_fractions_by_size(
+    panel: Axes, result: xr.Dataset, table: pd.DataFrame
+) -> None:
     """Draw the fraction of circles against N, a line for each value of the setting."""
     axis = swept_setting(result)
     values = result[axis].values
@@ -70,48 +91,84 @@ def _plot_fractions_by_size(panel: Axes, result: xr.Dataset, table: pd.DataFrame
         rows = table[table[axis] == value]
         intervals = rows[["circles", "circles_low", "circles_high"]].to_numpy(float)
         draw_intervals(
-            panel, rows["n"], intervals, color=shade, marker="s", elinewidth=1, label=f"{_AXIS_LABELS[axis]} {value:g}"
+            panel,
+            rows["n"],
+            intervals,
+            color=shade,
+            marker="s",
+            elinewidth=1,
+            label=f"{_AXIS_LABELS[axis]} {value:g}",
         )
     panel.set(title="the same, against N", ylabel="fraction", ylim=(-0.03, 1.03))
     _set_logarithmic(panel, result["n"].values, "N")
 
 
 def _plot_column(
-    panel: Axes, table: pd.DataFrame, axis: str, name: str, shades: dict[int, np.ndarray], linestyle: str = "-"
+    panel: Axes,
+    table: pd.DataFrame,
+    axis: str,
+    name: str,
+    shades: dict[int, np.ndarray],
+    linestyle: str = "-",
 ) -> None:
     """Draw a column of the table of points against the setting."""
     for at, (n, shade) in enumerate(shades.items()):
         rows = table[table["n"] == n]
-        x = rows[axis] * (1 + 0.012 * (at - len(shades) / 2))  # so that bars of different N do not cover each other
+        x = rows[axis] * (
+            1 + 0.012 * (at - len(shades) / 2)
+        )  # so that bars of different N do not cover each other
         intervals = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(float)
         draw_intervals(
-            panel, x, intervals, color=shade, marker="o", linestyle=linestyle, elinewidth=1, label=f"N = {n}"
+            panel,
+            x,
+            intervals,
+            color=shade,
+            marker="o",
+            linestyle=linestyle,
+            elinewidth=1,
+            label=f"N = {n}",
         )
 
 
-def _plot_parameter(panel: Axes, result: xr.Dataset, name: str, shades: dict[int, np.ndarray]) -> None:
+def _plot_parameter(
+    panel: Axes, result: xr.Dataset, name: str, shades: dict[int, np.ndarray]
+) -> None:
     """Draw the midpoint or the width of each N, and the fitted power of N."""
     sizes, estimates = result["n"].values, result[name].values
     bounded = np.where(np.isfinite(estimates), estimates, np.nan)
     for n, estimate in zip(sizes, bounded, strict=True):
-        draw_intervals(panel, [n], estimate, color=shades[int(n)], marker="o", elinewidth=1)
+        draw_intervals(
+            panel, [n], estimate, color=shades[int(n)], marker="o", elinewidth=1
+        )
     power = result[f"{name}_power"].values
     if np.isfinite(power).all():
         known = np.isfinite(bounded).all(axis=1) & (bounded[:, 1] > 0)
         weights = np.log(bounded[known, 2] / bounded[known, 1]) ** -2.0
-        level = np.average(np.log(bounded[known, 0]) - power[0] * np.log(sizes[known]), weights=weights)
+        level = np.average(
+            np.log(bounded[known, 0]) - power[0] * np.log(sizes[known]), weights=weights
+        )
         ends = sizes[known][[0, -1]]
         label = f"$N^b$: b = {power[0]:.2f} [{power[1]:.2f}, {power[2]:.2f}]"
-        panel.plot(ends, np.exp(level) * ends ** power[0], color=colours.colour("muted"), linestyle="--")
+        panel.plot(
+            ends,
+            np.exp(level) * ends ** power[0],
+            color=colours.colour("muted"),
+            linestyle="--",
+        )
         box = {"facecolor": colours.colour("background"), "edgecolor": "none", "pad": 2}
-        panel.text(0.5, 0.97, label, transform=panel.transAxes, ha="center", va="top", bbox=box)
+        panel.text(
+            0.5, 0.97, label, transform=panel.transAxes, ha="center", va="top", bbox=box
+        )
     _set_logarithmic(panel, sizes, "N")
     largest = np.nanmax(np.append(estimates[:, 0], 0.1))
-    panel.set_ylim(0, 1.25 * min(1.5 * largest, np.nanmax(np.append(bounded, 0.1))))  # longer bars are cut
+    panel.set_ylim(
+        0, 1.25 * min(1.5 * largest, np.nanmax(np.append(bounded, 0.1)))
+    )  # longer bars are cut
 
 
 def _set_logarithmic(panel: Axes, values: np.ndarray, label: str) -> None:
-    """Set a logarithmic axis with ticks at up to eleven of the values, at least a factor of 1.28 apart."""
+    """Set a logarithmic axis with ticks at up to eleven of the values, at least a
+    factor of 1.28 apart."""
     ticks: list[float] = []
     factor = max(1.28, (values[-1] / values[0]) ** 0.1)
     for value in values:

@@ -1,4 +1,5 @@
-"""Sparsity of hidden activations against the threshold, by success and by test accuracy (VC figures 17 and 20)."""
+"""Sparsity of hidden activations against the threshold, by success and by test accuracy
+(VC figures 17 and 20)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -12,7 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_SPLITS
+from analysis.clustering_heads.activation_sparsity import (
+    SPARSITY_RANGE,
+    SPARSITY_SPLITS,
+)
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
@@ -24,14 +28,16 @@ _LABEL_WIDTH = 30
 def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     """A row of panels for each result of `compare_successes`, labelled by its name.
 
-    On training and on test data: curves of successful and failed runs, and all curves coloured by test accuracy.
-    """
+    On training and on test data: curves of successful and failed runs, and all curves
+    coloured by test accuracy."""
     drawn, panels = new_panels([1] * 4 * len(found))
     scale = ScalarMappable(Normalize(0, 1), "viridis")
     for line, (each, name) in enumerate(zip(found, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):
             _draw_success(panels[4 * line + 2 * place], each.sel(split=split))
-            _draw_accuracy(panels[4 * line + 2 * place + 1], each.sel(split=split), scale)
+            _draw_accuracy(
+                panels[4 * line + 2 * place + 1], each.sel(split=split), scale
+            )
         words = "\n".join(textwrap.wrap(name, _LABEL_WIDTH))
         panels[4 * line].set_ylabel(f"{words}\nsparsity (fraction)")
     for place, split in enumerate(("training data", "test data")):
@@ -45,14 +51,24 @@ def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
 
 
 def _draw_success(panel: Axes, found: xr.Dataset) -> None:
-    """The curve of each run; a bar along eps marks thresholds at which successful and failed runs differ."""
+    """The curve of each run; a bar along eps marks thresholds at which successful and
+    failed runs differ."""
     eps, success = found["eps"].values, found["success"].values
-    for which, colour in ((0, colours.colour("failed")), (1, colours.colour("successful"))):
+    for which, colour in (
+        (0, colours.colour("failed")),
+        (1, colours.colour("successful")),
+    ):
         for values in found["sparsity"].values[success == which]:
             panel.plot(eps, values, color=colour, alpha=0.5)
     differs = found["p_value"].values < 0.05
     panel.fill_between(
-        eps, 0, 0.02, where=differs, color=colours.colour("ink"), linewidth=0, transform=panel.get_xaxis_transform()
+        eps,
+        0,
+        0.02,
+        where=differs,
+        color=colours.colour("ink"),
+        linewidth=0,
+        transform=panel.get_xaxis_transform(),
     )
     _frame(panel, eps)
 
@@ -62,7 +78,9 @@ def _draw_accuracy(panel: Axes, found: xr.Dataset, scale: ScalarMappable) -> Non
     accuracy = found["test_accuracy"].values
     for run in accuracy.argsort():
         if accuracy[run] == accuracy[run]:
-            panel.plot(found["eps"], found["sparsity"][run], color=scale.to_rgba(accuracy[run]))
+            panel.plot(
+                found["eps"], found["sparsity"][run], color=scale.to_rgba(accuracy[run])
+            )
     _frame(panel, found["eps"].values)
 
 
@@ -74,9 +92,17 @@ def _frame(panel: Axes, eps: np.ndarray) -> None:
 
 def _draw_legend(drawn: Figure) -> None:
     marks = [
-        Line2D([], [], color=colours.colour("successful"), label="successful runs: test accuracy above .9"),
+        Line2D(
+            [],
+            [],
+            color=colours.colour("successful"),
+            label="successful runs: test accuracy above .9",
+        ),
         Line2D([], [], color=colours.colour("failed"), label="failed runs"),
-        Patch(color=colours.colour("ink"), label="groups differ, p < .05 for all eps jointly"),
+        Patch(
+            color=colours.colour("ink"),
+            label="groups differ, p < .05 for all eps jointly",
+        ),
         Patch(color=colours.colour("band"), label="the paper's range, 1e-3 to 10"),
     ]
     draw_legend(drawn, {str(mark.get_label()): mark for mark in marks})

@@ -1,4 +1,5 @@
-"""Figure of the command `spikes`: examples step by step, causes, the rise that remains after changes, and updates."""
+"""Figure of the command `spikes`: examples step by step, causes, the rise that remains
+after changes, and updates."""
 
 import numpy as np
 import xarray as xr
@@ -8,7 +9,11 @@ from matplotlib.ticker import NullFormatter
 
 from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
-from analysis.transitions.spike_attribution import RISE_THRESHOLD, SPIKE_CAUSES, STEP_CHANGES
+from analysis.transitions.spike_attribution import (
+    RISE_THRESHOLD,
+    SPIKE_CAUSES,
+    STEP_CHANGES,
+)
 from analysis.transitions.spike_replays import smooth_norm_applies
 
 _CHANGE_LABELS = {
@@ -31,7 +36,14 @@ def plot_spike_attribution(result: xr.Dataset) -> Figure:
         _plot_path(axes, result, spike)
     draw_legend(figure)
     if not examples:
-        panels[0].text(0.5, 0.5, "no spike", ha="center", va="center", transform=panels[0].transAxes)
+        panels[0].text(
+            0.5,
+            0.5,
+            "no spike",
+            ha="center",
+            va="center",
+            transform=panels[0].transAxes,
+        )
         panels[0].set_axis_off()
     _plot_causes(panels[-3], result)
     _plot_remaining_rise(panels[-2], result)
@@ -40,28 +52,51 @@ def plot_spike_attribution(result: xr.Dataset) -> Figure:
 
 
 def _cause_colours() -> dict[str, str]:
-    return dict(zip(SPIKE_CAUSES, colours.series_colours(len(SPIKE_CAUSES)), strict=True))
+    return dict(
+        zip(SPIKE_CAUSES, colours.series_colours(len(SPIKE_CAUSES)), strict=True)
+    )
 
 
 def _example_spikes(result: xr.Dataset) -> list[int]:
-    """The highest spike of each cause, then the highest of all others, up to _MAX_EXAMPLES."""
+    """The highest spike of each cause, then the highest of all others, up to
+    _MAX_EXAMPLES."""
     height = np.nan_to_num((result["top"] - result["level"]).values, nan=-np.inf)
-    order = [int(k) for k in np.argsort(-height, kind="stable") if np.isfinite(height[k])]
+    order = [
+        int(k) for k in np.argsort(-height, kind="stable") if np.isfinite(height[k])
+    ]
     causes = result["cause"].values
-    first = [next(k for k in order if causes[k] == cause) for cause in SPIKE_CAUSES if (causes == cause).any()]
+    first = [
+        next(k for k in order if causes[k] == cause)
+        for cause in SPIKE_CAUSES
+        if (causes == cause).any()
+    ]
     return sorted([*first, *(k for k in order if k not in first)][:_MAX_EXAMPLES])
 
 
 def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
-    """Draw the loss of a spike at every step, its recorded peak, its foot and the step that is examined."""
+    """Draw the loss of a spike at every step, its recorded peak, its foot and the step
+    that is examined."""
     one = result.isel(spike=spike)
     offset, path = result["offset"].values, one["path"].values
     at, foot = (int(one[name]) - int(one["step"]) for name in ("at", "foot"))
     axes.plot(offset, path, color=colours.colour("train"))
-    axes.axvline(foot, color=colours.colour("muted"), linewidth=0.8, linestyle=":", label="start of the spike")
-    axes.plot([at, at + 1], [float(one["loss_before"]), float(one["loss_after"])], linewidth=2.5,
-              color=colours.colour("spike"), label="step examined")  # fmt: skip
-    axes.plot(0, float(one["height"]), "o", color=colours.colour("ink"), label="recorded peak")
+    axes.axvline(
+        foot,
+        color=colours.colour("muted"),
+        linewidth=0.8,
+        linestyle=":",
+        label="start of the spike",
+    )
+    axes.plot(
+        [at, at + 1],
+        [float(one["loss_before"]), float(one["loss_after"])],
+        linewidth=2.5,
+        color=colours.colour("spike"),
+        label="step examined",
+    )
+    axes.plot(
+        0, float(one["height"]), "o", color=colours.colour("ink"), label="recorded peak"
+    )
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
     known = offset[np.isfinite(path)]
@@ -80,42 +115,82 @@ def _plot_causes(axes: Axes, result: xr.Dataset) -> None:
         count = members.sum()
         axes.bar(place, count, color=_cause_colours()[cause], alpha=0.35)
         axes.bar(place, (members & explained).sum(), color=_cause_colours()[cause])
-        axes.annotate(f"{count}", (place, count), (0, 2), textcoords="offset points", ha="center")
-    names = [cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf") for cause in SPIKE_CAUSES]
+        axes.annotate(
+            f"{count}", (place, count), (0, 2), textcoords="offset points", ha="center"
+        )
+    names = [
+        cause.replace("normalisation", "normal-\nisation").replace("-f", "-\nf")
+        for cause in SPIKE_CAUSES
+    ]
     axes.set_xticks(range(len(SPIKE_CAUSES)), names)
     axes.set(ylabel="spikes", title="causes; pale: not explained")
-    axes.set_ylim(0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES)))
+    axes.set_ylim(
+        0, 1.12 * max(1, *((causes == cause).sum() for cause in SPIKE_CAUSES))
+    )
 
 
 def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
-    """Draw the fraction of each spike's rise that remains after each change of the step, by cause."""
+    """Draw the fraction of each spike's rise that remains after each change of the
+    step, by cause."""
     causes = result["cause"].values
     there = [cause for cause in SPIKE_CAUSES if (causes == cause).any()]
     generator = np.random.default_rng(0)  # for horizontal positions only
     for place, change in enumerate(STEP_CHANGES):
         for beside, cause in enumerate(there):
-            kept = (causes == cause) & ((change != "smooth") | smooth_norm_applies(result))
+            kept = (causes == cause) & (
+                (change != "smooth") | smooth_norm_applies(result)
+            )
             values = result[f"remaining_{change}"].values[kept]
-            x = place + 0.26 * (beside - (len(there) - 1) / 2) + generator.uniform(-0.09, 0.09, len(values))
-            axes.plot(x, np.clip(values, -0.6, 1.6), ".", color=_cause_colours()[cause], alpha=0.6,
-                      label=cause if place == 0 else None)  # fmt: skip
-    axes.axhline(RISE_THRESHOLD, color=colours.colour("muted"), linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(STEP_CHANGES)), [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES])
+            x = (
+                place
+                + 0.26 * (beside - (len(there) - 1) / 2)
+                + generator.uniform(-0.09, 0.09, len(values))
+            )
+            axes.plot(
+                x,
+                np.clip(values, -0.6, 1.6),
+                ".",
+                color=_cause_colours()[cause],
+                alpha=0.6,
+                label=cause if place == 0 else None,
+            )
+    axes.axhline(
+        RISE_THRESHOLD, color=colours.colour("muted"), linewidth=0.8, linestyle=":"
+    )
+    axes.set_xticks(
+        range(len(STEP_CHANGES)),
+        [_CHANGE_LABELS.get(change, change) for change in STEP_CHANGES],
+    )
     axes.set_ylim(-0.65, 1.65)
-    axes.set(ylabel="fraction of the rise", title="rise that remains when the step is changed (clipped)")
+    axes.set(
+        ylabel="fraction of the rise",
+        title="rise that remains when the step is changed (clipped)",
+    )
     if there:
         axes.legend(loc="upper right", ncols=min(2, len(there)), markerscale=2)
 
 
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
-    """Draw the largest update of normalised vectors, divided by their lengths; above 1 they may flip."""
-    bins, (input_colour, xi_colour) = np.logspace(-3, 1, 41), colours.series_colours()[6:]
-    for name, colour, label in (("input_ratio", input_colour, "E + P"), ("xi_ratio", xi_colour, "xi")):
+    """Draw the largest update of normalised vectors, divided by their lengths; above 1
+    they may flip."""
+    bins, (input_colour, xi_colour) = (
+        np.logspace(-3, 1, 41),
+        colours.series_colours()[6:],
+    )
+    for name, colour, label in (
+        ("input_ratio", input_colour, "E + P"),
+        ("xi_ratio", xi_colour, "xi"),
+    ):
         values = result[name].values
         values = np.clip(values[np.isfinite(values)], 1e-3, 10)
         axes.hist(values, bins=bins.tolist(), color=colour, alpha=0.6, label=label)
     axes.axvline(1, color=colours.colour("muted"), linestyle="--")
-    axes.set(xscale="log", xlabel="largest |update| / |x|", ylabel="spikes", title="largest update (may flip above 1)")
+    axes.set(
+        xscale="log",
+        xlabel="largest |update| / |x|",
+        ylabel="spikes",
+        title="largest update (may flip above 1)",
+    )
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend()

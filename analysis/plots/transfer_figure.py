@@ -1,13 +1,22 @@
-"""Figure of the transfer experiment (VC figure 9): accuracy over vocabularies, and by clusters of the source."""
+"""Figure of the transfer experiment (VC figure 9): accuracy over vocabularies, and by
+clusters of the source."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, finite_accuracies
+from analysis.clustering_heads.vocabulary_transfer import (
+    TRANSFER_KINDS,
+    finite_accuracies,
+)
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    new_panels,
+)
 from analysis.statistics.intervals import mean_interval
 
 _CLUSTER_TICKS = (1, 2, 4, 6, 10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -15,12 +24,20 @@ _CLUSTER_TICKS = (1, 2, 4, 6, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 @in_style
 def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
-    """Mean and largest accuracies over vocabularies, and accuracies by the clusters of the source.
+    """Mean and largest accuracies over vocabularies, and accuracies by the clusters of
+    the source.
 
-    result: from `run_transfer`; ideal: the number of clusters of an ideal circuit of the source.
-    """
-    epochs, runs, source = result.attrs["epochs"], result.sizes["run"], int(result["vocab"][0])
-    title = f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p = {source}"
+    result: from `run_transfer`; ideal: the number of clusters of an ideal circuit of
+    the source."""
+    epochs, runs, source = (
+        result.attrs["epochs"],
+        result.sizes["run"],
+        int(result["vocab"][0]),
+    )
+    title = (
+        f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p ="
+        f" {source}"
+    )
     drawn, (left, middle, right) = new_panels([4 / 3] * 3, title, height=1.2)
     _draw_over_vocabs(left, result, largest=False)
     _draw_over_vocabs(middle, result, largest=True)
@@ -30,34 +47,67 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
 
 
 def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
-    """The kinds side by side at each vocabulary: means with 95% intervals, or largest values."""
+    """The kinds side by side at each vocabulary: means with 95% intervals, or largest
+    values."""
     vocabs = result["vocab"].values
     for number, kind in enumerate(TRANSFER_KINDS):
         samples = [finite_accuracies(result, kind, vocab) for vocab in vocabs]
         present = [place for place, sample in enumerate(samples) if sample.size]
-        x, colour = vocabs[present] + 0.13 * (number - 1.5), colours.series_colours()[number]
+        x, colour = (
+            vocabs[present] + 0.13 * (number - 1.5),
+            colours.series_colours()[number],
+        )
         if largest:
-            axes.plot(x, [samples[place].max() for place in present], "o", color=colour, label=kind)
+            axes.plot(
+                x,
+                [samples[place].max() for place in present],
+                "o",
+                color=colour,
+                label=kind,
+            )
             continue
         means = [mean_interval(samples[place], limits=(0, 1)) for place in present]
         draw_intervals(axes, x, means, fmt="o", color=colour, capsize=3, label=kind)
-    axes.plot(vocabs, 1 / vocabs, color=colours.colour("muted"), linestyle=":", label="chance")
+    axes.plot(
+        vocabs, 1 / vocabs, color=colours.colour("muted"), linestyle=":", label="chance"
+    )
     axes.set(xlabel="vocabulary p", ylim=(-0.02, 1.04), xticks=vocabs)
-    title = "largest accuracy on unseen sequences" if largest else "mean accuracy on unseen sequences, 95%"
+    title = (
+        "largest accuracy on unseen sequences"
+        if largest
+        else "mean accuracy on unseen sequences, 95%"
+    )
     axes.set(title=title, ylabel="accuracy")
 
 
 def _draw_by_clusters(axes: Axes, result: xr.Dataset, vocab: int, ideal: int) -> None:
-    """Accuracy after finetuning against the number of clusters before it; a line marks that of an ideal circuit."""
+    """Accuracy after finetuning against the number of clusters before it; a line marks
+    that of an ideal circuit."""
     counts, successful = result["clusters"].values, result["successful"].values
     accuracy = result["accuracy"].sel(kind="finetuned", vocab=vocab).values
-    jitter = 0.25 * (np.arange(len(counts)) * 0.618 % 1 - 0.5)  # keeps runs with the same count apart
-    for members, colour, label in ((~successful, "failed", "failed"), (successful, "successful", "successful")):
+    jitter = 0.25 * (
+        np.arange(len(counts)) * 0.618 % 1 - 0.5
+    )  # keeps runs with the same count apart
+    for members, colour, label in (
+        (~successful, "failed", "failed"),
+        (successful, "successful", "successful"),
+    ):
         x, y = (counts + jitter)[members], accuracy[members]
-        axes.plot(x, y, "o", color=colours.colour(colour), alpha=0.7, label=f"source: {label}")
+        axes.plot(
+            x, y, "o", color=colours.colour(colour), alpha=0.7, label=f"source: {label}"
+        )
     axes.axhline(1 / vocab, color=colours.colour("muted"), linestyle=":")
-    axes.axvline(ideal, color=colours.colour("faint"), zorder=0, label="clusters of an ideal circuit")
-    axes.set(xlabel="clusters of the source's sequence embeddings", ylim=(-0.02, 1.04), xscale="log")
+    axes.axvline(
+        ideal,
+        color=colours.colour("faint"),
+        zorder=0,
+        label="clusters of an ideal circuit",
+    )
+    axes.set(
+        xlabel="clusters of the source's sequence embeddings",
+        ylim=(-0.02, 1.04),
+        xscale="log",
+    )
     ticks = [tick for tick in _CLUSTER_TICKS if tick <= 1.5 * counts.max()]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xticks([], minor=True)

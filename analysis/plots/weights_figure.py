@@ -1,4 +1,5 @@
-"""Hidden weights and biases against weight decay (CA figure 6), and the alignment of weights and pair sums."""
+"""Hidden weights and biases against weight decay (CA figure 6), and the alignment of
+weights and pair sums."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from matplotlib.lines import Line2D
 
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES, WeightGroup
 from analysis.plots.drawing import colours
-from analysis.plots.figure_files import draw_intervals, draw_legend, in_style, legend_entries, new_panels
+from analysis.plots.figure_files import (
+    draw_intervals,
+    draw_legend,
+    in_style,
+    legend_entries,
+    new_panels,
+)
 
 _LABELS = {
     "weight": "weights $W_h$",
@@ -23,16 +30,40 @@ _LABELS = {
 
 
 @in_style
-def plot_weights(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[str, WeightGroup], title: str) -> Figure:
-    """Draw sizes against weight decay, as in the paper, the alignment against weight decay, and by structure."""
+def plot_weights(
+    by_decay: Mapping[float, WeightGroup],
+    by_structure: Mapping[str, WeightGroup],
+    title: str,
+) -> Figure:
+    """Draw sizes against weight decay, as in the paper, the alignment against weight
+    decay, and by structure."""
     figure, (left, middle, right) = new_panels([4 / 3] * 3, title)
     _plot_means(left, list(by_decay), list(by_decay.values()), WEIGHT_SIZES)
-    left.set(xlabel="weight decay", ylabel="mean absolute value (dimensionless)", ylim=(0, None))
+    left.set(
+        xlabel="weight decay",
+        ylabel="mean absolute value (dimensionless)",
+        ylim=(0, None),
+    )
     _plot_means(middle, list(by_decay), list(by_decay.values()), ALIGNMENT_MEASURES)
-    middle.set(xlabel="weight decay", ylabel="rank, or fraction of variance", ylim=(0, 1.05), title="all runs")
-    _plot_means(right, list(range(len(by_structure))), list(by_structure.values()), ALIGNMENT_MEASURES, apart=0.2)
+    middle.set(
+        xlabel="weight decay",
+        ylabel="rank, or fraction of variance",
+        ylim=(0, 1.05),
+        title="all runs",
+    )
+    _plot_means(
+        right,
+        list(range(len(by_structure))),
+        list(by_structure.values()),
+        ALIGNMENT_MEASURES,
+        apart=0.2,
+    )
     names = [f"{name} ({group.runs})" for name, group in by_structure.items()]
-    right.set(xlim=(-0.5, max(len(names), 1) - 0.5), ylim=(0, 1.05), title="by structure, at all weight decays")
+    right.set(
+        xlim=(-0.5, max(len(names), 1) - 0.5),
+        ylim=(0, 1.05),
+        title="by structure, at all weight decays",
+    )
     right.set_xticks(range(len(names)), names)
     entries = legend_entries(figure)
     entries["by chance"] = Line2D([], [], color=colours.colour("muted"), linestyle=":")
@@ -41,18 +72,42 @@ def plot_weights(by_decay: Mapping[float, WeightGroup], by_structure: Mapping[st
 
 
 def _plot_means(
-    axes: Axes, positions: Sequence[float], groups: Sequence[WeightGroup], names: Sequence[str], apart: float = 0.0
+    axes: Axes,
+    positions: Sequence[float],
+    groups: Sequence[WeightGroup],
+    names: Sequence[str],
+    apart: float = 0.0,
 ) -> None:
-    """Draw means with interval bars; a dotted line is a chance level. With `apart`, points beside each other."""
+    """Draw means with interval bars; a dotted line is a chance level. With `apart`,
+    points beside each other."""
     for at, name in enumerate(names):
-        shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (at - (len(names) - 1) / 2)  # bars beside each other
-        x, colour = np.asarray(positions) + shift, colours.series_colours()[list(_LABELS).index(name)]
+        shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (
+            at - (len(names) - 1) / 2
+        )  # bars beside each other
+        x, colour = (
+            np.asarray(positions) + shift,
+            colours.series_colours()[list(_LABELS).index(name)],
+        )
         means, line = [group.mean[name] for group in groups], "none" if apart else "-"
-        draw_intervals(axes, x, means, label=_LABELS[name], color=colour, marker="o", capsize=3,
-                       linestyle=line)  # fmt: skip
+        draw_intervals(
+            axes,
+            x,
+            means,
+            label=_LABELS[name],
+            color=colour,
+            marker="o",
+            capsize=3,
+            linestyle=line,
+        )
         if name in ALIGNMENT_MEASURES:
             chance = [group.chance[name] for group in groups]
             if apart:
-                axes.hlines(chance, x - 0.45 * apart, x + 0.45 * apart, color=colour, linestyle=":")
+                axes.hlines(
+                    chance,
+                    x - 0.45 * apart,
+                    x + 0.45 * apart,
+                    color=colour,
+                    linestyle=":",
+                )
             else:
                 axes.plot(x, chance, color=colour, linestyle=":")

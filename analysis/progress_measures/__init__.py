@@ -1,4 +1,5 @@
-"""Progress measures of networks that add numbers: Fourier components, losses of parts of the logits, phases."""
+"""Progress measures of networks that add numbers: Fourier components, losses of parts
+of the logits, phases."""
 
 import lazy_loader as lazy
 

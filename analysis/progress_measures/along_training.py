@@ -1,8 +1,8 @@
 """The progress measures of every run along its training, and their table.
 
-Key frequencies are those of the last valid frame of a run, so that the restricted and the excluded loss show when the
-final frequencies form (Nanda et al., arXiv 2301.05217). All values are dimensionless, losses in nats.
-"""
+Key frequencies are those of the last valid frame of a run, so that the restricted and
+the excluded loss show when the final frequencies form (Nanda et al., arXiv 2301.05217).
+All values are dimensionless, losses in nats."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from tqdm import tqdm
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_interval
 from analysis.progress_measures import logit_components
-from analysis.progress_measures.gradient_symmetricity import gradient_symmetricity, random_triples
+from analysis.progress_measures.gradient_symmetricity import (
+    gradient_symmetricity,
+    random_triples,
+)
 from analysis.progress_measures.grokking import grokking_phases, grokking_times
-from analysis.progress_measures.weight_components import component_circularity, fourier_norms, gini_coefficient
+from analysis.progress_measures.weight_components import (
+    component_circularity,
+    fourier_norms,
+    gini_coefficient,
+)
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.embedding_motion import time_unit
@@ -37,12 +44,18 @@ MEASURED_FRAMES = 101
 PROGRESS_MEASURES: Mapping[str, str] = {
     "restricted_loss": "loss of all pairs by the key frequencies of a + b alone",
     "excluded_loss": "loss of the training pairs without the key frequencies of a + b",
-    "key_fraction": "fraction of the variance of the logits in the key frequencies of a + b",
+    "key_fraction": (
+        "fraction of the variance of the logits in the key frequencies of a + b"
+    ),
     "embedding_gini": "Gini coefficient of the Fourier norms of the embedding",
     "map_gini": "Gini coefficient of the Fourier norms of the neuron-logit map",
-    "gradient_symmetricity": "mean cosine of the gradients of a logit at both embeddings",
+    "gradient_symmetricity": (
+        "mean cosine of the gradients of a logit at both embeddings"
+    ),
     "distance_irrelevance": "how little the correct logit depends on a - b",
-    "component_circularity": "mean fraction of a principal component's power in one frequency",
+    "component_circularity": (
+        "mean fraction of a principal component's power in one frequency"
+    ),
     "squared_weights": "sum of squared weights",
 }
 """What each measure (run, step) is."""
@@ -51,35 +64,41 @@ _BLOCK_BYTES, _MOST_BYTES = 2**30, 2**32
 
 
 def measure_progress(
-    trajectory: xr.Dataset, frames: int = MEASURED_FRAMES, threshold: float = logit_components.KEY_FRACTION
+    trajectory: xr.Dataset,
+    frames: int = MEASURED_FRAMES,
+    threshold: float = logit_components.KEY_FRACTION,
 ) -> xr.Dataset:
-    """The progress measures of networks that add numbers modulo N, along their training.
+    """The progress measures of networks that add numbers modulo N, along their
+    training.
 
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A trajectory of networks that learn addition, with recorded weights: system ``modular``, or ``transformer``
-        with the task ``add``.
+        A trajectory of networks that learn addition, with recorded weights: system
+        ``modular``, or ``transformer`` with the task ``add``.
     frames : int
         Number of measured frames, evenly spaced, with the first and the last.
     threshold : float
-        Power of a key frequency, as a fraction of the largest power (`key_frequencies`).
+        Power of a key frequency, as a fraction of the largest power
+        (`key_frequencies`).
 
     Returns
     -------
     xarray.Dataset
-        By run and step: the `PROGRESS_MEASURES`, and by frequency `embedding_norm` and `map_norm`, the Fourier norms of
-        the embedding and of the neuron-logit map, and `sum_fraction`, the fraction of the variance of the logits in a
-        frequency of a + b; NaN in the frames after a run diverged. By run: `key_frequency` (frequency), the variables
-        of `grokking_times` and `grokking_phases`; `restricted_change` and `excluded_change`, the changes of both losses
-        during circuit formation, and `weights_change`, that of the squared weights during cleanup. Attributes `unit`,
+        By run and step: the `PROGRESS_MEASURES`, and by frequency `embedding_norm` and
+        `map_norm`, the Fourier norms of the embedding and of the neuron-logit map, and
+        `sum_fraction`, the fraction of the variance of the logits in a frequency of a +
+        b; NaN in the frames after a run diverged. By run: `key_frequency` (frequency),
+        the variables of `grokking_times` and `grokking_phases`; `restricted_change` and
+        `excluded_change`, the changes of both losses during circuit formation, and
+        `weights_change`, that of the squared weights during cleanup. Attributes `unit`,
         the number of steps of a `unit_of_time`.
 
     Raises
     ------
     TrajectoryError
-        If the trajectory is not of networks that add numbers, has too few frames, or no weights, or if a frame needs
-        more than 4 GiB.
+        If the trajectory is not of networks that add numbers, has too few frames, or no
+        weights, or if a frame needs more than 4 GiB.
     SettingsError
         For fewer than two frames.
 
@@ -99,53 +118,97 @@ def measure_progress(
     valid = valid_frames(trajectory).values[:, at]
     seeds = trajectory["seed"].values
     runs = []
-    for run in tqdm(range(len(seeds)), desc="measures", unit="run", disable=None, leave=False):
-        one = trajectory[list(network.variables)].isel(run=[run], step=at).load().assign_attrs(trajectory.attrs)
+    for run in tqdm(
+        range(len(seeds)), desc="measures", unit="run", disable=None, leave=False
+    ):
+        one = (
+            trajectory[list(network.variables)]
+            .isel(run=[run], step=at)
+            .load()
+            .assign_attrs(trajectory.attrs)
+        )
         last = int(valid[run].sum()) - 1
-        runs.append(_measure_run(network, weights(one, run=0), int(seeds[run]), last, threshold))
+        runs.append(
+            _measure_run(network, weights(one, run=0), int(seeds[run]), last, threshold)
+        )
     result = _labelled(runs, valid, trajectory, at).merge(learned)
     word, unit = time_unit(trajectory)
-    return _phase_changes(result).assign_attrs(threshold=threshold, unit_of_time=word, unit=unit)
+    return _phase_changes(result).assign_attrs(
+        threshold=threshold, unit_of_time=word, unit=unit
+    )
 
 
 def _adding_network(trajectory: xr.Dataset) -> Any:
-    """The network of a trajectory. Raises TrajectoryError unless it learns a + b modulo N from two tokens."""
+    """The network of a trajectory. Raises TrajectoryError unless it learns a + b modulo
+    N from two tokens."""
     settings = read_settings(trajectory)
     task = getattr(settings, "task", "add")
     if not isinstance(settings, ModularSettings | TransformerSettings) or task != "add":
-        found = f"system: found {settings.system}" if task == "add" else f"task: found {task}"
-        raise TrajectoryError(f"attribute {found}, expected a network that adds two numbers modulo N")
+        found = (
+            f"system: found {settings.system}"
+            if task == "add"
+            else f"task: found {task}"
+        )
+        raise TrajectoryError(
+            f"attribute {found}, expected a network that adds two numbers modulo N"
+        )
     network: Any = network_of(trajectory)
     for name in network.variables:
         check_variable_recorded(trajectory, name)
     if network.settings.n < 3:
-        raise TrajectoryError(f"attribute modulus: found {network.settings.n}, expected at least 3")
+        raise TrajectoryError(
+            f"attribute modulus: found {network.settings.n}, expected at least 3"
+        )
     if _frame_bytes(network) > _MOST_BYTES:
-        found = f"{network.settings.n} numbers, which take {_frame_bytes(network) / 2**30:.0f} GiB a frame"
-        raise TrajectoryError(f"attribute modulus: found {found}, expected at most {_MOST_BYTES // 2**30} GiB")
+        found = (
+            f"{network.settings.n} numbers, which take"
+            f" {_frame_bytes(network) / 2**30:.0f} GiB a frame"
+        )
+        raise TrajectoryError(
+            f"attribute modulus: found {found}, expected at most"
+            f" {_MOST_BYTES // 2**30} GiB"
+        )
     return network
 
 
 def _frame_bytes(network: Any) -> int:
-    """Memory that the logits of all pairs in a frame take with their intermediate results, at most."""
+    """Memory that the logits of all pairs in a frame take with their intermediate
+    results, at most."""
     n, sizes = network.settings.n, network.sizes
     return 8 * n * n * (4 * n + 3 * sizes["hidden"] + 12 * sizes["axis"])
 
 
 def _measure_run(
-    network: Any, recorded: Mapping[str, torch.Tensor], seed: int, last: int, threshold: float
+    network: Any,
+    recorded: Mapping[str, torch.Tensor],
+    seed: int,
+    last: int,
+    threshold: float,
 ) -> dict[str, np.ndarray]:
-    """The measures of a run from its weights (step, ...), each (step, ...). last: index of the last valid frame."""
+    """The measures of a run from its weights (step, ...), each (step, ...). last: index
+    of the last valid frame."""
     double = {name: weight.double() for name, weight in recorded.items()}
-    fractions = logit_components.sum_frequency_fractions(all_logits(network, _frames(double, slice(last, last + 1))))
+    fractions = logit_components.sum_frequency_fractions(
+        all_logits(network, _frames(double, slice(last, last + 1)))
+    )
     keys = logit_components.key_frequencies(fractions[0], threshold)
-    pairs, triples = _training_pairs(network.settings, seed), random_triples(network.settings.n, seed)
-    width, count = max(1, _BLOCK_BYTES // _frame_bytes(network)), len(double["embedding"])
+    pairs, triples = (
+        _training_pairs(network.settings, seed),
+        random_triples(network.settings.n, seed),
+    )
+    width, count = (
+        max(1, _BLOCK_BYTES // _frame_bytes(network)),
+        len(double["embedding"]),
+    )
     blocks = [
-        _measure_frames(network, _frames(double, slice(start, start + width)), keys, pairs, triples)
+        _measure_frames(
+            network, _frames(double, slice(start, start + width)), keys, pairs, triples
+        )
         for start in range(0, count, width)
     ]
-    measured = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    measured = {
+        name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]
+    }
     return {**measured, "key_frequency": keys}
 
 
@@ -158,46 +221,75 @@ def _training_pairs(settings: Any, seed: int) -> np.ndarray:
     seeds = np.array([seed])
     if isinstance(settings, TransformerSettings):
         return operation_pairs(settings)[operation_splits(settings, seeds)[0][0]]
-    return all_pairs(settings.n)[training_pairs(settings.n, settings.train_pairs, seeds)[0]]
+    return all_pairs(settings.n)[
+        training_pairs(settings.n, settings.train_pairs, seeds)[0]
+    ]
 
 
 def all_logits(network: Any, weights: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """Logits of all ordered pairs of numbers: (..., a, b, class). weights: with any leading axes."""
+    """Logits of all ordered pairs of numbers: (..., a, b, class). weights: with any
+    leading axes."""
     n = network.settings.n
     pairs = torch.cartesian_prod(torch.arange(n), torch.arange(n))
     with torch.no_grad():
         return network.logits(weights, pairs).unflatten(-2, (n, n)).numpy()
 
 
-def trajectory_key_frequencies(trajectory: xr.Dataset, threshold: float = logit_components.KEY_FRACTION) -> np.ndarray:
-    """The key frequencies of each run, by the logits in its last valid frame: (run, frequency) bool.
+def trajectory_key_frequencies(
+    trajectory: xr.Dataset, threshold: float = logit_components.KEY_FRACTION
+) -> np.ndarray:
+    """The key frequencies of each run, by the logits in its last valid frame: (run,
+    frequency) bool.
 
     Raises TrajectoryError unless it is a trajectory of networks that add numbers.
     """
-    network, lasts = _adding_network(trajectory), valid_frames(trajectory).values.sum(axis=1) - 1
+    network, lasts = (
+        _adding_network(trajectory),
+        valid_frames(trajectory).values.sum(axis=1) - 1,
+    )
     keys = []
     for run, last in enumerate(lasts):
         recorded = weights(trajectory.isel(step=[last]), run=run)
-        logits = all_logits(network, {name: weight.double() for name, weight in recorded.items()})
-        keys.append(logit_components.key_frequencies(logit_components.sum_frequency_fractions(logits)[0], threshold))
+        logits = all_logits(
+            network, {name: weight.double() for name, weight in recorded.items()}
+        )
+        keys.append(
+            logit_components.key_frequencies(
+                logit_components.sum_frequency_fractions(logits)[0], threshold
+            )
+        )
     return np.stack(keys)
 
 
 def neuron_logit_map(weights: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """The product of the weights between the neurons of the last layer and the logits: (..., class, neuron)."""
+    """The product of the weights between the neurons of the last layer and the logits:
+    (..., class, neuron)."""
     if "output_weight" in weights:
         return weights["output_weight"].numpy()
     return (weights["unembedding"] @ weights["mlp_output"][..., -1, :, :]).numpy()
 
 
 def _measure_frames(
-    network: Any, weights: Mapping[str, torch.Tensor], keys: np.ndarray, pairs: np.ndarray, triples: np.ndarray
+    network: Any,
+    weights: Mapping[str, torch.Tensor],
+    keys: np.ndarray,
+    pairs: np.ndarray,
+    triples: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The measures of some frames, each (step, ...). weights (step, ...); keys (frequency,)."""
-    logits, embedding = all_logits(network, weights), weights["embedding"][..., : network.settings.n, :].numpy()
+    """The measures of some frames, each (step, ...). weights (step, ...); keys
+    (frequency,)."""
+    logits, embedding = (
+        all_logits(network, weights),
+        weights["embedding"][..., : network.settings.n, :].numpy(),
+    )
     fractions = logit_components.sum_frequency_fractions(logits)
-    norms, map_norms = fourier_norms(embedding), fourier_norms(neuron_logit_map(weights))
-    squares = [weight.square().flatten(1).sum(-1).numpy() for weight in weights.values()]
+    norms, map_norms = (
+        fourier_norms(embedding),
+        fourier_norms(neuron_logit_map(weights)),
+    )
+    squares = [
+        weight.square().flatten(1).sum(-1).numpy() for weight in weights.values()
+    ]
     return {
         "restricted_loss": logit_components.restricted_loss(logits, keys),
         "excluded_loss": logit_components.excluded_loss(logits, keys, pairs),
@@ -222,17 +314,36 @@ _SPECTRA = {
 
 
 def _labelled(
-    runs: list[dict[str, np.ndarray]], valid: np.ndarray, trajectory: xr.Dataset, at: np.ndarray
+    runs: list[dict[str, np.ndarray]],
+    valid: np.ndarray,
+    trajectory: xr.Dataset,
+    at: np.ndarray,
 ) -> xr.Dataset:
-    """The measures of all runs as a dataset, NaN in frames that are not valid (run, step)."""
+    """The measures of all runs as a dataset, NaN in frames that are not valid (run,
+    step)."""
     data = {}
     for name, about in {**PROGRESS_MEASURES, **_SPECTRA}.items():
         values = np.stack([each[name] for each in runs])
         dims = ("run", "step", "frequency")[: values.ndim]
-        data[name] = (dims, np.where(valid.reshape(*valid.shape, *[1] * (values.ndim - 2)), values, np.nan), about)
-    result = xr.Dataset({name: (dims, values, dimensionless(about)) for name, (dims, values, about) in data.items()})
+        data[name] = (
+            dims,
+            np.where(
+                valid.reshape(*valid.shape, *[1] * (values.ndim - 2)), values, np.nan
+            ),
+            about,
+        )
+    result = xr.Dataset(
+        {
+            name: (dims, values, dimensionless(about))
+            for name, (dims, values, about) in data.items()
+        }
+    )
     keys = np.stack([each["key_frequency"] for each in runs])
-    result["key_frequency"] = (("run", "frequency"), keys, {"long_name": "whether it is a key frequency"})
+    result["key_frequency"] = (
+        ("run", "frequency"),
+        keys,
+        {"long_name": "whether it is a key frequency"},
+    )
     frequencies = fourier_frequencies(trajectory.attrs["modulus"])
     coords = {
         "step": trajectory["step"].values[at],
@@ -251,24 +362,33 @@ _PHASE_CHANGES = {
 
 
 def _phase_changes(result: xr.Dataset) -> xr.Dataset:
-    """The result with the changes of measures during a phase in which they show NA's three phases."""
+    """The result with the changes of measures during a phase in which they show NA's
+    three phases."""
     for name, (measure, phase) in _PHASE_CHANGES.items():
         begin, end = (result[each].sel(phase=phase).values for each in ("begin", "end"))
         rows = zip(begin, end, result[measure].values, strict=True)
         steps = result["step"].values
-        changes = [np.interp(last, steps, values) - np.interp(first, steps, values) for first, last, values in rows]
-        about = dimensionless(f"change of the {measure.replace('_', ' ')} during {phase}")
+        changes = [
+            np.interp(last, steps, values) - np.interp(first, steps, values)
+            for first, last, values in rows
+        ]
+        about = dimensionless(
+            f"change of the {measure.replace('_', ' ')} during {phase}"
+        )
         result[name] = ("run", np.array(changes), about)
     return result
 
 
-# -------------------------------------------------------------------------------------------- as a table
+# --------------------------------------------------------------------------- as a table
 
 PROGRESS_COLUMNS = (
     Column("seed", "seed"),
     Column("memorised", "memorised", digits=0),
     Column("generalised", "generalised", digits=0),
-    Column("cleanup", text=lambda row: _format_range(row["cleanup_begin"], row["cleanup_end"])),
+    Column(
+        "cleanup",
+        text=lambda row: _format_range(row["cleanup_begin"], row["cleanup_end"]),
+    ),
     Column("key frequencies", "key_frequencies"),
     Column("restricted", "restricted_loss", text=lambda loss: f"{loss:.3g}"),
     Column("excluded", "excluded_loss", text=lambda loss: f"{loss:.3g}"),
@@ -285,17 +405,24 @@ def _format_range(begin: float, end: float) -> str:
 
 
 def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
-    """A row of the table for each run: its times, in the result's unit, and the measures of its last valid frame."""
+    """A row of the table for each run: its times, in the result's unit, and the
+    measures of its last valid frame."""
     rows, unit = [], result.attrs["unit"]
     for run in range(result.sizes["run"]):
         one = result.isel(run=run)
         last = int(np.isfinite(one["squared_weights"].values).sum()) - 1
         row: dict[str, Any] = {"seed": int(one["seed"])}
-        row |= {name: float(one[name]) / unit for name in ("memorised", "generalised", "delay")}
+        row |= {
+            name: float(one[name]) / unit
+            for name in ("memorised", "generalised", "delay")
+        }
         row["observed"] = int(one["observed"])
         for phase in ("circuit formation", "cleanup"):
             name = phase.replace(" ", "_")
-            row |= {f"{name}_{end}": float(one[end].sel(phase=phase)) / unit for end in ("begin", "end")}
+            row |= {
+                f"{name}_{end}": float(one[end].sel(phase=phase)) / unit
+                for end in ("begin", "end")
+            }
         keys = one["frequency"].values[one["key_frequency"].values]
         row["key_frequencies"] = " ".join(map(str, keys))
         row |= {name: float(one[name][last]) for name in PROGRESS_MEASURES}
@@ -305,18 +432,29 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def describe_progress(result: xr.Dataset) -> str:
-    """How many runs memorise and generalise, the median delay, and the changes of measures in the phases."""
+    """How many runs memorise and generalise, the median delay, and the changes of
+    measures in the phases."""
     unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
     delay, observed = result["delay"].values / unit, result["observed"].values
     known, runs = np.isfinite(delay), result.sizes["run"]
-    lines = [f"{known.sum()} of {runs} runs memorise, {observed[known].sum()} of these generalise"]
+    lines = [
+        f"{known.sum()} of {runs} runs memorise, {observed[known].sum()} of these"
+        " generalise"
+    ]
     if known.any():
         median = kaplan_meier(delay[known], observed[known]).median
-        reached = format_interval(median) if math.isfinite(median.value) else f"more than {delay[known].max():.0f}"
+        reached = (
+            format_interval(median)
+            if math.isfinite(median.value)
+            else f"more than {delay[known].max():.0f}"
+        )
         lines.append(f"median delay: {reached} {word}s (Kaplan-Meier, 95%)")
     for name, (measure, phase) in _PHASE_CHANGES.items():
         changes = result[name].values
         if np.isfinite(changes).any():
             median = median_interval(changes[np.isfinite(changes)])
-            lines.append(f"{measure.replace('_', ' ')} during {phase}: {format_interval(median, 2)} (median, 95%)")
+            lines.append(
+                f"{measure.replace('_', ' ')} during {phase}:"
+                f" {format_interval(median, 2)} (median, 95%)"
+            )
     return "\n".join(lines)

@@ -1,9 +1,10 @@
-"""Gradient symmetricity: whether a logit depends in the same way on the embeddings of both numbers.
+"""Gradient symmetricity: whether a logit depends in the same way on the embeddings of
+both numbers.
 
-With the embeddings E_a and E_b of the two positions as separate inputs, it is the mean over triples (a, b, c) of the
-cosine between d(logit c)/dE_a and d(logit c)/dE_b (Zhong et al., arXiv 2306.17844). Dimensionless. It is 1 for constant
-attention, whose logits depend on E_a + E_b alone.
-"""
+With the embeddings E_a and E_b of the two positions as separate inputs, it is the mean
+over triples (a, b, c) of the cosine between d(logit c)/dE_a and d(logit c)/dE_b (Zhong
+et al., arXiv 2306.17844). Dimensionless. It is 1 for constant attention, whose logits
+depend on E_a + E_b alone."""
 
 from __future__ import annotations
 
@@ -19,12 +20,16 @@ TRIPLES = 100
 
 
 def random_triples(n: int, seed: int, count: int = TRIPLES) -> np.ndarray:
-    """Random triples (triple, 3) of two numbers and a class, drawn uniformly and independently."""
+    """Random triples (triple, 3) of two numbers and a class, drawn uniformly and
+    independently."""
     return random_stream(int(seed), "progress/triples").integers(0, n, (count, 3))
 
 
-def gradient_symmetricity(network: Any, weights: Mapping[str, torch.Tensor], triples: np.ndarray) -> np.ndarray:
-    """The mean cosine between the gradients of a logit at the embeddings of both numbers.
+def gradient_symmetricity(
+    network: Any, weights: Mapping[str, torch.Tensor], triples: np.ndarray
+) -> np.ndarray:
+    """The mean cosine between the gradients of a logit at the embeddings of both
+    numbers.
 
     Parameters
     ----------
@@ -51,33 +56,50 @@ def gradient_symmetricity(network: Any, weights: Mapping[str, torch.Tensor], tri
     >>> gradient_symmetricity(network_of(trajectory), weights(trajectory, step=2), triples).round(6)
     array([1., 1.])
     """
-    first, second = (each.detach().numpy() for each in _input_gradients(network, weights, torch.from_numpy(triples)))
+    first, second = (
+        each.detach().numpy()
+        for each in _input_gradients(network, weights, torch.from_numpy(triples))
+    )
     size = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
     known = size > 0
-    cosine = np.divide((first * second).sum(axis=-1), size, out=np.zeros_like(size), where=known)
+    cosine = np.divide(
+        (first * second).sum(axis=-1), size, out=np.zeros_like(size), where=known
+    )
     count = known.sum(axis=-1)
-    return np.divide(cosine.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0)
+    return np.divide(
+        cosine.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
+    )
 
 
 def _input_gradients(
     network: Any, weights: Mapping[str, torch.Tensor], triples: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """d(logit c)/dE_a and d(logit c)/dE_b of triples (triple, 3), both (..., triple, axis).
+    """d(logit c)/dE_a and d(logit c)/dE_b of triples (triple, 3), both (..., triple,
+    axis).
 
-    The embeddings of several triples are put into the rows of one table, which is differentiated once: two rows for
-    each triple, so that a = b, too, has a row for each position.
-    """
+    The embeddings of several triples are put into the rows of one table, which is
+    differentiated once: two rows for each triple, so that a = b, too, has a row for
+    each position."""
     n, table = network.settings.n, weights["embedding"]
-    offset = n if getattr(network.settings, "own_vocabularies", False) else 0  # where the rows of b begin
+    offset = (
+        n if getattr(network.settings, "own_vocabularies", False) else 0
+    )  # where the rows of b begin
     found = []
     for a, b, wanted in (part.T for part in triples.split(n // 2)):
         at = torch.arange(len(a))
         pairs = torch.stack([at, len(a) + at], dim=-1)
         rows = table.clone()
-        rows[..., at, :], rows[..., offset + len(a) + at, :] = table[..., a, :], table[..., offset + b, :]
+        rows[..., at, :], rows[..., offset + len(a) + at, :] = (
+            table[..., a, :],
+            table[..., offset + b, :],
+        )
 
-        def summed_logits(embedding: torch.Tensor, pairs=pairs, at=at, wanted=wanted) -> torch.Tensor:
-            return network.logits({**weights, "embedding": embedding}, pairs)[..., at, wanted].sum()
+        def summed_logits(
+            embedding: torch.Tensor, pairs=pairs, at=at, wanted=wanted
+        ) -> torch.Tensor:
+            return network.logits({**weights, "embedding": embedding}, pairs)[
+                ..., at, wanted
+            ].sum()
 
         gradient = torch.func.grad(summed_logits)(rows)
         found.append((gradient[..., at, :], gradient[..., offset + len(a) + at, :]))

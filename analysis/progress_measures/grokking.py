@@ -1,19 +1,21 @@
-"""Phases of training and the delay of generalisation (grokking), from the losses and accuracies of a trajectory.
+"""Phases of training and the delay of generalisation (grokking), from the losses and
+accuracies of a trajectory.
 
-The phases are those of Nanda et al. (arXiv 2301.05217), by this rule, whose drops are those of
-`analysis.transitions.change_points` with long windows:
+The phases are those of Nanda et al. (arXiv 2301.05217), by this rule, whose drops are
+those of `analysis.transitions.change_points` with long windows:
 
     memorisation       from the first step to the end of the first drop of the training loss
     circuit formation  from there to the beginning of the largest drop of the errors of the other pairs
     cleanup            from there to the end of that drop
 
-Errors are the fraction of wrong pairs, in the frames after memorisation; unlike the loss, they do not fall when weight
-decay makes all logits smaller. A run has the last two phases only if that drop at least halves the errors.
+Errors are the fraction of wrong pairs, in the frames after memorisation; unlike the
+loss, they do not fall when weight decay makes all logits smaller. A run has the last
+two phases only if that drop at least halves the errors.
 
-A run has memorised at the first recorded step with a training accuracy above .99, and generalised at the first with an
-accuracy of the other pairs above .9. The delay is the number of steps between; it is 0 if a run generalises first, and
-censored at the last valid step if it does not generalise.
-"""
+A run has memorised at the first recorded step with a training accuracy above .99, and
+generalised at the first with an accuracy of the other pairs above .9. The delay is the
+number of steps between; it is 0 if a run generalises first, and censored at the last
+valid step if it does not generalise."""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ from dynamics.trajectory.schema import check_variable_recorded
 
 PHASES = ("memorisation", "circuit formation", "cleanup")
 PHASE_DETECTION = DetectionConfig(window=0.05)
-"""Thresholds of the drops that end phases, with windows of 5, 10 and 20% of the frames, as cleanup can be slow."""
+"""Thresholds of the drops that end phases, with windows of 5, 10 and 20% of the frames,
+as cleanup can be slow."""
 
 MEMORISED, GENERALISED = 0.99, 0.9
 """Accuracies of the training pairs and of the other pairs."""
@@ -50,8 +53,8 @@ def grokking_times(trajectory: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        By run: `memorised` and `generalised`, steps, NaN if never; `delay`, steps, and `observed`, whether it has
-        ended. Without memorisation the delay is NaN.
+        By run: `memorised` and `generalised`, steps, NaN if never; `delay`, steps, and
+        `observed`, whether it has ended. Without memorisation the delay is NaN.
 
     Raises
     ------
@@ -67,23 +70,45 @@ def grokking_times(trajectory: xr.Dataset) -> xr.Dataset:
     array([False, False])
     """
     train, other = _splits(trajectory)
-    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose("run", "step", "split")
+    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose(
+        "run", "step", "split"
+    )
     steps = trajectory["step"].values.astype(np.float64)
     memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, steps)
     generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, steps)
-    until = np.where(np.isfinite(generalised), generalised, trajectory["last_step"].values)
+    until = np.where(
+        np.isfinite(generalised), generalised, trajectory["last_step"].values
+    )
     about = {
-        "memorised": (memorised, f"first step with a training accuracy above {MEMORISED:g}"),
-        "generalised": (generalised, f"first step with an accuracy of the other pairs above {GENERALISED:g}"),
-        "delay": (np.maximum(until - memorised, 0), "steps from memorisation to generalisation, or to the last step"),
-        "observed": (np.isfinite(memorised + generalised), "whether the delay has ended"),
+        "memorised": (
+            memorised,
+            f"first step with a training accuracy above {MEMORISED:g}",
+        ),
+        "generalised": (
+            generalised,
+            f"first step with an accuracy of the other pairs above {GENERALISED:g}",
+        ),
+        "delay": (
+            np.maximum(until - memorised, 0),
+            "steps from memorisation to generalisation, or to the last step",
+        ),
+        "observed": (
+            np.isfinite(memorised + generalised),
+            "whether the delay has ended",
+        ),
     }
-    return xr.Dataset({name: ("run", values, {"long_name": words}) for name, (values, words) in about.items()})
+    return xr.Dataset(
+        {
+            name: ("run", values, {"long_name": words})
+            for name, (values, words) in about.items()
+        }
+    )
 
 
 def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
-    """The first frame of each run that has memorised, the first with an accuracy of the other pairs of at least .5
-    (generalising), the first that has generalised, and the last valid one.
+    """The first frame of each run that has memorised, the first with an accuracy of the
+    other pairs of at least .5 (generalising), the first that has generalised, and the
+    last valid one.
 
     Parameters
     ----------
@@ -109,22 +134,29 @@ def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
     array([2])
     """
     train, other = _splits(trajectory)
-    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose("run", "step", "split")
+    accuracy = mask_diverged(trajectory["accuracy"], trajectory).transpose(
+        "run", "step", "split"
+    )
     frames = np.arange(trajectory.sizes["step"])
     lasts = valid_frames(trajectory).values.sum(axis=1) - 1
     memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, frames)
     generalising = _first_step(accuracy.sel(split=other).values >= GENERALISING, frames)
     generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, frames)
-    found = np.nan_to_num(np.stack([memorised, generalising, generalised, lasts], axis=1), nan=-1).astype(int)
+    found = np.nan_to_num(
+        np.stack([memorised, generalising, generalised, lasts], axis=1), nan=-1
+    ).astype(int)
     return xr.DataArray(found, dims=("run", "moment"), coords={"moment": list(MOMENTS)})
 
 
 def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """The first step at which something is reached, NaN if never: (run, step), (step,) -> (run,)."""
+    """The first step at which something is reached, NaN if never: (run, step), (step,)
+    -> (run,)."""
     return np.where(reached.any(axis=1), steps[reached.argmax(axis=1)], np.nan)
 
 
-def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = PHASE_DETECTION) -> xr.Dataset:
+def grokking_phases(
+    trajectory: xr.Dataset, config: DetectionConfig = PHASE_DETECTION
+) -> xr.Dataset:
     """The phases of each run.
 
     Parameters
@@ -155,15 +187,27 @@ def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = PHASE_DETE
     train, other = _splits(trajectory)
     begin, end = np.full((2, trajectory.sizes["run"], len(PHASES)), np.nan)
     memorised = end[:, 0]
-    for run, drops in enumerate(_drops(trajectory_scalar(trajectory, "loss", train), config)):
+    for run, drops in enumerate(
+        _drops(trajectory_scalar(trajectory, "loss", train), config)
+    ):
         if drops:
-            begin[run, 0], memorised[run] = float(trajectory["step"].values[0]), drops[0].end
-    errors = mask_diverged(1 - trajectory["accuracy"].sel(split=other, drop=True), trajectory)
-    later = errors.where(errors["step"] >= xr.DataArray(memorised, dims="run")).transpose("run", "step")
+            begin[run, 0], memorised[run] = (
+                float(trajectory["step"].values[0]),
+                drops[0].end,
+            )
+    errors = mask_diverged(
+        1 - trajectory["accuracy"].sel(split=other, drop=True), trajectory
+    )
+    later = errors.where(
+        errors["step"] >= xr.DataArray(memorised, dims="run")
+    ).transpose("run", "step")
     for run, drops in enumerate(_drops(later.rename("errors"), config)):
         cleanup = max(drops, key=lambda drop: drop.before - drop.after, default=None)
         if cleanup is not None and cleanup.after <= cleanup.before / 2:
-            begin[run, 1:], end[run, 1:] = (memorised[run], cleanup.begin), (cleanup.begin, cleanup.end)
+            begin[run, 1:], end[run, 1:] = (
+                (memorised[run], cleanup.begin),
+                (cleanup.begin, cleanup.end),
+            )
     dims = ("run", "phase")
     data = {
         "begin": (dims, begin, {"long_name": "step at which the phase begins"}),
@@ -173,19 +217,26 @@ def grokking_phases(trajectory: xr.Dataset, config: DetectionConfig = PHASE_DETE
 
 
 def _splits(trajectory: xr.Dataset) -> tuple[str, str]:
-    """The names of the training split and of the split of the other pairs. Raises TrajectoryError."""
+    """The names of the training split and of the split of the other pairs. Raises
+    TrajectoryError."""
     check_variable_recorded(trajectory, "accuracy")
     train, other = str(trajectory["split"].values[0]), evaluation_split(trajectory)
     if train == other:
-        raise TrajectoryError(f"dimension split: found {train} alone, expected a second split, which is not trained on")
+        raise TrajectoryError(
+            f"dimension split: found {train} alone, expected a second split, which is"
+            " not trained on"
+        )
     return train, other
 
 
 def _drops(values: xr.DataArray, config: DetectionConfig) -> list[list[SeriesEvent]]:
-    """The drops of a scalar (run, step) in each run, in order; their moments are steps."""
+    """The drops of a scalar (run, step) in each run, in order; their moments are
+    steps."""
     events = event_table(values, config)
     drops = events.isel(event=np.flatnonzero(events["kind"].values == "drop"))
     found: list[list[SeriesEvent]] = [[] for _ in range(values.sizes["run"])]
     for at, run in enumerate(drops["of_run"].values):
-        found[run].append(SeriesEvent(*(drops[name].values[at] for name in SeriesEvent._fields)))
+        found[run].append(
+            SeriesEvent(*(drops[name].values[at] for name in SeriesEvent._fields))
+        )
     return found

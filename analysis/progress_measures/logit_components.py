@@ -1,11 +1,13 @@
-"""Components of the logits of all pairs of numbers modulo N, and the losses of parts of them.
+"""Components of the logits of all pairs of numbers modulo N, and the losses of parts of
+them.
 
-Logits are arrays (..., a, b, class) over all ordered pairs. Their components of a + b are the part that depends on the
-sum s = a + b alone, the mean over a - b, and its Fourier transform over s. A network that has learned addition by a few
-key frequencies w = 2 pi k / N has logits sum_w A_w cos(w (a + b - c)), which are such components (Nanda et al.,
-arXiv 2301.05217, NA; Zhong et al., arXiv 2306.17844, ZL). Powers are of logits whose mean over the classes is
-subtracted, as it does not change the loss. All values are dimensionless, losses in nats.
-"""
+Logits are arrays (..., a, b, class) over all ordered pairs. Their components of a + b
+are the part that depends on the sum s = a + b alone, the mean over a - b, and its
+Fourier transform over s. A network that has learned addition by a few key frequencies w
+= 2 pi k / N has logits sum_w A_w cos(w (a + b - c)), which are such components (Nanda
+et al., arXiv 2301.05217, NA; Zhong et al., arXiv 2306.17844, ZL). Powers are of logits
+whose mean over the classes is subtracted, as it does not change the loss. All values
+are dimensionless, losses in nats."""
 
 from __future__ import annotations
 
@@ -65,14 +67,21 @@ def sum_frequency_fractions(logits: np.ndarray) -> np.ndarray:
     variance = centred.var(axis=(-3, -2)).sum(axis=-1)
     n = logits.shape[-2]
     spectrum = np.fft.rfft(sum_component(centred), axis=-2)[..., 1:, :] / n
-    both = np.where(2 * np.arange(1, n // 2 + 1) == n, 1.0, 2.0)  # k and -k, which are the same for N/2
+    both = np.where(
+        2 * np.arange(1, n // 2 + 1) == n, 1.0, 2.0
+    )  # k and -k, which are the same for N/2
     power = both * (np.abs(spectrum) ** 2).sum(axis=-1)
     variance = np.broadcast_to(variance[..., None], power.shape)
-    return np.divide(power, variance, out=np.full(power.shape, np.nan), where=variance > 0)
+    return np.divide(
+        power, variance, out=np.full(power.shape, np.nan), where=variance > 0
+    )
 
 
-def key_frequencies(fractions: np.ndarray, threshold: float = KEY_FRACTION) -> np.ndarray:
-    """Whether each frequency is a key frequency: it has at least `threshold` times the largest power.
+def key_frequencies(
+    fractions: np.ndarray, threshold: float = KEY_FRACTION
+) -> np.ndarray:
+    """Whether each frequency is a key frequency: it has at least `threshold` times the
+    largest power.
 
     Parameters
     ----------
@@ -96,7 +105,8 @@ def key_frequencies(fractions: np.ndarray, threshold: float = KEY_FRACTION) -> n
 
 
 def key_component(component: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """The key frequencies of a component (..., sum, class), without its mean: (..., sum, class).
+    """The key frequencies of a component (..., sum, class), without its mean: (...,
+    sum, class).
 
     keys (..., frequency) bool.
     """
@@ -107,7 +117,8 @@ def key_component(component: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def restricted_loss(logits: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """The loss of all pairs by the mean logits and the key frequencies of a + b alone (NA).
+    """The loss of all pairs by the mean logits and the key frequencies of a + b alone
+    (NA).
 
     Parameters
     ----------
@@ -134,8 +145,11 @@ def restricted_loss(logits: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return -log_softmax(kept, axis=-1)[..., correct, correct].mean(axis=-1)
 
 
-def excluded_loss(logits: np.ndarray, keys: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """The loss of the training pairs by the logits without the key frequencies of a + b (NA).
+def excluded_loss(
+    logits: np.ndarray, keys: np.ndarray, pairs: np.ndarray
+) -> np.ndarray:
+    """The loss of the training pairs by the logits without the key frequencies of a + b
+    (NA).
 
     Parameters
     ----------
@@ -160,15 +174,19 @@ def excluded_loss(logits: np.ndarray, keys: np.ndarray, pairs: np.ndarray) -> np
     """
     first, second = pairs.T
     total = (first + second) % logits.shape[-1]
-    rest = logits[..., first, second, :] - key_component(sum_component(logits), keys)[..., total, :]
+    rest = (
+        logits[..., first, second, :]
+        - key_component(sum_component(logits), keys)[..., total, :]
+    )
     return -log_softmax(rest, axis=-1)[..., np.arange(len(pairs)), total].mean(axis=-1)
 
 
 def distance_irrelevance(logits: np.ndarray) -> np.ndarray:
-    """How little the correct logit depends on the difference a - b: 0 for a pizza, near 1 for a clock (ZL).
+    """How little the correct logit depends on the difference a - b: 0 for a pizza, near
+    1 for a clock (ZL).
 
-    The correct logits are arranged by a + b and a - b. The result is their standard deviation along a + b, averaged
-    over a - b, divided by that of the whole array.
+    The correct logits are arranged by a + b and a - b. The result is their standard
+    deviation along a + b, averaged over a - b, divided by that of the whole array.
 
     Parameters
     ----------
@@ -177,7 +195,8 @@ def distance_irrelevance(logits: np.ndarray) -> np.ndarray:
     Returns
     -------
     array, shape (...)
-        NaN for an even N, for which a + b and a - b do not determine a and b, and if all correct logits are equal.
+        NaN for an even N, for which a + b and a - b do not determine a and b, and if
+        all correct logits are equal.
 
     Examples
     --------
@@ -193,7 +212,9 @@ def distance_irrelevance(logits: np.ndarray) -> np.ndarray:
         return np.full(logits.shape[:-3], np.nan)
     total, difference = np.arange(n)[:, None], np.arange(n)
     half = (n + 1) // 2  # 1/2 modulo N
-    correct = logits[..., (total + difference) * half % n, (total - difference) * half % n, total]
+    correct = logits[
+        ..., (total + difference) * half % n, (total - difference) * half % n, total
+    ]
     whole, along = correct.std(axis=(-2, -1)), correct.std(axis=-2).mean(axis=-1)
     varies = whole > 1e-12 * np.abs(correct).max(axis=(-2, -1))
     return np.divide(along, whole, out=np.full(np.shape(whole), np.nan), where=varies)

@@ -1,5 +1,5 @@
-"""Fourier components of weights over the numbers modulo N, and how unequal their norms are. All values are
-dimensionless."""
+"""Fourier components of weights over the numbers modulo N, and how unequal their norms
+are. All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ COMPONENTS = 4
 
 
 def fourier_norms(table: np.ndarray) -> np.ndarray:
-    """Norms of the Fourier components of a table over its rows (Nanda et al., arXiv 2301.05217).
+    """Norms of the Fourier components of a table over its rows (Nanda et al., arXiv
+    2301.05217).
 
     Parameters
     ----------
@@ -22,7 +23,8 @@ def fourier_norms(table: np.ndarray) -> np.ndarray:
     Returns
     -------
     array, shape (..., frequency)
-        At the frequencies 1 to N/2, cosine and sine together. The sum of their squares is that of the centred table.
+        At the frequencies 1 to N/2, cosine and sine together. The sum of their squares
+        is that of the centred table.
 
     Examples
     --------
@@ -34,12 +36,15 @@ def fourier_norms(table: np.ndarray) -> np.ndarray:
     """
     n = table.shape[-2]
     spectrum = np.fft.rfft(np.asarray(table, np.float64), axis=-2)[..., 1:, :]
-    both = np.where(2 * np.arange(1, n // 2 + 1) == n, 1.0, 2.0)  # k and -k, which are the same for N/2
+    both = np.where(
+        2 * np.arange(1, n // 2 + 1) == n, 1.0, 2.0
+    )  # k and -k, which are the same for N/2
     return np.sqrt(both / n * (np.abs(spectrum) ** 2).sum(axis=-1))
 
 
 def gini_coefficient(values: np.ndarray) -> np.ndarray:
-    """The Gini coefficient: 0 for equal values, 1 - 1/m if one of m values has the whole sum.
+    """The Gini coefficient: 0 for equal values, 1 - 1/m if one of m values has the
+    whole sum.
 
     Parameters
     ----------
@@ -61,14 +66,18 @@ def gini_coefficient(values: np.ndarray) -> np.ndarray:
     ordered = np.sort(values, axis=-1)
     m, whole = ordered.shape[-1], ordered.sum(axis=-1)
     weighted = ((2 * np.arange(1, m + 1) - m - 1) * ordered).sum(axis=-1)
-    return np.divide(weighted, m * whole, out=np.full(np.shape(whole), np.nan), where=whole > 0)
+    return np.divide(
+        weighted, m * whole, out=np.full(np.shape(whole), np.nan), where=whole > 0
+    )
 
 
 def component_circularity(embedding: np.ndarray) -> np.ndarray:
-    """The circularity of Zhong et al. (arXiv 2306.17844): how far each principal component is of one frequency.
+    """The circularity of Zhong et al. (arXiv 2306.17844): how far each principal
+    component is of one frequency.
 
-    The largest fraction of a component's power in one frequency, averaged over the first four principal components of
-    the embedding. `analysis.structures.circularity` is that of CA, a ratio of norms.
+    The largest fraction of a component's power in one frequency, averaged over the
+    first four principal components of the embedding. `analysis.structures.circularity`
+    is that of CA, a ratio of norms.
 
     Parameters
     ----------
@@ -77,8 +86,9 @@ def component_circularity(embedding: np.ndarray) -> np.ndarray:
     Returns
     -------
     array, shape (...)
-        At most 1, which every embedding on circles has. Of an embedding with fewer than four dimensions, the mean over
-        its components; NaN if all tokens are in one point.
+        At most 1, which every embedding on circles has. Of an embedding with fewer than
+        four dimensions, the mean over its components; NaN if all tokens are in one
+        point.
 
     Examples
     --------
@@ -89,10 +99,16 @@ def component_circularity(embedding: np.ndarray) -> np.ndarray:
     1.0
     """
     x = np.asarray(embedding, np.float64)
-    left, size, _ = np.linalg.svd(x - x.mean(axis=-2, keepdims=True), full_matrices=False)
+    left, size, _ = np.linalg.svd(
+        x - x.mean(axis=-2, keepdims=True), full_matrices=False
+    )
     known = (size > 1e-9 * size[..., :1]) & (size > 0)
     known = known[..., :COMPONENTS]
-    components = np.swapaxes(left[..., :COMPONENTS], -1, -2)[..., None]  # (..., component, token, 1)
+    components = np.swapaxes(left[..., :COMPONENTS], -1, -2)[
+        ..., None
+    ]  # (..., component, token, 1)
     largest = np.where(known, power_fractions(components).max(axis=-1), 0.0)
     count = known.sum(axis=-1)
-    return np.divide(largest.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0)
+    return np.divide(
+        largest.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
+    )

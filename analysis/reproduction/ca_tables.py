@@ -1,8 +1,8 @@
 """Tables 1 and 2 of CA for one's own ensembles, beside the rows that the paper prints.
 
-CA: "Clustering and Alignment: Understanding the Training Dynamics in Modular Addition" (arXiv:2408.09414).
-Table 1 is of networks trained at four weight decays, table 2 of particles at three alignment constants.
-"""
+CA: "Clustering and Alignment: Understanding the Training Dynamics in Modular Addition"
+(arXiv:2408.09414). Table 1 is of networks trained at four weight decays, table 2 of
+particles at three alignment constants."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from typing import Any, NamedTuple, TextIO, TypeVar
 import numpy as np
 import xarray as xr
 
-from analysis.output.tables import Column, format_percent, format_table, interval_columns, make_table, output_table
+from analysis.output.tables import (
+    Column,
+    format_percent,
+    format_table,
+    interval_columns,
+    make_table,
+    output_table,
+)
 from analysis.reproduction.printed_numbers import TABLE_1, TABLE_2
-from analysis.statistics.intervals import binomial_interval, correlation_interval, mean_interval
-from analysis.structures.circles_and_grids import count_imperfections, is_circle, summarise_structures
+from analysis.statistics.intervals import (
+    binomial_interval,
+    correlation_interval,
+    mean_interval,
+)
+from analysis.structures.circles_and_grids import (
+    count_imperfections,
+    is_circle,
+    summarise_structures,
+)
 from dynamics.branching import final_embedding
 from dynamics.run_checks import run_path
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
@@ -47,7 +62,10 @@ STRUCTURE_COLUMNS = (
 )
 """The columns on structures that any ensemble can have, see `structure_columns`."""
 
-_CIRCLES, _IMPERFECTIONS = (Column("runs", "runs"), STRUCTURE_COLUMNS[0]), STRUCTURE_COLUMNS[1]
+_CIRCLES, _IMPERFECTIONS = (
+    (Column("runs", "runs"), STRUCTURE_COLUMNS[0]),
+    STRUCTURE_COLUMNS[1],
+)
 
 TABLES = {
     ModularSettings.system: _Table(
@@ -58,9 +76,19 @@ TABLES = {
         (
             Column("weight decay", "weight_decay"),
             *_CIRCLES,
-            Column("their accuracy %", "circle_accuracy_percent", digits=1, interval="half-width"),
+            Column(
+                "their accuracy %",
+                "circle_accuracy_percent",
+                digits=1,
+                interval="half-width",
+            ),
             Column("others", "others"),
-            Column("others' accuracy %", "other_accuracy_percent", digits=1, interval="half-width"),
+            Column(
+                "others' accuracy %",
+                "other_accuracy_percent",
+                digits=1,
+                interval="half-width",
+            ),
             _IMPERFECTIONS,
             Column("correlation [95%]", "correlation", digits=2, interval="bounds"),
         ),
@@ -73,26 +101,34 @@ TABLES = {
         (Column("f_a", "fa"), *_CIRCLES, Column("others", "others"), _IMPERFECTIONS),
     ),
 }
-"""The tables by the system of their ensembles. Imperfections and their correlation with accuracy are those of the runs
-that are no circle."""
+"""The tables by the system of their ensembles. Imperfections and their correlation with
+accuracy are those of the runs that are no circle."""
 
 
 def end_accuracy(trajectory: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
-    """Validation accuracy at the last step of the runs with these seeds, (run,); NaN without a validation split."""
+    """Validation accuracy at the last step of the runs with these seeds, (run,); NaN
+    without a validation split."""
     if "validation" not in trajectory["split"].values:
         return np.full(len(seeds), np.nan)
-    last = trajectory["accuracy"].sel(split="validation").isel(step=-1, run=run_indices(trajectory, seeds))
+    last = (
+        trajectory["accuracy"]
+        .sel(split="validation")
+        .isel(step=-1, run=run_indices(trajectory, seeds))
+    )
     return last.values.astype(np.float64)
 
 
 def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
-    """Columns of table 1 from final embeddings (run, token, axis) and validation accuracies (run,), which may be NaN.
+    """Columns of table 1 from final embeddings (run, token, axis) and validation
+    accuracies (run,), which may be NaN.
 
     Raises ValueError for another shape or an embedding that is not finite.
     """
     found, circle = summarise_structures(embedding), is_circle(embedding)
     imperfections = count_imperfections(embedding[~circle])
-    circle_accuracy, other_accuracy = (mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle))
+    circle_accuracy, other_accuracy = (
+        mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle)
+    )
     return {
         "runs": found.runs,
         "circles": found.circles,
@@ -101,12 +137,15 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
         "others": found.grids,
         **interval_columns("other_accuracy_percent", other_accuracy, 100),
         **interval_columns("imperfections", found.imperfections),
-        **interval_columns("correlation", correlation_interval(imperfections, accuracy[~circle])),
+        **interval_columns(
+            "correlation", correlation_interval(imperfections, accuracy[~circle])
+        ),
     }
 
 
 def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
-    """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as `network_columns` does."""
+    """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as
+    `network_columns` does."""
     found = summarise_structures(embedding)
     return {
         "runs": found.runs,
@@ -125,13 +164,23 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
     settings, ends = read_settings(trajectory), final_embedding(trajectory)
     printed = printed_row(settings, int(trajectory["step"][-1]))
     if isinstance(settings, ModularSettings):
-        columns = network_columns(ends.values, end_accuracy(trajectory, ends["seed"].values))
-        compared = ["circle_accuracy_percent", "other_accuracy_percent", "imperfections", "correlation"]
+        columns = network_columns(
+            ends.values, end_accuracy(trajectory, ends["seed"].values)
+        )
+        compared = [
+            "circle_accuracy_percent",
+            "other_accuracy_percent",
+            "imperfections",
+            "correlation",
+        ]
     else:
         columns = structure_columns(ends.values)
         compared = ["imperfections"]
     name = TABLES[settings.system].setting
-    paper = {f"paper_{each}": printed and printed[each].removesuffix("-").split(" ")[0] for each in compared}
+    paper = {
+        f"paper_{each}": printed and printed[each].removesuffix("-").split(" ")[0]
+        for each in compared
+    }
     return {
         name: getattr(settings, name),
         **columns,
@@ -144,7 +193,9 @@ def printed_row(settings: Any, steps: int) -> Mapping[str, Any] | None:
     """The row that the paper's table has for these settings, if it has one."""
     table, default = TABLES[settings.system], type(settings)()
     fixed = [name for name in table.fixed if name != table.setting]
-    if steps != default.default_steps or any(getattr(settings, name) != getattr(default, name) for name in fixed):
+    if steps != default.default_steps or any(
+        getattr(settings, name) != getattr(default, name) for name in fixed
+    ):
         return None
     return table.printed.get(getattr(settings, table.setting))
 
@@ -152,16 +203,23 @@ def printed_row(settings: Any, steps: int) -> Mapping[str, Any] | None:
 def table_ensembles(
     settings: SettingsT, runs: int, seed: int, epochs: int | None, log: TextIO
 ) -> Iterator[tuple[SettingsT, xr.Dataset]]:
-    """Simulate an ensemble for each row of the table of a system, or find it in runs/; print its file to `log`.
+    """Simulate an ensemble for each row of the table of a system, or find it in runs/;
+    print its file to `log`.
 
     Returns settings and trajectories.
 
-    Raises SettingsError if the setting of the rows has a value other than the default, and as `simulate` does.
-    """
+    Raises SettingsError if the setting of the rows has a value other than the default,
+    and as `simulate` does."""
     table = TABLES[settings.system]
-    found, values = getattr(settings, table.setting), [f"{value:g}" for value in table.printed]
+    found, values = (
+        getattr(settings, table.setting),
+        [f"{value:g}" for value in table.printed],
+    )
     if found != getattr(type(settings), table.setting):
-        allowed = f"no value here: the table has rows for {', '.join(values[:-1])} and {values[-1]}"
+        allowed = (
+            f"no value here: the table has rows for {', '.join(values[:-1])} and"
+            f" {values[-1]}"
+        )
         raise SettingsError(table.setting, found, allowed)
     for value in table.printed:
         each = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
@@ -169,7 +227,9 @@ def table_ensembles(
         try:
             trajectory = simulate(each, runs=runs, seed=seed, steps=epochs, out=path)
         except SettingsError as error:
-            raise SettingsError(error.field.replace("steps", "epochs"), error.found, error.allowed) from None
+            raise SettingsError(
+                error.field.replace("steps", "epochs"), error.found, error.allowed
+            ) from None
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"{table.label} = {value:g}: {path}{left_out}", file=log)
@@ -177,7 +237,8 @@ def table_ensembles(
 
 
 def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
-    """Print a table, with the paper's rows below it, and write it as CSV; a CSV on the terminal is printed alone."""
+    """Print a table, with the paper's rows below it, and write it as CSV; a CSV on the
+    terminal is printed alone."""
     table = make_table(rows)
     of_paper = next(each for each in TABLES.values() if each.setting in rows[0])
     output_table(table, of_paper.columns, csv)
@@ -185,7 +246,12 @@ def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
         print("others: the runs that are no circle; imperfections are theirs")
     settings = table[of_paper.setting][table["paper_circles_of_100"].notna()]
     if len(settings) and str(csv) != "-":
-        print("\nin the paper:\n" + format_table(make_table(_printed_cells(of_paper, value) for value in settings)))
+        print(
+            "\nin the paper:\n"
+            + format_table(
+                make_table(_printed_cells(of_paper, value) for value in settings)
+            )
+        )
 
 
 def _printed_cells(table: _Table, value: float) -> dict[str, str]:
@@ -193,5 +259,7 @@ def _printed_cells(table: _Table, value: float) -> dict[str, str]:
     printed = table.printed[value]
     others = str(100 - printed["circles"])
     cells = {**printed, table.setting: f"{value:g}", "runs": "100", "others": others}
-    cells["circles_percent"] = format_percent(binomial_interval(printed["circles"], 100))
+    cells["circles_percent"] = format_percent(
+        binomial_interval(printed["circles"], 100)
+    )
     return {column.heading: cells[column.name] for column in table.columns}

@@ -1,4 +1,5 @@
-"""All claims of the papers that are tested here, or not with the reason, some of our own, and their experiments."""
+"""All claims of the papers that are tested here, or not with the reason, some of our
+own, and their experiments."""
 
 import dataclasses
 import difflib
@@ -12,8 +13,9 @@ from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
 
 PAPER_NAMES = ("CA", "VC", "CH", "ZL", "NA", "OWN")
-"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its summary has it, those of Zhong et al.
-and of Nanda et al. on transformers that add, and our own."""
+"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its
+summary has it, those of Zhong et al. and of Nanda et al. on transformers that add, and
+our own."""
 
 _MODULES = """
     musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
@@ -25,24 +27,38 @@ _MODULES = """
     zhong2023.attention_rate nanda2023.phases nanda2023.weight_decay
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
-"""Modules, each with claims and, in most of them, the experiments that test them, in the order of their execution."""
+"""Modules, each with claims and, in most of them, the experiments that test them, in
+the order of their execution."""
 
-EXPERIMENTS = {each.name: each for one in SECTIONS for each in vars(one).values() if isinstance(each, Experiment)}
+EXPERIMENTS = {
+    each.name: each
+    for one in SECTIONS
+    for each in vars(one).values()
+    if isinstance(each, Experiment)
+}
 """All experiments by name, in the order of their execution."""
 
 ALL = "all"
 
 
 def _order(claim: Claim) -> tuple[int, int]:
-    """The index of a claim's paper, and that of the place in its name among the paper's places."""
-    places = [place for paper in PAPERS if paper.short == claim.paper for place in paper.places]
+    """The index of a claim's paper, and that of the place in its name among the paper's
+    places."""
+    places = [
+        place
+        for paper in PAPERS
+        if paper.short == claim.paper
+        for place in paper.places
+    ]
     place = place_in_paper(claim.name)[0]
-    return PAPER_NAMES.index(claim.paper), places.index(place) if place in places else len(places)
+    return PAPER_NAMES.index(claim.paper), (
+        places.index(place) if place in places else len(places)
+    )
 
 
 def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
-    """The same claims; an empirical one is marked as repeated if its numbers judge empirical ones that are more
-    important, or as important and before it."""
+    """The same claims; an empirical one is marked as repeated if its numbers judge
+    empirical ones that are more important, or as important and before it."""
     known: set[tuple] = set()
     repeated = set()
     for claim in sorted(claims, key=lambda each: -each.importance):
@@ -51,7 +67,11 @@ def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
             repeated |= {claim.name} if numbers <= known else set()
             known |= numbers
     for claim in claims:
-        yield dataclasses.replace(claim, kind=Kind.REPEATED) if claim.name in repeated else claim
+        yield (
+            dataclasses.replace(claim, kind=Kind.REPEATED)
+            if claim.name in repeated
+            else claim
+        )
 
 
 _CLAIMS = sorted((claim for one in SECTIONS for claim in one.CLAIMS), key=_order)
@@ -60,19 +80,31 @@ CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_CLAIMS))
 
 
 def select_claims(names: Sequence[str]) -> list[Claim]:
-    """The claims with the given names, or whose names begin with the given words, such as CA.table2; "all" for all.
+    """The claims with the given names, or whose names begin with the given words, such
+    as CA.table2; "all" for all.
 
-    Case does not matter. Raises SettingsError for an empty sequence and for a name that no claim has.
-    """
+    Case does not matter. Raises SettingsError for an empty sequence and for a name that
+    no claim has."""
     if not names:
-        raise SettingsError("only", "no name", f"names of claims, or their first words, such as {_similar_names('')}")
+        raise SettingsError(
+            "only",
+            "no name",
+            f"names of claims, or their first words, such as {_similar_names('')}",
+        )
     chosen: set[str] = set()
     for name in names:
-        found = {each.name for each in CLAIMS if name == ALL or _name_begins_with(each, name)}
+        found = {
+            each.name for each in CLAIMS if name == ALL or _name_begins_with(each, name)
+        }
         if not found:
-            allowed = f"names of claims, or their first words up to a dot, such as {_similar_names(name)}"
+            allowed = (
+                "names of claims, or their first words up to a dot, such as"
+                f" {_similar_names(name)}"
+            )
             raise SettingsError("only", name or "no name", allowed)
-        exact = {each for each in found if each.lower() == name.lower()}  # CA.table1.wd0 is not CA.table1.wd0.3
+        exact = {
+            each for each in found if each.lower() == name.lower()
+        }  # CA.table1.wd0 is not CA.table1.wd0.3
         chosen |= exact or found
     return [claim for claim in CLAIMS if claim.name in chosen]
 
@@ -90,19 +122,40 @@ def _name_begins_with(claim: Claim, name: str) -> bool:
 
 def _similar_names(name: str) -> str:
     """A few names of claims that are similar to an unknown name."""
-    groups = list(dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS))
-    names = {each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]}
+    groups = list(
+        dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS)
+    )
+    names = {
+        each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]
+    }
     found = difflib.get_close_matches(name.lower(), names, 4, 0.4)
     return ", ".join([names[each] for each in found] or groups[:3])
 
 
 def format_claim_list(claims: Sequence[Claim]) -> str:
-    """The claims by experiment: each with its statement or, where it cannot be tested, the reason."""
+    """The claims by experiment: each with its statement or, where it cannot be tested,
+    the reason."""
     lines = []
     for experiment in dict.fromkeys(claim.experiment for claim in claims):
         lines += ["", experiment or "not testable"]
         for claim in claims:
             if claim.experiment == experiment:
-                text = claim.statement + (f" Not testable: {claim.untestable}" if claim.untestable else "")
-                lines += textwrap.wrap(f"{claim.name}: {text}", 118, initial_indent="  ", subsequent_indent="      ")
-    return "\n".join([*lines[1:], "", f"{len(claims)} claims, {sum(not each.untestable for each in claims)} testable"])
+                text = claim.statement + (
+                    f" Not testable: {claim.untestable}" if claim.untestable else ""
+                )
+                lines += textwrap.wrap(
+                    f"{claim.name}: {text}",
+                    118,
+                    initial_indent="  ",
+                    subsequent_indent="      ",
+                )
+    return "\n".join(
+        [
+            *lines[1:],
+            "",
+            (
+                f"{len(claims)} claims, {sum(not each.untestable for each in claims)}"
+                " testable"
+            ),
+        ]
+    )

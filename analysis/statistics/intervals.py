@@ -1,4 +1,5 @@
-"""95% confidence intervals of fractions, means, medians, differences and correlations."""
+"""95% confidence intervals of fractions, means, medians, differences and
+correlations."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ def drop_non_finite(values: np.ndarray) -> np.ndarray:
 class Interval(NamedTuple):
     """An estimate with the bounds of its 95% interval.
 
-    The bounds are NaN if the data are too few for an interval; the value is NaN if there are no data.
-    """
+    The bounds are NaN if the data are too few for an interval; the value is NaN if
+    there are no data."""
 
     value: float
     low: float
@@ -57,15 +58,17 @@ def binomial_interval(count: int, total: int) -> Interval:
     """
     if total == 0:
         return NO_INTERVAL
-    bounds = stats.binomtest(count, total).proportion_ci(CONFIDENCE_LEVEL, method="exact")
+    bounds = stats.binomtest(count, total).proportion_ci(
+        CONFIDENCE_LEVEL, method="exact"
+    )
     return Interval(count / total, float(bounds.low), float(bounds.high))
 
 
 def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Interval:
     """Fraction of successes among cases that are not independent within a run.
 
-    The interval is that of Korn and Graubard (Survey Methodology 24 (1998), 193): the exact binomial interval for the
-    effective number of independent cases.
+    The interval is that of Korn and Graubard (Survey Methodology 24 (1998), 193): the
+    exact binomial interval for the effective number of independent cases.
 
     Parameters
     ----------
@@ -90,23 +93,35 @@ def clustered_binomial_interval(counts: np.ndarray, totals: np.ndarray) -> Inter
     fraction = float(counts.sum() / count)
     effect, runs = 1.0, int((totals > 0).sum())
     if 0 < fraction < 1 and runs > 1:
-        variance = runs / (runs - 1) * ((counts - fraction * totals) ** 2).sum() / count**2
+        variance = (
+            runs / (runs - 1) * ((counts - fraction * totals) ** 2).sum() / count**2
+        )
         freedom = stats.t.ppf(
             (1 + CONFIDENCE_LEVEL) / 2, [count - 1, runs - 1]
         )  # the variance of few runs is uncertain
         independent = fraction * (1 - fraction) / (count - 1)
-        effect = max(1.0, float(variance / independent * (freedom[1] / freedom[0]) ** 2))
+        effect = max(
+            1.0, float(variance / independent * (freedom[1] / freedom[0]) ** 2)
+        )
     elif runs:  # with none or all successes the variance within runs is unknown: count each run once
         effect = count / runs
     effective = count / effect
     hits, tail = fraction * effective, (1 - CONFIDENCE_LEVEL) / 2
-    low = float(stats.beta.ppf(tail, hits, effective - hits + 1)) if fraction > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, hits + 1, effective - hits)) if fraction < 1 else 1.0
+    low = (
+        float(stats.beta.ppf(tail, hits, effective - hits + 1)) if fraction > 0 else 0.0
+    )
+    high = (
+        float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
+        if fraction < 1
+        else 1.0
+    )
     return Interval(fraction, low, high)
 
 
 def mean_interval(
-    values: np.ndarray, discrete: bool = False, limits: tuple[float, float] = (-math.inf, math.inf)
+    values: np.ndarray,
+    discrete: bool = False,
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval:
     """Mean with its t interval.
 
@@ -114,14 +129,17 @@ def mean_interval(
     ----------
     values : array, shape (sample,)
     discrete : bool
-        Whether the values are counts or fractions, which may be equal by chance: if all are equal, the bounds are NaN.
+        Whether the values are counts or fractions, which may be equal by chance: if all
+        are equal, the bounds are NaN.
     limits : (float, float)
-        The range of possible values, such as (0, 1) for accuracies. The bounds are clipped to it.
+        The range of possible values, such as (0, 1) for accuracies. The bounds are
+        clipped to it.
 
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than two values; all fields are NaN for an empty sample.
+        The bounds are NaN for fewer than two values; all fields are NaN for an empty
+        sample.
 
     Examples
     --------
@@ -138,8 +156,14 @@ def mean_interval(
     mean = float(values.mean())
     if values.size == 1 or (discrete and np.ptp(values) == 0):
         return Interval(mean, math.nan, math.nan)
-    half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
-    return Interval(mean, float(max(mean - half, limits[0])), float(min(mean + half, limits[1])))
+    half = float(
+        stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, values.size - 1)
+        * values.std(ddof=1)
+        / np.sqrt(values.size)
+    )
+    return Interval(
+        mean, float(max(mean - half, limits[0])), float(min(mean + half, limits[1]))
+    )
 
 
 def median_interval(values: np.ndarray) -> Interval:
@@ -152,7 +176,8 @@ def median_interval(values: np.ndarray) -> Interval:
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than six values; all fields are NaN for an empty sample.
+        The bounds are NaN for fewer than six values; all fields are NaN for an empty
+        sample.
 
     Examples
     --------
@@ -165,12 +190,19 @@ def median_interval(values: np.ndarray) -> Interval:
     if ordered.size == 0:
         return NO_INTERVAL
     rank = int(stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, ordered.size, 0.5))
-    bounds = (float(ordered[rank - 1]), float(ordered[-rank])) if rank >= 1 else (math.nan, math.nan)
+    bounds = (
+        (float(ordered[rank - 1]), float(ordered[-rank]))
+        if rank >= 1
+        else (math.nan, math.nan)
+    )
     return Interval(float(np.median(ordered)), *bounds)
 
 
-def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = False) -> Interval:
-    """Difference of the means of two independent samples, first - second, with Welch's t interval.
+def difference_interval(
+    first: np.ndarray, second: np.ndarray, discrete: bool = False
+) -> Interval:
+    """Difference of the means of two independent samples, first - second, with Welch's
+    t interval.
 
     Parameters
     ----------
@@ -181,7 +213,8 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
     Returns
     -------
     Interval
-        The bounds are NaN if a sample has fewer than two values; all fields are NaN if one is empty.
+        The bounds are NaN if a sample has fewer than two values; all fields are NaN if
+        one is empty.
 
     Examples
     --------
@@ -198,15 +231,18 @@ def difference_interval(first: np.ndarray, second: np.ndarray, discrete: bool = 
         return Interval(difference, math.nan, math.nan)
     if max(np.ptp(values) for values in samples) == 0:  # both without spread
         return Interval(difference, *([math.nan] * 2 if discrete else [difference] * 2))
-    bounds = stats.ttest_ind(*samples, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
+    bounds = stats.ttest_ind(*samples, equal_var=False).confidence_interval(
+        CONFIDENCE_LEVEL
+    )
     return Interval(difference, float(bounds.low), float(bounds.high))
 
 
 def difference_of_estimates(first: Interval, second: Interval) -> Interval:
-    """Difference of two independent estimates, first - second, from their intervals, which may be asymmetric.
+    """Difference of two independent estimates, first - second, from their intervals,
+    which may be asymmetric.
 
-    For fractions this is Newcombe's method (Statistics in Medicine 17 (1998), 873), for other estimates that of Zou
-    and Donner (Statistics in Medicine 27 (2008), 1693).
+    For fractions this is Newcombe's method (Statistics in Medicine 17 (1998), 873), for
+    other estimates that of Zou and Donner (Statistics in Medicine 27 (2008), 1693).
 
     Parameters
     ----------
@@ -224,7 +260,11 @@ def difference_of_estimates(first: Interval, second: Interval) -> Interval:
     """
     difference = first.value - second.value
     low = difference - math.hypot(first.value - first.low, second.high - second.value)
-    return Interval(difference, low, difference + math.hypot(first.high - first.value, second.value - second.low))
+    return Interval(
+        difference,
+        low,
+        difference + math.hypot(first.high - first.value, second.value - second.low),
+    )
 
 
 def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
@@ -246,7 +286,10 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     >>> correlation_interval(np.arange(4), np.array([0, 1, 2, 4])).value
     0.98...
     """
-    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    first, second = (
+        np.asarray(first, dtype=np.float64),
+        np.asarray(second, dtype=np.float64),
+    )
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return NO_INTERVAL
     result = stats.pearsonr(first, second)
@@ -257,6 +300,7 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def t_interval(mean: float, error: float, freedom: int) -> Interval:
-    """The t interval of an estimate from its standard error and the degrees of freedom of that error."""
+    """The t interval of an estimate from its standard error and the degrees of freedom
+    of that error."""
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
     return Interval(mean, mean - half, mean + half)

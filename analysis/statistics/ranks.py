@@ -1,4 +1,5 @@
-"""Rank statistics: how far one sample lies above another, and whether two quantities increase together."""
+"""Rank statistics: how far one sample lies above another, and whether two quantities
+increase together."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ _Z = float(stats.norm.ppf((1 + CONFIDENCE_LEVEL) / 2))
 def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     """Rank-biserial correlation of two samples with its 95% interval.
 
-    It is 2 theta - 1, where theta is the probability that a value of the first sample exceeds one of the second,
-    ties counting half: 1 if every value of the first is larger, -1 if every one is smaller. The interval solves
-    abs(estimate - theta) = z sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the estimate
-    (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that its width is positive even if the samples do
-    not overlap.
+    It is 2 theta - 1, where theta is the probability that a value of the first sample
+    exceeds one of the second, ties counting half: 1 if every value of the first is
+    larger, -1 if every one is smaller. The interval solves abs(estimate - theta) = z
+    sd(theta) for theta, with Hanley and McNeil's variance at theta and not at the
+    estimate (Newcombe, Statistics in Medicine 25 (2006), 559, method 5), so that its
+    width is positive even if the samples do not overlap.
 
     Parameters
     ----------
@@ -44,24 +46,37 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     if not (first.size and second.size):
         return NO_INTERVAL
     ranks = stats.rankdata(np.concatenate([first, second]))[: first.size]
-    theta = float((ranks.sum() - first.size * (first.size + 1) / 2) / (first.size * second.size))
-    low, high = 1 - _upper_bound(1 - theta, first.size, second.size), _upper_bound(theta, first.size, second.size)
+    theta = float(
+        (ranks.sum() - first.size * (first.size + 1) / 2) / (first.size * second.size)
+    )
+    low, high = (
+        1 - _upper_bound(1 - theta, first.size, second.size),
+        _upper_bound(theta, first.size, second.size),
+    )
     return Interval(2 * theta - 1, 2 * low - 1, 2 * high - 1)
 
 
 def _upper_bound(theta: float, first: int, second: int) -> float:
-    """Upper bound, at most 1, of the interval of theta estimated from samples of these sizes."""
+    """Upper bound, at most 1, of the interval of theta estimated from samples of these
+    sizes."""
     others = (first + second) / 2 - 1
 
     def excess(bound: float) -> float:
         spread = 1 + others * (1 - bound) / (2 - bound) + others * bound / (1 + bound)
-        return bound - theta - _Z * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
+        return (
+            bound
+            - theta
+            - _Z * float(np.sqrt(bound * (1 - bound) * spread / (first * second)))
+        )
 
-    return 1.0 if theta == 1 else float(brentq(excess, max(theta, 1e-12), 1.0))  # theta = 0 has the solution 0 as well
+    return (
+        1.0 if theta == 1 else float(brentq(excess, max(theta, 1e-12), 1.0))
+    )  # theta = 0 has the solution 0 as well
 
 
 def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
-    """Two-sided p-value of the Mann-Whitney test of two samples (sample,); NaN for an empty one.
+    """Two-sided p-value of the Mann-Whitney test of two samples (sample,); NaN for an
+    empty one.
 
     Examples
     --------
@@ -77,7 +92,8 @@ def mann_whitney_p_value(first: np.ndarray, second: np.ndarray) -> float:
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     """Spearman's rank correlation of two quantities with its 95% interval.
 
-    The interval is Fisher's z with Bonett and Wright's variance (Psychometrika 65 (2000), 23).
+    The interval is Fisher's z with Bonett and Wright's variance (Psychometrika 65
+    (2000), 23).
 
     Parameters
     ----------
@@ -86,7 +102,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     Returns
     -------
     Interval
-        All NaN if a quantity does not vary; the bounds are NaN for fewer than four samples.
+        All NaN if a quantity does not vary; the bounds are NaN for fewer than four
+        samples.
 
     Examples
     --------
@@ -97,7 +114,9 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return NO_INTERVAL
-    rho = float(np.clip(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1], -1, 1))
+    rho = float(
+        np.clip(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1], -1, 1)
+    )
     if len(first) < 4:
         return Interval(rho, math.nan, math.nan)
     if abs(rho) > 1 - 1e-12:
@@ -108,13 +127,16 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 class EffectProfile(NamedTuple):
-    """Rank-biserial correlations at each of many positions, with p-values for all of them together."""
+    """Rank-biserial correlations at each of many positions, with p-values for all of
+    them together."""
 
     effect: np.ndarray  # (position,)
     p_value: np.ndarray  # (position,)
 
 
-def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.random.Generator) -> EffectProfile:
+def rank_biserial_profile(
+    values: np.ndarray, first: np.ndarray, generator: np.random.Generator
+) -> EffectProfile:
     """Rank-biserial correlation of two groups of runs at each position of a curve.
 
     Parameters
@@ -128,9 +150,9 @@ def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.r
     Returns
     -------
     EffectProfile
-        The two-sided p-values are adjusted for the number of positions (Westfall and Young): each is the probability,
-        under random permutations of the labels, that the largest effect at any position is at least as large. NaN for
-        an empty group.
+        The two-sided p-values are adjusted for the number of positions (Westfall and
+        Young): each is the probability, under random permutations of the labels, that
+        the largest effect at any position is at least as large. NaN for an empty group.
 
     Examples
     --------
@@ -143,8 +165,12 @@ def rank_biserial_profile(values: np.ndarray, first: np.ndarray, generator: np.r
     values, first = np.asarray(values, np.float64), np.asarray(first, bool)
     one, other = int(first.sum()), int((~first).sum())
     if not (one and other):
-        return EffectProfile(np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan))
-    ranks = stats.rankdata(values, axis=0) - (len(values) + 1) / 2  # centred, so that rounding favours neither sign
+        return EffectProfile(
+            np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
+        )
+    ranks = (
+        stats.rankdata(values, axis=0) - (len(values) + 1) / 2
+    )  # centred, so that rounding favours neither sign
     effect = first @ ranks * 2 / (one * other)
     labels = generator.permuted(np.tile(first, (PROFILE_PERMUTATIONS, 1)), axis=1)
     largest = np.abs(labels @ ranks).max(axis=1) * 2 / (one * other)

@@ -1,8 +1,7 @@
 """Jackknife intervals of statistics that are not means of independent values (Tukey).
 
-With theta the statistic of all n cases and theta_i that without case i, the squared standard error of theta is
-(n - 1) / n times the sum of (theta_i - mean theta_i)².
-"""
+With theta the statistic of all n cases and theta_i that without case i, the squared
+standard error of theta is (n - 1) / n times the sum of (theta_i - mean theta_i)²."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ def jackknife_runs(statistic: Callable[[np.ndarray], float], runs: int) -> Inter
     Returns
     -------
     Interval
-        The bounds are NaN for fewer than three runs, and if leaving out a run makes no difference or leaves the
-        statistic undefined.
+        The bounds are NaN for fewer than three runs, and if leaving out a run makes no
+        difference or leaves the statistic undefined.
 
     Examples
     --------
@@ -46,11 +45,17 @@ def jackknife_runs(statistic: Callable[[np.ndarray], float], runs: int) -> Inter
     """
     every = np.arange(runs)
     left_out = every if runs >= FEWEST_FOR_JACKKNIFE else every[:0]
-    return leave_one_out_interval(statistic(every), [np.array([statistic(np.delete(every, run)) for run in left_out])])
+    return leave_one_out_interval(
+        statistic(every),
+        [np.array([statistic(np.delete(every, run)) for run in left_out])],
+    )
 
 
-def jackknife_groups(statistic: Callable[[np.ndarray], float], groups: np.ndarray) -> Interval:
-    """A statistic of cases with its jackknife interval; cases of one group are left out together.
+def jackknife_groups(
+    statistic: Callable[[np.ndarray], float], groups: np.ndarray
+) -> Interval:
+    """A statistic of cases with its jackknife interval; cases of one group are left out
+    together.
 
     Parameters
     ----------
@@ -76,34 +81,40 @@ def jackknife_groups(statistic: Callable[[np.ndarray], float], groups: np.ndarra
     names = np.unique(groups)
     value = float(statistic(np.ones(len(groups), bool))) if len(groups) else math.nan
     left_out = names if len(names) >= FEWEST_FOR_JACKKNIFE else names[:0]
-    return leave_one_out_interval(value, [np.array([statistic(groups != name) for name in left_out])])
+    return leave_one_out_interval(
+        value, [np.array([statistic(groups != name) for name in left_out])]
+    )
 
 
 def leave_one_out_interval(value: float, without: Sequence[np.ndarray]) -> Interval:
     """Jackknife interval of a statistic of one or several independent samples.
 
-    without: for each sample, the values of the statistic without each case, (case,). The bounds are NaN if a sample has
-    fewer than three cases, if a value is not finite, and if the value is the same without any case, which means that
-    there are too few cases, not that the value is certain.
-    """
+    without: for each sample, the values of the statistic without each case, (case,).
+    The bounds are NaN if a sample has fewer than three cases, if a value is not finite,
+    and if the value is the same without any case, which means that there are too few
+    cases, not that the value is certain."""
     fewest = min(map(len, without))
     finite = math.isfinite(value) and all(np.isfinite(each).all() for each in without)
     if fewest < FEWEST_FOR_JACKKNIFE or not finite:
         return Interval(value, math.nan, math.nan)
-    parts = [(len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum()) for each in without]
+    parts = [
+        (len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum())
+        for each in without
+    ]
     error = math.sqrt(sum(parts))
     if error <= _ROUNDING * max(1.0, abs(value)):
         return Interval(value, math.nan, math.nan)
     return t_interval(value, error, fewest - 1)
 
 
-# ----------------------------------------------------------------------------- distances between pairs of runs
+# ------------------------------------------------------ distances between pairs of runs
 
 
 def mean_distance_within(distances: np.ndarray) -> Interval:
     """Mean distance between the runs of one sample.
 
-    Distances that have a run in common are not independent, so the interval is a jackknife interval over runs.
+    Distances that have a run in common are not independent, so the interval is a
+    jackknife interval over runs.
 
     Parameters
     ----------
@@ -128,12 +139,15 @@ def mean_distance_within(distances: np.ndarray) -> Interval:
         return NO_INTERVAL
     apart = np.where(np.eye(count, dtype=bool), 0.0, distances)
     total, by_run = apart.sum(), apart.sum(axis=1)
-    without = (total - 2 * by_run) / ((count - 1) * (count - 2)) if count > 2 else by_run
+    without = (
+        (total - 2 * by_run) / ((count - 1) * (count - 2)) if count > 2 else by_run
+    )
     return leave_one_out_interval(float(total / (count * (count - 1))), [without])
 
 
 def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interval:
-    """Mean distance between the runs of two samples, with a t interval over the runs of both.
+    """Mean distance between the runs of two samples, with a t interval over the runs of
+    both.
 
     Parameters
     ----------
@@ -144,7 +158,8 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     Returns
     -------
     Interval
-        The bounds are NaN if a sample has fewer than two runs; all fields are NaN if there are no distances.
+        The bounds are NaN if a sample has fewer than two runs; all fields are NaN if
+        there are no distances.
 
     Examples
     --------
@@ -155,11 +170,18 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     """
     if not distances.size:
         return NO_INTERVAL
-    kept = np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances) if paired else distances
+    kept = (
+        np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances)
+        if paired
+        else distances
+    )
     if not np.isfinite(kept).any():
         return NO_INTERVAL
     mean = float(np.nanmean(kept))
     if min(distances.shape) < 2:
         return Interval(mean, math.nan, math.nan)
-    variances = [np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis] for axis in (0, 1)]
+    variances = [
+        np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis]
+        for axis in (0, 1)
+    ]
     return t_interval(mean, float(np.sqrt(sum(variances))), min(distances.shape) - 1)

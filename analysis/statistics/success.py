@@ -1,4 +1,5 @@
-"""Which runs of a trajectory have succeeded: final accuracy above .98, as in VC's ablations."""
+"""Which runs of a trajectory have succeeded: final accuracy above .98, as in VC's
+ablations."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ EVALUATION_SPLITS = ("test", "validation")
 
 
 def evaluation_split(trajectory: xr.Dataset) -> str:
-    """The split by which runs are evaluated: test, else validation, else the last one."""
+    """The split by which runs are evaluated: test, else validation, else the last
+    one."""
     splits = [str(each) for each in trajectory["split"].values]
     return next((split for split in EVALUATION_SPLITS if split in splits), splits[-1])
 

@@ -1,8 +1,9 @@
-"""Survival analysis of times until an event; runs without the event are censored, not left out.
+"""Survival analysis of times until an event; runs without the event are censored, not
+left out.
 
-The fraction of runs that are still waiting for the event is the Kaplan-Meier estimate, with a log-log interval from
-Greenwood's variance. Two samples are compared by the log-rank test. Times are in any unit.
-"""
+The fraction of runs that are still waiting for the event is the Kaplan-Meier estimate,
+with a log-log interval from Greenwood's variance. Two samples are compared by the
+log-rank test. Times are in any unit."""
 
 from __future__ import annotations
 
@@ -16,16 +17,19 @@ from scipy import stats
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, Interval
 
 _FEWEST_EVENTS = 6
-"""With fewer events the median has no bounds, since their coverage would be below 95%."""
+"""With fewer events the median has no bounds, since their coverage would be below
+95%."""
 
 
 class SurvivalCurve(NamedTuple):
-    """The fraction of runs that are still waiting, after each time of an event or of censoring."""
+    """The fraction of runs that are still waiting, after each time of an event or of
+    censoring."""
 
     runs: int
     events: int
     median: Interval
-    """The time at which half of the runs have had the event; inf, for the estimate or a bound, if not reached."""
+    """The time at which half of the runs have had the event; inf, for the estimate or a
+    bound, if not reached."""
     time: np.ndarray
     """(time,), increasing from 0."""
     fraction: np.ndarray
@@ -42,7 +46,8 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     Parameters
     ----------
     times : array, shape (run,)
-        Time of the event, or, for a run without the event, the time until which it was observed.
+        Time of the event, or, for a run without the event, the time until which it was
+        observed.
     observed : array of bool, shape (run,)
         Whether the event has happened.
 
@@ -53,7 +58,8 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     Raises
     ------
     ValueError
-        If the arrays do not have the same shape (run,), if they are empty, or if a time is negative or not finite.
+        If the arrays do not have the same shape (run,), if they are empty, or if a time
+        is negative or not finite.
 
     Examples
     --------
@@ -72,16 +78,26 @@ def kaplan_meier(times: np.ndarray, observed: np.ndarray) -> SurvivalCurve:
     low, high = (fraction, fraction) if not events else _bounds(estimate)
     time, fraction, low, high = (
         np.concatenate([[start], values])
-        for start, values in ((0.0, estimate.quantiles), (1.0, fraction), (1.0, low), (1.0, high))
+        for start, values in (
+            (0.0, estimate.quantiles),
+            (1.0, fraction),
+            (1.0, low),
+            (1.0, high),
+        )
     )
     middle, *ends = (_first_at_half(time, values) for values in (fraction, low, high))
-    median = Interval(middle, *ends) if events >= _FEWEST_EVENTS else Interval(middle, math.nan, math.nan)
+    median = (
+        Interval(middle, *ends)
+        if events >= _FEWEST_EVENTS
+        else Interval(middle, math.nan, math.nan)
+    )
     return SurvivalCurve(len(times), events, median, time, fraction, low, high)
 
 
 def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The log-log interval of each fraction. It is undefined before the first event, where both bounds are 1, and when
-    no run is waiting any more, where the upper bound keeps its previous value."""
+    """The log-log interval of each fraction. It is undefined before the first event,
+    where both bounds are 1, and when no run is waiting any more, where the upper bound
+    keeps its previous value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         bounds = estimate.confidence_interval(CONFIDENCE_LEVEL, method="log-log")
@@ -96,7 +112,9 @@ def _bounds(estimate: Any) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def logrank_p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
+def logrank_p_value(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
+) -> float:
     """P-value of the log-rank test that two samples have the same waiting times.
 
     Parameters
@@ -125,7 +143,9 @@ def logrank_p_value(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarr
     samples = [_check_times(*each) for each in (first, second)]
     if not any(observed.any() for _, observed in samples):
         return math.nan
-    with np.errstate(invalid="ignore"):  # if all events are at one time, there is nothing to compare
+    with np.errstate(
+        invalid="ignore"
+    ):  # if all events are at one time, there is nothing to compare
         return float(stats.logrank(*(_censored_data(*each) for each in samples)).pvalue)
 
 
@@ -138,10 +158,18 @@ def _first_at_half(time: np.ndarray, fraction: np.ndarray) -> float:
     return float(time[reached.argmax()]) if reached.any() else math.inf
 
 
-def _check_times(times: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _check_times(
+    times: np.ndarray, observed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     times, observed = np.asarray(times, np.float64), np.asarray(observed, bool)
     if times.ndim != 1 or times.shape != observed.shape or not len(times):
-        raise ValueError(f"times: found shapes {times.shape} and {observed.shape}, expected (run,) for both")
+        raise ValueError(
+            f"times: found shapes {times.shape} and {observed.shape}, expected (run,)"
+            " for both"
+        )
     if not np.isfinite(times).all() or (times < 0).any():
-        raise ValueError("times: found a value that is negative or not finite, expected finite values of at least 0")
+        raise ValueError(
+            "times: found a value that is negative or not finite, expected finite"
+            " values of at least 0"
+        )
     return times, observed

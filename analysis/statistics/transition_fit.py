@@ -1,13 +1,14 @@
-"""Transitions of a fraction of runs: logistic fits, and powers with which their parameters depend on a size.
+"""Transitions of a fraction of runs: logistic fits, and powers with which their
+parameters depend on a size.
 
 With p the probability of an event at a value x > 0 of a setting,
 
     p(x) = 1 / (1 + (x / m)^(-k)),   width w = 2 ln(9) / k:
 
-p is 1/2 at the midpoint m, and ln x increases by w between p = 0.1 and p = 0.9. Parameters have the largest binomial
-likelihood; their intervals are those of the profile likelihood (Venzon and Moolgavkar, Applied Statistics 37 (1988),
-87), also if p increases in a single step, when w = 0 is the best fit.
-"""
+p is 1/2 at the midpoint m, and ln x increases by w between p = 0.1 and p = 0.9.
+Parameters have the largest binomial likelihood; their intervals are those of the
+profile likelihood (Venzon and Moolgavkar, Applied Statistics 37 (1988), 87), also if p
+increases in a single step, when w = 0 is the best fit."""
 
 from __future__ import annotations
 
@@ -18,17 +19,24 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval, t_interval
+from analysis.statistics.intervals import (
+    CONFIDENCE_LEVEL,
+    NO_INTERVAL,
+    Interval,
+    t_interval,
+)
 
 _WIDTHS = (1e-3, 1e2)
 """Widths outside of this range are not distinguished from 0 and infinity."""
 
 _MARGIN = math.log(30)
-"""The midpoint is searched up to a factor of 30 outside of the values at which there are runs."""
+"""The midpoint is searched up to a factor of 30 outside of the values at which there
+are runs."""
 
 
 class TransitionFit(NamedTuple):
-    """The midpoint and the width of a transition. A bound that the data do not determine is 0 or infinite."""
+    """The midpoint and the width of a transition. A bound that the data do not
+    determine is 0 or infinite."""
 
     midpoint: Interval
     width: Interval
@@ -60,7 +68,9 @@ def logistic_fraction(x: np.ndarray, midpoint: float, width: float) -> np.ndarra
     return 1 / (1 + np.exp(-_log_odds(np.log(x), math.log(midpoint), math.log(width))))
 
 
-def fit_transition(x: np.ndarray, counts: np.ndarray, totals: np.ndarray) -> TransitionFit:
+def fit_transition(
+    x: np.ndarray, counts: np.ndarray, totals: np.ndarray
+) -> TransitionFit:
     """Midpoint and width of a transition, with their 95% intervals.
 
     Parameters
@@ -73,7 +83,8 @@ def fit_transition(x: np.ndarray, counts: np.ndarray, totals: np.ndarray) -> Tra
     Returns
     -------
     TransitionFit
-        All NaN if the event happens in none or in all of the runs, or at a single value.
+        All NaN if the event happens in none or in all of the runs, or at a single
+        value.
 
     Examples
     --------
@@ -83,7 +94,9 @@ def fit_transition(x: np.ndarray, counts: np.ndarray, totals: np.ndarray) -> Tra
     >>> round(fit.midpoint.value, 3), fit.midpoint.low < 2 < fit.midpoint.high
     (2.0, True)
     """
-    x, counts, totals = (np.asarray(values, np.float64) for values in (x, counts, totals))
+    x, counts, totals = (
+        np.asarray(values, np.float64) for values in (x, counts, totals)
+    )
     if len(np.unique(x[totals > 0])) < 2 or not 0 < counts.sum() < totals.sum():
         return NO_TRANSITION
     place = np.log(x)
@@ -103,45 +116,64 @@ def fit_transition(x: np.ndarray, counts: np.ndarray, totals: np.ndarray) -> Tra
     middle, _ = _minimum(lambda middle: loss_of_middle(middle)[1], *middles)
     width, least = loss_of_middle(middle)
     limit = least + stats.chi2.ppf(CONFIDENCE_LEVEL, 1) / 2
-    midpoint = _profile_interval(lambda at: loss_of_middle(at)[1] - limit, middle, *middles)
-    interval = _profile_interval(lambda at: loss_of_width(at)[1] - limit, width, *widths)
+    midpoint = _profile_interval(
+        lambda at: loss_of_middle(at)[1] - limit, middle, *middles
+    )
+    interval = _profile_interval(
+        lambda at: loss_of_width(at)[1] - limit, width, *widths
+    )
     if loss_of_width(widths[0])[1] - least < 1e-6:
         interval = interval._replace(value=0.0)
     return TransitionFit(midpoint, interval)
 
 
 def _log_odds(place: np.ndarray, middle: float, width: float) -> np.ndarray:
-    """Logarithm of p / (1 - p); place, middle and width are the logarithms of x, m and w."""
+    """Logarithm of p / (1 - p); place, middle and width are the logarithms of x, m and
+    w."""
     return np.clip(2 * math.log(9) * (place - middle) * math.exp(-width), -700, 700)
 
 
-def _minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Where a function of few minima between two limits is smallest, and its value there."""
+def _minimum(
+    function: Callable[[float], float], low: float, high: float
+) -> tuple[float, float]:
+    """Where a function of few minima between two limits is smallest, and its value
+    there."""
     values = np.linspace(low, high, 41)
     at = int(np.argmin([function(value) for value in values]))
     bounds = (values[max(at - 1, 0)], values[min(at + 1, 40)])
-    found = optimize.minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    found = optimize.minimize_scalar(
+        function, bounds=bounds, method="bounded", options={"xatol": 1e-6}
+    )
     return float(found.x), float(found.fun)
 
 
-def _profile_interval(excess: Callable[[float], float], value: float, low: float, high: float) -> Interval:
-    """An estimate with its interval, where the excess of the loss is negative; arguments are logarithms."""
+def _profile_interval(
+    excess: Callable[[float], float], value: float, low: float, high: float
+) -> Interval:
+    """An estimate with its interval, where the excess of the loss is negative;
+    arguments are logarithms."""
     bounds = [
-        math.copysign(math.inf, end - value) if excess(end) <= 0 else optimize.brentq(excess, value, end, xtol=1e-4)
+        (
+            math.copysign(math.inf, end - value)
+            if excess(end) <= 0
+            else optimize.brentq(excess, value, end, xtol=1e-4)
+        )
         for end in (low, high)
     ]
     return Interval(*(math.exp(each) for each in (value, *bounds)))
 
 
 def fit_power(size: np.ndarray, estimates: list[Interval]) -> Interval:
-    """The exponent b in estimate = a size^b, by weighted least squares of logarithms, with its t interval.
+    """The exponent b in estimate = a size^b, by weighted least squares of logarithms,
+    with its t interval.
 
     Parameters
     ----------
     size : array, shape (point,)
     estimates : list of Interval
-        Estimates at each size; those that are not positive or lack a bound are left out. Weights are inverse squares of
-        their widths on the logarithmic scale. The scatter about the line determines the interval.
+        Estimates at each size; those that are not positive or lack a bound are left
+        out. Weights are inverse squares of their widths on the logarithmic scale. The
+        scatter about the line determines the interval.
 
     Returns
     -------
@@ -160,7 +192,9 @@ def fit_power(size: np.ndarray, estimates: list[Interval]) -> Interval:
     x = np.log(np.asarray(size, np.float64)[kept])
     if len(np.unique(x)) < 3:
         return NO_INTERVAL
-    y, low, high = np.log([each for each, known in zip(estimates, kept, strict=True) if known]).T
+    y, low, high = np.log(
+        [each for each, known in zip(estimates, kept, strict=True) if known]
+    ).T
     weights = (high - low) ** -2.0
     x = x - np.average(x, weights=weights)
     spread = (weights * x * x).sum()

@@ -1,4 +1,5 @@
-"""Structures of embeddings: circles, grids, Fourier components, shapes, and when they form."""
+"""Structures of embeddings: circles, grids, Fourier components, shapes, and when they
+form."""
 
 import lazy_loader as lazy
 

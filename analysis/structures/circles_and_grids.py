@@ -1,9 +1,10 @@
-"""Structures of embeddings: circles (CA algorithm 1) and grid imperfections (CA algorithm 2).
+"""Structures of embeddings: circles (CA algorithm 1) and grid imperfections (CA
+algorithm 2).
 
-Functions of arrays take embeddings (..., token, axis). Functions of datasets take a trajectory, or any dataset with
-`embedding`, and return NaN in the frames after a run diverged. All values are dimensionless. Token i represents the
-number i modulo N, the number of tokens.
-"""
+Functions of arrays take embeddings (..., token, axis). Functions of datasets take a
+trajectory, or any dataset with `embedding`, and return NaN in the frames after a run
+diverged. All values are dimensionless. Token i represents the number i modulo N, the
+number of tokens."""
 
 from __future__ import annotations
 
@@ -14,16 +15,21 @@ import xarray as xr
 from numba import prange
 
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
-from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, rescale_by_power_of_two
+from analysis.structures.embedding_arrays import (
+    apply_to_frames,
+    check_embedding,
+    rescale_by_power_of_two,
+)
 from analysis.structures.nearest_points import nearest_other_points
 from dynamics.kernels.compiling import cached_kernel, kernel_function
 from dynamics.tasks import all_pairs, modular_sum
 
 CIRCLE_RATIO = 1.2
-"""Largest norm over smallest norm below which embeddings form a circle (CA algorithm 1)."""
+"""Largest norm over smallest norm below which embeddings form a circle (CA algorithm
+1)."""
 
 
-# ---------------------------------------------------------------------------------------------- circles
+# ------------------------------------------------------------------------------ circles
 
 
 def circularity(embedding: np.ndarray) -> np.ndarray:
@@ -47,11 +53,14 @@ def circularity(embedding: np.ndarray) -> np.ndarray:
     """
     norms = np.linalg.norm(rescale_by_power_of_two(check_embedding(embedding)), axis=-1)
     smallest, largest = norms.min(axis=-1), norms.max(axis=-1)
-    return np.divide(largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0)
+    return np.divide(
+        largest, smallest, out=np.full(np.shape(smallest), np.inf), where=smallest > 0
+    )
 
 
 def is_circle(embedding: np.ndarray) -> np.ndarray:
-    """Whether embeddings form a circle about the origin: circularity below 1.2 (CA algorithm 1).
+    """Whether embeddings form a circle about the origin: circularity below 1.2 (CA
+    algorithm 1).
 
     Parameters
     ----------
@@ -82,7 +91,8 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     Returns
     -------
     xarray.DataArray
-        By run and step, or the remaining dimensions; NaN in the frames after a run diverged.
+        By run and step, or the remaining dimensions; NaN in the frames after a run
+        diverged.
 
     Examples
     --------
@@ -95,20 +105,22 @@ def circles(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     return apply_to_frames(is_circle, trajectory, "circle", "circle")
 
 
-# ----------------------------------------------------------------------------------------- imperfections
+# ------------------------------------------------------------------------ imperfections
 
 
 _ROUNDING, _TINY_LENGTH = 1e-15, 1e-150
-"""Relative and absolute errors, by rounding and underflow, of a distance compared with its part along one axis."""
+"""Relative and absolute errors, by rounding and underflow, of a distance compared with
+its part along one axis."""
 
 
 @kernel_function
 def _mark_mismatches(sums, residue, order, found):
-    """Find pair sums whose nearest other pair sum has another residue; the first pair wins ties.
+    """Find pair sums whose nearest other pair sum has another residue; the first pair
+    wins ties.
 
-    sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along axis 0, so that the search outward
-    from each can stop when the distance along that axis alone exceeds the nearest so far.
-    """
+    sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along
+    axis 0, so that the search outward from each can stop when the distance along that
+    axis alone exceeds the nearest so far."""
     pairs, dim = sums.shape
     for place in range(pairs):
         ij = order[place]
@@ -118,7 +130,10 @@ def _mark_mismatches(sums, residue, order, found):
             at = place + direction
             while 0 <= at < pairs:
                 kl = order[at]
-                if abs(sums[ij, 0] - sums[kl, 0]) > nearest * (1 + _ROUNDING) + _TINY_LENGTH:
+                if (
+                    abs(sums[ij, 0] - sums[kl, 0])
+                    > nearest * (1 + _ROUNDING) + _TINY_LENGTH
+                ):
                     break
                 square = 0.0
                 for axis in range(dim):
@@ -134,7 +149,8 @@ def _mark_mismatches(sums, residue, order, found):
 
 @cached_kernel(parallel=True)
 def mismatched_pair_sums(sums, residue, order):
-    """`_mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair) -> (frame, pair) bool."""
+    """`_mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair)
+    -> (frame, pair) bool."""
     found = np.empty(sums.shape[:2], np.bool_)
     for frame in prange(len(sums)):
         _mark_mismatches(sums[frame], residue, order[frame], found[frame])
@@ -144,14 +160,16 @@ def mismatched_pair_sums(sums, residue, order):
 _BLOCK_BYTES = 64 << 20
 
 _TREE_PAIRS = 6000
-"""Number of pairs from which a tree is faster than the sorted sweep; their results are equal."""
+"""Number of pairs from which a tree is faster than the sorted sweep; their results are
+equal."""
 
 
 def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     """Which pair sums are grid imperfections (CA algorithm 2).
 
-    A pair sum is imperfect if the nearest sum of another pair has a different modular sum; the first pair wins ties.
-    With one token there is no other pair, and its only pair sum is imperfect.
+    A pair sum is imperfect if the nearest sum of another pair has a different modular
+    sum; the first pair wins ties. With one token there is no other pair, and its only
+    pair sum is imperfect.
 
     Parameters
     ----------
@@ -180,9 +198,13 @@ def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
         some = frames[start : start + block]
         sums = some.take(pairs[:, 0], axis=1) + some.take(pairs[:, 1], axis=1)
         if len(pairs) < _TREE_PAIRS:
-            mismatched = mismatched_pair_sums(sums, residue, np.argsort(sums[..., 0], axis=1))
+            mismatched = mismatched_pair_sums(
+                sums, residue, np.argsort(sums[..., 0], axis=1)
+            )
         else:
-            mismatched = residue[nearest_other_points(np.ascontiguousarray(sums.mT))] != residue
+            mismatched = (
+                residue[nearest_other_points(np.ascontiguousarray(sums.mT))] != residue
+            )
         found[start : start + block] = mismatched
     return found.reshape(*lead, len(pairs))
 
@@ -219,7 +241,8 @@ def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     Returns
     -------
     xarray.DataArray
-        By run and step, or the remaining dimensions; NaN in the frames after a run diverged.
+        By run and step, or the remaining dimensions; NaN in the frames after a run
+        diverged.
 
     Examples
     --------
@@ -229,10 +252,12 @@ def grid_imperfections(trajectory: xr.Dataset | xr.DataArray) -> xr.DataArray:
     >>> bool(grid_imperfections(trajectory).isel(step=-1).mean() < grid_imperfections(trajectory).isel(step=0).mean())
     True
     """
-    return apply_to_frames(count_imperfections, trajectory, "imperfections", "grid imperfections")
+    return apply_to_frames(
+        count_imperfections, trajectory, "imperfections", "grid imperfections"
+    )
 
 
-# ---------------------------------------------------------------------------------------------- in words
+# ----------------------------------------------------------------------------- in words
 
 
 STRUCTURE_KINDS = ("circle", "no circle")
@@ -240,20 +265,27 @@ STRUCTURE_KINDS = ("circle", "no circle")
 
 
 def structure_label(embedding: np.ndarray) -> str:
-    """The structure of an embedding (token, axis) in words, such as "circle, 0 imperfections"."""
-    return format_structure(bool(is_circle(embedding)), int(count_imperfections(embedding)))
+    """The structure of an embedding (token, axis) in words, such as "circle, 0
+    imperfections"."""
+    return format_structure(
+        bool(is_circle(embedding)), int(count_imperfections(embedding))
+    )
 
 
 def format_structure(circle: bool, imperfections: int) -> str:
     """A structure in words. An embedding that is not a circle is not always a grid."""
-    return f"{STRUCTURE_KINDS[not circle]}, {imperfections} imperfection{'' if imperfections == 1 else 's'}"
+    return (
+        f"{STRUCTURE_KINDS[not circle]}, {imperfections}"
+        f" imperfection{'' if imperfections == 1 else 's'}"
+    )
 
 
-# ---------------------------------------------------------------------------------------------- summaries
+# ---------------------------------------------------------------------------- summaries
 
 
 class StructureSummary(NamedTuple):
-    """Structures of the last frames of an ensemble, with 95% intervals: a row of CA table 2."""
+    """Structures of the last frames of an ensemble, with 95% intervals: a row of CA
+    table 2."""
 
     runs: int
     circles: int
@@ -265,7 +297,8 @@ class StructureSummary(NamedTuple):
 
 
 def summarise_structures(embedding: np.ndarray) -> StructureSummary:
-    """Fraction of circles in an ensemble, and mean number of imperfections of the other runs.
+    """Fraction of circles in an ensemble, and mean number of imperfections of the other
+    runs.
 
     Parameters
     ----------
@@ -289,7 +322,9 @@ def summarise_structures(embedding: np.ndarray) -> StructureSummary:
     10
     """
     if np.ndim(embedding) != 3:
-        raise ValueError(f"embedding: found shape {np.shape(embedding)}, expected (run, token, axis)")
+        raise ValueError(
+            f"embedding: found shape {np.shape(embedding)}, expected (run, token, axis)"
+        )
     circle = is_circle(embedding)
     count = int(circle.sum())
     return StructureSummary(
@@ -297,5 +332,7 @@ def summarise_structures(embedding: np.ndarray) -> StructureSummary:
         circles=count,
         circle_fraction=binomial_interval(count, len(circle)),
         grids=len(circle) - count,
-        imperfections=mean_interval(count_imperfections(embedding[~circle]), limits=(0, np.inf)),
+        imperfections=mean_interval(
+            count_imperfections(embedding[~circle]), limits=(0, np.inf)
+        ),
     )

@@ -1,4 +1,5 @@
-"""Comparison of two trajectories of any systems: structures, motion and shapes, and tests of their differences.
+"""Comparison of two trajectories of any systems: structures, motion and shapes, and
+tests of their differences.
 
 All values are dimensionless.
 """
@@ -17,30 +18,50 @@ import xarray as xr
 from scipy import stats
 
 from analysis.output.tables import Column, format_p_value, interval_columns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, drop_non_finite, mean_interval
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    Interval,
+    binomial_interval,
+    drop_non_finite,
+    mean_interval,
+)
 from analysis.statistics.ranks import mann_whitney_p_value
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 from analysis.structures import embedding_motion
-from analysis.structures.circles_and_grids import circularity, count_imperfections, is_circle
-from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance
+from analysis.structures.circles_and_grids import (
+    circularity,
+    count_imperfections,
+    is_circle,
+)
+from analysis.structures.procrustes import (
+    end_shape_distances,
+    match_shapes,
+    procrustes_distance,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
 from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
-from dynamics.trajectory.schema import EMBEDDING_LAYER, check_variable_recorded, numbers_modulo
+from dynamics.trajectory.schema import (
+    EMBEDDING_LAYER,
+    check_variable_recorded,
+    numbers_modulo,
+)
 
 COMPARED_SIDES = ("first", "second")
 
 _PERMUTATIONS = 2000
 _QUARTILES = (0.25, 0.5, 0.75)
 _FEWEST_TOKENS = 3
-"""Smallest number of tokens; all embeddings of one or two tokens have the same shape."""
+"""Smallest number of tokens; all embeddings of one or two tokens have the same
+shape."""
 
 
 def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
-    """Compare the structures, the motion and the shapes of the embeddings of two trajectories.
+    """Compare the structures, the motion and the shapes of the embeddings of two
+    trajectories.
 
     Parameters
     ----------
@@ -50,18 +71,22 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        By run of each side, as ``first_...`` (first_run) and ``second_...`` (second_run), NaN for runs that diverged:
-        `circle`, `imperfections` and `circularity` of the last frame, `departure` (`departure_times`), and
-        `from_start`, the shape distance of the last frame from the run's own first frame. Imperfections are NaN if
-        tokens are no numbers. By side, quantile and normalised time, quartiles over runs of `speed`, `displacement` and
-        `gradient_norm` (the gradient of a network, the force on particles; NaN without norms) of the embedding. Shape
-        distances of the last frames: `between` (first_run, second_run), `within_first` and `within_second`. Attribute
-        `paired`: whether runs of equal seed begin at the same shape.
+        By run of each side, as ``first_...`` (first_run) and ``second_...``
+        (second_run), NaN for runs that diverged: `circle`, `imperfections` and
+        `circularity` of the last frame, `departure` (`departure_times`), and
+        `from_start`, the shape distance of the last frame from the run's own first
+        frame. Imperfections are NaN if tokens are no numbers. By side, quantile and
+        normalised time, quartiles over runs of `speed`, `displacement` and
+        `gradient_norm` (the gradient of a network, the force on particles; NaN without
+        norms) of the embedding. Shape distances of the last frames: `between`
+        (first_run, second_run), `within_first` and `within_second`. Attribute `paired`:
+        whether runs of equal seed begin at the same shape.
 
     Raises
     ------
     TrajectoryError
-        For trajectories without embeddings, with a single frame, or with fewer than 3 or different numbers of tokens.
+        For trajectories without embeddings, with a single frame, or with fewer than 3
+        or different numbers of tokens.
 
     Examples
     --------
@@ -74,8 +99,18 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     for trajectory in (first, second):
         check_comparable(trajectory, first)
     sides = list(zip((first, second), COMPARED_SIDES, strict=True))
-    curves = xr.concat([_curves(each) for each, _ in sides], xr.Variable("side", list(COMPARED_SIDES)), join="exact")
-    result = curves.assign({name: values for each, side in sides for name, values in _by_run(each, side).items()})
+    curves = xr.concat(
+        [_curves(each) for each, _ in sides],
+        xr.Variable("side", list(COMPARED_SIDES)),
+        join="exact",
+    )
+    result = curves.assign(
+        {
+            name: values
+            for each, side in sides
+            for name, values in _by_run(each, side).items()
+        }
+    )
     result["between"] = (("first_run", "second_run"), _end_distances(first, second))
     for each, side in sides:
         distances = _end_distances(each, each)
@@ -93,38 +128,58 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
     """Raise TrajectoryError unless the two trajectories can be compared."""
     check_variable_recorded(trajectory, "embedding")
     if trajectory.sizes["step"] < 2:
-        raise TrajectoryError("dimension step: found a single frame, expected at least two")
+        raise TrajectoryError(
+            "dimension step: found a single frame, expected at least two"
+        )
     found, expected = trajectory.sizes["token"], other.sizes["token"]
     if found != expected:
         allowed = "equal numbers in both trajectories"
-        raise TrajectoryError(f"dimension token: found {expected} and {found}, expected {allowed}")
+        raise TrajectoryError(
+            f"dimension token: found {expected} and {found}, expected {allowed}"
+        )
     if found < _FEWEST_TOKENS:
-        allowed = f"at least {_FEWEST_TOKENS}, since embeddings of fewer tokens all have the same shape"
+        allowed = (
+            f"at least {_FEWEST_TOKENS}, since embeddings of fewer tokens all have the"
+            " same shape"
+        )
         raise TrajectoryError(f"dimension token: found {found}, expected {allowed}")
 
 
 def simulate_particles_from(
     trajectory: xr.Dataset, source: Path, law: ParticleSettings, steps: int | None
 ) -> tuple[Path, xr.Dataset]:
-    """Simulate particles that start at the first embeddings of a trajectory, run by run, or read them from runs/.
+    """Simulate particles that start at the first embeddings of a trajectory, run by
+    run, or read them from runs/.
 
-    source: the file of the trajectory. Raises TrajectoryError unless tokens are numbers and seeds are consecutive, and
-    the errors of `simulate`.
-    """
+    source: the file of the trajectory. Raises TrajectoryError unless tokens are numbers
+    and seeds are consecutive, and the errors of `simulate`."""
     n = numbers_modulo(trajectory)
     if not Path(source).is_file():
         how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
-        raise TrajectoryError(f"{source}: is not a single finished file, from which particles start; {how}")
+        raise TrajectoryError(
+            f"{source}: is not a single finished file, from which particles start;"
+            f" {how}"
+        )
     seeds = trajectory["seed"].values
     if (seeds != seeds[0] + range(len(seeds))).any():
-        raise TrajectoryError(f"{source}: seeds are not consecutive, so particles cannot start at its embeddings")
+        raise TrajectoryError(
+            f"{source}: seeds are not consecutive, so particles cannot start at its"
+            " embeddings"
+        )
     tokens, dim = trajectory.sizes["token"], trajectory.sizes["axis"]
     if tokens != n:
-        how = f"particles need the embedding of the {n} numbers alone, as recorded with rows={n}"
+        how = (
+            f"particles need the embedding of the {n} numbers alone, as recorded with"
+            f" rows={n}"
+        )
         raise TrajectoryError(f"{source}: found {tokens} tokens, expected {n}; {how}")
-    settings = dataclasses.replace(law, n=tokens, dim=dim, start=str(source), start_step=0)
+    settings = dataclasses.replace(
+        law, n=tokens, dim=dim, start=str(source), start_step=0
+    )
     path = run_path(settings, len(seeds), int(seeds[0]))
-    return path, simulate(settings, runs=len(seeds), seed=int(seeds[0]), steps=steps, out=path)
+    return path, simulate(
+        settings, runs=len(seeds), seed=int(seeds[0]), steps=steps, out=path
+    )
 
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
@@ -132,7 +187,9 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
     start, ends = (_frame_embedding(trajectory, at)[kept] for at in (0, -1))
     measures = {
         "circle": is_circle(ends),
-        "imperfections": count_imperfections(ends) if trajectory.attrs["modulus"] else np.nan,
+        "imperfections": (
+            count_imperfections(ends) if trajectory.attrs["modulus"] else np.nan
+        ),
         "circularity": circularity(ends),
         "departure": embedding_motion.departure_times(trajectory).values[kept],
         "from_start": match_shapes(start, ends).distance,
@@ -147,7 +204,9 @@ def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarra
 
 def _frame_embedding(trajectory: xr.Dataset, step: int) -> np.ndarray:
     """The embedding (run, token, axis) at an index along step."""
-    return trajectory["embedding"].isel(step=step).transpose("run", "token", "axis").values
+    return (
+        trajectory["embedding"].isel(step=step).transpose("run", "token", "axis").values
+    )
 
 
 def _curves(trajectory: xr.Dataset) -> xr.Dataset:
@@ -159,34 +218,56 @@ def _curves(trajectory: xr.Dataset) -> xr.Dataset:
     }
     result = {}
     for name, curve in curves.items():
-        even = embedding_motion.on_normalised_time(curve).transpose("run", "normalised_time")
+        even = embedding_motion.on_normalised_time(curve).transpose(
+            "run", "normalised_time"
+        )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # if every run is NaN, so is the quartile
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # if every run is NaN, so is the quartile
             quartiles = np.nanquantile(even.values, _QUARTILES, axis=0)
         result[name] = (("quantile", "normalised_time"), quartiles)
-    coords = {"quantile": list(_QUARTILES), "normalised_time": even["normalised_time"].values}
+    coords = {
+        "quantile": list(_QUARTILES),
+        "normalised_time": even["normalised_time"].values,
+    }
     return xr.Dataset(result, coords)
 
 
 def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
-    """The norm of the gradient of the embedding, or of all parameters if it is not among the layers; NaN if there are
-    no norms."""
+    """The norm of the gradient of the embedding, or of all parameters if it is not
+    among the layers; NaN if there are no norms."""
     if "gradient_norm" not in trajectory:  # collected from checkpoints
-        return xr.full_like(trajectory["embedding"].isel(token=0, axis=0, drop=True), np.nan, np.float64)
-    norm, layer = trajectory["gradient_norm"], trajectory.attrs.get(EMBEDDING_LAYER, "embedding")
-    if layer in norm["layer"]:  # a system defined elsewhere may have parameters of other names
+        return xr.full_like(
+            trajectory["embedding"].isel(token=0, axis=0, drop=True), np.nan, np.float64
+        )
+    norm, layer = (
+        trajectory["gradient_norm"],
+        trajectory.attrs.get(EMBEDDING_LAYER, "embedding"),
+    )
+    if (
+        layer in norm["layer"]
+    ):  # a system defined elsewhere may have parameters of other names
         norm = norm.sel(layer=[layer])
     return (norm.astype(np.float64) ** 2).sum("layer") ** 0.5
 
 
 def _paired(first: xr.Dataset, second: xr.Dataset) -> bool:
-    """Whether both have the same seeds in the same order and begin at the same shapes."""
-    if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(first["seed"], second["seed"]):
+    """Whether both have the same seeds in the same order and begin at the same
+    shapes."""
+    if first.sizes["axis"] != second.sizes["axis"] or not np.array_equal(
+        first["seed"], second["seed"]
+    ):
         return False
-    return bool((procrustes_distance(_frame_embedding(first, 0), _frame_embedding(second, 0)) < 1e-3).all())
+    return bool(
+        (
+            procrustes_distance(_frame_embedding(first, 0), _frame_embedding(second, 0))
+            < 1e-3
+        ).all()
+    )
 
 
-# ------------------------------------------------------------------------------------------------ the table
+# ---------------------------------------------------------------------------- the table
 
 
 COMPARISON_COLUMNS = (
@@ -206,41 +287,77 @@ _BY_RUN = {
 
 
 def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
-    """Rows of the table of a comparison: quantities of both sides with 95% intervals, and tests of the differences."""
+    """Rows of the table of a comparison: quantities of both sides with 95% intervals,
+    and tests of the differences."""
     paired = bool(comparison.attrs["paired"])
     circles = [comparison[f"{side}_circle"].values for side in COMPARED_SIDES]
-    fractions = [binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum())) for each in circles]
-    rows = [_row("circles, fraction", fractions, *_circle_test(circles[0], circles[1], paired))]
+    fractions = [
+        binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum()))
+        for each in circles
+    ]
+    rows = [
+        _row(
+            "circles, fraction",
+            fractions,
+            *_circle_test(circles[0], circles[1], paired),
+        )
+    ]
     for name, (words, limits) in _BY_RUN.items():
         a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
         if name == "imperfections":
-            a, b = (np.where(circle == 0, each, np.nan) for each, circle in zip((a, b), circles, strict=True))
+            a, b = (
+                np.where(circle == 0, each, np.nan)
+                for each, circle in zip((a, b), circles, strict=True)
+            )
         means = [mean_interval(drop_non_finite(each), limits=limits) for each in (a, b)]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
-    blocks = [_finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES]
-    rows.append(_row("shape distance within", [_within_unit(mean_distance_within(block)) for block in blocks]))
-    between = _within_unit(mean_distance_between(_finite_block(comparison["between"].values), paired))
+    blocks = [
+        _finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES
+    ]
+    rows.append(
+        _row(
+            "shape distance within",
+            [_within_unit(mean_distance_within(block)) for block in blocks],
+        )
+    )
+    between = _within_unit(
+        mean_distance_between(_finite_block(comparison["between"].values), paired)
+    )
     rows.append(_row("shape distance between", [between, NO_INTERVAL]))
     return rows + (_paired_rows(comparison) if paired else [])
 
 
-def _row(quantity: str, sides: Sequence[Interval], p_value: float = math.nan, test: str = "") -> dict[str, Any]:
+def _row(
+    quantity: str, sides: Sequence[Interval], p_value: float = math.nan, test: str = ""
+) -> dict[str, Any]:
     """A quantity on both sides, and the p-value of its difference."""
-    first, second = (interval_columns(side, each) for side, each in zip(COMPARED_SIDES, sides, strict=True))
+    first, second = (
+        interval_columns(side, each)
+        for side, each in zip(COMPARED_SIDES, sides, strict=True)
+    )
     return {"quantity": quantity, **first, **second, "p_value": p_value, "test": test}
 
 
 def _within_unit(interval: Interval) -> Interval:
     """An interval of a distance, clipped to the range from 0 to 1."""
-    return interval._replace(low=float(np.maximum(interval.low, 0)), high=float(np.minimum(interval.high, 1)))
+    return interval._replace(
+        low=float(np.maximum(interval.low, 0)), high=float(np.minimum(interval.high, 1))
+    )
 
 
-def _circle_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[float, str]:
-    """P-value of equal fractions of circles: McNemar's exact test of pairs, else Fisher's."""
+def _circle_test(
+    first: np.ndarray, second: np.ndarray, paired: bool
+) -> tuple[float, str]:
+    """P-value of equal fractions of circles: McNemar's exact test of pairs, else
+    Fisher's."""
     if paired:
         both = np.isfinite(first) & np.isfinite(second)
         one, other = ((first > second)[both].sum(), (second > first)[both].sum())
-        return (float(stats.binomtest(int(one), int(one + other)).pvalue) if one + other else 1.0), "McNemar"
+        return (
+            float(stats.binomtest(int(one), int(one + other)).pvalue)
+            if one + other
+            else 1.0
+        ), "McNemar"
     samples = [drop_non_finite(each) for each in (first, second)]
     if not all(map(len, samples)):
         return math.nan, "Fisher"
@@ -248,45 +365,94 @@ def _circle_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[f
     return float(stats.fisher_exact(table).pvalue), "Fisher"
 
 
-def _location_test(first: np.ndarray, second: np.ndarray, paired: bool) -> tuple[float, str]:
-    """P-value of equal distributions: Wilcoxon's signed-rank test of pairs, else the Mann-Whitney test."""
+def _location_test(
+    first: np.ndarray, second: np.ndarray, paired: bool
+) -> tuple[float, str]:
+    """P-value of equal distributions: Wilcoxon's signed-rank test of pairs, else the
+    Mann-Whitney test."""
     if paired:
         difference = drop_non_finite(first - second)
         if not len(difference):
             return math.nan, "Wilcoxon"
-        return (float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0), "Wilcoxon"
-    return mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second)), "Mann-Whitney"
+        return (
+            float(stats.wilcoxon(difference).pvalue) if np.any(difference) else 1.0
+        ), "Wilcoxon"
+    return (
+        mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second)),
+        "Mann-Whitney",
+    )
 
 
 def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
-    """Similarity of the ends of paired runs, which start at the same shape; the second column is for shuffled pairs.
+    """Similarity of the ends of paired runs, which start at the same shape; the second
+    column is for shuffled pairs.
 
-    The ends of a pair may be similar only because neither is far from the common start. The distance between the ends
-    therefore has to be compared with that from the start, in the last row.
-    """
+    The ends of a pair may be similar only because neither is far from the common start.
+    The distance between the ends therefore has to be compared with that from the start,
+    in the last row."""
     first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
     both = np.isfinite(first) & np.isfinite(second)
-    a, b, between = first[both] == 1, second[both] == 1, comparison["between"].values[np.ix_(both, both)]
-    count, own, generator = len(a), np.diag(between), random_stream(0, "compare/permutations")
+    a, b, between = (
+        first[both] == 1,
+        second[both] == 1,
+        comparison["between"].values[np.ix_(both, both)],
+    )
+    count, own, generator = (
+        len(a),
+        np.diag(between),
+        random_stream(0, "compare/permutations"),
+    )
     distances = [mean_interval(own, limits=(0, 1)), NO_INTERVAL]
     if count < 2:
         return [_row("shape distance: of pairs; of shuffled pairs", distances)]
-    table = [[int((a & b).sum()), int((a & ~b).sum())], [int((~a & b).sum()), int((~a & ~b).sum())]]
+    table = [
+        [int((a & b).sum()), int((a & ~b).sum())],
+        [int((~a & b).sum()), int((~a & ~b).sum())],
+    ]
     same_by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
-    means = [between[np.arange(count), generator.permutation(count)].mean() for _ in range(_PERMUTATIONS)]
+    means = [
+        between[np.arange(count), generator.permutation(count)].mean()
+        for _ in range(_PERMUTATIONS)
+    ]
     nearest = int((between.argmin(axis=1) == np.arange(count)).sum())
-    nearer = [int((own < comparison[f"{side}_from_start"].values[both]).sum()) for side in COMPARED_SIDES]
-    alike = [binomial_interval(int((a == b).sum()), count), _without_bounds(same_by_chance)]
+    nearer = [
+        int((own < comparison[f"{side}_from_start"].values[both]).sum())
+        for side in COMPARED_SIDES
+    ]
+    alike = [
+        binomial_interval(int((a == b).sum()), count),
+        _without_bounds(same_by_chance),
+    ]
     distances[1] = _without_bounds(float(np.mean(means)))
     partners = [binomial_interval(nearest, count), _without_bounds(1 / count)]
-    by_permutation = float((1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS))
+    by_permutation = float(
+        (1 + sum(mean <= own.mean() for mean in means)) / (1 + _PERMUTATIONS)
+    )
     by_count = float(stats.binomtest(nearest, count, 1 / count).pvalue)
     by_table = float(stats.fisher_exact(table).pvalue)
     return [
-        _row("both end in the same structure: pairs; by chance", alike, by_table, "Fisher"),
-        _row("shape distance: of pairs; of shuffled pairs", distances, by_permutation, "permutation, one-sided"),
-        _row("the partner has the nearest shape: pairs; by chance", partners, by_count, "binomial"),
-        _row("nearer to partner than to own start", [binomial_interval(each, count) for each in nearer]),
+        _row(
+            "both end in the same structure: pairs; by chance",
+            alike,
+            by_table,
+            "Fisher",
+        ),
+        _row(
+            "shape distance: of pairs; of shuffled pairs",
+            distances,
+            by_permutation,
+            "permutation, one-sided",
+        ),
+        _row(
+            "the partner has the nearest shape: pairs; by chance",
+            partners,
+            by_count,
+            "binomial",
+        ),
+        _row(
+            "nearer to partner than to own start",
+            [binomial_interval(each, count) for each in nearer],
+        ),
     ]
 
 

@@ -1,14 +1,14 @@
 """Motion of embeddings: speed, distance from the start, departure, and normalised time.
 
-Functions of arrays take embeddings (..., step, token, axis), or quantities (..., step), and the time (step,) of each
-frame. Functions of datasets take a trajectory and return NaN in the frames after a run diverged. Distances are
-Frobenius norms over
-tokens and axes; all values are dimensionless. Normalised time is 0 at the first frame of the trajectory and 1 at its
-last, also for a run that diverged.
+Functions of arrays take embeddings (..., step, token, axis), or quantities (..., step),
+and the time (step,) of each frame. Functions of datasets take a trajectory and return
+NaN in the frames after a run diverged. Distances are Frobenius norms over tokens and
+axes; all values are dimensionless. Normalised time is 0 at the first frame of the
+trajectory and 1 at its last, also for a run that diverged.
 
-The departure time is when an embedding first reaches half of its largest distance from the start. It is not the escape
-from a plateau of the loss (`analysis.transitions`), which is defined by the first level of a scalar.
-"""
+The departure time is when an embedding first reaches half of its largest distance from
+the start. It is not the escape from a plateau of the loss (`analysis.transitions`),
+which is defined by the first level of a scalar."""
 
 from __future__ import annotations
 
@@ -18,20 +18,26 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.results import dimensionless
-from analysis.structures.embedding_arrays import apply_to_frames, check_embedding, embedding_variable
+from analysis.structures.embedding_arrays import (
+    apply_to_frames,
+    check_embedding,
+    embedding_variable,
+)
 from dynamics.trajectory.schema import read_settings
 
 _NEAR = 1e-9
-"""A time this near to a frame, as a fraction of the interval between two frames, counts as that of the frame."""
+"""A time this near to a frame, as a fraction of the interval between two frames, counts
+as that of the frame."""
 
 _FRAMES = {"core": ("step", "token", "axis"), "result": ("step",)}
 
 
-# --------------------------------------------------------------------------------------- speed and distance
+# ------------------------------------------------------------------- speed and distance
 
 
 def frame_speeds(embedding: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Distance from the previous frame per unit of time, for straight paths between frames.
+    """Distance from the previous frame per unit of time, for straight paths between
+    frames.
 
     Parameters
     ----------
@@ -69,7 +75,14 @@ def embedding_speed(trajectory: xr.Dataset) -> xr.DataArray:
     """
     embedding_variable(trajectory, "frame_speeds")
     time = trajectory["time"].values
-    return apply_to_frames(frame_speeds, trajectory, "speed", "speed of the embedding", **_FRAMES, time=time)
+    return apply_to_frames(
+        frame_speeds,
+        trajectory,
+        "speed",
+        "speed of the embedding",
+        **_FRAMES,
+        time=time,
+    )
 
 
 def frame_displacements(embedding: np.ndarray) -> np.ndarray:
@@ -106,14 +119,19 @@ def embedding_displacement(trajectory: xr.Dataset) -> xr.DataArray:
     array([0., 0.])
     """
     about = "distance of the embedding from its first frame"
-    return apply_to_frames(frame_displacements, trajectory, "displacement", about, **_FRAMES)
+    return apply_to_frames(
+        frame_displacements, trajectory, "displacement", about, **_FRAMES
+    )
 
 
-# ------------------------------------------------------------------------------------------ normalised time
+# ---------------------------------------------------------------------- normalised time
 
 
-def rise_times(values: np.ndarray, time: np.ndarray, fraction: float = 0.5) -> np.ndarray:
-    """Normalised time at which a quantity first reaches a fraction of its largest value, by linear interpolation.
+def rise_times(
+    values: np.ndarray, time: np.ndarray, fraction: float = 0.5
+) -> np.ndarray:
+    """Normalised time at which a quantity first reaches a fraction of its largest
+    value, by linear interpolation.
 
     Parameters
     ----------
@@ -144,18 +162,26 @@ def rise_times(values: np.ndarray, time: np.ndarray, fraction: float = 0.5) -> n
         raise ValueError(f"fraction: found {fraction!r}, expected 0 < fraction <= 1")
     values, moment = _check_quantity(values, time), _normalised_time(time)
     largest = np.fmax.reduce(values, axis=-1, keepdims=True)
-    values = np.divide(values, largest, out=np.full(values.shape, np.nan), where=(largest > 0) & (largest < np.inf))
+    values = np.divide(
+        values,
+        largest,
+        out=np.full(values.shape, np.nan),
+        where=(largest > 0) & (largest < np.inf),
+    )
     reached = values >= fraction
     after = reached.argmax(axis=-1, keepdims=True)
     before = np.maximum(after - 1, 0)
     low, high = (np.take_along_axis(values, at, axis=-1) for at in (before, after))
-    part = np.divide(fraction - low, high - low, out=np.zeros_like(low), where=after > before)
+    part = np.divide(
+        fraction - low, high - low, out=np.zeros_like(low), where=after > before
+    )
     found = moment[before] + part * (moment[after] - moment[before])
     return np.where(reached.any(axis=-1), found[..., 0], np.nan)[()]
 
 
 def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArray:
-    """Normalised time at which an embedding first reaches a fraction of its largest distance from the start.
+    """Normalised time at which an embedding first reaches a fraction of its largest
+    distance from the start.
 
     Parameters
     ----------
@@ -183,21 +209,33 @@ def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArr
     """
     displacement = embedding_displacement(trajectory)
     options = {"time": trajectory["time"].values, "fraction": fraction}
-    times = xr.apply_ufunc(rise_times, displacement, input_core_dims=[["step"]], kwargs=options)
-    return times.rename("departure").assign_attrs(dimensionless("normalised time of the departure from the start"))
+    times = xr.apply_ufunc(
+        rise_times, displacement, input_core_dims=[["step"]], kwargs=options
+    )
+    return times.rename("departure").assign_attrs(
+        dimensionless("normalised time of the departure from the start")
+    )
 
 
 def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
-    """The unit of a trajectory's displayed time, epoch or step, and its length in steps.
+    """The unit of a trajectory's displayed time, epoch or step, and its length in
+    steps.
 
-    The unit is the epoch if the system has epochs, unless a branch has changed their length.
-    """
+    The unit is the epoch if the system has epochs, unless a branch has changed their
+    length."""
     steps = read_settings(trajectory).epoch_steps
-    return ("epoch", float(steps)) if steps and not trajectory.attrs.get("clock_step", 0) else ("step", 1.0)
+    return (
+        ("epoch", float(steps))
+        if steps and not trajectory.attrs.get("clock_step", 0)
+        else ("step", 1.0)
+    )
 
 
-def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> np.ndarray:
-    """A quantity at evenly spaced normalised times, interpolated linearly between frames.
+def resample_evenly(
+    values: np.ndarray, time: np.ndarray, points: int = 101
+) -> np.ndarray:
+    """A quantity at evenly spaced normalised times, interpolated linearly between
+    frames.
 
     Parameters
     ----------
@@ -226,9 +264,14 @@ def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> 
     """
     values, moment = _check_quantity(values, time), _normalised_time(time)
     if len(moment) < 2 or points < 2:
-        raise ValueError(f"points: found {points} from {len(moment)} frames, expected at least 2 of each")
+        raise ValueError(
+            f"points: found {points} from {len(moment)} frames, expected at least 2 of"
+            " each"
+        )
     even = np.linspace(0, 1, points)
-    before = np.clip(np.searchsorted(moment, even, side="right") - 1, 0, len(moment) - 2)
+    before = np.clip(
+        np.searchsorted(moment, even, side="right") - 1, 0, len(moment) - 2
+    )
     part = (even - moment[before]) / (moment[before + 1] - moment[before])
     # at a frame only its own value is used, even if the next one is NaN
     part = np.where(np.abs(part - np.round(part)) < _NEAR, np.round(part), part)
@@ -237,7 +280,8 @@ def resample_evenly(values: np.ndarray, time: np.ndarray, points: int = 101) -> 
 
 
 def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
-    """A labelled quantity resampled along normalised_time in place of step, to compare runs of different length.
+    """A labelled quantity resampled along normalised_time in place of step, to compare
+    runs of different length.
 
     Parameters
     ----------
@@ -265,21 +309,33 @@ def on_normalised_time(data: xr.DataArray, points: int = 101) -> xr.DataArray:
     11
     """
     if "step" not in data.dims or "time" not in data.coords:
-        raise ValueError(f"data: found dims {data.dims} and coords {tuple(data.coords)}, expected step and time")
-    resample = functools.partial(resample_evenly, time=data["time"].values, points=points)
+        raise ValueError(
+            f"data: found dims {data.dims} and coords {tuple(data.coords)}, expected"
+            " step and time"
+        )
+    resample = functools.partial(
+        resample_evenly, time=data["time"].values, points=points
+    )
     result = xr.apply_ufunc(
-        resample, data, input_core_dims=[["step"]], output_core_dims=[["normalised_time"]], keep_attrs=True
+        resample,
+        data,
+        input_core_dims=[["step"]],
+        output_core_dims=[["normalised_time"]],
+        keep_attrs=True,
     )
     result = result.assign_coords(normalised_time=np.linspace(0, 1, points))
-    result["normalised_time"].attrs.update(long_name="time from first to last frame", units="1")
+    result["normalised_time"].attrs.update(
+        long_name="time from first to last frame", units="1"
+    )
     return result
 
 
-# ------------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------- parts
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Frobenius norm of the difference; its squares neither overflow nor underflow, even in a run that diverges."""
+    """Frobenius norm of the difference; its squares neither overflow nor underflow,
+    even in a run that diverges."""
     half = x / 2 - y / 2
     exponent = np.frexp(np.abs(half).max(axis=(-2, -1)))[1]
     half = np.ldexp(half, -exponent[..., None, None])
@@ -290,7 +346,9 @@ def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _check_frames(embedding: np.ndarray, time: np.ndarray | None = None) -> np.ndarray:
     x = check_embedding(embedding)
     if x.ndim < 3 or x.shape[-3] < 1:
-        raise ValueError(f"embedding: found shape {x.shape}, expected (..., step, token, axis)")
+        raise ValueError(
+            f"embedding: found shape {x.shape}, expected (..., step, token, axis)"
+        )
     if time is not None:
         _check_time(time, x.shape[-3])
     return x
@@ -308,7 +366,10 @@ def _check_time(time: np.ndarray, frames: int) -> None:
     if np.shape(time) != (frames,):
         raise ValueError(f"time: found shape {np.shape(time)}, expected ({frames},)")
     if not np.isfinite(time).all() or not (np.diff(time) > 0).all():
-        raise ValueError("time: found values that do not increase, expected finite and increasing numbers")
+        raise ValueError(
+            "time: found values that do not increase, expected finite and increasing"
+            " numbers"
+        )
 
 
 def _normalised_time(time: np.ndarray) -> np.ndarray:

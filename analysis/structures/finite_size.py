@@ -1,14 +1,17 @@
-"""Finite-size scaling: how often, when and how well structures form, against a setting and the number N of tokens.
+"""Finite-size scaling: how often, when and how well structures form, against a setting
+and the number N of tokens.
 
-An ensemble is simulated for each N and each value of the setting: f_a for particles, the weight decay for networks.
-Forces are sums of order N² terms, so particles have the step size h_N = h (17 / N)², with which ordered particles move
-by similar distances in a step for every N (at N = 17, CA's example, h_N = h). Forces in a random arrangement partly
-cancel and grow more slowly than N², so structures of larger N need more of these steps to form.
+An ensemble is simulated for each N and each value of the setting: f_a for particles,
+the weight decay for networks. Forces are sums of order N² terms, so particles have the
+step size h_N = h (17 / N)², with which ordered particles move by similar distances in a
+step for every N (at N = 17, CA's example, h_N = h). Forces in a random arrangement
+partly cancel and grow more slowly than N², so structures of larger N need more of these
+steps to form.
 
-For each N the fraction of circles as a function of the setting is fitted by a logistic curve
-(`analysis.statistics.transition_fit`), whose midpoint m and width w are then fitted by powers of N. The transition
-depends on N if the exponent of m differs from 0; it sharpens if that of w is negative.
-"""
+For each N the fraction of circles as a function of the setting is fitted by a logistic
+curve (`analysis.statistics.transition_fit`), whose midpoint m and width w are then
+fitted by powers of N. The transition depends on N if the exponent of m differs from 0;
+it sharpens if that of w is negative."""
 
 from __future__ import annotations
 
@@ -22,12 +25,33 @@ import xarray as xr
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_interval, interval_columns
-from analysis.statistics.intervals import Interval, binomial_interval, mean_interval, median_interval
-from analysis.statistics.transition_fit import NO_TRANSITION, TransitionFit, fit_power, fit_transition
+from analysis.statistics.intervals import (
+    Interval,
+    binomial_interval,
+    mean_interval,
+    median_interval,
+)
+from analysis.statistics.transition_fit import (
+    NO_TRANSITION,
+    TransitionFit,
+    fit_power,
+    fit_transition,
+)
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from analysis.structures.formation_times import persistent_onset
-from dynamics.settings import TREE_PARTICLES, ModularSettings, ParticleSettings, SettingsError, check_integer
-from dynamics.sweeps.design import SweepDesign, SweepPoint, open_finished_point, sweep_design
+from dynamics.settings import (
+    TREE_PARTICLES,
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    check_integer,
+)
+from dynamics.sweeps.design import (
+    SweepDesign,
+    SweepPoint,
+    open_finished_point,
+    sweep_design,
+)
 from dynamics.sweeps.run import compute_missing_points
 from dynamics.trajectory.diverged import not_diverged
 
@@ -38,15 +62,20 @@ REFERENCE_SIZE = 17
 """The N at which particles have the step size of their settings."""
 
 
-# --------------------------------------------------------------------------------------------------- design
+# ------------------------------------------------------------------------------- design
 
 
-def settings_of_size(settings: ParticleSettings | ModularSettings, n: int) -> ParticleSettings | ModularSettings:
-    """The same settings for N tokens; the step size of particles is multiplied by (17 / N)². Raises SettingsError."""
+def settings_of_size(
+    settings: ParticleSettings | ModularSettings, n: int
+) -> ParticleSettings | ModularSettings:
+    """The same settings for N tokens; the step size of particles is multiplied by (17 /
+    N)². Raises SettingsError."""
     check_integer("n", n, 3, 100_000)
     if isinstance(settings, ModularSettings):
         return dataclasses.replace(settings, n=n)
-    return dataclasses.replace(settings, n=n, step_size=settings.step_size * (REFERENCE_SIZE / n) ** 2)
+    return dataclasses.replace(
+        settings, n=n, step_size=settings.step_size * (REFERENCE_SIZE / n) ** 2
+    )
 
 
 def plan_scaling(
@@ -59,21 +88,36 @@ def plan_scaling(
     every: int = 10,
     folder: str = "runs",
 ) -> list[SweepDesign]:
-    """The sweep of each N over the values of the setting, in ascending order of both. Raises SettingsError.
+    """The sweep of each N over the values of the setting, in ascending order of both.
+    Raises SettingsError.
 
-    runs: their number. lengths, every: steps of particles, epochs of networks. runs and lengths are for all N or each.
-    """
+    runs: their number. lengths, every: steps of particles, epochs of networks. runs and
+    lengths are for all N or each."""
     if not sizes or len(set(sizes)) < len(sizes):
-        raise SettingsError("n", " ".join(map(str, sizes)) or "none", "one or more different numbers")
+        raise SettingsError(
+            "n", " ".join(map(str, sizes)) or "none", "one or more different numbers"
+        )
     if not values or min(values) <= 0:
-        raise SettingsError("values", " ".join(map(str, values)) or "none", "positive numbers")
+        raise SettingsError(
+            "values", " ".join(map(str, values)) or "none", "positive numbers"
+        )
     for name, numbers in (("runs", runs), ("length", lengths)):
         if len(numbers) not in (1, len(sizes)):
-            raise SettingsError(name, " ".join(map(str, numbers)) or "none", "one number, or one for each N")
+            raise SettingsError(
+                name,
+                " ".join(map(str, numbers)) or "none",
+                "one number, or one for each N",
+            )
         for number in numbers:
             check_integer(name, number, 1, 2**53)
     count, length = (
-        dict(zip(sizes, numbers if len(numbers) > 1 else tuple(numbers) * len(sizes), strict=True))
+        dict(
+            zip(
+                sizes,
+                numbers if len(numbers) > 1 else tuple(numbers) * len(sizes),
+                strict=True,
+            )
+        )
         for numbers in (runs, lengths)
     )
     epochs = bool(settings.epoch_steps)
@@ -94,34 +138,40 @@ def plan_scaling(
 
 
 def run_seconds(point: SweepPoint) -> float:
-    """Estimated processor time of a run of a point in seconds, fitted to measured times."""
+    """Estimated processor time of a run of a point in seconds, fitted to measured
+    times."""
     n = point.settings.modulus
     if isinstance(point.settings, ParticleSettings) and n >= TREE_PARTICLES[2]:
         return point.steps * 0.016 * (n / 199) ** 2.2
     return point.steps * 9e-11 * n**4
 
 
-def compute_scaling(designs: Sequence[SweepDesign], scheduler: str | None = None) -> int:
+def compute_scaling(
+    designs: Sequence[SweepDesign], scheduler: str | None = None
+) -> int:
     """Compute the missing points, the smallest N first; return their number.
 
-    Sweeps with equal numbers of runs have one progress bar with the remaining time. scheduler: address of a dask
-    cluster. Raises the errors of `compute_missing_points`.
+    Sweeps with equal numbers of runs have one progress bar with the remaining time.
+    scheduler: address of a dask cluster. Raises the errors of `compute_missing_points`.
     """
     computed = 0
     for runs in dict.fromkeys(design.runs for design in designs):
         same = [design for design in designs if design.runs == runs]
         points = [point for design in same for point in design.points]
-        computed += compute_missing_points(dataclasses.replace(same[0], points=points), scheduler, work=run_seconds)
+        computed += compute_missing_points(
+            dataclasses.replace(same[0], points=points), scheduler, work=run_seconds
+        )
     return computed
 
 
 def scaling_file_name(designs: Sequence[SweepDesign]) -> str:
-    """File name of a result: sweep-scaling-SYSTEM-HASH.nc, with a hash of all points."""
+    """File name of a result: sweep-scaling-SYSTEM-HASH.nc, with a hash of all
+    points."""
     words = " ".join(point.path.stem for design in designs for point in design.points)
     return f"sweep-scaling-{designs[0].settings.system}-{hashlib.sha256(words.encode()).hexdigest()[:12]}.nc"
 
 
-# ------------------------------------------------------------------------------------------------- measures
+# ----------------------------------------------------------------------------- measures
 
 
 def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
@@ -130,39 +180,58 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        By n, setting and run: `circle`, 1 or 0 in the last frame; `imperfections`, per pair, in the last frame;
-        `formation`, the step from which the run stays a circle. All are NaN for runs that diverged and points that are
-        not finished, `formation` also for other runs. By n and bound (value, low, high): `midpoint` and `width` of the
-        transition, NaN if the midpoint is outside of the values. By bound: `midpoint_power` and `width_power`, their
-        exponents of N.
+        By n, setting and run: `circle`, 1 or 0 in the last frame; `imperfections`, per
+        pair, in the last frame; `formation`, the step from which the run stays a
+        circle. All are NaN for runs that diverged and points that are not finished,
+        `formation` also for other runs. By n and bound (value, low, high): `midpoint`
+        and `width` of the transition, NaN if the midpoint is outside of the values. By
+        bound: `midpoint_power` and `width_power`, their exponents of N.
     """
     axis, values = next(iter(designs[0].axes.items()))
-    sizes, runs = [design.points[0].settings.modulus for design in designs], max(design.runs for design in designs)
+    sizes, runs = (
+        [design.points[0].settings.modulus for design in designs],
+        max(design.runs for design in designs),
+    )
     found = np.full((3, len(sizes), len(values), runs), np.nan)
     for at, design in enumerate(designs):
         for point in design.points:
             trajectory = open_finished_point(design, point)
             if trajectory is not None:
                 with trajectory:
-                    found[:, at, values.index(point.values[axis]), : design.runs] = _measure_runs(trajectory)
+                    found[:, at, values.index(point.values[axis]), : design.runs] = (
+                        _measure_runs(trajectory)
+                    )
     dims = ("n", axis, "run")
-    texts = ("whether a run ends as a circle", "grid imperfections per pair", "step from which a run stays a circle")
+    texts = (
+        "whether a run ends as a circle",
+        "grid imperfections per pair",
+        "step from which a run stays a circle",
+    )
     names = ("circle", "imperfections", "formation")
     result = xr.Dataset(
-        {name: (dims, each, dimensionless(text)) for name, each, text in zip(names, found, texts, strict=True)},
+        {
+            name: (dims, each, dimensionless(text))
+            for name, each, text in zip(names, found, texts, strict=True)
+        },
         {"n": sizes, axis: values, "bound": ["value", "low", "high"]},
-        {"system": designs[0].settings.system, "length": [design.points[0].steps for design in designs]},
+        {
+            "system": designs[0].settings.system,
+            "length": [design.points[0].steps for design in designs],
+        },
     )
     return _add_fits(result)
 
 
 def _measure_runs(trajectory: xr.Dataset) -> np.ndarray:
-    """The three variables of `measure_scaling` for the runs of a trajectory: (variable, run)."""
+    """The three variables of `measure_scaling` for the runs of a trajectory: (variable,
+    run)."""
     embedding = trajectory["embedding"].transpose("run", "step", "token", "axis").values
     n, circle = embedding.shape[2], is_circle(embedding)
     onset = persistent_onset(circle, trajectory["step"].values)
     imperfections = count_imperfections(embedding[:, -1]) / (n * (n + 1) // 2)
-    measures = np.stack([circle[:, -1], imperfections, np.where(np.isfinite(onset), onset, np.nan)])
+    measures = np.stack(
+        [circle[:, -1], imperfections, np.where(np.isfinite(onset), onset, np.nan)]
+    )
     return np.where(not_diverged(trajectory), measures, np.nan)
 
 
@@ -177,16 +246,25 @@ def circle_counts(result: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return np.nansum(circle, axis=-1).astype(int), np.isfinite(circle).sum(axis=-1)
 
 
-def _fit_among_values(values: np.ndarray, counts: np.ndarray, totals: np.ndarray) -> TransitionFit:
-    """The transition of one N if its midpoint is among the values (value,) at which there are runs."""
+def _fit_among_values(
+    values: np.ndarray, counts: np.ndarray, totals: np.ndarray
+) -> TransitionFit:
+    """The transition of one N if its midpoint is among the values (value,) at which
+    there are runs."""
     fit, known = fit_transition(values, counts, totals), values[totals > 0]
-    return fit if known.size and known[0] <= fit.midpoint.value <= known[-1] else NO_TRANSITION
+    return (
+        fit
+        if known.size and known[0] <= fit.midpoint.value <= known[-1]
+        else NO_TRANSITION
+    )
 
 
 def _add_fits(result: xr.Dataset) -> xr.Dataset:
     counts, totals = circle_counts(result)
     values, sizes = result[swept_setting(result)].values, result["n"].values
-    fits = [_fit_among_values(values, *each) for each in zip(counts, totals, strict=True)]
+    fits = [
+        _fit_among_values(values, *each) for each in zip(counts, totals, strict=True)
+    ]
     fitted: dict[str, Any] = {}
     for name in ("midpoint", "width"):
         estimates = [getattr(fit, name) for fit in fits]
@@ -200,7 +278,7 @@ def _add_fits(result: xr.Dataset) -> xr.Dataset:
     return result.assign(fitted)
 
 
-# --------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------- tables
 
 
 def scaling_columns(result: xr.Dataset) -> list[Column]:
@@ -212,25 +290,40 @@ def scaling_columns(result: xr.Dataset) -> list[Column]:
         Column("runs", "runs"),
         Column("circles %", "circles", digits=1, interval="bounds", scale=100),
         Column("circle after", "formation", digits=0, interval="bounds"),
-        Column("imperfections per pair", "imperfections", digits=3, interval="half-width"),
-        Column("of circles", "imperfections_of_circles", digits=3, interval="half-width"),
+        Column(
+            "imperfections per pair", "imperfections", digits=3, interval="half-width"
+        ),
+        Column(
+            "of circles", "imperfections_of_circles", digits=3, interval="half-width"
+        ),
     ]
 
 
 def scaling_rows(result: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for each finished point: fraction of circles, median step from which circles stay, and mean imperfections
-    per pair of the runs that are no circles and of those that are."""
+    """A row for each finished point: fraction of circles, median step from which
+    circles stay, and mean imperfections per pair of the runs that are no circles and of
+    those that are."""
     axis, rows = swept_setting(result), []
     counts, totals = circle_counts(result)
     for at, place in zip(*np.nonzero(totals), strict=True):
         point = result.isel({"n": at, axis: place})
         circle, imperfections = point["circle"].values, point["imperfections"].values
-        row: dict[str, Any] = {"n": int(point["n"]), axis: float(point[axis]), "runs": int(totals[at, place])}
-        row |= interval_columns("circles", binomial_interval(int(counts[at, place]), int(totals[at, place])))
+        row: dict[str, Any] = {
+            "n": int(point["n"]),
+            axis: float(point[axis]),
+            "runs": int(totals[at, place]),
+        }
+        row |= interval_columns(
+            "circles", binomial_interval(int(counts[at, place]), int(totals[at, place]))
+        )
         formation = point["formation"].values
-        row |= interval_columns("formation", median_interval(formation[np.isfinite(formation)]))
+        row |= interval_columns(
+            "formation", median_interval(formation[np.isfinite(formation)])
+        )
         for name, kind in (("imperfections", 0), ("imperfections_of_circles", 1)):
-            row |= interval_columns(name, mean_interval(imperfections[circle == kind], limits=(0, 1)))
+            row |= interval_columns(
+                name, mean_interval(imperfections[circle == kind], limits=(0, 1))
+            )
         rows.append(row)
     return rows
 
@@ -245,19 +338,27 @@ TRANSITION_COLUMNS = (
 def transition_rows(result: xr.Dataset) -> list[dict[str, Any]]:
     """A row for each N: midpoint and width of the transition."""
     return [
-        {"n": int(n), **interval_columns("midpoint", middle), **interval_columns("width", width)}
-        for n, middle, width in zip(*(result[name].values for name in ("n", "midpoint", "width")), strict=True)
+        {
+            "n": int(n),
+            **interval_columns("midpoint", middle),
+            **interval_columns("width", width),
+        }
+        for n, middle, width in zip(
+            *(result[name].values for name in ("n", "midpoint", "width")), strict=True
+        )
     ]
 
 
 def scaling_conclusion(result: xr.Dataset) -> str:
-    """Two lines: whether the midpoint of the transition depends on N, and whether its width does."""
+    """Two lines: whether the midpoint of the transition depends on N, and whether its
+    width does."""
     lines = []
     for name in ("midpoint", "width"):
         power = Interval(*result[f"{name}_power"].values)
         if not np.isfinite(power.low):
             lines.append(
-                f"{name}: no power of N, because fewer than three N have a midpoint among the values, with both bounds"
+                f"{name}: no power of N, because fewer than three N have a midpoint"
+                " among the values, with both bounds"
             )
             continue
         change = "no dependence on N is resolved"

@@ -1,4 +1,5 @@
-"""The table of `analysis.formation`: when and in how many runs structures form, for one or two trajectories."""
+"""The table of `analysis.formation`: when and in how many runs structures form, for one
+or two trajectories."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.tables import Column, format_p_value, interval_columns
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval, median_interval
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    Interval,
+    binomial_interval,
+    mean_interval,
+    median_interval,
+)
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 from analysis.structures.formation_times import FORMATION_EVENTS, chance_level
 
@@ -28,12 +35,15 @@ Clock = Literal["normalised", "step"]
 
 
 def mean_structure_measure(measures: xr.Dataset, name: str, frame: int) -> Interval:
-    """Mean of a measure over runs in a frame, with its interval; for circles the fraction with its exact interval."""
+    """Mean of a measure over runs in a frame, with its interval; for circles the
+    fraction with its exact interval."""
     values = measures[name].transpose("step", "run").values[frame]
     values = values[np.isfinite(values)]
     if name == "circle":
         return binomial_interval(int(values.sum()), len(values))
-    return mean_interval(values, limits=(0, np.inf if name in ("imperfections", "circularity") else 1))
+    return mean_interval(
+        values, limits=(0, np.inf if name in ("imperfections", "circularity") else 1)
+    )
 
 
 FORMATION_COLUMNS = (
@@ -50,14 +60,21 @@ FORMATION_COLUMNS = (
 )
 
 
-def formation_rows(results: Sequence[FormationResult], clock: Clock) -> list[dict[str, Any]]:
-    """A row for each event of each trajectory; p-values compare with the first trajectory."""
+def formation_rows(
+    results: Sequence[FormationResult], clock: Clock
+) -> list[dict[str, Any]]:
+    """A row for each event of each trajectory; p-values compare with the first
+    trajectory."""
     rows = []
     for result in results:
         for event in map(str, result.onsets["event"].values):
             p_value = math.nan
-            if result is not results[0] and _comparable(results[0], result, event, clock):
-                p_value = logrank_p_value(*(_waiting_times(each, event, clock) for each in results))
+            if result is not results[0] and _comparable(
+                results[0], result, event, clock
+            ):
+                p_value = logrank_p_value(
+                    *(_waiting_times(each, event, clock) for each in results)
+                )
             rows.append(_row(result, event, clock) | {"p_value": p_value})
     return rows
 
@@ -66,7 +83,9 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     times, formed = _waiting_times(result, event, clock)
     start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
     if measure := FORMATION_EVENTS[event]:
-        start, end = (mean_structure_measure(result.measures, measure, frame) for frame in (0, -1))
+        start, end = (
+            mean_structure_measure(result.measures, measure, frame) for frame in (0, -1)
+        )
         random = float(result.measures["expected"].sel(measure=measure))
         if measure != "circle":  # circles have their own threshold
             rare = chance_level(result.measures, measure)
@@ -79,14 +98,21 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
         "random_1_in_100": rare,
         **interval_columns("start", start),
         **interval_columns("end", end),
-        **interval_columns("fraction", binomial_interval(int(formed.sum()), len(formed))),
+        **interval_columns(
+            "fraction", binomial_interval(int(formed.sum()), len(formed))
+        ),
         **interval_columns("median", kaplan_meier(times, formed).median),
-        **interval_columns("median_of_formed", median_interval(times[formed])),  # none of them is censored
+        **interval_columns(
+            "median_of_formed", median_interval(times[formed])
+        ),  # none of them is censored
     }
 
 
-def _comparable(first: FormationResult, second: FormationResult, event: str, clock: Clock) -> bool:
-    """Whether times of an event are comparable in two trajectories; steps are so only within one system."""
+def _comparable(
+    first: FormationResult, second: FormationResult, event: str, clock: Clock
+) -> bool:
+    """Whether times of an event are comparable in two trajectories; steps are so only
+    within one system."""
     if clock == "step" and first.system != second.system:
         return False
     if event == "structure":  # without grids it means circles only
@@ -95,8 +121,11 @@ def _comparable(first: FormationResult, second: FormationResult, event: str, clo
     return event in first.onsets["event"].values
 
 
-def _waiting_times(result: FormationResult, event: str, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
-    """Times until an event (run,), in normalised time or in steps, and whether it has happened."""
+def _waiting_times(
+    result: FormationResult, event: str, clock: Clock
+) -> tuple[np.ndarray, np.ndarray]:
+    """Times until an event (run,), in normalised time or in steps, and whether it has
+    happened."""
     onsets = result.onsets.sel(event=event)
     steps = result.measures["step"].values
     unit = 1.0 if clock == "normalised" else float(steps[-1] - steps[0])
@@ -116,22 +145,42 @@ algorithm 1"""
 
 def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
     """The explanation below the table."""
-    unit = "as a fraction of the length of the trajectory" if clock == "normalised" else "in steps"
-    lines = [_DEFINITIONS, f"time: {unit}; medians of all runs, and of those that form; intervals are 95%"]
-    lines.append("median -: fewer than half of the runs form it, so it is later than their end (inf in the CSV file)")
+    unit = (
+        "as a fraction of the length of the trajectory"
+        if clock == "normalised"
+        else "in steps"
+    )
+    lines = [
+        _DEFINITIONS,
+        f"time: {unit}; medians of all runs, and of those that form; intervals are 95%",
+    ]
+    lines.append(
+        "median -: fewer than half of the runs form it, so it is later than their end"
+        " (inf in the CSV file)"
+    )
     if len(results) > 1 and clock == "normalised":
-        lines.append("p: compares fractions of the trajectory lengths, which are smaller if a trajectory is longer")
+        lines.append(
+            "p: compares fractions of the trajectory lengths, which are smaller if a"
+            " trajectory is longer"
+        )
     elif len({each.system for each in results}) > 1:
-        lines.append("p: not computed, because steps of different systems are not comparable")
+        lines.append(
+            "p: not computed, because steps of different systems are not comparable"
+        )
     return "\n".join(lines)
 
 
 def merge_formation(results: Sequence[FormationResult]) -> xr.Dataset:
-    """One dataset of measures and onsets; names and dimensions of a second trajectory begin with `other_`."""
+    """One dataset of measures and onsets; names and dimensions of a second trajectory
+    begin with `other_`."""
     parts = []
     for result, prefix in zip(results, ("", "other_"), strict=False):
         whole = result.measures.merge(result.onsets, compat="override", join="exact")
-        names = {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)} if prefix else {}
+        names = (
+            {name: f"{prefix}{name}" for name in (*whole.variables, *whole.dims)}
+            if prefix
+            else {}
+        )
         parts.append(whole.rename(names))
     merged = xr.merge(parts, join="exact", combine_attrs="override")
     return merged.assign_attrs(names=", ".join(result.name for result in results))

@@ -1,24 +1,28 @@
-"""Perfect grids: all arrangements of N tokens on a lattice whose sums respect addition modulo N.
+"""Perfect grids: all arrangements of N tokens on a lattice whose sums respect addition
+modulo N.
 
-In a perfect grid, "the vector sums of all pairs of embeddings also form a perfect grid where pair sums are grouped
-together based on their modular sum" (CA appendix A.2). Token i is at x_i = c + L g_i, with g_i in Z² and L any linear
-map, such that
+In a perfect grid, "the vector sums of all pairs of embeddings also form a perfect grid
+where pair sums are grouped together based on their modular sum" (CA appendix A.2).
+Token i is at x_i = c + L g_i, with g_i in Z² and L any linear map, such that
 
     the numbers respect addition:  i = a g_i1 + b g_i2 (mod N), with some a, b that reach all of Z_N;
     there are no holes:            every point of Z² in the convex hull of the g_i is one of them.
 
-Then pairs whose sums coincide have the same modular sum for any L, and neighbours on a line differ by the same number
-everywhere. The tokens of a grid with holes respect addition, too: they are displaced to other points of their class by
-vectors of the kernel {g : a g_1 + b g_2 = 0 (mod N)}. However, such a grid fits any embedding if its lattice is fine
-enough, which the second condition excludes. The definition cannot require that all pair sums are perfect (CA algorithm
-2): no other pair has the same sum as a corner with itself, so every grid has an imperfection at each of its corners.
+Then pairs whose sums coincide have the same modular sum for any L, and neighbours on a
+line differ by the same number everywhere. The tokens of a grid with holes respect
+addition, too: they are displaced to other points of their class by vectors of the
+kernel {g : a g_1 + b g_2 = 0 (mod N)}. However, such a grid fits any embedding if its
+lattice is fine enough, which the second condition excludes. The definition cannot
+require that all pair sums are perfect (CA algorithm 2): no other pair has the same sum
+as a corner with itself, so every grid has an imperfection at each of its corners.
 
-Up to L, c and relabellings i -> u i + s of the tokens the number of perfect grids is finite: 114 for N = 17. They are
-constructed line by line. By Pick's theorem the convex hull of N points without holes has an area below N, so there is a
-direction in which the points are on at most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci. Math. Hungar.
-9 (1974), 191). Windows with an empty line between two others in every such direction are not searched. The first line
-starts at 0, and the other axis is chosen such that the second line does, too.
-"""
+Up to L, c and relabellings i -> u i + s of the tokens the number of perfect grids is
+finite: 114 for N = 17. They are constructed line by line. By Pick's theorem the convex
+hull of N points without holes has an area below N, so there is a direction in which the
+points are on at most 1 + sqrt(8 N / 3) lines (L. Fejes Tóth and Makai, Studia Sci.
+Math. Hungar. 9 (1974), 191). Windows with an empty line between two others in every
+such direction are not searched. The first line starts at 0, and the other axis is
+chosen such that the second line does, too."""
 
 from __future__ import annotations
 
@@ -33,20 +37,26 @@ from tqdm import tqdm
 from analysis.structures.procrustes import relabellings
 
 MAX_GRID_TOKENS = 23
-"""Largest number of tokens; with more there are too many grids to compare with every frame."""
+"""Largest number of tokens; with more there are too many grids to compare with every
+frame."""
 
 _Line = tuple[int, int]
 """First and last point of the tokens on a line of the lattice, both included."""
 
 
 class PerfectGrids(NamedTuple):
-    """Perfect grids of N tokens, each with its own labelling; linear images of a grid are the same grid."""
+    """Perfect grids of N tokens, each with its own labelling; linear images of a grid
+    are the same grid."""
 
-    basis: np.ndarray  # (grid, token, 2), orthonormal columns; the second is zero for a single line
+    basis: (
+        np.ndarray
+    )  # (grid, token, 2), orthonormal columns; the second is zero for a single line
     places: np.ndarray  # (grid, token, 2) int16, the g_i
     kind: np.ndarray  # (grid,), the same for grids that differ by a relabelling
     lines: np.ndarray  # (grid,), number of lines in the direction with the fewest
-    progression: np.ndarray  # (grid,), neighbours on these lines differ by this number, from 1 to N/2
+    progression: (
+        np.ndarray
+    )  # (grid,), neighbours on these lines differ by this number, from 1 to N/2
     kernel: np.ndarray  # (kind, vector, 2) int16, vectors of up to N/2 along both axes, padded with zeros
 
 
@@ -75,38 +85,59 @@ def perfect_grids(n: int) -> PerfectGrids:
     (35, 5, 2)
     """
     if not 3 <= n <= MAX_GRID_TOKENS:
-        raise ValueError(f"n: found {n} tokens, grids are known for 3 to {MAX_GRID_TOKENS}")
+        raise ValueError(
+            f"n: found {n} tokens, grids are known for 3 to {MAX_GRID_TOKENS}"
+        )
     unit, _, images = relabellings(n, shifts=True)
     seen: set[bytes] = set()
     found: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     kernels: list[np.ndarray] = []
-    windows = tqdm(lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False)
+    windows = tqdm(
+        lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False
+    )
     for points, step, across, lines in windows:
         basis = orthonormal_basis(points)
         if _keys(basis[None])[0] in seen:
             continue
-        bases, places = (np.empty((len(images), n, 2), kind) for kind in (np.float64, np.int16))
+        bases, places = (
+            np.empty((len(images), n, 2), kind) for kind in (np.float64, np.int16)
+        )
         bases[np.arange(len(images))[:, None], images] = basis
         places[np.arange(len(images))[:, None], images] = points
         for basis, place, key, u in zip(bases, places, _keys(bases), unit, strict=True):
             if key not in seen:
                 seen.add(key)
                 progression = step * u % n
-                found.append((basis, place, len(kernels), lines, min(progression, n - progression)))
+                found.append(
+                    (
+                        basis,
+                        place,
+                        len(kernels),
+                        lines,
+                        min(progression, n - progression),
+                    )
+                )
         kernels.append(_kernel(n, step, across, lines))
-    basis, places, kind, line_counts, progressions = (np.array(part) for part in zip(*found, strict=True))
+    basis, places, kind, line_counts, progressions = (
+        np.array(part) for part in zip(*found, strict=True)
+    )
     most = max(map(len, kernels))
-    padded = np.array([np.pad(kernel, ((0, most - len(kernel)), (0, 0))) for kernel in kernels])
+    padded = np.array(
+        [np.pad(kernel, ((0, most - len(kernel)), (0, 0))) for kernel in kernels]
+    )
     return PerfectGrids(basis, places, kind, line_counts, progressions, padded)
 
 
 def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
-    """Generate windows without holes, at least one of each up to relabelling, in order of the number of lines.
+    """Generate windows without holes, at least one of each up to relabelling, in order
+    of the number of lines.
 
-    Yields the points (token, 2), the differences of tokens along a line and across lines, and the number of lines.
-    """
+    Yields the points (token, 2), the differences of tokens along a line and across
+    lines, and the number of lines."""
     most = 1 + math.isqrt(8 * n // 3)
-    steps = [step for step in range(1, n) if n % step == 0]  # any other step is one of these times a unit
+    steps = [
+        step for step in range(1, n) if n % step == 0
+    ]  # any other step is one of these times a unit
     for count in range(1, most + 1):
         for step in steps:
             for across in range(n if count > 1 else 1):
@@ -115,9 +146,16 @@ def lattice_windows(n: int) -> Iterator[tuple[np.ndarray, int, int, int]]:
                         yield _places(window, n, step, across), step, across, count
 
 
-def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...]) -> Iterator[tuple[_Line, ...]]:
-    """Windows of `count` lines that begin with `lines` and in which no number occurs twice."""
-    used = {(step * place + across * m) % n for m, (low, high) in enumerate(lines) for place in range(low, high + 1)}
+def _stacked(
+    n: int, count: int, step: int, across: int, lines: tuple[_Line, ...]
+) -> Iterator[tuple[_Line, ...]]:
+    """Windows of `count` lines that begin with `lines` and in which no number occurs
+    twice."""
+    used = {
+        (step * place + across * m) % n
+        for m, (low, high) in enumerate(lines)
+        for place in range(low, high + 1)
+    }
     m, left = len(lines), n - len(used)
     if m == count:
         if not left:
@@ -125,9 +163,14 @@ def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...
         return
     for low, longest in _begins(lines, left):
         high = low - 1
-        while high - low + 1 < longest and (step * (high + 1) + across * m) % n not in used:
+        while (
+            high - low + 1 < longest
+            and (step * (high + 1) + across * m) % n not in used
+        ):
             high += 1
-            if (step * (high - low) % n == 0 and high > low) or not has_no_holes((*lines, (low, high))):
+            if (step * (high - low) % n == 0 and high > low) or not has_no_holes(
+                (*lines, (low, high))
+            ):
                 break
             remaining, ahead = left - (high - low + 1), count - m - 1
             if remaining >= ahead and (ahead or not remaining):
@@ -135,7 +178,8 @@ def _stacked(n: int, count: int, step: int, across: int, lines: tuple[_Line, ...
 
 
 def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
-    """Possible first points of the next line, each with the largest number of tokens on that line."""
+    """Possible first points of the next line, each with the largest number of tokens on
+    that line."""
     if len(lines) < 2:
         yield 0, left
         return
@@ -145,14 +189,17 @@ def _begins(lines: tuple[_Line, ...], left: int) -> Iterator[tuple[int, int]]:
 
 
 def has_no_holes(lines: tuple[_Line, ...]) -> bool:
-    """Whether lines of lattice points, one above the other, contain all lattice points of their convex hull."""
+    """Whether lines of lattice points, one above the other, contain all lattice points
+    of their convex hull."""
     for a, (low_a, high_a) in enumerate(lines):
         for b in range(a + 2, len(lines)):
             low_b, high_b = lines[b]
             for m in range(a + 1, b):
                 low = low_a * (b - m) + low_b * (m - a)
                 high = high_a * (b - m) + high_b * (m - a)
-                if lines[m][0] * (b - a) >= low + (b - a) or lines[m][1] * (b - a) <= high - (b - a):
+                if lines[m][0] * (b - a) >= low + (b - a) or lines[m][1] * (
+                    b - a
+                ) <= high - (b - a):
                     return False
     return True
 
@@ -167,7 +214,8 @@ def _places(lines: tuple[_Line, ...], n: int, step: int, across: int) -> np.ndar
 
 
 def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
-    """Vectors between points of the same number, (vector, 2) int16; none for a single line."""
+    """Vectors between points of the same number, (vector, 2) int16; none for a single
+    line."""
     reach = np.arange(-(n // 2) - 1, n // 2 + 2)
     m, place = (each.ravel() for each in np.meshgrid(reach, reach, indexing="ij"))
     same = ((across * m + step * place) % n == 0) & (lines > 1)
@@ -175,7 +223,8 @@ def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
 
 
 def orthonormal_basis(places: np.ndarray) -> np.ndarray:
-    """Orthonormal columns that span the centred points (token, 2); the second is zero for points on a line."""
+    """Orthonormal columns that span the centred points (token, 2); the second is zero
+    for points on a line."""
     u, size, _ = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)
     return u * (size > 1e-9 * size[0])
 

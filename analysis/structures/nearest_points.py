@@ -1,11 +1,13 @@
-"""The nearest other point of each of many points in O(P log P) operations, of equally near points the first one.
+"""The nearest other point of each of many points in O(P log P) operations, of equally
+near points the first one.
 
-The points are in the leaves of a k-d tree (Friedman, Bentley and Finkel, ACM Transactions on Mathematical Software 3
-(1977), 209): each node is divided at the median of the axis along which it is widest, down to blocks of at most
-`_BLOCK` points. A search begins in the block of the point and ascends to the root. It leaves out nodes whose box is
-farther than the nearest point found so far, or as far if their lowest index is larger. This changes no result: rounding
-is monotonic, so that the rounded distance of a box does not exceed that of a point inside.
-"""
+The points are in the leaves of a k-d tree (Friedman, Bentley and Finkel, ACM
+Transactions on Mathematical Software 3 (1977), 209): each node is divided at the median
+of the axis along which it is widest, down to blocks of at most `_BLOCK` points. A
+search begins in the block of the point and ascends to the root. It leaves out nodes
+whose box is farther than the nearest point found so far, or as far if their lowest
+index is larger. This changes no result: rounding is monotonic, so that the rounded
+distance of a box does not exceed that of a point inside."""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _ROUNDING = 1e-15
 
 @kernel_function
 def _select(key, order, begin, end, middle):
-    """Sort order[begin:end] partly, so that the keys before `middle` are not larger than those after it (Hoare)."""
+    """Sort order[begin:end] partly, so that the keys before `middle` are not larger
+    than those after it (Hoare)."""
     left, right = begin, end - 1
     while left < right:
         pivot = key[order[(left + right) // 2]]
@@ -46,8 +49,9 @@ def _select(key, order, begin, end, middle):
 
 @kernel_function
 def _build_tree(points, order, low, high, first):
-    """Write the order of points (axis, point) in the blocks, and the box, low and high (node, axis), and lowest index,
-    first (node,), of each node. The root is node 1, and node k is divided into 2 k and 2 k + 1."""
+    """Write the order of points (axis, point) in the blocks, and the box, low and high
+    (node, axis), and lowest index, first (node,), of each node. The root is node 1, and
+    node k is divided into 2 k and 2 k + 1."""
     dim, count = points.shape
     leaves = len(first) // 2
     low[:], high[:], first[:] = np.inf, -np.inf, count
@@ -69,17 +73,21 @@ def _build_tree(points, order, low, high, first):
 
 @kernel_function
 def _square_distance(points, at, low, high, node):
-    """The squared distance of a point from the box of a node; infinite if the box is empty."""
+    """The squared distance of a point from the box of a node; infinite if the box is
+    empty."""
     square = 0.0
     for axis in range(len(points)):
-        gap = max(low[node, axis] - points[axis, at], points[axis, at] - high[node, axis], 0.0)
+        gap = max(
+            low[node, axis] - points[axis, at], points[axis, at] - high[node, axis], 0.0
+        )
         square += gap * gap
     return square
 
 
 @kernel_function
 def _nearest_other(points, at, leaf, order, low, high, first, waiting):
-    """The index of the point nearest to point `at`, which is in the block of a leaf; -1 if there is no other point."""
+    """The index of the point nearest to point `at`, which is in the block of a leaf; -1
+    if there is no other point."""
     dim, count = points.shape
     nearest, limit, found = np.inf, np.inf, count
     leaves = len(first) // 2
@@ -102,8 +110,14 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
                         square += difference * difference
                     if square <= limit and other != at:
                         distance = np.sqrt(square)
-                        if distance < nearest or (distance == nearest and other < found):
-                            nearest, limit, found = distance, square * (1 + _ROUNDING), other
+                        if distance < nearest or (
+                            distance == nearest and other < found
+                        ):
+                            nearest, limit, found = (
+                                distance,
+                                square * (1 + _ROUNDING),
+                                other,
+                            )
         if size == 0 and ancestor > 1:
             waiting[0], size = ancestor ^ 1, 1
             ancestor //= 2
@@ -112,7 +126,8 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
 
 @cached_kernel(parallel=True)
 def nearest_other_points(points):
-    """The nearest other point of each point, the first of equally near ones: (frame, axis, point) -> (frame, point).
+    """The nearest other point of each point, the first of equally near ones: (frame,
+    axis, point) -> (frame, point).
 
     -1 if there is only one point.
     """
@@ -129,5 +144,7 @@ def nearest_other_points(points):
         for place in range(count):
             leaf = leaves + place // _BLOCK
             at = order[place]
-            nearest[frame, at] = _nearest_other(points[frame], at, leaf, order, low, high, first, waiting)
+            nearest[frame, at] = _nearest_other(
+                points[frame], at, leaf, order, low, high, first, waiting
+            )
     return nearest

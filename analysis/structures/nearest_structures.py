@@ -1,29 +1,34 @@
 """Distance of embeddings from the nearest perfect circle, perfect grid and grid.
 
-All are full Procrustes distances (`analysis.structures.procrustes`), from 0 to 1, minimised over all labellings of the
-structure. If all tokens are in one point, every distance is 1.
+All are full Procrustes distances (`analysis.structures.procrustes`), from 0 to 1,
+minimised over all labellings of the structure. If all tokens are in one point, every
+distance is 1.
 
-A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in some plane, with k coprime to
-N, since otherwise tokens coincide. The sums of pairs of equal modular sum then lie on a line through its centre (CA
-section
-5.2). With c_k the Fourier coefficient of the centred embedding of norm 1 (`analysis.structures.fourier`), a vector with
-real part a and imaginary part b, the overlap with the nearest of these circles is
+A perfect circle of frequency k has token i at R (cos 2 pi k i / N, sin 2 pi k i / N) in
+some plane, with k coprime to N, since otherwise tokens coincide. The sums of pairs of
+equal modular sum then lie on a line through its centre (CA section 5.2). With c_k the
+Fourier coefficient of the centred embedding of norm 1 (`analysis.structures.fourier`),
+a vector with real part a and imaginary part b, the overlap with the nearest of these
+circles is
 
     (sigma_1 + sigma_2) / sqrt(N),  (sigma_1 + sigma_2)² = |a|² + |b|² + 2 sqrt(|a|² |b|² - (a . b)²),
 
-where sigma are the singular values of the matrix of columns a and b, and the distance is sqrt(1 - overlap²). CA
-algorithm 1 depends only on the norms and not on the order of the tokens, so its circles need not be perfect circles.
+where sigma are the singular values of the matrix of columns a and b, and the distance
+is sqrt(1 - overlap²). CA algorithm 1 depends only on the norms and not on the order of
+the tokens, so its circles need not be perfect circles.
 
-Perfect grids are those of `analysis.structures.lattices` and their images under all linear maps, which are perfect
-grids as well. The distance from a grid is that from the plane that its coordinates span, and the nearest grid is found
-by comparison with all grids.
+Perfect grids are those of `analysis.structures.lattices` and their images under all
+linear maps, which are perfect grids as well. The distance from a grid is that from the
+plane that its coordinates span, and the nearest grid is found by comparison with all
+grids.
 
-A grid may have holes: its tokens are on a lattice whose points are numbered, and each token may be at any point of its
-class. From each of the `GRID_SEARCH_STARTS` nearest perfect grids a search repeatedly moves every token to the nearest
-point of its class and refits the linear map, until the distance no longer decreases. The least distance reached is an
-upper bound of the distance from the nearest grid. Since some lattice fits any embedding to some extent, it has to be
-compared with the distance of random embeddings.
-"""
+A grid may have holes: its tokens are on a lattice whose points are numbered, and each
+token may be at any point of its class. From each of the `GRID_SEARCH_STARTS` nearest
+perfect grids a search repeatedly moves every token to the nearest point of its class
+and refits the linear map, until the distance no longer decreases. The least distance
+reached is an upper bound of the distance from the nearest grid. Since some lattice fits
+any embedding to some extent, it has to be compared with the distance of random
+embeddings."""
 
 from __future__ import annotations
 
@@ -41,8 +46,9 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 _BLOCK_BYTES = 64 << 20
 
 GRID_SEARCH_STARTS = 100
-"""Number of perfect grids from which a grid with holes is searched. For grids of 17 tokens, of which one, two or three
-were moved to other points of their class, the search finds 96, 87 and 81 in 100; with 300 starts, 99, 95 and 95."""
+"""Number of perfect grids from which a grid with holes is searched. For grids of 17
+tokens, of which one, two or three were moved to other points of their class, the search
+finds 96, 87 and 81 in 100; with 300 starts, 99, 95 and 95."""
 
 
 class NearestStructure(NamedTuple):
@@ -50,8 +56,8 @@ class NearestStructure(NamedTuple):
 
     distance: np.ndarray
     which: np.ndarray
-    """Frequency of the circle; index of the grid in `perfect_grids(N)`, or of the grid from which its search
-    started."""
+    """Frequency of the circle; index of the grid in `perfect_grids(N)`, or of the grid
+    from which its search started."""
 
 
 def nearest_circle(embedding: np.ndarray) -> NearestStructure:
@@ -141,7 +147,8 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     Returns
     -------
     NearestStructure
-        Two arrays (...): distance, and the index in `perfect_grids(N)` of the grid from which the search started.
+        Two arrays (...): distance, and the index in `perfect_grids(N)` of the grid from
+        which the search started.
 
     Raises
     ------
@@ -161,20 +168,27 @@ def nearest_grid(embedding: np.ndarray) -> NearestStructure:
     grids = perfect_grids(n)
     frames = x.reshape(-1, n, dim)
     begun = _nearest(frames, grids, GRID_SEARCH_STARTS)
-    rest = grid_residuals(np.ascontiguousarray(frames), begun, grids.places, grids.kind, grids.kernel)
-    held = (frames[:, None].mT @ grids.basis[begun]) ** 2  # of the start itself, since the search skips single lines
+    rest = grid_residuals(
+        np.ascontiguousarray(frames), begun, grids.places, grids.kind, grids.kernel
+    )
+    held = (
+        frames[:, None].mT @ grids.basis[begun]
+    ) ** 2  # of the start itself, since the search skips single lines
     rest = np.minimum(rest, 1 - held.sum(axis=(-2, -1)))
     best = rest.argmin(axis=1)[:, None]
     distance = _distance(1 - np.take_along_axis(rest, best, axis=1))
-    return NearestStructure(distance.reshape(lead), np.take_along_axis(begun, best, axis=1).reshape(lead))
+    return NearestStructure(
+        distance.reshape(lead), np.take_along_axis(begun, best, axis=1).reshape(lead)
+    )
 
 
 @kernel_function
 def _grid_residual(x, places, kernel):
-    """The squared distance of x (token, axis), centred and of norm 1, from the grid that a search reaches.
+    """The squared distance of x (token, axis), centred and of norm 1, from the grid
+    that a search reaches.
 
-    places (token, 2) are the starting points of the lattice; kernel (vector, 2) are moves between points of a class.
-    """
+    places (token, 2) are the starting points of the lattice; kernel (vector, 2) are
+    moves between points of a class."""
     tokens, dim = x.shape
     g = places.astype(np.float64)
     linear = np.empty((2, dim))
@@ -194,7 +208,9 @@ def _grid_residual(x, places, kernel):
             product[1, axis] = ((g[:, 1] - v) * x[:, axis]).sum()
             linear[0, axis] = (vv * product[0, axis] - uv * product[1, axis]) / det
             linear[1, axis] = (uu * product[1, axis] - uv * product[0, axis]) / det
-            rest -= linear[0, axis] * product[0, axis] + linear[1, axis] * product[1, axis]
+            rest -= (
+                linear[0, axis] * product[0, axis] + linear[1, axis] * product[1, axis]
+            )
         if rest >= least - 1e-12:
             return least
         least = rest
@@ -214,22 +230,26 @@ def _grid_residual(x, places, kernel):
 
 @cached_kernel(parallel=True)
 def grid_residuals(frames, begun, places, kind, kernel):
-    """`_grid_residual` of frames (frame, token, axis) from each of the grids begun (frame, start): (frame, start)."""
+    """`_grid_residual` of frames (frame, token, axis) from each of the grids begun
+    (frame, start): (frame, start)."""
     rest = np.empty(begun.shape)
     for frame in prange(len(frames)):
         for start in range(begun.shape[1]):
             grid = begun[frame, start]
-            rest[frame, start] = _grid_residual(frames[frame], places[grid], kernel[kind[grid]])
+            rest[frame, start] = _grid_residual(
+                frames[frame], places[grid], kernel[kind[grid]]
+            )
     return rest
 
 
 def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
-    """The grids whose planes are nearest to each of the frames (frame, token, axis): (frame, count), unsorted.
+    """The grids whose planes are nearest to each of the frames (frame, token, axis):
+    (frame, count), unsorted.
 
-    The squared norm of the projection of x by P is tr(P x x^T), the trace of a product of symmetric matrices. It is
-    computed for all frames and grids by one matrix product of the entries on and below their diagonals, in single
-    precision, which distinguishes distances to seven digits.
-    """
+    The squared norm of the projection of x by P is tr(P x x^T), the trace of a product
+    of symmetric matrices. It is computed for all frames and grids by one matrix product
+    of the entries on and below their diagonals, in single precision, which
+    distinguishes distances to seven digits."""
     n = frames.shape[1]
     rows, columns = np.tril_indices(n)
     weight = np.where(rows == columns, 1, 2).astype(np.float32)
@@ -244,7 +264,11 @@ def _nearest(frames: np.ndarray, grids: PerfectGrids, count: int) -> np.ndarray:
         some = frames[start : start + block]
         squares = (some @ some.mT)[:, rows, columns].astype(np.float32) * weight
         held = squares @ planes
-        order = np.argpartition(held, -count, axis=1)[:, -count:] if count > 1 else held.argmax(axis=1)[:, None]
+        order = (
+            np.argpartition(held, -count, axis=1)[:, -count:]
+            if count > 1
+            else held.argmax(axis=1)[:, None]
+        )
         which[start : start + block] = order
     return which
 

@@ -1,28 +1,33 @@
-"""Detection of drops, rises, spikes and plateaus in a series, independent of its unit and length.
+"""Detection of drops, rises, spikes and plateaus in a series, independent of its unit
+and length.
 
-All windows have w frames, a fraction of the frames of the series. At each frame, the level before is the median of
-the w frames before it, and the level after is the median of the w frames that start with it. The scale of the series
-is the largest such median.
+All windows have w frames, a fraction of the frames of the series. At each frame, the
+level before is the median of the w frames before it, and the level after is the median
+of the w frames that start with it. The scale of the series is the largest such median.
 
 drop
-    The level after is below the level before by `depth` times the scale or more, and this difference has a peak.
-    Windows of 2 w and 4 w frames find slower drops that windows of w frames do not show. Overlapping drops are merged.
+    The level after is below the level before by `depth` times the scale or more, and
+    this difference has a peak. Windows of 2 w and 4 w frames find slower drops that
+    windows of w frames do not show. Overlapping drops are merged.
 rise
     The same, upward.
 spike
-    A frame that is above both levels beside it by `depth` times the larger one and by `floor` times the scale, and is
-    the maximum of the w frames on either side. Spikes are removed before drops, rises and plateaus are detected.
+    A frame that is above both levels beside it by `depth` times the larger one and by
+    `floor` times the scale, and is the maximum of the w frames on either side. Spikes
+    are removed before drops, rises and plateaus are detected.
 plateau
-    4 w frames or more, between drops and rises, whose medians vary by less than a quarter of the smallest drop.
+    4 w frames or more, between drops and rises, whose medians vary by less than a
+    quarter of the smallest drop.
 
-Each event exceeds the noise, estimated from the differences of successive frames, by `significance` standard
-deviations. The middle of a drop or rise is where half of the change is completed; it begins where a tenth and ends
-where nine tenths are completed. A spike begins and ends at half of its height. These moments are interpolated between
-frames. A drop or rise that begins before the second frame has no plateau before it and is marked as `initial`.
+Each event exceeds the noise, estimated from the differences of successive frames, by
+`significance` standard deviations. The middle of a drop or rise is where half of the
+change is completed; it begins where a tenth and ends where nine tenths are completed. A
+spike begins and ends at half of its height. These moments are interpolated between
+frames. A drop or rise that begins before the second frame has no plateau before it and
+is marked as `initial`.
 
-A series that decreases to zero in a straight line has no drop: over 4 w, which is 0.08 of the frames, it loses less
-than 0.1 of its scale.
-"""
+A series that decreases to zero in a straight line has no drop: over 4 w, which is 0.08
+of the frames, it loses less than 0.1 of its scale."""
 
 from __future__ import annotations
 
@@ -34,7 +39,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import maximum_filter1d, median_filter
 from scipy.signal import find_peaks, peak_widths
 
-from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
+from analysis.transitions.detection import (
+    DEFAULT_DETECTION,
+    MIN_WINDOW_FRAMES,
+    DetectionConfig,
+)
 
 _WINDOW_FACTORS = (1, 2, 4)
 """Lengths of the windows in which drops and rises are detected, in units of w."""
@@ -47,13 +56,15 @@ _MAD_TO_SIGMA = 1.4826
 
 
 class SeriesEvent(NamedTuple):
-    """A drop, rise, spike or plateau. Moments are frame indices, with fractions between frames."""
+    """A drop, rise, spike or plateau. Moments are frame indices, with fractions between
+    frames."""
 
     kind: str
     """One of drop, rise, spike and plateau."""
     begin: float
     middle: float
-    """Where half of a drop or rise is completed; the peak of a spike; the middle of a plateau."""
+    """Where half of a drop or rise is completed; the peak of a spike; the middle of a
+    plateau."""
     end: float
     before: float
     """Level before the event, in the unit of the series."""
@@ -63,7 +74,9 @@ class SeriesEvent(NamedTuple):
     """Whether a drop or rise begins before the second frame."""
 
 
-def detect_events(series: np.ndarray, config: DetectionConfig = DEFAULT_DETECTION) -> list[SeriesEvent]:
+def detect_events(
+    series: np.ndarray, config: DetectionConfig = DEFAULT_DETECTION
+) -> list[SeriesEvent]:
     """Detect the drops, rises, spikes and plateaus of a series.
 
     Parameters
@@ -81,7 +94,8 @@ def detect_events(series: np.ndarray, config: DetectionConfig = DEFAULT_DETECTIO
     Raises
     ------
     ValueError
-        If the series is not one-dimensional, is empty, or has a value that is not finite.
+        If the series is not one-dimensional, is empty, or has a value that is not
+        finite.
 
     Examples
     --------
@@ -96,13 +110,18 @@ def detect_events(series: np.ndarray, config: DetectionConfig = DEFAULT_DETECTIO
         return []
     spikes, smooth = _split_spikes(x, config)
     changes = _find_changes(smooth, config)
-    return sorted([*spikes, *changes, *_find_plateaus(smooth, changes, config)], key=lambda event: event.middle)
+    return sorted(
+        [*spikes, *changes, *_find_plateaus(smooth, changes, config)],
+        key=lambda event: event.middle,
+    )
 
 
 def _check_series(series: np.ndarray) -> np.ndarray:
     x = np.asarray(series, np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
-        raise ValueError(f"series: found shape {x.shape}, expected (frame,) of finite numbers")
+        raise ValueError(
+            f"series: found shape {x.shape}, expected (frame,) of finite numbers"
+        )
     return x
 
 
@@ -132,8 +151,14 @@ class _Levels(NamedTuple):
 def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
     width = config.width(len(x))
     before, after = _medians_beside(x, width)
-    noise = _MAD_TO_SIGMA / np.sqrt(2) * np.median(np.abs(np.diff(x))) if len(x) > 1 else 0.0
-    full = after[: max(1, len(x) - width + 1)]  # medians of w frames, so that no single frame sets the scale
+    noise = (
+        _MAD_TO_SIGMA / np.sqrt(2) * np.median(np.abs(np.diff(x)))
+        if len(x) > 1
+        else 0.0
+    )
+    full = after[
+        : max(1, len(x) - width + 1)
+    ]  # medians of w frames, so that no single frame sets the scale
     return _Levels(x, before, after, width, float(np.abs(full).max()), float(noise))
 
 
@@ -149,15 +174,19 @@ def _medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
-# ---------------------------------------------------------------------------------------------- spikes
+# ------------------------------------------------------------------------------- spikes
 
 
 def _find_spikes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
     x, width = levels.x, levels.width
     beside = np.maximum(levels.before, np.append(levels.after[1:], x[-1]))
     height = x - beside
-    changes = median_filter(np.abs(np.diff(x, prepend=x[0])), 4 * width + 1, mode="nearest")
-    noise = _MAD_TO_SIGMA / np.sqrt(2) * changes  # by frame, because the noise changes during a run
+    changes = median_filter(
+        np.abs(np.diff(x, prepend=x[0])), 4 * width + 1, mode="nearest"
+    )
+    noise = (
+        _MAD_TO_SIGMA / np.sqrt(2) * changes
+    )  # by frame, because the noise changes during a run
     threshold = np.maximum(config.depth * np.abs(beside), config.floor * levels.scale)
     threshold = np.maximum(threshold, config.significance * noise)
     highest = x == maximum_filter1d(x, 2 * width + 1, mode="nearest")
@@ -173,7 +202,8 @@ def _make_spike(x: np.ndarray, peak: int, level: float) -> SeriesEvent:
 
 
 def _first_below(x: np.ndarray, level: float) -> float:
-    """Where a series that begins above a level first crosses it; its last frame if it never does."""
+    """Where a series that begins above a level first crosses it; its last frame if it
+    never does."""
     below = x <= level
     if not below.any():
         return float(len(x) - 1)
@@ -181,46 +211,63 @@ def _first_below(x: np.ndarray, level: float) -> float:
     return at - float((level - x[at]) / (x[at - 1] - x[at])) if at else 0.0
 
 
-def _split_spikes(x: np.ndarray, config: DetectionConfig) -> tuple[list[SeriesEvent], _Levels]:
+def _split_spikes(
+    x: np.ndarray, config: DetectionConfig
+) -> tuple[list[SeriesEvent], _Levels]:
     """The spikes of a series, and the series without them."""
     spikes = _find_spikes(_levels(x, config), config)
     return spikes, _levels(_remove_spikes(spikes, x, config.width(len(x))), config)
 
 
 def _remove_spikes(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.ndarray:
-    """The series with each spike, down to a tenth of its height, replaced by a straight line."""
+    """The series with each spike, down to a tenth of its height, replaced by a straight
+    line."""
     smooth = x.copy()
     for spike in spikes:
         peak, low = int(spike.middle), spike.before + 0.1 * (spike.after - spike.before)
         first = peak - min(2 * width, int(np.ceil(_first_below(x[peak::-1], low))))
         last = peak + min(2 * width, int(np.ceil(_first_below(x[peak:], low))))
         first, last = max(first, 0), min(last, len(x) - 1)
-        smooth[first : last + 1] = np.linspace(smooth[first], smooth[last], last - first + 1)
+        smooth[first : last + 1] = np.linspace(
+            smooth[first], smooth[last], last - first + 1
+        )
     return smooth
 
 
-# ---------------------------------------------------------------------------------------- drops and rises
+# ---------------------------------------------------------------------- drops and rises
 
 
 def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
-    """Drops and rises in order: those that the shortest window shows, then those that only a longer one does."""
+    """Drops and rises in order: those that the shortest window shows, then those that
+    only a longer one does."""
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     found: list[SeriesEvent] = []
     known: list[tuple[float, float]] = []
     for factor in _WINDOW_FACTORS:
         longer = levels if factor == 1 else levels.with_longer_windows(factor)
         for kind in ("drop", "rise"):
-            for event in _merge_overlapping(_changes_in_window(kind, longer, config, smooth), smooth):
-                if all(event.end <= begin or end <= event.begin for begin, end in known):
+            for event in _merge_overlapping(
+                _changes_in_window(kind, longer, config, smooth), smooth
+            ):
+                if all(
+                    event.end <= begin or end <= event.begin for begin, end in known
+                ):
                     found.append(event)
         known = [(event.begin, event.end) for event in found]
     return sorted(found, key=lambda event: event.middle)
 
 
-def _changes_in_window(kind: str, levels: _Levels, config: DetectionConfig, smooth: np.ndarray) -> list[SeriesEvent]:
-    """Drops or rises between the levels of one window length; smooth (frame,): the series by medians of five."""
-    change = levels.before - levels.after if kind == "drop" else levels.after - levels.before
-    threshold = max(config.depth * levels.scale, config.significance * levels.difference_noise)
+def _changes_in_window(
+    kind: str, levels: _Levels, config: DetectionConfig, smooth: np.ndarray
+) -> list[SeriesEvent]:
+    """Drops or rises between the levels of one window length; smooth (frame,): the
+    series by medians of five."""
+    change = (
+        levels.before - levels.after if kind == "drop" else levels.after - levels.before
+    )
+    threshold = max(
+        config.depth * levels.scale, config.significance * levels.difference_noise
+    )
     if threshold <= 0:
         return []
     padded = np.concatenate([[0.0], change, [0.0]])
@@ -235,7 +282,9 @@ def _changes_in_window(kind: str, levels: _Levels, config: DetectionConfig, smoo
     return found
 
 
-def _merge_overlapping(events: list[SeriesEvent], smooth: np.ndarray) -> list[SeriesEvent]:
+def _merge_overlapping(
+    events: list[SeriesEvent], smooth: np.ndarray
+) -> list[SeriesEvent]:
     """Drops or rises, with those that overlap merged into one."""
     found: list[SeriesEvent] = []
     for event in sorted(events, key=lambda event: event.begin):
@@ -245,25 +294,36 @@ def _merge_overlapping(events: list[SeriesEvent], smooth: np.ndarray) -> list[Se
             merged = deeper._replace(before=last.before, after=event.after)
             event = deeper
             if _depth(merged) >= _depth(deeper):
-                event = _make_change(merged.kind, smooth, merged.middle, merged.before, merged.after)
+                event = _make_change(
+                    merged.kind, smooth, merged.middle, merged.before, merged.after
+                )
         found.append(event)
     return found
 
 
 def _depth(event: SeriesEvent) -> float:
-    return event.before - event.after if event.kind == "drop" else event.after - event.before
+    return (
+        event.before - event.after
+        if event.kind == "drop"
+        else event.after - event.before
+    )
 
 
-def _make_change(kind: str, x: np.ndarray, near: float, before: float, after: float) -> SeriesEvent:
+def _make_change(
+    kind: str, x: np.ndarray, near: float, before: float, after: float
+) -> SeriesEvent:
     """A drop or rise between two levels, near a frame."""
-    progress = (before - x) / (before - after)  # 0 at the level before, 1 at the level after
+    progress = (before - x) / (
+        before - after
+    )  # 0 at the level before, 1 at the level after
     half = _crossing(progress, 0.5, near)
     begin, end = _last_before(progress, 0.1, half), _first_after(progress, 0.9, half)
     return SeriesEvent(kind, begin, half, end, before, after, initial=begin < 1)
 
 
 def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
-    """The moment closest to a frame at which the progress increases through a fraction."""
+    """The moment closest to a frame at which the progress increases through a
+    fraction."""
     up = np.flatnonzero((progress[:-1] < fraction) & (progress[1:] >= fraction))
     if not up.size:
         return float(near)
@@ -272,49 +332,76 @@ def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
 
 
 def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The last time before `moment` at which the progress is at most `fraction`; 0 if there is none."""
+    """The last time before `moment` at which the progress is at most `fraction`; 0 if
+    there is none."""
     below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
     return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
 
 
 def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The first time after `moment` at which the progress is at least `fraction`; the last frame if there is none."""
+    """The first time after `moment` at which the progress is at least `fraction`; the
+    last frame if there is none."""
     begin = int(np.ceil(moment))
     above = np.flatnonzero(progress[begin:] >= fraction)
-    return _crossing(progress, fraction, begin + int(above[0]) - 1) if above.size else float(len(progress) - 1)
+    return (
+        _crossing(progress, fraction, begin + int(above[0]) - 1)
+        if above.size
+        else float(len(progress) - 1)
+    )
 
 
-# ------------------------------------------------------------------------------------------- plateaus
+# ----------------------------------------------------------------------------- plateaus
 
 
-def _find_plateaus(levels: _Levels, changes: list[SeriesEvent], config: DetectionConfig) -> list[SeriesEvent]:
+def _find_plateaus(
+    levels: _Levels, changes: list[SeriesEvent], config: DetectionConfig
+) -> list[SeriesEvent]:
     """The longest flat stretches between drops and rises."""
-    tolerance = max(_PLATEAU_TOLERANCE * config.depth * levels.scale, config.significance * levels.difference_noise)
+    tolerance = max(
+        _PLATEAU_TOLERANCE * config.depth * levels.scale,
+        config.significance * levels.difference_noise,
+    )
     gap_begins = [0.0, *(change.end for change in changes)]
     gap_ends = [*(change.begin for change in changes), float(len(levels.x) - 1)]
     found = []
     for gap_begin, gap_end in zip(gap_begins, gap_ends, strict=True):
         first, last = int(np.ceil(gap_begin)), int(gap_end) - levels.width + 1
-        for low, high in _flat_stretches(levels.after[first : max(first, last + 1)], tolerance, levels.width):
+        for low, high in _flat_stretches(
+            levels.after[first : max(first, last + 1)], tolerance, levels.width
+        ):
             if high - low < 3 * levels.width:
                 continue
-            level = (float(levels.after[first + low]), float(levels.after[first + high]))
-            begin, end = max(gap_begin, float(first + low)), float(first + high + levels.width - 1)
+            level = (
+                float(levels.after[first + low]),
+                float(levels.after[first + high]),
+            )
+            begin, end = (
+                max(gap_begin, float(first + low)),
+                float(first + high + levels.width - 1),
+            )
             end = gap_end if first + high == last else end
             begin = gap_begin if low == 0 else begin
-            found.append(SeriesEvent("plateau", begin, 0.5 * (begin + end), end, *level))
+            found.append(
+                SeriesEvent("plateau", begin, 0.5 * (begin + end), end, *level)
+            )
     return found
 
 
-def _flat_stretches(medians: np.ndarray, tolerance: float, width: int) -> list[tuple[int, int]]:
-    """First and last index of the longest stretch that varies by less than a tolerance, and of those beside it.
+def _flat_stretches(
+    medians: np.ndarray, tolerance: float, width: int
+) -> list[tuple[int, int]]:
+    """First and last index of the longest stretch that varies by less than a tolerance,
+    and of those beside it.
 
     Stretches are a window apart, because neighbouring medians have frames in common.
     """
     if not len(medians):
         return []
     best, first = (0, 0), 0
-    highs, lows = deque[int](), deque[int]()  # indices of decreasing and of increasing values in the stretch
+    highs, lows = (
+        deque[int](),
+        deque[int](),
+    )  # indices of decreasing and of increasing values in the stretch
     for last, value in enumerate(medians):
         for indices, sign in ((highs, 1), (lows, -1)):
             while indices and sign * medians[indices[-1]] <= sign * value:
@@ -334,14 +421,15 @@ def _flat_stretches(medians: np.ndarray, tolerance: float, width: int) -> list[t
     return [*before, best, *((offset + a, offset + b) for a, b in after)]
 
 
-# --------------------------------------------------------------------------------------------- escape
+# ------------------------------------------------------------------------------- escape
 
 
 class PlateauEscape(NamedTuple):
     """When a series left its first level."""
 
     moment: float
-    """Frame index, with a fraction between frames; if the series has not left, its last frame (censored)."""
+    """Frame index, with a fraction between frames; if the series has not left, its last
+    frame (censored)."""
     observed: bool
     """Whether the series has left its first level."""
     level: float
@@ -349,14 +437,18 @@ class PlateauEscape(NamedTuple):
 
 
 def first_plateau_escape(
-    series: np.ndarray, fraction: float = 0.1, rising: bool = False, config: DetectionConfig = DEFAULT_DETECTION
+    series: np.ndarray,
+    fraction: float = 0.1,
+    rising: bool = False,
+    config: DetectionConfig = DEFAULT_DETECTION,
 ) -> PlateauEscape:
     """Find when a series leaves its first level for good.
 
-    The first level is the median of the first w frames; in a series with an initial drop or rise, of the w frames after
-    its end. The series leaves it where its running median of five frames crosses the changed level, if the median of
-    the following 4 w frames is beyond that level too. An initial drop (rise, if `rising`) by half of the level or more
-    that lasts w frames or more is itself the escape, at its middle.
+    The first level is the median of the first w frames; in a series with an initial
+    drop or rise, of the w frames after its end. The series leaves it where its running
+    median of five frames crosses the changed level, if the median of the following 4 w
+    frames is beyond that level too. An initial drop (rise, if `rising`) by half of the
+    level or more that lasts w frames or more is itself the escape, at its middle.
 
     Parameters
     ----------
@@ -394,15 +486,27 @@ def first_plateau_escape(
     initial = [change for change in changes if change.initial]
     for change in initial:
         long = change.end - change.begin >= levels.width
-        if long and change.kind == ("rise" if rising else "drop") and _depth(change) >= 0.5 * abs(change.before):
+        if (
+            long
+            and change.kind == ("rise" if rising else "drop")
+            and _depth(change) >= 0.5 * abs(change.before)
+        ):
             return PlateauEscape(change.middle, True, change.before)
-    begin, last = int(np.ceil(max((change.end for change in initial), default=0.0))), float(len(x) - 1)
+    begin, last = (
+        int(np.ceil(max((change.end for change in initial), default=0.0))),
+        float(len(x) - 1),
+    )
     level = float(levels.after[begin])
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     following = levels.with_longer_windows(_WINDOW_FACTORS[-1]).after
-    gain, lasting_gain = ((1 if rising else -1) * (values[begin:] - level) for values in (smooth, following))
+    gain, lasting_gain = (
+        (1 if rising else -1) * (values[begin:] - level)
+        for values in (smooth, following)
+    )
     threshold = fraction * abs(level)
-    escaped = np.flatnonzero((gain >= threshold) & (lasting_gain >= threshold) & (gain > 0))
+    escaped = np.flatnonzero(
+        (gain >= threshold) & (lasting_gain >= threshold) & (gain > 0)
+    )
     if not escaped.size:
         return PlateauEscape(last, False, level)
     at = int(escaped[0])

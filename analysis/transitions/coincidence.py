@@ -1,11 +1,14 @@
-"""Whether peaks of the gradient norm coincide with drops and spikes of the loss, over all runs of a trajectory.
+"""Whether peaks of the gradient norm coincide with drops and spikes of the loss, over
+all runs of a trajectory.
 
-`analysis.transitions.gradient_peaks` defines peaks, events and the two baselines of circular shifts. The rank
-correlation of a run is Spearman's correlation of the gradient norm and the decrease of the loss since the previous
-frame, at a lag of the norm behind the decrease; runs are treated as circular. Its mean over runs is computed in
-Fisher's z and reported at the lag where it is farthest from 0; the value expected by chance is the same statistic of
-shifted runs, for each shift at its own such lag. Slow trends of both series produce a correlation that hardly depends
-on the lag, so the gain is the correlation minus its mean at the largest lags, one window before and after.
+`analysis.transitions.gradient_peaks` defines peaks, events and the two baselines of
+circular shifts. The rank correlation of a run is Spearman's correlation of the gradient
+norm and the decrease of the loss since the previous frame, at a lag of the norm behind
+the decrease; runs are treated as circular. Its mean over runs is computed in Fisher's z
+and reported at the lag where it is farthest from 0; the value expected by chance is the
+same statistic of shifted runs, for each shift at its own such lag. Slow trends of both
+series produce a correlation that hardly depends on the lag, so the gain is the
+correlation minus its mean at the largest lags, one window before and after.
 
 All values are dimensionless; lags are in frames.
 """
@@ -21,7 +24,11 @@ from tqdm import tqdm
 
 from analysis.output.results import dimensionless
 from analysis.output.tables import interval_columns, make_table
-from analysis.statistics.intervals import clustered_binomial_interval, mean_interval, median_interval
+from analysis.statistics.intervals import (
+    clustered_binomial_interval,
+    mean_interval,
+    median_interval,
+)
 from analysis.transitions import gradient_peaks
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from dynamics.randomness import random_stream
@@ -32,8 +39,11 @@ SHIFT_BASELINES = ("anywhere", "nearby")
 _RANDOM_SHIFTS = 1000
 
 
-def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
-    """Compare peaks of the gradient norm of each layer with the drops and spikes of the loss.
+def peak_coincidence(
+    trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
+    """Compare peaks of the gradient norm of each layer with the drops and spikes of the
+    loss.
 
     Parameters
     ----------
@@ -45,12 +55,15 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
     Returns
     -------
     Dataset
-        By (layer, kind): `share`, the fraction of events with a peak, and `lag`, the median over runs of the median lag
-        of a run, both with `_low` and `_high`; `total` and `matched`, numbers of events and of those with a peak. By
-        (layer, kind, baseline): `by_chance`, the expected fraction, and `p_value`, one-sided. By layer: `correlation`
-        with `_low` and `_high`, `correlation_lag`, `correlation_gain` with `_low` and `_high`; by (layer, baseline):
-        `correlation_by_chance` and `correlation_p_value`, two-sided; by (layer, frames): `correlation_at_lag`. By run:
-        `events` (run, kind) and `peaks` (run, layer).
+        By (layer, kind): `share`, the fraction of events with a peak, and `lag`, the
+        median over runs of the median lag of a run, both with `_low` and `_high`;
+        `total` and `matched`, numbers of events and of those with a peak. By (layer,
+        kind, baseline): `by_chance`, the expected fraction, and `p_value`, one-sided.
+        By layer: `correlation` with `_low` and `_high`, `correlation_lag`,
+        `correlation_gain` with `_low` and `_high`; by (layer, baseline):
+        `correlation_by_chance` and `correlation_p_value`, two-sided; by (layer,
+        frames): `correlation_at_lag`. By run: `events` (run, kind) and `peaks` (run,
+        layer).
 
     Raises
     ------
@@ -70,11 +83,17 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
     particles = "loss" not in trajectory
     kinds = ["escape"] if particles else ["drop", "spike"]
     width = config.width(trajectory.sizes["step"])
-    tally = _Tally.empty(trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1)
+    tally = _Tally.empty(
+        trajectory.sizes["run"], len(layers), len(kinds), 2 * width + 1
+    )
     lags = np.arange(-width, width + 1)
-    anywhere, nearby = (random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby"))
+    anywhere, nearby = (
+        random_stream(0, f"gradients/{word}") for word in ("shifts", "nearby")
+    )
     series = gradient_peaks.loss_and_norm_series(trajectory)
-    for run, one in enumerate(tqdm(series, "peaks", unit="run", disable=None, leave=False)):
+    for run, one in enumerate(
+        tqdm(series, "peaks", unit="run", disable=None, leave=False)
+    ):
         frames = len(one.falling)
         if frames < gradient_peaks.MIN_FRAMES:
             continue
@@ -82,22 +101,40 @@ def peak_coincidence(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_D
         tolerance = gradient_peaks.peak_tolerance(frames)
         shifts = gradient_peaks.nearby_shifts(frames, config.width(frames))
         tally.shifts[run] = len(shifts)
-        # signed, because the same shifts are used for differences of frames, a series that is one frame shorter
+        # signed, because the same shifts are used for differences of frames, a series
+        # that is one frame shorter
         shifts = np.where(shifts > frames / 2, shifts - frames, shifts)
-        offsets = np.stack([anywhere.integers(0, frames, _RANDOM_SHIFTS), nearby.choice(shifts, _RANDOM_SHIFTS)])
+        offsets = np.stack(
+            [
+                anywhere.integers(0, frames, _RANDOM_SHIFTS),
+                nearby.choice(shifts, _RANDOM_SHIFTS),
+            ]
+        )
         for layer, norm in enumerate(one.norms):
             peaks = gradient_peaks.find_norm_peaks(norm, config)
             tally.peaks[run, layer] = len(peaks.frame)
             for index, kind in enumerate(kinds):
-                counts = gradient_peaks.match_counts_by_shift(events[kind], peaks, frames, tolerance)
+                counts = gradient_peaks.match_counts_by_shift(
+                    events[kind], peaks, frames, tolerance
+                )
                 found_lags = gradient_peaks.peak_lags(events[kind], peaks, tolerance)
-                tally.add_events((run, layer, index), found_lags, counts[offsets % frames])
-            correlation = gradient_peaks.circular_rank_correlation(norm[1:], -np.diff(one.falling))
+                tally.add_events(
+                    (run, layer, index), found_lags, counts[offsets % frames]
+                )
+            correlation = gradient_peaks.circular_rank_correlation(
+                norm[1:], -np.diff(one.falling)
+            )
             tally.add_correlation((run, layer), correlation, offsets, lags)
-    found = _match_statistics(tally, layers, kinds).merge(_correlation_statistics(tally, layers, lags))
+    found = _match_statistics(tally, layers, kinds).merge(
+        _correlation_statistics(tally, layers, lags)
+    )
     return found.assign(
         events=(("run", "kind"), tally.total[:, 0], dimensionless("events")),
-        peaks=(("run", "layer"), tally.peaks, dimensionless("peaks of the gradient norm")),
+        peaks=(
+            ("run", "layer"),
+            tally.peaks,
+            dimensionless("peaks of the gradient norm"),
+        ),
     ).assign_coords(seed=("run", trajectory["seed"].values))
 
 
@@ -130,25 +167,30 @@ class _Tally(NamedTuple):
     def add_events(self, at: tuple, lags: np.ndarray, shifted: np.ndarray) -> None:
         """Add the events of one kind in one run and one layer.
 
-        lags (event,) from `peak_lags`; shifted (baseline, shift): numbers of events with a shifted peak.
-        """
+        lags (event,) from `peak_lags`; shifted (baseline, shift): numbers of events
+        with a shifted peak."""
         self.total[at], self.matched[at] = len(lags), np.isfinite(lags).sum()
         self.shifted[:, *at[1:]] += shifted
         if np.isfinite(lags).any():
             self.lag[at] = np.nanmedian(lags)
 
-    def add_correlation(self, at: tuple, circular: np.ndarray, offsets: np.ndarray, lags: np.ndarray) -> None:
-        """Add the correlation of one run and layer at all circular lags, unless it is undefined."""
+    def add_correlation(
+        self, at: tuple, circular: np.ndarray, offsets: np.ndarray, lags: np.ndarray
+    ) -> None:
+        """Add the correlation of one run and layer at all circular lags, unless it is
+        undefined."""
         self.correlations[at] = circular[lags % len(circular)]
         if np.isfinite(circular[0]):
-            self.shifted_z[:, at[1]] += gradient_peaks.fisher_z(circular)[(offsets[..., None] + lags) % len(circular)]
+            self.shifted_z[:, at[1]] += gradient_peaks.fisher_z(circular)[
+                (offsets[..., None] + lags) % len(circular)
+            ]
 
     def p_values(self, reached: np.ndarray, runs: np.ndarray) -> np.ndarray:
-        """p-values (baseline,) from the numbers of shifts that reach the observed value, for some runs (run,).
+        """p-values (baseline,) from the numbers of shifts that reach the observed
+        value, for some runs (run,).
 
-        For few runs the number of combinations of nearby shifts is small: the p-value is at least one over their
-        number, with the observed combination included.
-        """
+        For few runs the number of combinations of nearby shifts is small: the p-value
+        is at least one over their number, with the observed combination included."""
         smallest = 1 / (1 + np.prod(self.shifts[runs]))
         return np.maximum((1 + reached) / (1 + _RANDOM_SHIFTS), [0.0, smallest])
 
@@ -156,27 +198,59 @@ class _Tally(NamedTuple):
 def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
     """The fraction of events with a peak, and the lag, by layer and kind."""
     shape = (len(layers), len(kinds))
-    values, chance = np.full((8, *shape), np.nan), np.full((2, *shape, len(SHIFT_BASELINES)), np.nan)
+    values, chance = (
+        np.full((8, *shape), np.nan),
+        np.full((2, *shape, len(SHIFT_BASELINES)), np.nan),
+    )
     for layer, kind in np.ndindex(shape):
         total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
         if not total.sum():
             continue
         shifted = tally.shifted[:, layer, kind] / total.sum()
-        fraction, lag = clustered_binomial_interval(matched, total), tally.lag[:, layer, kind]
+        fraction, lag = (
+            clustered_binomial_interval(matched, total),
+            tally.lag[:, layer, kind],
+        )
         reached = (shifted >= fraction.value - 1e-12).sum(axis=1)
-        chance[:, layer, kind] = shifted.mean(axis=1), tally.p_values(reached, total > 0)
+        chance[:, layer, kind] = (
+            shifted.mean(axis=1),
+            tally.p_values(reached, total > 0),
+        )
         median_lag = median_interval(lag[np.isfinite(lag)])
         values[:, layer, kind] = (*fraction, *median_lag, total.sum(), matched.sum())
-    names = ("share", "share_low", "share_high", "lag", "lag_low", "lag_high", "total", "matched")
+    names = (
+        "share",
+        "share_low",
+        "share_high",
+        "lag",
+        "lag_low",
+        "lag_high",
+        "total",
+        "matched",
+    )
     data = {}
-    for name, each in zip((*names, "by_chance", "p_value"), [*values, *chance], strict=True):
-        data[name] = (("layer", "kind", "baseline")[: each.ndim], each, dimensionless(name.replace("_", " ")))
-    return xr.Dataset(data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)})
+    for name, each in zip(
+        (*names, "by_chance", "p_value"), [*values, *chance], strict=True
+    ):
+        data[name] = (
+            ("layer", "kind", "baseline")[: each.ndim],
+            each,
+            dimensionless(name.replace("_", " ")),
+        )
+    return xr.Dataset(
+        data, {"layer": layers, "kind": kinds, "baseline": list(SHIFT_BASELINES)}
+    )
 
 
-def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) -> xr.Dataset:
-    """The mean correlation over runs at the lag where it is farthest from 0, and the same for shifted runs."""
-    values, chance = np.full((7, len(layers)), np.nan), np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan)
+def _correlation_statistics(
+    tally: _Tally, layers: list[str], lags: np.ndarray
+) -> xr.Dataset:
+    """The mean correlation over runs at the lag where it is farthest from 0, and the
+    same for shifted runs."""
+    values, chance = (
+        np.full((7, len(layers)), np.nan),
+        np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan),
+    )
     means = np.full((len(layers), len(lags)), np.nan)
     for layer in range(len(layers)):
         known = np.isfinite(tally.correlations[:, layer, 0])
@@ -189,19 +263,41 @@ def _correlation_statistics(tally: _Tally, layers: list[str], lags: np.ndarray) 
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
         gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
-        gain_in_range = np.clip(gain, -2, 2)  # range of the difference of two correlations
-        values[:, layer] = (*gradient_peaks.mean_rank_correlation(each[:, best]), lags[best], *gain_in_range)
-    parts = ("", ", low", ", high", ", lag", ", gain", ", gain, low", ", gain, high", ", by chance", ", p value")
+        gain_in_range = np.clip(
+            gain, -2, 2
+        )  # range of the difference of two correlations
+        values[:, layer] = (
+            *gradient_peaks.mean_rank_correlation(each[:, best]),
+            lags[best],
+            *gain_in_range,
+        )
+    parts = (
+        "",
+        ", low",
+        ", high",
+        ", lag",
+        ", gain",
+        ", gain, low",
+        ", gain, high",
+        ", by chance",
+        ", p value",
+    )
     data = {}
     for text, each in zip(parts, [*values, *chance], strict=True):
         name = f"correlation{text.replace(', ', '_').replace(' ', '_')}"
-        data[name] = (("layer", "baseline")[: each.ndim], each, dimensionless(f"rank correlation{text}"))
+        data[name] = (
+            ("layer", "baseline")[: each.ndim],
+            each,
+            dimensionless(f"rank correlation{text}"),
+        )
     meaning = dimensionless("mean rank correlation at a lag of the norm")
     data["correlation_at_lag"] = (("layer", "frames"), means, meaning)
-    return xr.Dataset(data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)})
+    return xr.Dataset(
+        data, {"layer": layers, "frames": lags, "baseline": list(SHIFT_BASELINES)}
+    )
 
 
-# ------------------------------------------------------------------------------------------------- table
+# -------------------------------------------------------------------------------- table
 
 
 def frame_interval(trajectory: xr.Dataset) -> tuple[str, float]:
@@ -211,7 +307,8 @@ def frame_interval(trajectory: xr.Dataset) -> tuple[str, float]:
 
 
 def most_eventful_run(events: np.ndarray) -> int:
-    """The run with most events of the first kind, in case of a tie with most of all kinds; events: (run, kind)."""
+    """The run with most events of the first kind, in case of a tie with most of all
+    kinds; events: (run, kind)."""
     return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
 
 
@@ -225,21 +322,33 @@ def coincidence_table(found: xr.Dataset, frame: float) -> pd.DataFrame:
         here = found.sel(layer=layer)
         for kind in map(str, found["kind"].values):
             one = here.sel(kind=kind)
-            row = {"layer": layer, "measure": f"{kind}s with a peak", "number": int(np.nan_to_num(one["total"]))}
-            row |= _with_bounds("value", one, "share") | _chance_columns(one["by_chance"], one["p_value"])
+            row = {
+                "layer": layer,
+                "measure": f"{kind}s with a peak",
+                "number": int(np.nan_to_num(one["total"])),
+            }
+            row |= _with_bounds("value", one, "share") | _chance_columns(
+                one["by_chance"], one["p_value"]
+            )
             rows.append(row | _with_bounds("lag", one, "lag", frame))
         runs = int((here["peaks"] >= 0).sum())
         row = {"layer": layer, "measure": "rank correlation", "number": runs}
         row |= _with_bounds("value", here, "correlation")
-        row |= _chance_columns(here["correlation_by_chance"], here["correlation_p_value"])
+        row |= _chance_columns(
+            here["correlation_by_chance"], here["correlation_p_value"]
+        )
         rows.append(row | {"lag": float(here["correlation_lag"]) * frame})
         row = {"layer": layer, "measure": "more than at far lags", "number": runs}
         rows.append(row | _with_bounds("value", here, "correlation_gain"))
     return make_table(rows)
 
 
-def _with_bounds(column: str, found: xr.Dataset, name: str, scale: float = 1) -> dict[str, float]:
-    return interval_columns(column, [float(found[f"{name}{end}"]) for end in ("", "_low", "_high")], scale)
+def _with_bounds(
+    column: str, found: xr.Dataset, name: str, scale: float = 1
+) -> dict[str, float]:
+    return interval_columns(
+        column, [float(found[f"{name}{end}"]) for end in ("", "_low", "_high")], scale
+    )
 
 
 def _chance_columns(chance: xr.DataArray, p_values: xr.DataArray) -> dict[str, float]:

@@ -1,4 +1,5 @@
-"""Thresholds by which `analysis.transitions.change_points` detects drops, rises, spikes and plateaus."""
+"""Thresholds by which `analysis.transitions.change_points` detects drops, rises, spikes
+and plateaus."""
 
 from dataclasses import dataclass
 
@@ -13,19 +14,27 @@ class DetectionConfig:
     """Thresholds that define an event. All values are dimensionless."""
 
     depth: float = 0.1
-    """Minimum size of a drop, as a fraction of the largest level of the series, and minimum height of a spike, as a
-    fraction of the level around it."""
+    """Minimum size of a drop, as a fraction of the largest level of the series, and
+    minimum height of a spike, as a fraction of the level around it."""
     window: float = 0.02
-    """Length of the window over which levels are computed, as a fraction of the number of frames (at least 5 frames).
-    Windows two and four times as long are also used, to detect slower drops."""
+    """Length of the window over which levels are computed, as a fraction of the number
+    of frames (at least 5 frames). Windows two and four times as long are also used, to
+    detect slower drops."""
     floor: float = 0.01
     """Minimum height of a spike, as a fraction of the largest level of the series."""
     significance: float = 5.0
     """Minimum size of an event, in standard deviations of the noise."""
 
     def __post_init__(self) -> None:
-        for field, up_to in (("depth", 1e6), ("window", 0.5), ("floor", 1e6), ("significance", 1e6)):
-            value = check_real(field, getattr(self, field), positive=field != "floor", up_to=up_to)
+        for field, up_to in (
+            ("depth", 1e6),
+            ("window", 0.5),
+            ("floor", 1e6),
+            ("significance", 1e6),
+        ):
+            value = check_real(
+                field, getattr(self, field), positive=field != "floor", up_to=up_to
+            )
             object.__setattr__(self, field, value)
 
     def width(self, frames: int) -> int:

@@ -1,4 +1,5 @@
-"""All events of a trajectory in one dataset, and tables of them by run, by layer and by trajectory."""
+"""All events of a trajectory in one dataset, and tables of them by run, by layer and by
+trajectory."""
 
 from __future__ import annotations
 
@@ -29,32 +30,37 @@ def analyse_events(
     escape_fraction: float | None = None,
     config: DetectionConfig = DEFAULT_DETECTION,
 ) -> xr.Dataset:
-    """Detect the events of a scalar in every run, its escapes and first two drops, and the motion of layers in them.
+    """Detect the events of a scalar in every run, its escapes and first two drops, and
+    the motion of layers in them.
 
     Parameters
     ----------
     trajectory : Dataset
     scalar : {"loss", "gradient", "force", "speed"}, optional
-        Default: the loss, or the force of a system without a loss, or, if no norms were recorded either, the speed.
+        Default: the loss, or the force of a system without a loss, or, if no norms were
+        recorded either, the speed.
     split : str, optional
         The split of a loss (default: the training split).
     escape_fraction : float, optional
-        The change that counts as an escape, as a fraction of the first level (default: that of ESCAPE_CRITERIA).
+        The change that counts as an escape, as a fraction of the first level (default:
+        that of ESCAPE_CRITERIA).
     config : DetectionConfig
         Thresholds.
 
     Returns
     -------
     Dataset, dims event, run, phase, layer
-        `event_NAME` (event) for each column of `event_table`, and `of_run`; the variables of `first_two_drops`,
-        `plateau_escape_times` and `layer_motion_at_drops`; `seed`, `successful` and `alive` (run), the last for runs
-        that have not diverged. All moments are steps; the attribute `unit` is the number of steps of a
-        `unit_of_time` (epoch or step).
+        `event_NAME` (event) for each column of `event_table`, and `of_run`; the
+        variables of `first_two_drops`, `plateau_escape_times` and
+        `layer_motion_at_drops`; `seed`, `successful` and `alive` (run), the last for
+        runs that have not diverged. All moments are steps; the attribute `unit` is the
+        number of steps of a `unit_of_time` (epoch or step).
 
     Raises
     ------
     SettingsError, TrajectoryError
-        As `trajectory_scalar`, and for a split of a scalar without splits or a fraction out of range.
+        As `trajectory_scalar`, and for a split of a scalar without splits or a fraction
+        out of range.
 
     Examples
     --------
@@ -71,22 +77,41 @@ def analyse_events(
         raise SettingsError("split", split, f"no value here: a {name} has no splits")
     if escape_fraction is not None:
         largest = 1e6 if loss_events.ESCAPE_CRITERIA[name].rising else 1
-        escape_fraction = check_real("escape_share", escape_fraction, positive=True, up_to=largest)
+        escape_fraction = check_real(
+            "escape_share", escape_fraction, positive=True, up_to=largest
+        )
     values = loss_events.trajectory_scalar(trajectory, name, split)
     events = loss_events.event_table(values, config)
     drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
-    result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(drops)
-    result = result.merge(loss_events.plateau_escape_times(values, escape_fraction, config))
+    result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(
+        drops
+    )
+    result = result.merge(
+        loss_events.plateau_escape_times(values, escape_fraction, config)
+    )
     result = result.merge(layer_motion_at_drops(trajectory, drops, config))
-    result["seed"] = trajectory["seed"].drop_vars([name for name in trajectory["seed"].coords if name != "seed"])
-    result["successful"] = ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"})
-    result["alive"] = ("run", not_diverged(trajectory), {"long_name": "whether it has not diverged"})
+    result["seed"] = trajectory["seed"].drop_vars(
+        [name for name in trajectory["seed"].coords if name != "seed"]
+    )
+    result["successful"] = (
+        "run",
+        success_mask(trajectory),
+        {"long_name": "whether it ends above .98 test accuracy"},
+    )
+    result["alive"] = (
+        "run",
+        not_diverged(trajectory),
+        {"long_name": "whether it has not diverged"},
+    )
     word, unit = time_unit(trajectory)
-    return result.assign_attrs(scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(config))
+    return result.assign_attrs(
+        scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(config)
+    )
 
 
 def reported_runs(result: xr.Dataset) -> np.ndarray:
-    """The runs whose drops are summarised, (run,) bool: those that succeed, or all if none does."""
+    """The runs whose drops are summarised, (run,) bool: those that succeed, or all if
+    none does."""
     successful = result["successful"].values
     return successful if successful.any() else np.ones(len(successful), bool)
 
@@ -96,11 +121,14 @@ def describe_reported_runs(result: xr.Dataset) -> str:
     runs = reported_runs(result)
     if not result["successful"].any():
         return f"all {len(runs)} runs"
-    return f"{runs.sum()} of {len(runs)} runs, accuracy above {SUCCESS_ACCURACY:g}".replace("0.", ".")
+    return f"{runs.sum()} of {len(runs)} runs, accuracy above {SUCCESS_ACCURACY:g}".replace(
+        "0.", "."
+    )
 
 
 class TwoDropCounts(NamedTuple):
-    """How many runs have two drops or more, one, and none, and how long the phase between two drops lasts."""
+    """How many runs have two drops or more, one, and none, and how long the phase
+    between two drops lasts."""
 
     two: int
     one: int
@@ -110,69 +138,110 @@ class TwoDropCounts(NamedTuple):
 
 
 def count_two_drops(drops: xr.Dataset, result: xr.Dataset) -> TwoDropCounts:
-    """Counts of `drops` (from `first_two_drops`) among the `reported_runs` of a result."""
+    """Counts of `drops` (from `first_two_drops`) among the `reported_runs` of a
+    result."""
     runs = reported_runs(result)
     count, between = drops["drops"].values[runs], drops["between"].values[runs]
     median = median_interval(between[np.isfinite(between)] / result.attrs["unit"])
-    return TwoDropCounts(int((count >= 2).sum()), int((count == 1).sum()), int((count == 0).sum()), median)
+    return TwoDropCounts(
+        int((count >= 2).sum()),
+        int((count == 1).sum()),
+        int((count == 0).sum()),
+        median,
+    )
 
 
 def two_drops_by_window(
     values: xr.DataArray, config: DetectionConfig, factors: Sequence[float] = (0.5, 2.0)
 ) -> dict[float, xr.Dataset]:
-    """`first_two_drops` of a scalar (run, step) with the window changed by some factors, by window."""
+    """`first_two_drops` of a scalar (run, step) with the window changed by some
+    factors, by window."""
     windows = [min(0.5, factor * config.window) for factor in factors]
     configs = {window: dataclasses.replace(config, window=window) for window in windows}
-    tables = {window: loss_events.event_table(values, each) for window, each in configs.items()}
-    return {window: loss_events.first_two_drops(each, len(values)) for window, each in tables.items()}
+    tables = {
+        window: loss_events.event_table(values, each)
+        for window, each in configs.items()
+    }
+    return {
+        window: loss_events.first_two_drops(each, len(values))
+        for window, each in tables.items()
+    }
 
 
-# ------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------- tables
 
 
 def run_event_table(result: xr.Dataset) -> pd.DataFrame:
-    """Escape, first two drops and numbers of events by run; times in the result's unit of time."""
+    """Escape, first two drops and numbers of events by run; times in the result's unit
+    of time."""
     unit, rows = result.attrs["unit"], []
     for run in range(result.sizes["run"]):
         one = result.isel(run=run)
         row = {"seed": int(one["seed"]), "escape": float(one["escape"]) / unit}
         row |= {name: int(one[name]) for name in ("escaped", "successful")}
         for phase in one["phase"].values:
-            moments = {name: float(one[name].sel(phase=phase)) for name in ("begin", "middle", "end")}
+            moments = {
+                name: float(one[name].sel(phase=phase))
+                for name in ("begin", "middle", "end")
+            }
             row |= {f"{phase}_{name}": value / unit for name, value in moments.items()}
         row["between"] = float(one["between"]) / unit
-        rows.append(row | {name: int(one[name]) for name in ("drops", "spikes", "rises")})
+        rows.append(
+            row | {name: int(one[name]) for name in ("drops", "spikes", "rises")}
+        )
     return make_table(rows)
 
 
 def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
-    """Relative speed and gradient lag of each layer at the drops: medians over `reported_runs` with 95% intervals."""
+    """Relative speed and gradient lag of each layer at the drops: medians over
+    `reported_runs` with 95% intervals."""
     runs, rows = reported_runs(result), []
     for layer in result["layer"].values:
         row: dict[str, Any] = {"layer": str(layer)}
         for name, unit in (("speed", 1.0), ("lag", result.attrs["unit"])):
             for phase in result["phase"].values:
                 values = result[name].sel(layer=layer, phase=phase).values[runs] / unit
-                row |= interval_columns(f"{name}_{phase}", median_interval(values[np.isfinite(values)]))
+                row |= interval_columns(
+                    f"{name}_{phase}", median_interval(values[np.isfinite(values)])
+                )
         rows.append(row)
     return make_table(rows)
 
 
-def escape_comparison(results: Sequence[xr.Dataset], names: Sequence[str]) -> pd.DataFrame:
-    """Median escape time of each result, with its 95% interval, and log-rank p-value against the first result.
+def escape_comparison(
+    results: Sequence[xr.Dataset], names: Sequence[str]
+) -> pd.DataFrame:
+    """Median escape time of each result, with its 95% interval, and log-rank p-value
+    against the first result.
 
-    `observed_until` is the longest time that a run was observed. Raises SettingsError if units of time differ.
-    """
+    `observed_until` is the longest time that a run was observed. Raises SettingsError
+    if units of time differ."""
     units = [each.attrs["unit_of_time"] for each in results]
     for name, unit in zip(names, units, strict=True):
         if unit != units[0]:
-            found, allowed = (f"whose time is counted in {word}s" for word in (unit, units[0]))
+            found, allowed = (
+                f"whose time is counted in {word}s" for word in (unit, units[0])
+            )
             raise SettingsError("others", f"{name}, {found}", f"trajectories {allowed}")
-    samples = [(each["escape"].values / each.attrs["unit"], each["escaped"].values) for each in results]
+    samples = [
+        (each["escape"].values / each.attrs["unit"], each["escaped"].values)
+        for each in results
+    ]
     rows = []
     for name, sample in zip(names, samples, strict=True):
         curve = kaplan_meier(*sample)
-        p_value = np.nan if sample is samples[0] else logrank_p_value(samples[0], sample)
-        row = {"trajectory": name, "runs": curve.runs, "escaped": curve.events, "p_value": p_value}
-        rows.append(row | interval_columns("median", curve.median) | {"observed_until": float(curve.time[-1])})
+        p_value = (
+            np.nan if sample is samples[0] else logrank_p_value(samples[0], sample)
+        )
+        row = {
+            "trajectory": name,
+            "runs": curve.runs,
+            "escaped": curve.events,
+            "p_value": p_value,
+        }
+        rows.append(
+            row
+            | interval_columns("median", curve.median)
+            | {"observed_until": float(curve.time[-1])}
+        )
     return make_table(rows)

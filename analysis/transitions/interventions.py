@@ -1,7 +1,8 @@
-"""Interventions against loss spikes: the runs of a trajectory trained again with one setting changed (VC section 4.3).
+"""Interventions against loss spikes: the runs of a trajectory trained again with one
+setting changed (VC section 4.3).
 
-Each run keeps its first weights, its data and its batches, so that runs with and without a change form pairs.
-"""
+Each run keeps its first weights, its data and its batches, so that runs with and
+without a change form pairs."""
 
 from __future__ import annotations
 
@@ -20,27 +21,41 @@ from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
 from analysis.statistics.resampling import leave_one_out_interval
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
-from analysis.transitions.loss_events import check_enough_frames, event_table, plateau_escape_times, trajectory_scalar
+from analysis.transitions.loss_events import (
+    check_enough_frames,
+    event_table,
+    plateau_escape_times,
+    trajectory_scalar,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.run_checks import run_path
-from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings, check_integer, check_real
+from dynamics.settings import (
+    SUCCESS_ACCURACY,
+    SettingsError,
+    SparseSettings,
+    check_integer,
+    check_real,
+)
 from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import not_diverged
 
 UNCHANGED = "as recorded"
 
 MEASURES = ("spikes", "rate", "test")
-"""Spikes in a run; spikes per 1000 epochs after the escape; test accuracy at the end."""
+"""Spikes in a run; spikes per 1000 epochs after the escape; test accuracy at the
+end."""
 _LARGEST = {"spikes": math.inf, "test": 1.0}
 """Largest possible value of the measures of single runs."""
 
 
-# ----------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------- training
 
 
 def intervention_settings(
-    settings: SparseSettings, hidden: int = 128, assembler_decays: Sequence[float] = (0.01, 0.1)
+    settings: SparseSettings,
+    hidden: int = 128,
+    assembler_decays: Sequence[float] = (0.01, 0.1),
 ) -> dict[str, SparseSettings]:
     """The settings with one thing changed, by the name of the intervention.
 
@@ -48,9 +63,11 @@ def intervention_settings(
     ----------
     settings : SparseSettings
     hidden : int
-        Width of the wider MLP; not used if the first weights come from a trajectory, which fixes the width.
+        Width of the wider MLP; not used if the first weights come from a trajectory,
+        which fixes the width.
     assembler_decays : sequence of float
-        Decoupled weight decays (AdamW) of the output weights of the MLP, which VC calls assemblers.
+        Decoupled weight decays (AdamW) of the output weights of the MLP, which VC calls
+        assemblers.
 
     Returns
     -------
@@ -70,54 +87,97 @@ def intervention_settings(
     ['smooth norm', 'h = 128', 'decay 0.01', 'decay 0.1']
     """
     if settings.norm.endswith("smooth"):
-        raise SettingsError("trajectory", f"norm {settings.norm}", "a run of norm rms or unit, to be made smooth")
+        raise SettingsError(
+            "trajectory",
+            f"norm {settings.norm}",
+            "a run of norm rms or unit, to be made smooth",
+        )
     smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
     found = {"smooth norm": smooth}
     hidden = check_integer("hidden", hidden, settings.hidden + 1, 100_000)
     if settings.start == "random":
         found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
-    decays = [check_real("assembler_decays", decay, positive=True) for decay in assembler_decays]
-    if decays and (settings.optimizer not in ("adam", "adamw") or settings.weight_decay or settings.assembler_decay):
+    decays = [
+        check_real("assembler_decays", decay, positive=True)
+        for decay in assembler_decays
+    ]
+    if decays and (
+        settings.optimizer not in ("adam", "adamw")
+        or settings.weight_decay
+        or settings.assembler_decay
+    ):
         decay = settings.weight_decay or settings.assembler_decay
         allowed = "one of adam without any decay; or --assembler-decays without a value"
-        raise SettingsError("trajectory", f"a run of {settings.optimizer} with weight decay {decay:g}", allowed)
+        raise SettingsError(
+            "trajectory",
+            f"a run of {settings.optimizer} with weight decay {decay:g}",
+            allowed,
+        )
     for decay in decays:
-        found[f"decay {decay:g}"] = dataclasses.replace(settings, optimizer="adamw", assembler_decay=decay)
+        found[f"decay {decay:g}"] = dataclasses.replace(
+            settings, optimizer="adamw", assembler_decay=decay
+        )
     return found
 
 
-def train_intervention(trajectory: xr.Dataset, settings: SparseSettings) -> tuple[Path, xr.Dataset]:
-    """Train the runs of a trajectory with other settings, or read them from runs/. Raises the errors of `simulate`."""
-    runs, seed, every = trajectory.sizes["run"], int(trajectory["seed"][0]), int(trajectory.attrs["every"])
+def train_intervention(
+    trajectory: xr.Dataset, settings: SparseSettings
+) -> tuple[Path, xr.Dataset]:
+    """Train the runs of a trajectory with other settings, or read them from runs/.
+    Raises the errors of `simulate`."""
+    runs, seed, every = (
+        trajectory.sizes["run"],
+        int(trajectory["seed"][0]),
+        int(trajectory.attrs["every"]),
+    )
     path = run_path(settings, runs, seed, every, "metrics", "auto")
     steps = int(trajectory["step"][-1])
-    return path, simulate(settings, runs, seed, steps, every, "metrics", "auto", out=path)
+    return path, simulate(
+        settings, runs, seed, steps, every, "metrics", "auto", out=path
+    )
 
 
 def check_complete_ensemble(trajectory: xr.Dataset) -> SparseSettings:
-    """The settings of a trajectory whose runs can be trained again. Raises TrajectoryError for others."""
+    """The settings of a trajectory whose runs can be trained again. Raises
+    TrajectoryError for others."""
     settings = clustering_head_of(trajectory).settings
     check_enough_frames(trajectory)
     if "branched_at" in trajectory.attrs or "derived" in trajectory.attrs:
-        raise TrajectoryError("a branch or selection cannot be trained again from its beginning")
+        raise TrajectoryError(
+            "a branch or selection cannot be trained again from its beginning"
+        )
     seeds = trajectory["seed"].values
     if not np.array_equal(seeds, seeds[0] + np.arange(len(seeds))):
         raise TrajectoryError("variable seed: found seeds that are not consecutive")
     return settings
 
 
-# ----------------------------------------------------------------------------------------------- measures
+# ----------------------------------------------------------------------------- measures
 
 
-def spike_measures(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> dict[str, np.ndarray]:
-    """Measures of each run, (run,): `spikes`; `late`, spikes after the escape; `since`, epochs after the escape;
-    `test`, the test accuracy at the end. NaN for a run that has diverged."""
+def spike_measures(
+    trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION
+) -> dict[str, np.ndarray]:
+    """Measures of each run, (run,): `spikes`; `late`, spikes after the escape; `since`,
+    epochs after the escape; `test`, the test accuracy at the end. NaN for a run that
+    has diverged."""
     losses = trajectory_scalar(trajectory, "loss")
-    events, left = event_table(losses, config), plateau_escape_times(losses, config=config)
-    steps, epoch, runs = trajectory["step"].values, trajectory["epoch"].values, trajectory.sizes["run"]
+    events, left = (
+        event_table(losses, config),
+        plateau_escape_times(losses, config=config),
+    )
+    steps, epoch, runs = (
+        trajectory["step"].values,
+        trajectory["epoch"].values,
+        trajectory.sizes["run"],
+    )
     spike, of_run = events["kind"].values == "spike", events["of_run"].values
     late = spike & (events["middle"].values >= left["escape"].values[of_run])
-    since = np.where(left["escaped"].values, epoch[-1] - np.interp(left["escape"].values, steps, epoch), 0.0)
+    since = np.where(
+        left["escaped"].values,
+        epoch[-1] - np.interp(left["escape"].values, steps, epoch),
+        0.0,
+    )
     measures = {
         "spikes": np.bincount(of_run[spike], minlength=runs),
         "late": np.where(since > 0, np.bincount(of_run[late], minlength=runs), 0),
@@ -139,10 +199,18 @@ _LONG_NAMES = {
 def compare_interventions(
     trajectories: Mapping[str, xr.Dataset], config: DetectionConfig = DEFAULT_DETECTION
 ) -> xr.Dataset:
-    """`spike_measures` of ensembles of the same runs, (remedy, run); the first ensemble is named UNCHANGED."""
-    measures = {name: spike_measures(trajectory, config) for name, trajectory in trajectories.items()}
+    """`spike_measures` of ensembles of the same runs, (remedy, run); the first ensemble
+    is named UNCHANGED."""
+    measures = {
+        name: spike_measures(trajectory, config)
+        for name, trajectory in trajectories.items()
+    }
     variables = {
-        name: (("remedy", "run"), np.stack([each[name] for each in measures.values()]), dimensionless(text))
+        name: (
+            ("remedy", "run"),
+            np.stack([each[name] for each in measures.values()]),
+            dimensionless(text),
+        )
         for name, text in _LONG_NAMES.items()
     }
     seeds = next(iter(trajectories.values()))["seed"].values
@@ -150,34 +218,52 @@ def compare_interventions(
 
 
 def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
-    """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that of all runs together."""
+    """Mean of one of MEASURES in an ensemble, with its 95% interval; the rate is that
+    of all runs together."""
     if name == "rate":
-        return _jackknife_rate(*(result[each].sel(remedy=[remedy]).values for each in ("late", "since")))
+        return _jackknife_rate(
+            *(result[each].sel(remedy=[remedy]).values for each in ("late", "since"))
+        )
     values = result[name].sel(remedy=remedy).values
     return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
 
 
 def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
-    """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95% interval."""
+    """Mean change of one of MEASURES by an intervention, in pairs of runs, with its 95%
+    interval."""
     if name == "rate":
-        return _jackknife_rate(*(result[each].sel(remedy=[UNCHANGED, remedy]).values for each in ("late", "since")))
-    return mean_interval(paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name]))
+        return _jackknife_rate(
+            *(
+                result[each].sel(remedy=[UNCHANGED, remedy]).values
+                for each in ("late", "since")
+            )
+        )
+    return mean_interval(
+        paired_effects(result, remedy, name), limits=(-_LARGEST[name], _LARGEST[name])
+    )
 
 
 def paired_effects(result: xr.Dataset, remedy: str, name: str) -> np.ndarray:
-    """The change of a measure in each run in which it is finite with and without the intervention, (pair,)."""
-    change = (result[name].sel(remedy=remedy) - result[name].sel(remedy=UNCHANGED)).values
+    """The change of a measure in each run in which it is finite with and without the
+    intervention, (pair,)."""
+    change = (
+        result[name].sel(remedy=remedy) - result[name].sel(remedy=UNCHANGED)
+    ).values
     return change[np.isfinite(change)]
 
 
 def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
-    """A rate per 1000 epochs of all runs together, or the difference of the second and the first rate.
+    """A rate per 1000 epochs of all runs together, or the difference of the second and
+    the first rate.
 
     counts, epochs: (one or two, run). The interval is a jackknife interval over runs.
     """
     known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, known], epochs[:, known]
-    totals, total_epochs = counts.sum(axis=1, keepdims=True), epochs.sum(axis=1, keepdims=True)
+    totals, total_epochs = (
+        counts.sum(axis=1, keepdims=True),
+        epochs.sum(axis=1, keepdims=True),
+    )
     signs = np.array([1.0]) if len(counts) == 1 else np.array([-1.0, 1.0])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(signs @ (1000 * totals / total_epochs)[:, 0])
@@ -186,14 +272,23 @@ def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
 
 
 def mcnemar_p_value(result: xr.Dataset, remedy: str) -> float:
-    """p-value of McNemar's exact test that as many runs gain success by the intervention as lose it."""
-    before, after = (result["test"].sel(remedy=name).values > SUCCESS_ACCURACY for name in (UNCHANGED, remedy))
+    """p-value of McNemar's exact test that as many runs gain success by the
+    intervention as lose it."""
+    before, after = (
+        result["test"].sel(remedy=name).values > SUCCESS_ACCURACY
+        for name in (UNCHANGED, remedy)
+    )
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else float("nan")
+    return (
+        float(stats.binomtest(gained, gained + lost).pvalue)
+        if gained + lost
+        else float("nan")
+    )
 
 
 def intervention_table(result: xr.Dataset) -> pd.DataFrame:
-    """One row per ensemble: MEASURES and the changes by the intervention (`_gain`), each with its 95% interval."""
+    """One row per ensemble: MEASURES and the changes by the intervention (`_gain`),
+    each with its 95% interval."""
     rows = []
     for remedy in map(str, result["remedy"].values):
         test, changed = result["test"].sel(remedy=remedy).values, remedy != UNCHANGED
@@ -204,5 +299,7 @@ def intervention_table(result: xr.Dataset) -> pd.DataFrame:
             gain = intervention_effect(result, remedy, name) if changed else NO_INTERVAL
             row |= interval_columns(f"{name}_gain", gain)
         row["successes"] = int((test > SUCCESS_ACCURACY).sum())
-        rows.append(row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan})
+        rows.append(
+            row | {"p_value": mcnemar_p_value(result, remedy) if changed else np.nan}
+        )
     return make_table(rows)

@@ -1,13 +1,15 @@
-"""Events of the loss or another scalar in all runs of a trajectory: all events, escapes, and the first two drops.
+"""Events of the loss or another scalar in all runs of a trajectory: all events,
+escapes, and the first two drops.
 
-Scalars are `loss`, the loss of a split; `gradient`, the norm of the gradient of all parameters; `force`, the same for
-particles; and `speed`, the speed of the embedding (`analysis.structures.embedding_motion`). A loss escapes from its
-first level by a decrease of a tenth, a force by a decrease to half, a gradient or a speed by an increase to twice its
-first level (`first_plateau_escape`). A run that never escapes is censored.
+Scalars are `loss`, the loss of a split; `gradient`, the norm of the gradient of all
+parameters; `force`, the same for particles; and `speed`, the speed of the embedding
+(`analysis.structures.embedding_motion`). A loss escapes from its first level by a
+decrease of a tenth, a force by a decrease to half, a gradient or a speed by an increase
+to twice its first level (`first_plateau_escape`). A run that never escapes is censored.
 
-The first and second drop of a run are the first two that are not initial (`analysis.transitions.change_points`). The
-phase between them lasts from the end of the first to the start of the second (VC section 4.1).
-"""
+The first and second drop of a run are the first two that are not initial
+(`analysis.transitions.change_points`). The phase between them lasts from the end of the
+first to the start of the second (VC section 4.1)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,8 +19,16 @@ import xarray as xr
 
 from analysis.output.results import dimensionless
 from analysis.structures.embedding_motion import embedding_speed
-from analysis.transitions.change_points import SeriesEvent, detect_events, first_plateau_escape
-from analysis.transitions.detection import DEFAULT_DETECTION, MIN_WINDOW_FRAMES, DetectionConfig
+from analysis.transitions.change_points import (
+    SeriesEvent,
+    detect_events,
+    first_plateau_escape,
+)
+from analysis.transitions.detection import (
+    DEFAULT_DETECTION,
+    MIN_WINDOW_FRAMES,
+    DetectionConfig,
+)
 from dynamics.settings import SettingsError
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
@@ -42,10 +52,12 @@ ESCAPE_CRITERIA: Mapping[str, EscapeCriterion] = {
 """The criterion of each scalar."""
 
 
-# ------------------------------------------------------------------------------------------------ scalars
+# ------------------------------------------------------------------------------ scalars
 
 
-def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = None) -> xr.DataArray:
+def trajectory_scalar(
+    trajectory: xr.Dataset, name: str, split: str | None = None
+) -> xr.DataArray:
     """A scalar of every run at every recorded step.
 
     Parameters
@@ -90,20 +102,26 @@ def trajectory_scalar(trajectory: xr.Dataset, name: str, split: str | None = Non
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
     else:
         check_variable_recorded(trajectory, "gradient_norm")
-        values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5
+        values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum(
+            "layer"
+        ) ** 0.5
     return mask_diverged(values, trajectory).transpose("run", "step").rename(name)
 
 
 def check_enough_frames(trajectory: xr.Dataset) -> None:
-    """Raise TrajectoryError if the trajectory has too few frames for the detection of events."""
+    """Raise TrajectoryError if the trajectory has too few frames for the detection of
+    events."""
     found, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
     if found < least:
-        raise TrajectoryError(f"dimension step: found {found} frames, events are detected in {least} or more")
+        raise TrajectoryError(
+            f"dimension step: found {found} frames, events are detected in {least} or"
+            " more"
+        )
 
 
 def default_scalar_name(trajectory: xr.Dataset) -> str:
-    """The name of the scalar that is analysed by default: the loss, or the force of a system without a loss, or, if no
-    norms were recorded either, the speed."""
+    """The name of the scalar that is analysed by default: the loss, or the force of a
+    system without a loss, or, if no norms were recorded either, the speed."""
     if "loss" in trajectory:
         return "loss"
     return "force" if "gradient_norm" in trajectory else "speed"
@@ -128,7 +146,7 @@ def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------- events
 
 
 _EVENT_COLUMNS = {
@@ -142,7 +160,9 @@ _EVENT_COLUMNS = {
 }
 
 
-def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTION) -> xr.Dataset:
+def event_table(
+    values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTION
+) -> xr.Dataset:
     """The drops, rises, spikes and plateaus of a scalar in all runs.
 
     Parameters
@@ -155,7 +175,8 @@ def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTIO
     Returns
     -------
     Dataset, dim event
-        `of_run` (run index) and the fields of `SeriesEvent`, whose moments are steps here.
+        `of_run` (run index) and the fields of `SeriesEvent`, whose moments are steps
+        here.
 
     Examples
     --------
@@ -170,7 +191,10 @@ def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTIO
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
             for event in detect_events(frames.values, config):
-                begin, middle, end = (frames.step_at(each) for each in (event.begin, event.middle, event.end))
+                begin, middle, end = (
+                    frames.step_at(each)
+                    for each in (event.begin, event.middle, event.end)
+                )
                 rows.append((run, event._replace(begin=begin, middle=middle, end=end)))
     columns = {}
     for name, (kind, long_name) in _EVENT_COLUMNS.items():
@@ -180,27 +204,32 @@ def event_table(values: xr.DataArray, config: DetectionConfig = DEFAULT_DETECTIO
     return xr.Dataset(columns, {"of_run": ("event", runs, {"long_name": "run index"})})
 
 
-# ------------------------------------------------------------------------------------------------- escapes
+# ------------------------------------------------------------------------------ escapes
 
 
 def plateau_escape_times(
-    values: xr.DataArray, fraction: float | None = None, config: DetectionConfig = DEFAULT_DETECTION
+    values: xr.DataArray,
+    fraction: float | None = None,
+    config: DetectionConfig = DEFAULT_DETECTION,
 ) -> xr.Dataset:
     """When a scalar leaves its first level in each run (`first_plateau_escape`).
 
     Parameters
     ----------
     values : DataArray, dims (run, step)
-        A scalar, NaN in invalid frames (`trajectory_scalar`); its name is a key of ESCAPE_CRITERIA.
+        A scalar, NaN in invalid frames (`trajectory_scalar`); its name is a key of
+        ESCAPE_CRITERIA.
     fraction : float, optional
-        The change that counts, as a fraction of the first level (default: that of ESCAPE_CRITERIA).
+        The change that counts, as a fraction of the first level (default: that of
+        ESCAPE_CRITERIA).
     config : DetectionConfig
         Thresholds.
 
     Returns
     -------
     Dataset, dim run
-        `escape`, a step, and `escaped`, whether the run has left; if not, `escape` is its last valid step (censored).
+        `escape`, a step, and `escaped`, whether the run has left; if not, `escape` is
+        its last valid step (censored).
 
     Examples
     --------
@@ -216,20 +245,28 @@ def plateau_escape_times(
     moments, observed = np.zeros(len(values)), np.zeros(len(values), bool)
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
-            found = first_plateau_escape(frames.values, change, criterion.rising, config)
+            found = first_plateau_escape(
+                frames.values, change, criterion.rising, config
+            )
             moments[run], observed[run] = frames.step_at(found.moment), found.observed
-    long_name = "step at which the run leaves its first level; of a run that does not, the last valid step"
+    long_name = (
+        "step at which the run leaves its first level; of a run that does not, the last"
+        " valid step"
+    )
     escaped = ("run", observed, {"long_name": "whether the run leaves its first level"})
-    return xr.Dataset({"escape": ("run", moments, {"long_name": long_name}), "escaped": escaped})
+    return xr.Dataset(
+        {"escape": ("run", moments, {"long_name": long_name}), "escaped": escaped}
+    )
 
 
-# ---------------------------------------------------------------------------------------------- two drops
+# ---------------------------------------------------------------------------- two drops
 
 DROP_NAMES = ("first", "second")
 
 
 def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
-    """The first and second drop of each run that are not initial (two-phase learning, VC section 4.1).
+    """The first and second drop of each run that are not initial (two-phase learning,
+    VC section 4.1).
 
     Parameters
     ----------
@@ -241,8 +278,9 @@ def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
     Returns
     -------
     Dataset, dims (run, phase)
-        `begin`, `middle` and `end` (run, phase) of both drops, in steps, NaN where there is none; `between` (run), the
-        number of steps between them, NaN without a second drop; and the numbers of `drops`, `spikes` and `rises` (run).
+        `begin`, `middle` and `end` (run, phase) of both drops, in steps, NaN where
+        there is none; `between` (run), the number of steps between them, NaN without a
+        second drop; and the numbers of `drops`, `spikes` and `rises` (run).
 
     Examples
     --------
@@ -264,11 +302,19 @@ def first_two_drops(events: xr.Dataset, runs: int) -> xr.Dataset:
         for row, name in zip(moments, ("begin", "middle", "end"), strict=True):
             row[run, : drops.sizes["event"]] = drops[name].values
     variables: dict[str, tuple] = {
-        name: (("run", "phase"), values, {"long_name": f"step of the {name} of the drop"})
+        name: (
+            ("run", "phase"),
+            values,
+            {"long_name": f"step of the {name} of the drop"},
+        )
         for name, values in zip(("begin", "middle", "end"), moments, strict=True)
     }
     between = np.maximum(moments[0, :, 1] - moments[2, :, 0], 0.0)
-    variables["between"] = ("run", between, {"long_name": "steps from the end of the first drop to the second"})
+    variables["between"] = (
+        "run",
+        between,
+        {"long_name": "steps from the end of the first drop to the second"},
+    )
     for kind, count in counts.items():
         variables[f"{kind}s"] = ("run", count, dimensionless(f"number of {kind}s"))
     return xr.Dataset(variables, {"phase": list(DROP_NAMES)})

@@ -1,22 +1,28 @@
-"""Attribution of loss spikes to a part of the network, and a test of the cause by changing one step (VC section 4.3).
+"""Attribution of loss spikes to a part of the network, and a test of the cause by
+changing one step (VC section 4.3).
 
-A spike is replayed at every optimizer step. Its foot is the last step, before the loss first reaches half of the spike,
-at which the loss is no more than a tenth of the spike above the level before the spike. The step with the largest rise
-between the foot and half of the spike is examined. VC names two causes:
+A spike is replayed at every optimizer step. Its foot is the last step, before the loss
+first reaches half of the spike, at which the loss is no more than a tenth of the spike
+above the level before the spike. The step with the largest rise between the foot and
+half of the spike is examined. VC names two causes:
 
 normalisation
-    A vector that is normalised flips: the step moves it by more than its length and turns it by more than a right
-    angle. If E + P of a token and position flips, it affects the sequences whose embedding xi moves mostly because of
-    that flip; if xi flips, it affects that sequence.
+    A vector that is normalised flips: the step moves it by more than its length and
+    turns it by more than a right angle. If E + P of a token and position flips, it
+    affects the sequences whose embedding xi moves mostly because of that flip; if xi
+    flips, it affects that sequence.
 feed-forward
-    A sequence without a flip that was classified correctly at the foot is misclassified after the step: it has crossed
-    a decision boundary of the MLP. Either its embedding has moved across a boundary that stays ("embedding"), or the
-    boundary has moved across it ("boundary").
+    A sequence without a flip that was classified correctly at the foot is misclassified
+    after the step: it has crossed a decision boundary of the MLP. Either its embedding
+    has moved across a boundary that stays ("embedding"), or the boundary has moved
+    across it ("boundary").
 
-A cause accounts for the fraction of the rise of the loss that is due to the sequences it affects. A cause with half or
-more is the cause of the spike; the cause is "both" if only both together have half, and "neither" otherwise.
+A cause accounts for the fraction of the rise of the loss that is due to the sequences
+it affects. A cause with half or more is the cause of the spike; the cause is "both" if
+only both together have half, and "neither" otherwise.
 
-The same step is then repeated with one change, and the fraction of the rise that remains is measured:
+The same step is then repeated with one change, and the fraction of the rise that
+remains is measured:
 
 unflipped       flipped vectors keep their direction from before the step, everything else moves
 smooth          the step with the smooth norm, compared with the network with that norm before the step
@@ -24,13 +30,14 @@ frozen          the MLP is fixed: receptors and assemblers (VC's words for its i
 held            the sequence embeddings are fixed
 half, clipped   controls: half of the step, and a step of no more than the usual length; they remove any spike
 
-A change removes the rise if less than half of it remains. A spike is explained if the change against its cause removes
-the rise and changes against other causes do not: for normalisation, unflipped but not frozen; for embeddings that cross
-a boundary, held but not frozen, unflipped or smooth; for boundaries that move, frozen but not held, unflipped or
-smooth; for both causes, the two changes at once. Holding the sequence embeddings does not test for flips, which act
-through them. With the smooth norm the network is a different one, so this change counts only if that network classifies
-nearly all sequences as the original one does before the step.
-"""
+A change removes the rise if less than half of it remains. A spike is explained if the
+change against its cause removes the rise and changes against other causes do not: for
+normalisation, unflipped but not frozen; for embeddings that cross a boundary, held but
+not frozen, unflipped or smooth; for boundaries that move, frozen but not held,
+unflipped or smooth; for both causes, the two changes at once. Holding the sequence
+embeddings does not test for flips, which act through them. With the smooth norm the
+network is a different one, so this change counts only if that network classifies nearly
+all sequences as the original one does before the step."""
 
 import dataclasses
 import functools
@@ -51,13 +58,15 @@ CROSSING_KINDS = ("embedding", "boundary")
 STEP_CHANGES = ("unflipped", "smooth", "frozen", "held", "half", "clipped")
 
 RISE_THRESHOLD = 0.5
-"""Smallest fraction of the rise for the cause of a spike; a change with less remaining has removed the rise."""
+"""Smallest fraction of the rise for the cause of a spike; a change with less remaining
+has removed the rise."""
 
 SMOOTH_NORM_AGREEMENT = 0.95
-"""Fraction of sequences that the network with the smooth norm has to classify equally, for the change to count."""
+"""Fraction of sequences that the network with the smooth norm has to classify equally,
+for the change to count."""
 
 
-# ------------------------------------------------------------------------------------------- which step
+# --------------------------------------------------------------------------- which step
 
 
 class LossRise(NamedTuple):
@@ -71,7 +80,8 @@ class LossRise(NamedTuple):
 
 
 def locate_loss_rise(loss: np.ndarray, level: float) -> LossRise | None:
-    """Where a loss (step,) first rises from a level to half of its largest value, or None if it does not."""
+    """Where a loss (step,) first rises from a level to half of its largest value, or
+    None if it does not."""
     peak = int(np.argmax(loss))
     height = float(loss[peak]) - level
     above = np.flatnonzero(loss[: peak + 1] >= level + 0.5 * height)
@@ -80,7 +90,9 @@ def locate_loss_rise(loss: np.ndarray, level: float) -> LossRise | None:
     half = int(above[0])
     low = np.flatnonzero(loss[:half] <= level + 0.1 * height)
     foot = int(low[-1]) if low.size else int(np.argmin(loss[:half]))
-    return LossRise(foot, foot + int(np.argmax(np.diff(loss[foot : half + 1]))), half, peak)
+    return LossRise(
+        foot, foot + int(np.argmax(np.diff(loss[foot : half + 1]))), half, peak
+    )
 
 
 class TrainingSequences(NamedTuple):
@@ -98,7 +110,7 @@ def training_sequences(settings: SparseSettings, seed: int) -> TrainingSequences
     return TrainingSequences(*map(torch.from_numpy, arrays))
 
 
-# --------------------------------------------------------------------------------------------- the step
+# ----------------------------------------------------------------------------- the step
 
 
 class ForwardPass(NamedTuple):
@@ -118,28 +130,43 @@ def forward_pass(
     sequences: TrainingSequences,
     table: torch.Tensor | None = None,
     xi: torch.Tensor | None = None,
-    replace_normalised: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    replace_normalised: (
+        Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None
+    ) = None,
 ) -> ForwardPass:
-    """Evaluate a network, optionally with another z or xi, or with replace_normalised(xi, N(xi)) for N(xi)."""
+    """Evaluate a network, optionally with another z or xi, or with
+    replace_normalised(xi, N(xi)) for N(xi)."""
     inputs = weights["embedding"][None] + weights["position_embedding"][:, None]
     table = network.normalise(inputs) if table is None else table
-    xi = network.sequence_embedding(weights, sequences.tokens, table) if xi is None else xi
+    xi = (
+        network.sequence_embedding(weights, sequences.tokens, table)
+        if xi is None
+        else xi
+    )
     normalised = network.normalise(xi)
-    normalised = normalised if replace_normalised is None else replace_normalised(xi, normalised)
+    normalised = (
+        normalised if replace_normalised is None else replace_normalised(xi, normalised)
+    )
     logits = network.transform(weights, xi, normalised) @ weights["embedding"].mT
-    losses = torch.nn.functional.cross_entropy(logits, sequences.targets, reduction="none")
+    losses = torch.nn.functional.cross_entropy(
+        logits, sequences.targets, reduction="none"
+    )
     return ForwardPass(inputs, table, xi, normalised, logits, losses)
 
 
 def flipped_vectors(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """Which vectors (..., axis) move by more than their length and turn by more than a right angle: (...) bool."""
-    moved = torch.linalg.vector_norm(after - before, dim=-1) > torch.linalg.vector_norm(before, dim=-1)
+    """Which vectors (..., axis) move by more than their length and turn by more than a
+    right angle: (...) bool."""
+    moved = torch.linalg.vector_norm(after - before, dim=-1) > torch.linalg.vector_norm(
+        before, dim=-1
+    )
     return moved & ((before * after).sum(-1) < 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class SpikeStep:
-    """The examined step of one run: float64 weights at the foot of the spike, before and after the step."""
+    """The examined step of one run: float64 weights at the foot of the spike, before
+    and after the step."""
 
     network: ClusteringHead
     sequences: TrainingSequences
@@ -151,7 +178,8 @@ class SpikeStep:
 
     @torch.no_grad()
     def measures(self) -> dict[str, float]:
-        """Fractions of the rise by cause, and other measures of the step (see `analysis.transitions.spike_replays`)."""
+        """Fractions of the rise by cause, and other measures of the step (see
+        `analysis.transitions.spike_replays`)."""
         old, new = self._passes
         weight = self.sequences.weight
         affected, z_flips, xi_flips = self._affected
@@ -159,9 +187,19 @@ class SpikeStep:
         rise = rise / rise.sum() if rise.sum() > 0 else rise
         foot = forward_pass(self.network, self.foot, self.sequences)
         crossed = ~self._misclassified(foot) & self._misclassified(new) & ~affected
-        by_embedding = self._misclassified(forward_pass(self.network, self.foot, self.sequences, xi=new.xi))
-        by_boundary = self._misclassified(forward_pass(self.network, self.after, self.sequences, xi=foot.xi))
-        turn = torch.nn.functional.cosine_similarity(old.normalised_xi, new.normalised_xi, dim=-1).clamp(-1, 1).arccos()
+        by_embedding = self._misclassified(
+            forward_pass(self.network, self.foot, self.sequences, xi=new.xi)
+        )
+        by_boundary = self._misclassified(
+            forward_pass(self.network, self.after, self.sequences, xi=foot.xi)
+        )
+        turn = (
+            torch.nn.functional.cosine_similarity(
+                old.normalised_xi, new.normalised_xi, dim=-1
+            )
+            .clamp(-1, 1)
+            .arccos()
+        )
         found = {
             "loss_before": (weight * old.losses).sum(),
             "loss_after": (weight * new.losses).sum(),
@@ -183,10 +221,11 @@ class SpikeStep:
 
     @torch.no_grad()
     def remaining_rise(self) -> dict[str, float]:
-        """The remaining fraction of the rise after each of STEP_CHANGES and after changes against both causes at once.
+        """The remaining fraction of the rise after each of STEP_CHANGES and after
+        changes against both causes at once.
 
-        `smooth_alike` is the fraction of sequences that the smooth norm classifies as the network does before the step.
-        """
+        `smooth_alike` is the fraction of sequences that the smooth norm classifies as
+        the network does before the step."""
         old, new = self._passes
         affected, _, xi_flips = self._affected
         table, unflipped = self._unflipped
@@ -201,14 +240,25 @@ class SpikeStep:
             "frozen": self._loss(frozen),
             "held": self._loss(self.after, xi=old.xi),
             "half": self._loss(self._weights_after({}, 0.5)),
-            "clipped": self._loss(self._weights_after({}, min(1.0, self.usual / max(self._length, 1e-300)))),
-            "unflipped_frozen": self._loss(frozen, table=table, replace_normalised=keep),
-            "unflipped_held": self._loss(self.after, xi=partly_held, replace_normalised=keep),
+            "clipped": self._loss(
+                self._weights_after(
+                    {}, min(1.0, self.usual / max(self._length, 1e-300))
+                )
+            ),
+            "unflipped_frozen": self._loss(
+                frozen, table=table, replace_normalised=keep
+            ),
+            "unflipped_held": self._loss(
+                self.after, xi=partly_held, replace_normalised=keep
+            ),
         }
         weight = self.sequences.weight
         first, last = ((weight * each.losses).sum() for each in (old, new))
         smooth = ClusteringHead(with_smooth_norm(self.network.settings))
-        begin, end = (forward_pass(smooth, each, self.sequences) for each in (self.before, self.after))
+        begin, end = (
+            forward_pass(smooth, each, self.sequences)
+            for each in (self.before, self.after)
+        )
         rise = last - first if last > first else torch.nan
         left = {name: float((value - first) / rise) for name, value in losses.items()}
         left["smooth"] = float((weight * (end.losses - begin.losses)).sum() / rise)
@@ -218,24 +268,42 @@ class SpikeStep:
     @functools.cached_property
     def _passes(self) -> tuple[ForwardPass, ForwardPass]:
         """Before and after the step."""
-        before, after = (forward_pass(self.network, each, self.sequences) for each in (self.before, self.after))
+        before, after = (
+            forward_pass(self.network, each, self.sequences)
+            for each in (self.before, self.after)
+        )
         return before, after
 
     @functools.cached_property
     def _affected(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Which sequences are affected by flips, which inputs (position, token) flip, and which sequences flip."""
+        """Which sequences are affected by flips, which inputs (position, token) flip,
+        and which sequences flip."""
         old, new = self._passes
-        z_flips, xi_flips = flipped_vectors(old.inputs, new.inputs), flipped_vectors(old.xi, new.xi)
+        z_flips, xi_flips = (
+            flipped_vectors(old.inputs, new.inputs),
+            flipped_vectors(old.xi, new.xi),
+        )
         unflipped = self._unflipped[1]
-        by_flips, moved = (new.xi - unflipped).norm(dim=-1), (new.xi - old.xi).norm(dim=-1)
-        return xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)), z_flips, xi_flips
+        by_flips, moved = (
+            (new.xi - unflipped).norm(dim=-1),
+            (new.xi - old.xi).norm(dim=-1),
+        )
+        return (
+            xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)),
+            z_flips,
+            xi_flips,
+        )
 
     @functools.cached_property
     def _unflipped(self) -> tuple[torch.Tensor, torch.Tensor]:
         """z and xi after the step if inputs that flip keep their z."""
         old, new = self._passes
-        table = torch.where(flipped_vectors(old.inputs, new.inputs)[..., None], old.table, new.table)
-        return table, self.network.sequence_embedding(self.after, self.sequences.tokens, table)
+        table = torch.where(
+            flipped_vectors(old.inputs, new.inputs)[..., None], old.table, new.table
+        )
+        return table, self.network.sequence_embedding(
+            self.after, self.sequences.tokens, table
+        )
 
     def _misclassified(self, result: ForwardPass) -> torch.Tensor:
         return result.logits.argmax(-1) != self.sequences.targets
@@ -244,15 +312,23 @@ class SpikeStep:
         losses = forward_pass(self.network, weights, self.sequences, **changes).losses
         return (self.sequences.weight * losses).sum()
 
-    def _weights_after(self, fractions: Mapping[str, float], other: float = 1.0) -> Weights:
+    def _weights_after(
+        self, fractions: Mapping[str, float], other: float = 1.0
+    ) -> Weights:
         """The weights after a fraction of the step, by variable."""
         return {
-            name: value + fractions.get(name, other) * (self.after[name] - value) for name, value in self.before.items()
+            name: value + fractions.get(name, other) * (self.after[name] - value)
+            for name, value in self.before.items()
         }
 
     @functools.cached_property
     def _length(self) -> float:
-        return math.sqrt(sum(float(((self.after[name] - value) ** 2).sum()) for name, value in self.before.items()))
+        return math.sqrt(
+            sum(
+                float(((self.after[name] - value) ** 2).sum())
+                for name, value in self.before.items()
+            )
+        )
 
 
 def largest_relative_move(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
@@ -261,7 +337,8 @@ def largest_relative_move(before: torch.Tensor, after: torch.Tensor) -> torch.Te
 
 
 def assembler_alignment(assemblers: torch.Tensor) -> torch.Tensor:
-    """Fraction of the squared norm of assemblers (hidden, axis) along one direction: from 1/axes to 1 (parallel)."""
+    """Fraction of the squared norm of assemblers (hidden, axis) along one direction:
+    from 1/axes to 1 (parallel)."""
     singular = torch.linalg.svdvals(assemblers)
     total = (singular**2).sum()
     return singular[0] ** 2 / total if total > 0 else total
@@ -269,11 +346,13 @@ def assembler_alignment(assemblers: torch.Tensor) -> torch.Tensor:
 
 def with_smooth_norm(settings: SparseSettings) -> SparseSettings:
     """The settings with the norm of the same radius that is smooth at the origin."""
-    smooth = settings.norm if settings.norm.endswith("smooth") else f"{settings.norm}-smooth"
+    smooth = (
+        settings.norm if settings.norm.endswith("smooth") else f"{settings.norm}-smooth"
+    )
     return dataclasses.replace(settings, norm=smooth)  # type: ignore[arg-type]
 
 
-# ------------------------------------------------------------------------------------------- the verdict
+# -------------------------------------------------------------------------- the verdict
 
 
 def spike_cause(measures: Mapping[str, float]) -> str:
@@ -286,17 +365,33 @@ def spike_cause(measures: Mapping[str, float]) -> str:
 
 def crossing_kind(measures: Mapping[str, float]) -> str:
     """How sequences cross boundaries: one of CROSSING_KINDS."""
-    return CROSSING_KINDS[0] if measures["by_embedding_share"] >= measures["by_boundary_share"] else CROSSING_KINDS[1]
+    return (
+        CROSSING_KINDS[0]
+        if measures["by_embedding_share"] >= measures["by_boundary_share"]
+        else CROSSING_KINDS[1]
+    )
 
 
 def is_explained(measures: Mapping[str, float], remaining: Mapping[str, float]) -> bool:
-    """Whether the change against a spike's cause removes its rise, and changes against other causes do not."""
+    """Whether the change against a spike's cause removes its rise, and changes against
+    other causes do not."""
     cause = spike_cause(measures)
-    against, other = ("held", "frozen") if crossing_kind(measures) == CROSSING_KINDS[0] else ("frozen", "held")
+    against, other = (
+        ("held", "frozen")
+        if crossing_kind(measures) == CROSSING_KINDS[0]
+        else ("frozen", "held")
+    )
     removes = {name: remaining[name] < RISE_THRESHOLD for name in remaining}
     if cause == "normalisation":
         return removes["unflipped"] and not removes["frozen"]
     if cause == "feed-forward":
-        smooth = removes["smooth"] and remaining["smooth_alike"] >= SMOOTH_NORM_AGREEMENT
-        return removes[against] and not removes[other] and not removes["unflipped"] and not smooth
+        smooth = (
+            removes["smooth"] and remaining["smooth_alike"] >= SMOOTH_NORM_AGREEMENT
+        )
+        return (
+            removes[against]
+            and not removes[other]
+            and not removes["unflipped"]
+            and not smooth
+        )
     return cause == "both" and removes[f"unflipped_{against}"]

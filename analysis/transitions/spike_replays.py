@@ -1,4 +1,5 @@
-"""The spikes of a trajectory of VC's network, each replayed at every step and attributed to a cause."""
+"""The spikes of a trajectory of VC's network, each replayed at every step and
+attributed to a cause."""
 
 from __future__ import annotations
 
@@ -42,10 +43,15 @@ class RecordedSpike(NamedTuple):
     """Loss at the peak."""
 
 
-def recorded_spikes(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION) -> list[RecordedSpike]:
+def recorded_spikes(
+    trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DETECTION
+) -> list[RecordedSpike]:
     """All spikes of the training loss, by run and step. Raises TrajectoryError."""
     clustering_head_of(trajectory)
-    events, seeds = event_table(trajectory_scalar(trajectory, "loss"), config), trajectory["seed"].values
+    events, seeds = (
+        event_table(trajectory_scalar(trajectory, "loss"), config),
+        trajectory["seed"].values,
+    )
     spikes = events.isel(event=events["kind"].values == "spike")
     columns = (spikes[name].values for name in ("of_run", "middle", "before", "after"))
     return [
@@ -54,21 +60,26 @@ def recorded_spikes(trajectory: xr.Dataset, config: DetectionConfig = DEFAULT_DE
     ]
 
 
-def evenly_spaced_spikes(spikes: list[RecordedSpike], count: int | None) -> list[RecordedSpike]:
+def evenly_spaced_spikes(
+    spikes: list[RecordedSpike], count: int | None
+) -> list[RecordedSpike]:
     """`count` of the spikes, evenly spaced in their order; all spikes for None."""
     if count is None or count >= len(spikes):
         return spikes
-    return [spikes[k] for k in np.linspace(0, len(spikes) - 1, count).round().astype(int)]
+    return [
+        spikes[k] for k in np.linspace(0, len(spikes) - 1, count).round().astype(int)
+    ]
 
 
-# ---------------------------------------------------------------------------------------------- one spike
+# ---------------------------------------------------------------------------- one spike
 
 
 class SpikeExamination(NamedTuple):
     """The result for one spike."""
 
     values: dict[str, Any]
-    """Entries of _ATTRIBUTION_VARIABLES; empty if the loss does not rise in the replay."""
+    """Entries of _ATTRIBUTION_VARIABLES; empty if the loss does not rise in the
+    replay."""
     steps: np.ndarray
     """Steps of the replay, (step,)."""
     loss: np.ndarray
@@ -76,25 +87,36 @@ class SpikeExamination(NamedTuple):
 
 
 def examine_spike(
-    trajectory: xr.Dataset, spike: RecordedSpike, sequences: attribution.TrainingSequences
+    trajectory: xr.Dataset,
+    spike: RecordedSpike,
+    sequences: attribution.TrainingSequences,
 ) -> SpikeExamination:
-    """Replay a spike and attribute it to a cause. Raises TrajectoryError, Interrupted."""
+    """Replay a spike and attribute it to a cause. Raises TrajectoryError,
+    Interrupted."""
     first, begin, last = replay_span(trajectory, spike)
     path = replay(trajectory, spike.run, first, last)
     loss = path["loss"].sel(split="train").values[0].astype(np.float64)
     steps = path["step"].values
     calm = max(1, begin - first)
-    rise = attribution.locate_loss_rise(loss[begin - first :], float(np.median(loss[:calm])))
+    rise = attribution.locate_loss_rise(
+        loss[begin - first :], float(np.median(loss[:calm]))
+    )
     if rise is None:
         return SpikeExamination({}, steps, loss)
     rise = attribution.LossRise(*(index + begin - first for index in rise))
     network = clustering_head_of(trajectory)
     every = {name: values[0].double() for name, values in weights(path).items()}
-    lengths = np.sqrt((path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1))
+    lengths = np.sqrt(
+        (path["update_norm"].values[0, 1 : calm + 1].astype(np.float64) ** 2).sum(-1)
+    )
     frames = (rise.foot, rise.step, rise.step + 1)
-    foot, before, after = ({name: values[frame] for name, values in every.items()} for frame in frames)
+    foot, before, after = (
+        {name: values[frame] for name, values in every.items()} for frame in frames
+    )
     with torch.no_grad():
-        step = attribution.SpikeStep(network, sequences, foot, before, after, float(np.median(lengths)))
+        step = attribution.SpikeStep(
+            network, sequences, foot, before, after, float(np.median(lengths))
+        )
         measures, remaining = step.measures(), step.remaining_rise()
         over_steps = step_measures(network, sequences, every, loss, rise, begin - first)
     values = {
@@ -110,15 +132,24 @@ def examine_spike(
 
 
 def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int, int]:
-    """Steps at which the replay of a spike begins, at which its rise may begin, and at which the replay ends.
+    """Steps at which the replay of a spike begins, at which its rise may begin, and at
+    which the replay ends.
 
-    The rise begins after the last recorded frame that is no higher than a tenth of the spike; the frame before that
-    one is replayed too, to determine the usual length of updates.
-    """
-    steps, last = trajectory["step"].values, int(trajectory["last_step"].values[spike.run])
+    The rise begins after the last recorded frame that is no higher than a tenth of the
+    spike; the frame before that one is replayed too, to determine the usual length of
+    updates."""
+    steps, last = (
+        trajectory["step"].values,
+        int(trajectory["last_step"].values[spike.run]),
+    )
     peak = int(np.searchsorted(steps, spike.step))
     earliest = max(0, peak - MAX_FRAMES_BEFORE_PEAK)
-    losses = trajectory["loss"].isel(run=spike.run, step=slice(earliest, peak)).sel(split="train").values
+    losses = (
+        trajectory["loss"]
+        .isel(run=spike.run, step=slice(earliest, peak))
+        .sel(split="train")
+        .values
+    )
     low = np.flatnonzero(losses <= spike.level + 0.1 * (spike.height - spike.level))
     begin = earliest + int(low[-1] if low.size else np.argmin(losses))
     gap = int(steps[min(peak + 1, len(steps) - 1)]) - spike.step
@@ -126,10 +157,12 @@ def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int,
     return int(steps[max(0, begin - 1)]), int(steps[begin]), end
 
 
-# ------------------------------------------------------------------------------------------- all spikes
+# --------------------------------------------------------------------------- all spikes
 
 
-def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progress: bool = True) -> xr.Dataset:
+def attribute_spikes(
+    trajectory: xr.Dataset, spikes: list[RecordedSpike], progress: bool = True
+) -> xr.Dataset:
     """Replay spikes and attribute each to a cause.
 
     Parameters
@@ -144,8 +177,9 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
     Returns
     -------
     Dataset, dims spike, run, offset
-        The recorded values, cause and measures of each spike (spike); `path` (spike, offset), the training loss at
-        steps relative to the recorded peak, NaN outside the replay; `examined` (run), the number of its spikes.
+        The recorded values, cause and measures of each spike (spike); `path` (spike,
+        offset), the training loss at steps relative to the recorded peak, NaN outside
+        the replay; `examined` (run), the number of its spikes.
 
     Raises
     ------
@@ -162,7 +196,10 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
     0
     """
     settings = clustering_head_of(trajectory).settings
-    by_run = [list(group) for _, group in itertools.groupby(spikes, key=lambda spike: spike.run)]
+    by_run = [
+        list(group)
+        for _, group in itertools.groupby(spikes, key=lambda spike: spike.run)
+    ]
 
     def examine_run(group: list[RecordedSpike]) -> list[SpikeExamination]:
         sequences = attribution.training_sequences(settings, group[0].seed)
@@ -173,7 +210,12 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
         return found
 
     with (
-        tqdm(total=len(spikes), unit="spike", disable=None if progress else True, leave=False) as bar,
+        tqdm(
+            total=len(spikes),
+            unit="spike",
+            disable=None if progress else True,
+            leave=False,
+        ) as bar,
         ThreadPoolExecutor(get_num_threads()) as pool,
     ):
         examined = [each for run in pool.map(examine_run, by_run) for each in run]
@@ -181,27 +223,46 @@ def attribute_spikes(trajectory: xr.Dataset, spikes: list[RecordedSpike], progre
 
 
 def _attribution_dataset(
-    spikes: list[RecordedSpike], examined: list[SpikeExamination], trajectory: xr.Dataset
+    spikes: list[RecordedSpike],
+    examined: list[SpikeExamination],
+    trajectory: xr.Dataset,
 ) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, (kind, long_name) in _RECORDED_VARIABLES.items():
-        values = np.array([getattr(spike, name.removeprefix("of_")) for spike in spikes], kind)
+        values = np.array(
+            [getattr(spike, name.removeprefix("of_")) for spike in spikes], kind
+        )
         variables[name] = ("spike", values, dimensionless(long_name))
     for name, long_name in _ATTRIBUTION_VARIABLES.items():
         kind, missing = _MISSING_VALUES.get(name, ("f8", np.nan))
         values = np.array([each.values.get(name, missing) for each in examined], kind)
         variables[name] = ("spike", values, dimensionless(long_name))
     offsets, path = _aligned_losses(spikes, examined)
-    variables["path"] = (("spike", "offset"), path, dimensionless("training loss at every step"))
+    variables["path"] = (
+        ("spike", "offset"),
+        path,
+        dimensionless("training loss at every step"),
+    )
     runs = np.bincount(variables["of_run"][1], minlength=trajectory.sizes["run"])
     variables["examined"] = ("run", runs, dimensionless("spikes examined of each run"))
-    return xr.Dataset(variables, {"offset": offsets, "seed": ("run", trajectory["seed"].values)})
+    return xr.Dataset(
+        variables, {"offset": offsets, "seed": ("run", trajectory["seed"].values)}
+    )
 
 
-def _aligned_losses(spikes: list[RecordedSpike], examined: list[SpikeExamination]) -> tuple[np.ndarray, np.ndarray]:
-    """Steps relative to the recorded peak (offset,) and the losses (spike, offset), NaN outside the replay."""
-    ends = [each.steps[[0, -1]] - spike.step for spike, each in zip(spikes, examined, strict=True)]
-    first, last = min((int(low) for low, _ in ends), default=0), max((int(high) for _, high in ends), default=0)
+def _aligned_losses(
+    spikes: list[RecordedSpike], examined: list[SpikeExamination]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Steps relative to the recorded peak (offset,) and the losses (spike, offset), NaN
+    outside the replay."""
+    ends = [
+        each.steps[[0, -1]] - spike.step
+        for spike, each in zip(spikes, examined, strict=True)
+    ]
+    first, last = (
+        min((int(low) for low, _ in ends), default=0),
+        max((int(high) for _, high in ends), default=0),
+    )
     path = np.full((len(spikes), last - first + 1), np.nan)
     for row, (low, high), each in zip(path, ends, examined, strict=True):
         row[low - first : high - first + 1] = each.loss
@@ -209,8 +270,11 @@ def _aligned_losses(spikes: list[RecordedSpike], examined: list[SpikeExamination
 
 
 def smooth_norm_applies(result: xr.Dataset) -> np.ndarray:
-    """For which spikes the change of the norm counts, because both norms classify nearly alike: (spike,) bool."""
-    return (result["remaining_smooth_alike"] >= attribution.SMOOTH_NORM_AGREEMENT).values
+    """For which spikes the change of the norm counts, because both norms classify
+    nearly alike: (spike,) bool."""
+    return (
+        result["remaining_smooth_alike"] >= attribution.SMOOTH_NORM_AGREEMENT
+    ).values
 
 
 _RECORDED_VARIABLES = {
@@ -225,37 +289,73 @@ _ATTRIBUTION_VARIABLES = {
     "at": "step before the update that is examined",
     "foot": "step at which the loss begins to rise",
     "top": "largest loss at any step",
-    "cause": "normalisation, feed-forward, both or neither; empty where the replay shows no rise",
+    "cause": (
+        "normalisation, feed-forward, both or neither; empty where the replay shows no"
+        " rise"
+    ),
     "way": "how decision boundaries are crossed: embedding or boundary",
-    "explained": "whether the change against the cause removes the rise, and that against the other does not",
+    "explained": (
+        "whether the change against the cause removes the rise, and that against the"
+        " other does not"
+    ),
     "loss_before": "loss before the step",
     "loss_after": "loss after the step",
     "normalisation_share": "fraction of the rise from sequences that flips affect",
     "feed_forward_share": "fraction of the rise from sequences that crossed a boundary",
     "crossed": "fraction of the sequences that crossed a boundary",
-    "by_embedding_share": "fraction of the rise from sequences whose embedding crossed a boundary that stays",
+    "by_embedding_share": (
+        "fraction of the rise from sequences whose embedding crossed a boundary that"
+        " stays"
+    ),
     "by_boundary_share": "fraction of the rise from sequences that a boundary crossed",
     "flipped_inputs": "number of flipped E + P",
     "flipped_sequences": "fraction of the sequences whose embedding flips",
     "input_ratio": "largest update of E + P over its length",
     "xi_ratio": "largest update of a sequence embedding over its length",
-    "turn": "angle by which normalised sequence embeddings turn, radian, weighted by the rise",
+    "turn": (
+        "angle by which normalised sequence embeddings turn, radian, weighted by the"
+        " rise"
+    ),
     "assembler_norm": "Frobenius norm of the assemblers",
-    "assembler_alignment": "fraction of the squared norm of the assemblers along one direction",
+    "assembler_alignment": (
+        "fraction of the squared norm of the assemblers along one direction"
+    ),
     "update_norm": "norm of the update",
-    **{f"remaining_{name}": f"fraction of the rise that is left: {name}" for name in attribution.STEP_CHANGES},
-    "remaining_unflipped_frozen": "fraction of the rise that is left: unflipped and frozen at once",
-    "remaining_unflipped_held": "fraction of the rise that is left: unflipped and held at once",
+    **{
+        f"remaining_{name}": f"fraction of the rise that is left: {name}"
+        for name in attribution.STEP_CHANGES
+    },
+    "remaining_unflipped_frozen": (
+        "fraction of the rise that is left: unflipped and frozen at once"
+    ),
+    "remaining_unflipped_held": (
+        "fraction of the rise that is left: unflipped and held at once"
+    ),
     "flip_steps": "steps from the foot to the peak in which a vector flips",
     "flip_rise": "fraction of the rises from the foot to the peak that flips carry",
-    "largest_input_ratio": "largest update of E + P over its length, from the foot to the peak",
-    "largest_xi_ratio": "largest update of a sequence embedding over its length, from the foot to the peak",
-    "closeness": "probability that a crossing sequence was closer to a decision boundary than one that stays",
-    "crossing_distance": "median distance of crossing sequences to a decision boundary at the foot, over |xi|",
-    "other_distance": "the same of the other sequences that are classified correctly at the foot",
+    "largest_input_ratio": (
+        "largest update of E + P over its length, from the foot to the peak"
+    ),
+    "largest_xi_ratio": (
+        "largest update of a sequence embedding over its length, from the foot to the"
+        " peak"
+    ),
+    "closeness": (
+        "probability that a crossing sequence was closer to a decision boundary than"
+        " one that stays"
+    ),
+    "crossing_distance": (
+        "median distance of crossing sequences to a decision boundary at the foot, over"
+        " |xi|"
+    ),
+    "other_distance": (
+        "the same of the other sequences that are classified correctly at the foot"
+    ),
     "crossed_in_step": "fraction of the sequences that the examined step misclassifies",
     "crossed_ordinary": "the same of a step before the spike, in the mean",
-    "remaining_smooth_alike": "fraction of sequences that the smooth norm classifies alike before the step",
+    "remaining_smooth_alike": (
+        "fraction of sequences that the smooth norm classifies alike before the step"
+    ),
 }
 
 _MISSING_VALUES = {
@@ -265,26 +365,31 @@ _MISSING_VALUES = {
     "way": ("U9", ""),
     "explained": ("?", False),
 }
-"""Types other than float64, and the values for spikes that do not rise in the replay."""
+"""Types other than float64, and the values for spikes that do not rise in the
+replay."""
 
 
-# ------------------------------------------------------------------------------------------------- table
+# -------------------------------------------------------------------------------- table
 
 
 def cause_table(result: xr.Dataset) -> pd.DataFrame:
     """One row for each cause, for each kind of crossing, and for all spikes.
 
-    `share`: fraction of all spikes; `height`: median height above the level before; `explained`: fraction that is
-    explained; `removed_NAME`: fraction of the spikes whose rise a change removes, for the change of the norm among the
-    spikes for which it counts.
-    """
+    `share`: fraction of all spikes; `height`: median height above the level before;
+    `explained`: fraction that is explained; `removed_NAME`: fraction of the spikes
+    whose rise a change removes, for the change of the norm among the spikes for which
+    it counts."""
     cause, kind = result["cause"].values, result["way"].values
     rows = []
     for name in attribution.SPIKE_CAUSES:
         rows.append(_cause_row(result, name, cause == name))
         if name == "feed-forward":
             for each in attribution.CROSSING_KINDS:
-                rows.append(_cause_row(result, f"- {each} crosses", (cause == name) & (kind == each)))
+                rows.append(
+                    _cause_row(
+                        result, f"- {each} crosses", (cause == name) & (kind == each)
+                    )
+                )
     return make_table([*rows, _cause_row(result, "all", cause != "")])
 
 
@@ -292,7 +397,9 @@ def _cause_row(result: xr.Dataset, name: str, members: np.ndarray) -> dict[str, 
     """The row of some spikes, (spike,) bool."""
 
     def count_by_run(which: np.ndarray) -> np.ndarray:
-        return np.bincount(result["of_run"].values[which], minlength=result.sizes["run"])
+        return np.bincount(
+            result["of_run"].values[which], minlength=result.sizes["run"]
+        )
 
     count, total = count_by_run(members), count_by_run(result["cause"].values != "")
     explained = count_by_run(members & result["explained"].values.astype(bool))
@@ -303,7 +410,11 @@ def _cause_row(result: xr.Dataset, name: str, members: np.ndarray) -> dict[str, 
     row |= interval_columns("explained", clustered_binomial_interval(explained, count))
     smooth = smooth_norm_applies(result) & members
     for change in attribution.STEP_CHANGES:
-        left = result[f"remaining_{change}"].values[smooth if change == "smooth" else members]
+        left = result[f"remaining_{change}"].values[
+            smooth if change == "smooth" else members
+        ]
         left = left[np.isfinite(left)]
-        row[f"removed_{change}"] = float((left < attribution.RISE_THRESHOLD).mean()) if left.size else np.nan
+        row[f"removed_{change}"] = (
+            float((left < attribution.RISE_THRESHOLD).mean()) if left.size else np.nan
+        )
     return row

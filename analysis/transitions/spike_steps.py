@@ -1,15 +1,19 @@
-"""All steps of a spike, and ordinary steps before it: flips, distances to decision boundaries, and crossings of these.
+"""All steps of a spike, and ordinary steps before it: flips, distances to decision
+boundaries, and crossings of these.
 
-`analysis.transitions.spike_attribution` examines the step on which a spike rises most. The measures here are
+`analysis.transitions.spike_attribution` examines the step on which a spike rises most.
+The measures here are
 
 flips           at every step from the foot of the spike to its peak: the number of steps with a flip, the largest
-                updates of E + P and of xi over their length, and the fraction of the rises that flips carry, which is
-                that of each step weighted by the rise of the loss in it
+                updates of E + P and of xi over their length, and the fraction of the
+                rises that flips carry, which is that of each step weighted by the rise
+                of the loss in it
 distances       of the sequence embeddings xi, over |xi|, to the nearest decision boundary of the MLP at the foot; to
-                first order, this is the smallest (l_t - l_j) / |d(l_t - l_j)/d xi| for the logits l of the target t and
-                of the other classes j
+                first order, this is the smallest (l_t - l_j) / |d(l_t - l_j)/d xi| for
+                the logits l of the target t and of the other classes j
 closeness       the probability that a sequence that crosses a boundary in the spike was closer to one than a sequence
-                that does not; 1/2 if crossing is independent of the distance. Both are classified correctly at the foot
+                that does not; 1/2 if crossing is independent of the distance. Both are
+                classified correctly at the foot
 ordinary steps  the control: the fraction of the sequences that one step misclassifies, in the examined step of a spike
                 and in the steps before it, in the mean
 """
@@ -38,21 +42,37 @@ def step_measures(
 ) -> dict[str, float]:
     """Measures of the steps of a spike.
 
-    weights (step, ...) float64 and the training loss (step,) of its replay, whose first `ordinary` steps precede it.
-    """
-    at = [{name: values[frame] for name, values in weights.items()} for frame in range(loss.size)]
-    flips = _flip_measures(network, sequences, at[rise.foot : rise.peak + 1], loss[rise.foot : rise.peak + 1])
-    chosen = np.unique(np.linspace(0, ordinary - 1, min(ordinary, MAX_ORDINARY_STEPS)).round().astype(int))
+    weights (step, ...) float64 and the training loss (step,) of its replay, whose first
+    `ordinary` steps precede it."""
+    at = [
+        {name: values[frame] for name, values in weights.items()}
+        for frame in range(loss.size)
+    ]
+    flips = _flip_measures(
+        network,
+        sequences,
+        at[rise.foot : rise.peak + 1],
+        loss[rise.foot : rise.peak + 1],
+    )
+    chosen = np.unique(
+        np.linspace(0, ordinary - 1, min(ordinary, MAX_ORDINARY_STEPS))
+        .round()
+        .astype(int)
+    )
 
     def correct(frame: int) -> torch.Tensor:
-        return network.logits(at[frame], sequences.tokens).argmax(-1) == sequences.targets
+        return (
+            network.logits(at[frame], sequences.tokens).argmax(-1) == sequences.targets
+        )
 
     def misclassified_fraction(step: int) -> float:
         return float(sequences.weight[correct(step) & ~correct(step + 1)].sum())
 
     before = [misclassified_fraction(step) for step in chosen.tolist()]
     distances = boundary_distances(network, at[rise.foot], sequences).numpy()
-    crossings = _crossing_measures(distances, correct(rise.foot).numpy(), correct(rise.step + 1).numpy())
+    crossings = _crossing_measures(
+        distances, correct(rise.foot).numpy(), correct(rise.step + 1).numpy()
+    )
     return {
         **flips,
         **crossings,
@@ -64,15 +84,22 @@ def step_measures(
 def boundary_distances(
     network: ClusteringHead, weights: Weights, sequences: attribution.TrainingSequences
 ) -> torch.Tensor:
-    """Distance of each xi to the nearest decision boundary over |xi|, to first order: (sequence,).
+    """Distance of each xi to the nearest decision boundary over |xi|, to first order:
+    (sequence,).
 
     Negative for sequences that are misclassified.
     """
     xi = network.sequence_embedding(weights, sequences.tokens).detach().requires_grad_()
     with torch.enable_grad():
         values = network.transform(weights, xi) @ weights["embedding"].mT
-        gradients = [torch.autograd.grad(each.sum(), xi, retain_graph=True)[0] for each in values.mT]
-    slopes, rows = torch.stack(gradients, dim=1), torch.arange(len(xi))  # slopes: (sequence, class, axis)
+        gradients = [
+            torch.autograd.grad(each.sum(), xi, retain_graph=True)[0]
+            for each in values.mT
+        ]
+    slopes, rows = (
+        torch.stack(gradients, dim=1),
+        torch.arange(len(xi)),
+    )  # slopes: (sequence, class, axis)
     margins = (values[rows, sequences.targets][:, None] - values).detach()
     steepness = (slopes[rows, sequences.targets][:, None] - slopes).norm(dim=-1)
     distances = margins / steepness.clamp(min=1e-300)
@@ -81,17 +108,35 @@ def boundary_distances(
 
 
 def _flip_measures(
-    network: ClusteringHead, sequences: attribution.TrainingSequences, at: Sequence[Weights], loss: np.ndarray
+    network: ClusteringHead,
+    sequences: attribution.TrainingSequences,
+    at: Sequence[Weights],
+    loss: np.ndarray,
 ) -> dict[str, float]:
     """Flips in the steps between some weights, at which the loss (step,) is known."""
-    rises, ratios, steps, carried = np.clip(np.diff(loss), 0, None), [[0.0, 0.0]], 0, 0.0
+    rises, ratios, steps, carried = (
+        np.clip(np.diff(loss), 0, None),
+        [[0.0, 0.0]],
+        0,
+        0.0,
+    )
     new = _normalised_vectors(network, sequences, at[0])
     for before, after, risen in zip(at[:-1], at[1:], rises, strict=True):
         old, new = new, _normalised_vectors(network, sequences, after)
-        ratios.append([float(attribution.largest_relative_move(*pair)) for pair in zip(old, new, strict=True)])
-        if any(attribution.flipped_vectors(*pair).any() for pair in zip(old, new, strict=True)):
+        ratios.append(
+            [
+                float(attribution.largest_relative_move(*pair))
+                for pair in zip(old, new, strict=True)
+            ]
+        )
+        if any(
+            attribution.flipped_vectors(*pair).any()
+            for pair in zip(old, new, strict=True)
+        ):
             steps += 1
-            step = attribution.SpikeStep(network, sequences, at[0], before, after, usual=1.0)
+            step = attribution.SpikeStep(
+                network, sequences, at[0], before, after, usual=1.0
+            )
             carried += risen * step.measures()["normalisation_share"]
     largest = np.max(ratios, axis=0)
     return {
@@ -105,14 +150,21 @@ def _flip_measures(
 def _normalised_vectors(
     network: ClusteringHead, sequences: attribution.TrainingSequences, weights: Weights
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """E + P (position, token, axis) and xi (sequence, axis), before they are normalised."""
+    """E + P (position, token, axis) and xi (sequence, axis), before they are
+    normalised."""
     inputs = weights["embedding"][None] + weights["position_embedding"][:, None]
     return inputs, network.sequence_embedding(weights, sequences.tokens)
 
 
-def _crossing_measures(distances: np.ndarray, correct: np.ndarray, correct_after: np.ndarray) -> dict[str, float]:
-    """Closeness, and median distances of the sequences that cross a boundary and of the others; (sequence,) each."""
-    crossing, others = distances[correct & ~correct_after], distances[correct & correct_after]
+def _crossing_measures(
+    distances: np.ndarray, correct: np.ndarray, correct_after: np.ndarray
+) -> dict[str, float]:
+    """Closeness, and median distances of the sequences that cross a boundary and of the
+    others; (sequence,) each."""
+    crossing, others = (
+        distances[correct & ~correct_after],
+        distances[correct & correct_after],
+    )
     return {
         "closeness": (1 - rank_biserial(crossing, others).value) / 2,
         "crossing_distance": float(np.median(crossing)) if crossing.size else np.nan,

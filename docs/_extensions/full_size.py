@@ -1,4 +1,5 @@
-"""Pictures in the text become links to their files, which browsers show in full size."""
+"""Pictures in the text become links to their files, which browsers show in full
+size."""
 
 import posixpath
 
@@ -14,9 +15,13 @@ def link_pictures(app, doctree: nodes.document, docname: str) -> None:
     """Put a link to the file around each picture of a page."""
     for picture in list(doctree.findall(nodes.image)):
         uri = picture["uri"]
-        if uri.startswith("pictures/") and not isinstance(picture.parent, nodes.reference):
+        if uri.startswith("pictures/") and not isinstance(
+            picture.parent, nodes.reference
+        ):
             file = posixpath.join("_images", app.env.images[uri][1])
             target = posixpath.relpath(file, posixpath.dirname(docname) or ".")
-            link = nodes.reference("", "", refuri=target, internal=True, title="full size")
+            link = nodes.reference(
+                "", "", refuri=target, internal=True, title="full size"
+            )
             picture.replace_self(link)
             link += picture

@@ -1,4 +1,5 @@
-"""Formulas become MathML when the site is built, so that the pages load no script that draws them."""
+"""Formulas become MathML when the site is built, so that the pages load no script that
+draws them."""
 
 import re
 
@@ -12,7 +13,9 @@ UNKNOWN = re.compile(r">(\\[a-zA-Z]+|&(?:amp;)?)<")
 
 
 def setup(app) -> dict:
-    app.registry.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.registry.add_html_math_renderer(
+        "mathml", (visit_math, None), (visit_math_block, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -27,8 +30,11 @@ def visit_math_block(translator, node: nodes.math_block) -> None:
 
 
 def mathml(node: nodes.Node, display: str) -> str:
-    """The formula of a node; a warning, which ends the build, if a part of it is not known."""
+    """The formula of a node; a warning, which ends the build, if a part of it is not
+    known."""
     formula = convert(node.astext(), display=display)
     if unknown := UNKNOWN.search(formula):
-        LOG.warning("formula %s: %s is not known", node.astext(), unknown[1], location=node)
+        LOG.warning(
+            "formula %s: %s is not known", node.astext(), unknown[1], location=node
+        )
     return formula

@@ -1,4 +1,5 @@
-"""Compiled code that only the CPU backends need: SIMD arithmetic, gradients, optimizers."""
+"""Compiled code that only the CPU backends need: SIMD arithmetic, gradients,
+optimizers."""
 
 import lazy_loader as lazy
 

@@ -1,16 +1,18 @@
-"""Backpropagation through the constant-attention network (CA) for an ensemble on a CPU, written out in closed form.
+"""Backpropagation through the constant-attention network (CA) for an ensemble on a CPU,
+written out in closed form.
 
-The gradient is that of `dynamics.networks.ConstantAttention.loss`. Each SIMD lane is a run, so the bits of a run depend
-on that run alone. Four pairs are computed at a time, so that each loaded weight is used four times. With hidden
-activations a, logits z, and the weight s_p of pair p in the loss:
+The gradient is that of `dynamics.networks.ConstantAttention.loss`. Each SIMD lane is a
+run, so the bits of a run depend on that run alone. Four pairs are computed at a time,
+so that each loaded weight is used four times. With hidden activations a, logits z, and
+the weight s_p of pair p in the loss:
 
     a_p = relu(E_i W_h' + E_j W_h' + b_h),  z_p = W_o a_p + b_o,  loss = sum_p s_p (log sum_c e^z_pc - z_py)
     dz_p = s_p (softmax(z_p) - onehot(y)),  dW_o = sum dz_p a_p',  db_o = sum dz_p
     da_p = W_o' dz_p where a_p > 0,         db_h = sum da_p,       and da_p is added to both tokens' rows of E W_h'
 
-All pairs of tokens are computed in every run; those outside its training split have weight 0. At the default split
-this is 25% more work, but all runs can share one list of pairs.
-"""
+All pairs of tokens are computed in every run; those outside its training split have
+weight 0. At the default split this is 25% more work, but all runs can share one list of
+pairs."""
 
 from typing import NamedTuple
 
@@ -62,7 +64,8 @@ def modular_layout(n: int, hidden: int, dim: int) -> ModularLayout:
 
 
 class PairQuads(NamedTuple):
-    """All pairs of tokens in the order of `all_pairs`; the last pair is repeated to fill a group of four."""
+    """All pairs of tokens in the order of `all_pairs`; the last pair is repeated to
+    fill a group of four."""
 
     first: np.ndarray  # (pair,)
     second: np.ndarray  # (pair,)
@@ -77,7 +80,7 @@ def pair_quads(n: int) -> PairQuads:
     return PairQuads(first, second, modular_sum(pairs, n))
 
 
-# --------------------------------------------------------------------------------------- one block of sixteen runs
+# ------------------------------------------------------------ one block of sixteen runs
 
 
 @kernel_function
@@ -88,20 +91,29 @@ def _project_tokens(weights, layout, projected):
             total = scalars(np.float32(0))
             for d in range(layout.dim):
                 embedding = load_scalars(weights, i * layout.dim + d)
-                total = multiply_add(embedding, load_scalars(weights, layout.hidden_weight + k * layout.dim + d), total)
+                total = multiply_add(
+                    embedding,
+                    load_scalars(weights, layout.hidden_weight + k * layout.dim + d),
+                    total,
+                )
             store_scalars(projected, i * layout.hidden + k, total)
 
 
 @kernel_function
 def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
-    """Store activations (hidden, 4) and logits (class, 4) of four pairs; return their largest logits."""
+    """Store activations (hidden, 4) and logits (class, 4) of four pairs; return their
+    largest logits."""
     zero = scalars(np.float32(0))
     for place in range(4):
         i = pairs.first[4 * quad + place] * layout.hidden
         j = pairs.second[4 * quad + place] * layout.hidden
         for k in range(layout.hidden):
             both = load_scalars(projected, i + k) + load_scalars(projected, j + k)
-            store_scalars(active, 4 * k + place, maximum(zero, both + load_scalars(weights, layout.hidden_bias + k)))
+            store_scalars(
+                active,
+                4 * k + place,
+                maximum(zero, both + load_scalars(weights, layout.hidden_bias + k)),
+            )
     peak = repeat_axes(scalars(np.float32(-np.inf)), _FOUR)
     for c in range(layout.n):
         z = repeat_axes(load_scalars(weights, layout.output_bias + c), _FOUR)
@@ -115,7 +127,8 @@ def _quad_logits(weights, layout, projected, pairs, quad, active, logits):
 
 @kernel_function
 def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
-    """Replace the logits by the derivatives of the loss with respect to them, s_p (softmax(z_p) - onehot(y))."""
+    """Replace the logits by the derivatives of the loss with respect to them, s_p
+    (softmax(z_p) - onehot(y))."""
     total = repeat_axes(scalars(np.float32(0)), _FOUR)
     for c in range(layout.n):
         power = exponential(load_vectors(logits, c, _FOUR) - peak)
@@ -126,14 +139,21 @@ def _logits_to_errors(layout, pair_weights, pairs, quad, peak, logits):
         store_vectors(logits, c, load_vectors(logits, c, _FOUR) * scale)
     for place in range(4):
         at = 4 * pairs.target[4 * quad + place] + place
-        store_scalars(logits, at, load_scalars(logits, at) - load_scalars(pair_weights, 4 * quad + place))
+        store_scalars(
+            logits,
+            at,
+            load_scalars(logits, at) - load_scalars(pair_weights, 4 * quad + place),
+        )
 
 
 @kernel_function
 def _quad_backward(weights, layout, pairs, quad, active, errors, gradient, by_token):
-    """Add the gradient of four pairs with respect to b_h, W_o, b_o and the projected embeddings E W_h'."""
+    """Add the gradient of four pairs with respect to b_h, W_o, b_o and the projected
+    embeddings E W_h'."""
     for c in range(layout.n):
-        add_scalars(gradient, layout.output_bias + c, sum_axes(load_vectors(errors, c, _FOUR)))
+        add_scalars(
+            gradient, layout.output_bias + c, sum_axes(load_vectors(errors, c, _FOUR))
+        )
     for k in range(layout.hidden):
         a = load_vectors(active, k, _FOUR)
         passed = repeat_axes(scalars(np.float32(0)), _FOUR)
@@ -161,8 +181,20 @@ def _projection_backward(weights, layout, by_token, gradient):
             value = load_scalars(by_token, i * layout.hidden + k)
             for d in range(layout.dim):
                 e, w = i * layout.dim + d, layout.hidden_weight + k * layout.dim + d
-                store_scalars(gradient, e, multiply_add(value, load_scalars(weights, w), load_scalars(gradient, e)))
-                store_scalars(gradient, w, multiply_add(value, load_scalars(weights, e), load_scalars(gradient, w)))
+                store_scalars(
+                    gradient,
+                    e,
+                    multiply_add(
+                        value, load_scalars(weights, w), load_scalars(gradient, e)
+                    ),
+                )
+                store_scalars(
+                    gradient,
+                    w,
+                    multiply_add(
+                        value, load_scalars(weights, e), load_scalars(gradient, w)
+                    ),
+                )
 
 
 @kernel_function
@@ -179,7 +211,8 @@ def _workspace(layout):
 
 @kernel_function
 def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
-    """The gradient of sixteen runs. weights and gradient: (parameter x lane); pair_weights: (pair x lane)."""
+    """The gradient of sixteen runs. weights and gradient: (parameter x lane);
+    pair_weights: (pair x lane)."""
     projected, by_token, active, logits = work
     by_token[:] = 0
     gradient[:] = 0
@@ -193,10 +226,11 @@ def _block_gradient(weights, layout, pair_weights, pairs, work, gradient):
 
 @kernel_function
 def _block_scores(weights, layout, pairs, work, others, behind, credit):
-    """Store three numbers per pair (pair x lane), from which `modular_scores` computes loss and accuracy.
+    """Store three numbers per pair (pair x lane), from which `modular_scores` computes
+    loss and accuracy.
 
-    others: sum of exp(z_c - max z) over all classes c except the correct class y; behind: z_y - max z; credit: 1/m if
-    z_y is one of m equal largest logits, else 0.
+    others: sum of exp(z_c - max z) over all classes c except the correct class y;
+    behind: z_y - max z; credit: 1/m if z_y is one of m equal largest logits, else 0.
     """
     projected, _, active, logits = work
     _project_tokens(weights, layout, projected)
@@ -220,20 +254,28 @@ def _block_scores(weights, layout, pairs, work, others, behind, credit):
             store_scalars(credit, at, best / equal)
 
 
-# -------------------------------------------------------------------------------- kernels called from Python
+# ----------------------------------------------------------- kernels called from Python
 
 
 @cached_kernel(simd, optimizers, nogil=True)
 def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
-    """Train all blocks for `steps` updates, the first of which has the number `number`, counted from 1.
+    """Train all blocks for `steps` updates, the first of which has the number `number`,
+    counted from 1.
 
-    With 0 steps only the gradient is computed. memory: `TrainingArrays`; pair_weights: (block, pair x lane), the weight
-    of each pair in the loss. Runs on the calling thread and releases Python's global interpreter lock.
-    """
+    With 0 steps only the gradient is computed. memory: `TrainingArrays`; pair_weights:
+    (block, pair x lane), the weight of each pair in the loss. Runs on the calling
+    thread and releases Python's global interpreter lock."""
     work = _workspace(layout)
     for block in range(len(memory.weights)):
         for step in range(max(1, steps)):
-            _block_gradient(memory.weights[block], layout, pair_weights[block], pairs, work, memory.gradient[block])
+            _block_gradient(
+                memory.weights[block],
+                layout,
+                pair_weights[block],
+                pairs,
+                work,
+                memory.gradient[block],
+            )
             if step == steps - 1:
                 copy_numbers(memory.weights[block], memory.before[block])
             if step < steps:
@@ -244,7 +286,15 @@ def train_modular(memory, layout, pair_weights, pairs, rule, number, steps):
 def _scores(weights, layout, pairs, others, behind, credit):
     work = _workspace(layout)
     for block in range(len(weights)):
-        _block_scores(weights[block], layout, pairs, work, others[block], behind[block], credit[block])
+        _block_scores(
+            weights[block],
+            layout,
+            pairs,
+            work,
+            others[block],
+            behind[block],
+            credit[block],
+        )
 
 
 def modular_scores(
@@ -252,12 +302,19 @@ def modular_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy and accuracy of each pair of `all_pairs`, (run, pair) float64.
 
-    The accuracy is 1/m where the correct class is one of m classes with the same largest logit.
-    """
-    parts = [np.empty((len(weights), pairs.first.size * LANES_32), np.float32) for _ in range(3)]
+    The accuracy is 1/m where the correct class is one of m classes with the same
+    largest logit."""
+    parts = [
+        np.empty((len(weights), pairs.first.size * LANES_32), np.float32)
+        for _ in range(3)
+    ]
     _scores(weights, layout, pairs, *parts)
     count = layout.n * (layout.n + 1) // 2
-    others, behind, credit = (from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts)
-    near = np.log1p(others * np.exp(np.minimum(-behind, 50.0)))  # exact also for a loss far below float32's 1 + 1e-7
+    others, behind, credit = (
+        from_lanes(part, runs)[:, :count].astype(np.float64) for part in parts
+    )
+    near = np.log1p(
+        others * np.exp(np.minimum(-behind, 50.0))
+    )  # exact also for a loss far below float32's 1 + 1e-7
     with np.errstate(divide="ignore"):
         return np.where(behind > -50, near, np.log(others) - behind), credit

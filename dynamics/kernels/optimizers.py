@@ -1,6 +1,8 @@
-"""Optimizer updates on SIMD lanes, one run per lane: SGD, Adam and AdamW, as in torch.optim.
+"""Optimizer updates on SIMD lanes, one run per lane: SGD, Adam and AdamW, as in
+torch.optim.
 
-g is the gradient, including the L2 term weight_decay w except for AdamW, and t is the number of the update, from 1:
+g is the gradient, including the L2 term weight_decay w except for AdamW, and t is the
+number of the update, from 1:
 
     SGD    b = momentum b + g;  w -= lr b
     Adam   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g²
@@ -13,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.kernels.compiling import kernel_function
-from dynamics.kernels.simd import load_scalars, multiply_add, scalars, square_root, store_scalars
+from dynamics.kernels.simd import (
+    load_scalars,
+    multiply_add,
+    scalars,
+    square_root,
+    store_scalars,
+)
 from dynamics.settings import OptimizerSettings
 
 _EPSILON = 1e-8
@@ -60,11 +68,16 @@ def moment_names(s: OptimizerSettings) -> tuple[str, ...]:
 
 @kernel_function
 def update_weights(memory, block, rule, number, begin, end, discount):
-    """Apply update `number`, counted from 1, to the parameters begin to end - 1 of a block.
+    """Apply update `number`, counted from 1, to the parameters begin to end - 1 of a
+    block.
 
     The learning rate is divided by `discount`.
     """
-    weights, first, second = memory.weights[block], memory.first[block], memory.second[block]
+    weights, first, second = (
+        memory.weights[block],
+        memory.first[block],
+        memory.second[block],
+    )
     gradient = memory.gradient[block]
     lr = rule.lr / discount
     rate, decay = scalars(np.float32(-lr)), scalars(np.float32(rule.weight_decay))
@@ -82,7 +95,10 @@ def update_weights(memory, block, rule, number, begin, end, discount):
     size = scalars(np.float32(1 / np.sqrt(1 - rule.beta2**number)))
     beta1, rest1 = scalars(np.float32(rule.beta1)), scalars(np.float32(1 - rule.beta1))
     beta2, rest2 = scalars(np.float32(rule.beta2)), scalars(np.float32(1 - rule.beta2))
-    shrunk, epsilon = scalars(np.float32(1 - lr * rule.weight_decay)), scalars(np.float32(_EPSILON))
+    shrunk, epsilon = (
+        scalars(np.float32(1 - lr * rule.weight_decay)),
+        scalars(np.float32(_EPSILON)),
+    )
     for at in range(begin, end):
         weight, g = load_scalars(weights, at), load_scalars(gradient, at)
         if rule.kind == _ADAMW:
@@ -93,4 +109,8 @@ def update_weights(memory, block, rule, number, begin, end, discount):
         v = multiply_add(load_scalars(second, at), beta2, g * g * rest2)
         store_scalars(first, at, m)
         store_scalars(second, at, v)
-        store_scalars(weights, at, multiply_add(m / multiply_add(square_root(v), size, epsilon), rate, weight))
+        store_scalars(
+            weights,
+            at,
+            multiply_add(m / multiply_add(square_root(v), size, epsilon), rate, weight),
+        )

@@ -1,10 +1,13 @@
-"""Backpropagation through the clustering head (VC) for an ensemble on a CPU, written out in closed form.
+"""Backpropagation through the clustering head (VC) for an ensemble on a CPU, written
+out in closed form.
 
-The gradient is that of `dynamics.networks.ClusteringHead.losses`. Each SIMD lane is a run with its own sequences, so
-the bits of a run depend on that run alone. The normalised embeddings z = N(E + P) of all positions and tokens are
-computed once per step, as a table from which each lane selects the rows of its tokens. With attention a,
-mixed = sum_t a_t z_t, xi = V mixed, n = N(xi), the receptors w_i and assemblers u_i of VC (input and output weights of
-the MLP), preactivations s_i and the weight c of a sequence in the loss, dlogits = c (softmax - onehot) and
+The gradient is that of `dynamics.networks.ClusteringHead.losses`. Each SIMD lane is a
+run with its own sequences, so the bits of a run depend on that run alone. The
+normalised embeddings z = N(E + P) of all positions and tokens are computed once per
+step, as a table from which each lane selects the rows of its tokens. With attention a,
+mixed = sum_t a_t z_t, xi = V mixed, n = N(xi), the receptors w_i and assemblers u_i of
+VC (input and output weights of the MLP), preactivations s_i and the weight c of a
+sequence in the loss, dlogits = c (softmax - onehot) and
 
     dzeta = E' dlogits,  dg_i = u_i . dzeta,  ds_i = dg_i GELU'(s_i),  dn = sum_i ds_i w_i,  dxi = dzeta + N'(xi) dn
     dmixed = V' dxi,  dscore_t = a_t (dmixed . (z_t - mixed)),  dz_t = a_t dmixed + dscore_t q / sqrt d
@@ -39,10 +42,11 @@ _RELU, _GELU = range(2)
 
 
 class SparseLayout(NamedTuple):
-    """Sizes and settings of the network, and the offset of each weight in the flat parameters of a run.
+    """Sizes and settings of the network, and the offset of each weight in the flat
+    parameters of a run.
 
-    Offsets count rows of D numbers; vectors precede scalars, so that each vector begins at a whole row.
-    """
+    Offsets count rows of D numbers; vectors precede scalars, so that each vector begins
+    at a whole row."""
 
     rows: int  # of the embedding table
     positions: int
@@ -85,12 +89,13 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
     )
 
 
-# ------------------------------------------------------------------------------------------ normalisation
+# ------------------------------------------------------------------------ normalisation
 
 
 @kernel_function
 def _normalisation_factors(x, layout):
-    """1/|x| (0 at the origin), f with N(x) = f x, and g with N'(x) dn = f dn + g (x . dn) x / |x|."""
+    """1/|x| (0 at the origin), f with N(x) = f x, and g with N'(x) dn = f dn + g (x .
+    dn) x / |x|."""
     one = scalars(np.float32(1))
     square = dot(x, x)
     length = square_root(square)
@@ -100,7 +105,10 @@ def _normalisation_factors(x, layout):
         inside = where_above(one - length, np.float32(0), one)  # 1 where |x| < 1
         polynomial = length * (scalars(np.float32(3)) - (length + length))
         factor = radius * (inside * polynomial + (one - inside) * inverse)
-        slope = inside * (scalars(np.float32(3)) - scalars(np.float32(4)) * length) - (one - inside) * inverse * inverse
+        slope = (
+            inside * (scalars(np.float32(3)) - scalars(np.float32(4)) * length)
+            - (one - inside) * inverse * inverse
+        )
         return inverse, factor, radius * slope
     root_mean = length / radius + scalars(np.float32(layout.epsilon))
     factor = where_above(square, np.float32(0), one / root_mean)
@@ -113,12 +121,13 @@ def _normalisation_backward(x, error, inverse, factor, slope):
     return error * factor + x * (slope * inverse * dot(x, error))
 
 
-# --------------------------------------------------------------------------------------------- activation
+# --------------------------------------------------------------------------- activation
 
 
 @kernel_function
 def gelu(x):
-    """GELU, x Phi(x), and its derivative, Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz and Stegun 7.1.26."""
+    """GELU, x Phi(x), and its derivative, Phi(x) + x phi(x); Phi to 1e-7 by Abramowitz
+    and Stegun 7.1.26."""
     one, zero = scalars(np.float32(1)), scalars(np.float32(0))
     size = maximum(x, zero - x) * scalars(np.float32(0.70710678))
     density = exponential(zero - size * size)  # e^(-x²/2)
@@ -143,7 +152,7 @@ def _activation(x, layout):
     return one * x, one
 
 
-# ------------------------------------------------------------------------------------ one block of sixteen runs
+# ------------------------------------------------------------ one block of sixteen runs
 
 
 class SparseWorkspace(NamedTuple):
@@ -177,8 +186,11 @@ def sparse_workspace(layout, axes):
 
 @kernel_function
 def fill_normalised_table(weights, layout, table, scores, axes):
-    """Store the table z of normalised embeddings (position x token, axis), and their scores z . q / sqrt d."""
-    query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
+    """Store the table z of normalised embeddings (position x token, axis), and their
+    scores z . q / sqrt d."""
+    query = load_vectors(weights, layout.query, axes) * scalars(
+        np.float32(1 / np.sqrt(len(axes)))
+    )
     for t in range(layout.positions):
         position = load_vectors(weights, layout.position_embedding + t, axes)
         for token in range(layout.rows):
@@ -192,9 +204,15 @@ def fill_normalised_table(weights, layout, table, scores, axes):
 @kernel_function
 def _vectors_of_tokens(table, t, tokens, layout, axes):
     """The table rows of position t and each lane's own token."""
-    value = where_equal(tokens, np.float32(0), load_vectors(table, t * layout.rows, axes))
+    value = where_equal(
+        tokens, np.float32(0), load_vectors(table, t * layout.rows, axes)
+    )
     for token in range(1, layout.rows):
-        value += where_equal(tokens, np.float32(token), load_vectors(table, t * layout.rows + token, axes))
+        value += where_equal(
+            tokens,
+            np.float32(token),
+            load_vectors(table, t * layout.rows + token, axes),
+        )
     return value
 
 
@@ -203,13 +221,16 @@ def _scalars_of_tokens(scores, t, tokens, layout):
     """The attention scores at position t, each lane for its own token."""
     value = where_equal(tokens, np.float32(0), load_scalars(scores, t * layout.rows))
     for token in range(1, layout.rows):
-        value += where_equal(tokens, np.float32(token), load_scalars(scores, t * layout.rows + token))
+        value += where_equal(
+            tokens, np.float32(token), load_scalars(scores, t * layout.rows + token)
+        )
     return value
 
 
 @kernel_function
 def _attention_mixture(table, scores, layout, tokens, attention, axes):
-    """The embeddings of a sequence averaged with its attention; stores the attention (position)."""
+    """The embeddings of a sequence averaged with its attention; stores the attention
+    (position)."""
     peak = scalars(np.float32(-np.inf))
     for t in range(layout.positions):
         score = _scalars_of_tokens(scores, t, load_scalars(tokens, t), layout)
@@ -232,13 +253,16 @@ def _attention_mixture(table, scores, layout, tokens, attention, axes):
 def _value_product(weights, layout, mixed, product, axes):
     """The product of the value matrix V with `mixed`."""
     for axis in range(len(axes)):
-        store_scalars(product, axis, dot(load_vectors(weights, layout.value + axis, axes), mixed))
+        store_scalars(
+            product, axis, dot(load_vectors(weights, layout.value + axis, axes), mixed)
+        )
     return load_vectors(product, 0, axes)
 
 
 @kernel_function
 def _mlp(weights, layout, xi, normalised, active, slopes, axes):
-    """The output zeta of the MLP with its skip connection; stores the activations and their derivatives."""
+    """The output zeta of the MLP with its skip connection; stores the activations and
+    their derivatives."""
     zeta = xi
     if layout.transform_bias >= 0:
         zeta = zeta + load_vectors(weights, layout.transform_bias, axes)
@@ -249,7 +273,9 @@ def _mlp(weights, layout, xi, normalised, active, slopes, axes):
         after, slope = _activation(before, layout)
         store_scalars(active, unit, after)
         store_scalars(slopes, unit, slope)
-        zeta = multiply_add(load_vectors(weights, layout.assembler + unit, axes), after, zeta)
+        zeta = multiply_add(
+            load_vectors(weights, layout.assembler + unit, axes), after, zeta
+        )
     return zeta
 
 
@@ -265,8 +291,11 @@ def _decode(weights, layout, zeta, logits, axes):
 
 
 @kernel_function
-def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradient, axes):
-    """Derivative of the loss with respect to zeta, from the logits in `errors`; adds the gradient of E as decoder."""
+def _decode_backward(
+    weights, layout, zeta, target, weight, peak, errors, gradient, axes
+):
+    """Derivative of the loss with respect to zeta, from the logits in `errors`; adds
+    the gradient of E as decoder."""
     total = scalars(np.float32(0))
     for token in range(layout.rows):
         power = exponential(load_scalars(errors, token) - peak)
@@ -274,7 +303,9 @@ def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradie
         total += power
     scale, d_zeta = weight / total, repeat_axes(scalars(np.float32(0)), axes)
     for token in range(layout.rows):
-        error = load_scalars(errors, token) * scale - where_equal(target, np.float32(token), weight)
+        error = load_scalars(errors, token) * scale - where_equal(
+            target, np.float32(token), weight
+        )
         add_vectors(gradient, token, zeta * error, axes)
         d_zeta = multiply_add(load_vectors(weights, token, axes), error, d_zeta)
     return d_zeta
@@ -282,36 +313,56 @@ def _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradie
 
 @kernel_function
 def _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient, axes):
-    """Derivative of the loss with respect to N(xi), from that with respect to zeta; adds the gradient of the MLP."""
+    """Derivative of the loss with respect to N(xi), from that with respect to zeta;
+    adds the gradient of the MLP."""
     if layout.transform_bias >= 0:
         add_vectors(gradient, layout.transform_bias, d_zeta, axes)
     d_normalised = repeat_axes(scalars(np.float32(0)), axes)
     for unit in range(layout.hidden):
         assembler = load_vectors(weights, layout.assembler + unit, axes)
-        add_vectors(gradient, layout.assembler + unit, d_zeta * load_scalars(active, unit), axes)
+        add_vectors(
+            gradient, layout.assembler + unit, d_zeta * load_scalars(active, unit), axes
+        )
         error = dot(assembler, d_zeta) * load_scalars(slopes, unit)
         add_vectors(gradient, layout.receptor + unit, normalised * error, axes)
         if layout.receptor_bias >= 0:
             add_scalars(gradient, layout.receptor_bias + unit, error)
-        d_normalised = multiply_add(load_vectors(weights, layout.receptor + unit, axes), error, d_normalised)
+        d_normalised = multiply_add(
+            load_vectors(weights, layout.receptor + unit, axes), error, d_normalised
+        )
     return d_normalised
 
 
 @kernel_function
-def _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes):
-    """Add the gradients of the table and the query, from the derivative with respect to the attention average."""
-    query = load_vectors(weights, layout.query, axes) * scalars(np.float32(1 / np.sqrt(len(axes))))
+def _attention_backward(
+    weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes
+):
+    """Add the gradients of the table and the query, from the derivative with respect to
+    the attention average."""
+    query = load_vectors(weights, layout.query, axes) * scalars(
+        np.float32(1 / np.sqrt(len(axes)))
+    )
     mean, d_query = dot(d_mixed, mixed), repeat_axes(scalars(np.float32(0)), axes)
     for t in range(layout.positions):
         own_token = load_scalars(tokens, t)
-        z, attended = _vectors_of_tokens(table, t, own_token, layout, axes), load_scalars(attention, t)
+        z, attended = (
+            _vectors_of_tokens(table, t, own_token, layout, axes),
+            load_scalars(attention, t),
+        )
         error = attended * (dot(d_mixed, z) - mean)
         d_query = multiply_add(z, error, d_query)
         d_z = d_mixed * attended + query * error
         for token in range(layout.rows):
             row = t * layout.rows + token
-            add_vectors(d_table, row, where_equal(own_token, np.float32(token), d_z), axes)
-    add_vectors(gradient, layout.query, d_query * scalars(np.float32(1 / np.sqrt(len(axes)))), axes)
+            add_vectors(
+                d_table, row, where_equal(own_token, np.float32(token), d_z), axes
+            )
+    add_vectors(
+        gradient,
+        layout.query,
+        d_query * scalars(np.float32(1 / np.sqrt(len(axes)))),
+        axes,
+    )
 
 
 @kernel_function
@@ -332,30 +383,60 @@ def add_embedding_gradients(weights, layout, d_table, gradient, axes):
 def sequence_forward(weights, layout, work, tokens, axes):
     """Compute the network on one sequence per lane.
 
-    Returns the attention average, xi, N(xi), its three `_normalisation_factors`, zeta and the largest logit; attention,
-    activations and logits are stored in `work`.
-    """
+    Returns the attention average, xi, N(xi), its three `_normalisation_factors`, zeta
+    and the largest logit; attention, activations and logits are stored in `work`."""
     table, _, scores, attention, active, slopes, logits, product = work
     mixed = _attention_mixture(table, scores, layout, tokens, attention, axes)
     xi = _value_product(weights, layout, mixed, product, axes)
     inverse, factor, slope = _normalisation_factors(xi, layout)
     normalised = xi * factor
     zeta = _mlp(weights, layout, xi, normalised, active, slopes, axes)
-    return mixed, xi, normalised, inverse, factor, slope, zeta, _decode(weights, layout, zeta, logits, axes)
+    return (
+        mixed,
+        xi,
+        normalised,
+        inverse,
+        factor,
+        slope,
+        zeta,
+        _decode(weights, layout, zeta, logits, axes),
+    )
 
 
 @kernel_function
-def add_sequence_gradient(weights, layout, work, tokens, target, weight, gradient, axes):
-    """Add the gradient of one sequence per lane: tokens (position x lane), its target and its weight in the loss."""
+def add_sequence_gradient(
+    weights, layout, work, tokens, target, weight, gradient, axes
+):
+    """Add the gradient of one sequence per lane: tokens (position x lane), its target
+    and its weight in the loss."""
     table, d_table, _, attention, active, slopes, errors, product = work
-    mixed, xi, normalised, inverse, factor, slope, zeta, peak = sequence_forward(weights, layout, work, tokens, axes)
-    d_zeta = _decode_backward(weights, layout, zeta, target, weight, peak, errors, gradient, axes)
-    d_normalised = _mlp_backward(weights, layout, normalised, d_zeta, active, slopes, gradient, axes)
+    mixed, xi, normalised, inverse, factor, slope, zeta, peak = sequence_forward(
+        weights, layout, work, tokens, axes
+    )
+    d_zeta = _decode_backward(
+        weights, layout, zeta, target, weight, peak, errors, gradient, axes
+    )
+    d_normalised = _mlp_backward(
+        weights, layout, normalised, d_zeta, active, slopes, gradient, axes
+    )
     d_xi = d_zeta + _normalisation_backward(xi, d_normalised, inverse, factor, slope)
     store_vectors(product, 0, d_xi)
     d_mixed = repeat_axes(scalars(np.float32(0)), axes)
     for axis in range(len(axes)):
         error = load_scalars(product, axis)
         add_vectors(gradient, layout.value + axis, mixed * error, axes)
-        d_mixed = multiply_add(load_vectors(weights, layout.value + axis, axes), error, d_mixed)
-    _attention_backward(weights, table, layout, tokens, attention, mixed, d_mixed, d_table, gradient, axes)
+        d_mixed = multiply_add(
+            load_vectors(weights, layout.value + axis, axes), error, d_mixed
+        )
+    _attention_backward(
+        weights,
+        table,
+        layout,
+        tokens,
+        attention,
+        mixed,
+        d_mixed,
+        d_table,
+        gradient,
+        axes,
+    )

@@ -1,13 +1,15 @@
-"""The network of CA: one ReLU layer over the sum of two token embeddings (constant attention), for addition modulo N.
+"""The network of CA: one ReLU layer over the sum of two token embeddings (constant
+attention), for addition modulo N.
 
-With the embedding E, hidden layer (W_h, b_h) and output layer (W_o, b_o), the logits of a pair of tokens (a, b) are
+With the embedding E, hidden layer (W_h, b_h) and output layer (W_o, b_o), the logits of
+a pair of tokens (a, b) are
 
     o = W_o relu(W_h (E_a + E_b) + b_h) + b_o          (CA section 3)
 
-The network is a set of pure functions of a dict of tensors, whose keys are the variable names of the trajectory. Each
-tensor may have leading axes, such as run and step, which the result keeps. So recorded weights can be evaluated,
-differentiated (`torch.func.grad`) and mapped (`torch.func.vmap`) directly.
-"""
+The network is a set of pure functions of a dict of tensors, whose keys are the variable
+names of the trajectory. Each tensor may have leading axes, such as run and step, which
+the result keeps. So recorded weights can be evaluated, differentiated
+(`torch.func.grad`) and mapped (`torch.func.vmap`) directly."""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from dynamics.settings import ModularSettings
 class ConstantAttention(NetworkParameters):
     """The constant-attention network of CA for addition modulo N (CA section 3).
 
-    The network holds no weights; its methods take them as a dict, see `dynamics.networks.weights`.
+    The network holds no weights; its methods take them as a dict, see
+    `dynamics.networks.weights`.
 
     Parameters
     ----------
@@ -54,19 +57,31 @@ class ConstantAttention(NetworkParameters):
 
     def __init__(self, settings: ModularSettings) -> None:
         self.settings = settings
-        sizes = {"token": settings.n, "class": settings.n, "axis": settings.dim, "hidden": settings.hidden}
+        sizes = {
+            "token": settings.n,
+            "class": settings.n,
+            "axis": settings.dim,
+            "hidden": settings.hidden,
+        }
         super().__init__(self.VARIABLES, sizes)
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
-        """Initial weights, (run, ...) float32: E standard normal, both layers uniform within ±1/sqrt(fan-in)."""
+        """Initial weights, (run, ...) float32: E standard normal, both layers uniform
+        within ±1/sqrt(fan-in)."""
         initial = {}
         for name in self.variables:
             stream, shape = f"modular/{name}", self.shapes[name]
             if name == "embedding":
                 samples = randomness.normal_samples(seeds, stream, shape)
             else:
-                fan_in = self.settings.dim if name.startswith("hidden") else self.settings.hidden
-                samples = randomness.uniform_samples(seeds, stream, shape) / np.sqrt(fan_in)
+                fan_in = (
+                    self.settings.dim
+                    if name.startswith("hidden")
+                    else self.settings.hidden
+                )
+                samples = randomness.uniform_samples(seeds, stream, shape) / np.sqrt(
+                    fan_in
+                )
             initial[name] = samples.astype(np.float32)
         return initial
 
@@ -77,8 +92,15 @@ class ConstantAttention(NetworkParameters):
     def logits(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """Logits of the N classes for pairs (pair, 2) of tokens: (..., pair, class)."""
         tokens = weights["embedding"] @ weights["hidden_weight"].mT
-        preactivation = tokens[..., pairs[:, 0], :] + tokens[..., pairs[:, 1], :] + weights["hidden_bias"][..., None, :]
-        return torch.relu(preactivation) @ weights["output_weight"].mT + weights["output_bias"][..., None, :]
+        preactivation = (
+            tokens[..., pairs[:, 0], :]
+            + tokens[..., pairs[:, 1], :]
+            + weights["hidden_bias"][..., None, :]
+        )
+        return (
+            torch.relu(preactivation) @ weights["output_weight"].mT
+            + weights["output_bias"][..., None, :]
+        )
 
     def losses(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of each pair: (..., pair)."""
@@ -86,6 +108,9 @@ class ConstantAttention(NetworkParameters):
         index = self.target(pairs).expand(log_probability.shape[:-1])[..., None]
         return -torch.gather(log_probability, -1, index)[..., 0]
 
-    def loss(self, weights: Weights, pairs: torch.Tensor, pair_weights: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy, (...), over pairs weighted by `pair_weights` (..., pair), which sum to 1."""
+    def loss(
+        self, weights: Weights, pairs: torch.Tensor, pair_weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Mean cross-entropy, (...), over pairs weighted by `pair_weights` (..., pair),
+        which sum to 1."""
         return (self.losses(weights, pairs) * pair_weights).sum(-1)

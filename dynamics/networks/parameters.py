@@ -1,4 +1,5 @@
-"""The parameters of a network: weights by name, and flat rows that hold all of them one after another."""
+"""The parameters of a network: weights by name, and flat rows that hold all of them one
+after another."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +8,8 @@ import numpy as np
 import torch
 
 Weights = Mapping[str, torch.Tensor]
-"""Weights of a network by the variable names of the trajectory, with any leading axes, such as run and step."""
+"""Weights of a network by the variable names of the trajectory, with any leading axes,
+such as run and step."""
 
 
 class NetworkParameters:
@@ -28,21 +30,32 @@ class NetworkParameters:
     (1, 9)
     """
 
-    def __init__(self, variables: Mapping[str, tuple[str, ...]], sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, variables: Mapping[str, tuple[str, ...]], sizes: Mapping[str, int]
+    ) -> None:
         self.variables, self.sizes = dict(variables), dict(sizes)
-        self.shapes = {name: tuple(sizes[dim] for dim in dims) for name, dims in variables.items()}
+        self.shapes = {
+            name: tuple(sizes[dim] for dim in dims) for name, dims in variables.items()
+        }
         self.lengths = [math.prod(shape) for shape in self.shapes.values()]
-        self.begins = dict(zip(self.variables, np.cumsum([0, *self.lengths[:-1]]).tolist(), strict=True))
+        self.begins = dict(
+            zip(
+                self.variables, np.cumsum([0, *self.lengths[:-1]]).tolist(), strict=True
+            )
+        )
         """Offset of each weight in a flat row."""
 
     def flatten(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
         """Weights (run, *shape) as flat rows (run, parameter)."""
         named = zip(self.variables, self.lengths, strict=True)
-        return np.concatenate([np.reshape(weights[name], (-1, length)) for name, length in named], axis=1)
+        return np.concatenate(
+            [np.reshape(weights[name], (-1, length)) for name, length in named], axis=1
+        )
 
     def unflatten(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
         """Views of flat parameters (..., parameter) as weights (..., *shape)."""
         pieces = torch.split(rows, self.lengths, dim=-1)
         return {
-            name: piece.unflatten(-1, shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+            name: piece.unflatten(-1, shape)
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
         }

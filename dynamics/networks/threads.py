@@ -8,7 +8,8 @@ import torch
 
 @contextmanager
 def single_torch_thread() -> Iterator[None]:
-    """Run torch on one thread inside a `with` block: faster for tensors too small to divide among threads.
+    """Run torch on one thread inside a `with` block: faster for tensors too small to
+    divide among threads.
 
     Examples
     --------

@@ -1,17 +1,19 @@
-"""The transformer of Zhong et al. (arXiv 2306.17844, ZL) and Nanda et al. (arXiv 2301.05217, NA), for binary
-operations, as pure functions of a dict of tensors.
+"""The transformer of Zhong et al. (arXiv 2306.17844, ZL) and Nanda et al. (arXiv
+2301.05217, NA), for binary operations, as pure functions of a dict of tensors.
 
-The sequence is (a, b) or (a, b, =). With the embedding E, the positions P and no layer normalisation, each block is
+The sequence is (a, b) or (a, b, =). With the embedding E, the positions P and no layer
+normalisation, each block is
 
     x_t = E[token t] + P_t                                              (before the first block)
     A = alpha softmax(q k / sqrt(head_axis)) + (1 - alpha)              (for each head)
     x <- x + O A v,    x <- x + W_out act(W_in x + b_in) + b_out,       logits = U x of the last position
 
-The logits are computed in an order that needs fewer operations than this one. Only the last position of the last block
-counts. Nothing nonlinear follows its MLP, so U W_out is multiplied first. Before the first block there are
-as many different rows as tokens, not as many as pairs, so what is linear in them is computed once for each token
-(`prepare`) and gathered for the pairs (`pair_logits`). If alpha is 0, the input of the MLP is also a sum of such rows.
-"""
+The logits are computed in an order that needs fewer operations than this one. Only the
+last position of the last block counts. Nothing nonlinear follows its MLP, so U W_out is
+multiplied first. Before the first block there are as many different rows as tokens, not
+as many as pairs, so what is linear in them is computed once for each token (`prepare`)
+and gathered for the pairs (`pair_logits`). If alpha is 0, the input of the MLP is also
+a sum of such rows."""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ from dynamics.tasks import operation_table
 class Transformer(NetworkParameters):
     """The transformer of ZL and NA for a binary operation.
 
-    The network holds no weights; its methods take them as a dict, see `dynamics.networks.weights`. Tensors may have any
-    leading axes, such as run and step.
+    The network holds no weights; its methods take them as a dict, see
+    `dynamics.networks.weights`. Tensors may have any leading axes, such as run and
+    step.
 
     Parameters
     ----------
@@ -67,13 +70,28 @@ class Transformer(NetworkParameters):
             "mlp_output_bias": ("block", "axis"),
             "unembedding": ("class", "axis"),
         }
-        sizes = {"token": s.tokens, "position": s.positions, "axis": s.dim, "block": s.layers, "head": s.heads}
-        super().__init__(variables, {**sizes, "head_axis": s.head_width, "hidden": s.width, "class": s.elements})
+        sizes = {
+            "token": s.tokens,
+            "position": s.positions,
+            "axis": s.dim,
+            "block": s.layers,
+            "head": s.heads,
+        }
+        super().__init__(
+            variables,
+            {
+                **sizes,
+                "head_axis": s.head_width,
+                "hidden": s.width,
+                "class": s.elements,
+            },
+        )
         self.table = torch.from_numpy(operation_table(s))
         self.act = torch.relu if s.activation == "relu" else torch.nn.functional.gelu
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
-        """Initial weights, (run, ...) float32: normal, with the standard deviations of ZL or NA; biases are 0."""
+        """Initial weights, (run, ...) float32: normal, with the standard deviations of
+        ZL or NA; biases are 0."""
         s = self.settings
         deviations = {
             **dict.fromkeys(self.variables, 1 / math.sqrt(s.dim)),
@@ -83,7 +101,12 @@ class Transformer(NetworkParameters):
         if s.initialisation == "zhong":
             deviations["mlp_input"] = 1 / math.sqrt(s.width)
         return {
-            name: (deviations[name] * randomness.normal_samples(seeds, f"transformer/{name}", shape)).astype(np.float32)
+            name: (
+                (
+                    deviations[name]
+                    * randomness.normal_samples(seeds, f"transformer/{name}", shape)
+                ).astype(np.float32)
+            )
             for name, shape in self.shapes.items()
         }
 
@@ -92,34 +115,48 @@ class Transformer(NetworkParameters):
         return self.table.to(pairs.device)[pairs[..., 0], pairs[..., 1]]
 
     def logits(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
-        """Logits of the last position for pairs (pair, 2), or (..., pair, 2) with the axes of the weights:
-        (..., pair, class)."""
+        """Logits of the last position for pairs (pair, 2), or (..., pair, 2) with the
+        axes of the weights: (..., pair, class)."""
         return self.pair_logits(self.prepare(weights), pairs)
 
     def losses(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of each pair in float64: (..., pair)."""
-        log_probability = torch.log_softmax(self.logits(weights, pairs).double(), dim=-1)
+        log_probability = torch.log_softmax(
+            self.logits(weights, pairs).double(), dim=-1
+        )
         index = self.target(pairs).expand(log_probability.shape[:-1])[..., None]
         return -torch.gather(log_probability, -1, index)[..., 0]
 
     def attention(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
-        """The row of the attention matrix of the last position in the first block: (..., pair, head, position)."""
+        """The row of the attention matrix of the last position in the first block:
+        (..., pair, head, position)."""
         rows, index = self._token_rows(weights), self._indices(pairs)
         query = _gather(self._project(weights["query_weight"], 0, rows[-1]), index[-1])
-        keys = [_gather(self._project(weights["key_weight"], 0, row), at) for row, at in zip(rows, index, strict=True)]
+        keys = [
+            _gather(self._project(weights["key_weight"], 0, row), at)
+            for row, at in zip(rows, index, strict=True)
+        ]
         return self._attention(query, keys)
 
-    # -------------------------------------------------------------------- the two stages of the logits
+    # ----------------------------------------------------- the two stages of the logits
 
     def prepare(self, weights: Weights) -> dict[str, torch.Tensor]:
-        """What `pair_logits` needs: with one block, tables with a row for each token; with more, the weights."""
-        return self._last_block(weights, self._token_rows(weights)) if self.settings.layers == 1 else dict(weights)
+        """What `pair_logits` needs: with one block, tables with a row for each token;
+        with more, the weights."""
+        return (
+            self._last_block(weights, self._token_rows(weights))
+            if self.settings.layers == 1
+            else dict(weights)
+        )
 
     def pair_logits(self, prepared: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """The `logits` of pairs, from what `prepare` returned."""
         index: Sequence[torch.Tensor | None] = self._indices(pairs)
         if self.settings.layers > 1:
-            rows = [_gather(row, at) for row, at in zip(self._token_rows(prepared), index, strict=True)]
+            rows = [
+                _gather(row, at)
+                for row, at in zip(self._token_rows(prepared), index, strict=True)
+            ]
             for block in range(self.settings.layers - 1):
                 rows = self._block(prepared, block, rows)
             prepared, index = self._last_block(prepared, rows), [None] * len(rows)
@@ -128,56 +165,95 @@ class Transformer(NetworkParameters):
     def _indices(self, pairs: torch.Tensor) -> list[torch.Tensor]:
         """The row of each position's table for pairs (..., pair, 2)."""
         index = [pairs[..., 0], pairs[..., 1]]
-        return [*index, torch.zeros_like(index[0])] if self.settings.equals_token else index
+        return (
+            [*index, torch.zeros_like(index[0])]
+            if self.settings.equals_token
+            else index
+        )
 
     def _token_rows(self, weights: Weights) -> list[torch.Tensor]:
-        """x before the first block, for each position and each token that occurs there: (..., row, axis)."""
-        s, embedding, positions = self.settings, weights["embedding"], weights["position_embedding"]
-        firsts = [embedding[..., : s.elements, :], embedding[..., s.elements * s.own_vocabularies :, :]]
+        """x before the first block, for each position and each token that occurs there:
+        (..., row, axis)."""
+        s, embedding, positions = (
+            self.settings,
+            weights["embedding"],
+            weights["position_embedding"],
+        )
+        firsts = [
+            embedding[..., : s.elements, :],
+            embedding[..., s.elements * s.own_vocabularies :, :],
+        ]
         tables = [*firsts, embedding[..., -1:, :]][: s.positions]
         tables[1] = tables[1][..., : s.elements, :]
         return [table + positions[..., None, at, :] for at, table in enumerate(tables)]
 
-    def _project(self, weight: torch.Tensor, block: int, rows: torch.Tensor) -> torch.Tensor:
+    def _project(
+        self, weight: torch.Tensor, block: int, rows: torch.Tensor
+    ) -> torch.Tensor:
         """Queries, keys or values of all heads: (..., row, head x head_axis)."""
         return rows @ weight[..., block, :, :, :].flatten(-3, -2).mT
 
-    def _attention(self, query: torch.Tensor, keys: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _attention(
+        self, query: torch.Tensor, keys: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
         """Rows of the attention matrix: (..., pair, head, position)."""
-        heads, alpha = (self.settings.heads, self.settings.head_width), self.settings.attention_rate
-        scores = torch.stack([(query * key).unflatten(-1, heads).sum(-1) for key in keys], dim=-1)
+        heads, alpha = (
+            (self.settings.heads, self.settings.head_width),
+            self.settings.attention_rate,
+        )
+        scores = torch.stack(
+            [(query * key).unflatten(-1, heads).sum(-1) for key in keys], dim=-1
+        )
         return alpha * torch.softmax(scores / math.sqrt(heads[1]), dim=-1) + (1 - alpha)
 
     def _attended(
-        self, query: torch.Tensor, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
+        self,
+        query: torch.Tensor,
+        keys: Sequence[torch.Tensor],
+        values: Sequence[torch.Tensor],
     ) -> torch.Tensor:
         """A v of one position: (..., pair, head x head_axis)."""
-        attention, heads = self._attention(query, keys), (self.settings.heads, self.settings.head_width)
-        parts = [attention[..., at, None] * value.unflatten(-1, heads) for at, value in enumerate(values)]
+        attention, heads = (
+            self._attention(query, keys),
+            (self.settings.heads, self.settings.head_width),
+        )
+        parts = [
+            attention[..., at, None] * value.unflatten(-1, heads)
+            for at, value in enumerate(values)
+        ]
         return sum(parts[1:], parts[0]).flatten(-2)
 
-    def _block(self, weights: Weights, block: int, rows: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _block(
+        self, weights: Weights, block: int, rows: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
         """x of all positions after a block, each (..., pair, axis)."""
         queries, keys, values = (
-            [self._project(weights[f"{name}_weight"], block, row) for row in rows] for name in ("query", "key", "value")
+            [self._project(weights[f"{name}_weight"], block, row) for row in rows]
+            for name in ("query", "key", "value")
         )
         output = weights["attention_output"][..., block, :, :, :].flatten(-2).mT
         after = []
         for at, (row, query) in enumerate(zip(rows, queries, strict=True)):
             seen = at + 1 if self.settings.causal else len(rows)
             x = row + self._attended(query, keys[:seen], values[:seen]) @ output
-            hidden = x @ weights["mlp_input"][..., block, :, :].mT + weights["mlp_input_bias"][..., None, block, :]
+            hidden = (
+                x @ weights["mlp_input"][..., block, :, :].mT
+                + weights["mlp_input_bias"][..., None, block, :]
+            )
             changed = self.act(hidden) @ weights["mlp_output"][..., block, :, :].mT
             after.append(x + changed + weights["mlp_output_bias"][..., None, block, :])
         return after
 
-    def _last_block(self, weights: Weights, rows: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """All that is linear in the rows (..., row, axis) of each position, for `_read_out`.
+    def _last_block(
+        self, weights: Weights, rows: Sequence[torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """All that is linear in the rows (..., row, axis) of each position, for
+        `_read_out`.
 
-        The names end in the number of the position. x of the last position after the attention is the sum of the rows
-        "stream" of some positions, whose products with W_in and U are "hidden" and "direct", and of O z, where z is
-        what the heads attend to.
-        """
+        The names end in the number of the position. x of the last position after the
+        attention is the sum of the rows "stream" of some positions, whose products with
+        W_in and U are "hidden" and "direct", and of O z, where z is what the heads
+        attend to."""
         last, unembedding = len(rows) - 1, weights["unembedding"]
         output = weights["attention_output"][..., -1, :, :, :].flatten(-2)
         mlp_input = weights["mlp_input"][..., -1, :, :]
@@ -192,23 +268,38 @@ class Transformer(NetworkParameters):
             for at, row in enumerate(rows):
                 found[f"key{at}"] = self._project(weights["key_weight"], -1, row)
                 found[f"value{at}"] = values[at]
-            found["hidden_weight"], found["direct_weight"] = mlp_input @ output, unembedding @ output
+            found["hidden_weight"], found["direct_weight"] = (
+                mlp_input @ output,
+                unembedding @ output,
+            )
         for at, stream in streams.items():
-            found[f"hidden{at}"], found[f"direct{at}"] = stream @ mlp_input.mT, stream @ unembedding.mT
-        found[f"hidden{last}"] = found[f"hidden{last}"] + weights["mlp_input_bias"][..., None, -1, :]
+            found[f"hidden{at}"], found[f"direct{at}"] = (
+                stream @ mlp_input.mT,
+                stream @ unembedding.mT,
+            )
+        found[f"hidden{last}"] = (
+            found[f"hidden{last}"] + weights["mlp_input_bias"][..., None, -1, :]
+        )
         bias = weights["mlp_output_bias"][..., None, -1, :] @ unembedding.mT
         found[f"direct{last}"] = found[f"direct{last}"] + bias
         return found
 
-    def _read_out(self, tables: Weights, index: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    def _read_out(
+        self, tables: Weights, index: Sequence[torch.Tensor | None]
+    ) -> torch.Tensor:
         """Logits of pairs whose rows in the tables of each position are `index`."""
         hidden, direct = (
-            [_gather(tables[f"{name}{at}"], rows) for at, rows in enumerate(index) if f"{name}{at}" in tables]
+            [
+                _gather(tables[f"{name}{at}"], rows)
+                for at, rows in enumerate(index)
+                if f"{name}{at}" in tables
+            ]
             for name in ("hidden", "direct")
         )
         if "query" in tables:
             keys, values = (
-                [_gather(tables[f"{name}{at}"], rows) for at, rows in enumerate(index)] for name in ("key", "value")
+                [_gather(tables[f"{name}{at}"], rows) for at, rows in enumerate(index)]
+                for name in ("key", "value")
             )
             z = self._attended(_gather(tables["query"], index[-1]), keys, values)
             hidden.append(z @ tables["hidden_weight"].mT)
@@ -218,13 +309,19 @@ class Transformer(NetworkParameters):
 
 
 def _gather(table: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
-    """Rows of a table (..., row, axis): (..., pair, axis). index: (pair,) or (..., pair); None: the table itself.
+    """Rows of a table (..., row, axis): (..., pair, axis). index: (pair,) or (...,
+    pair); None: the table itself.
 
-    With leading axes of the index, the rows are products with one-hot vectors, whose derivative is summed in a fixed
-    order on every device.
-    """
+    With leading axes of the index, the rows are products with one-hot vectors, whose
+    derivative is summed in a fixed order on every device."""
     if index is None:
         return table
     if index.ndim > 1:
-        return (index[..., None] == torch.arange(table.shape[-2], device=table.device)).to(table.dtype) @ table
-    return torch.nn.functional.embedding(index, table) if table.ndim == 2 else table[..., index, :]
+        return (
+            index[..., None] == torch.arange(table.shape[-2], device=table.device)
+        ).to(table.dtype) @ table
+    return (
+        torch.nn.functional.embedding(index, table)
+        if table.ndim == 2
+        else table[..., index, :]
+    )

@@ -1,12 +1,15 @@
 """The four pair-force fields by fast summation, for one to four dimensions.
 
-Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the field of all pair sums less that
-of the like ones, which are summed directly in N³/4 steps (`like_sums`). Repulsion is split into a smooth part, summed
-over all pairs by a mesh and Fourier transforms (`mesh_sums`), and a part that is zero beyond a cutoff, summed over the
-unlike pairs that are nearer (`point_cells`). For nearer like pairs the smooth part is subtracted; the whole kernel is
-not, as pairs that nearly coincide would lose digits. The alignment of all pairs follows from the order of the angles
-(`half_planes`), or in more than two dimensions from cells of directions (`half_spaces`). Attraction and both alignments
-equal the direct sums up to rounding. The error of the repulsion is below the accuracy, relative to the largest force.
+Direct sums over the P = N(N+1)/2 pair sums take P² steps. Here an unlike field is the
+field of all pair sums less that of the like ones, which are summed directly in N³/4
+steps (`like_sums`). Repulsion is split into a smooth part, summed over all pairs by a
+mesh and Fourier transforms (`mesh_sums`), and a part that is zero beyond a cutoff,
+summed over the unlike pairs that are nearer (`point_cells`). For nearer like pairs the
+smooth part is subtracted; the whole kernel is not, as pairs that nearly coincide would
+lose digits. The alignment of all pairs follows from the order of the angles
+(`half_planes`), or in more than two dimensions from cells of directions
+(`half_spaces`). Attraction and both alignments equal the direct sums up to rounding.
+The error of the repulsion is below the accuracy, relative to the largest force.
 
 The result depends on the positions alone, bit for bit, for any number of threads.
 """
@@ -28,37 +31,50 @@ from dynamics.particles.pair_forces import (
     ForceFields,
 )
 from dynamics.particles.pair_list import PairList
-from dynamics.particles.point_cells import axes_of_small_box, near_sums, sort_for_near_sums, turn
+from dynamics.particles.point_cells import (
+    axes_of_small_box,
+    near_sums,
+    sort_for_near_sums,
+    turn,
+)
 from dynamics.particles.split_kernels import splitting
 
 MIN_PAIRS_FOR_THREADS = 20_000
 """Number of pair sums from which several threads are faster; N = 200."""
 LINE_FACTOR = 0.01
-"""Factor to the accuracy on a line, where forces cancel more and the sums take little time."""
+"""Factor to the accuracy on a line, where forces cancel more and the sums take little
+time."""
 LEAST_BYTES, BYTES_PER_PAIR, BYTES_PER_NODE = 2**24, 260, 20
-"""Memory in all, for arrays over pair sums and for arrays over the nodes of a mesh, measured up to N = 997."""
+"""Memory in all, for arrays over pair sums and for arrays over the nodes of a mesh,
+measured up to N = 997."""
 
 
 def working_bytes(n: int, dim: int, accuracy: float) -> int:
-    """Estimated memory in bytes that `fast_fields` needs for N tokens, if they extend as far along every axis."""
+    """Estimated memory in bytes that `fast_fields` needs for N tokens, if they extend
+    as far along every axis."""
     pairs = n * (n + 1) // 2
     nodes = mesh_sums.largest_cube(pairs, dim, splitting(accuracy))
     return LEAST_BYTES + pairs * BYTES_PER_PAIR + nodes * BYTES_PER_NODE
 
 
 def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
-    """The fields (field, token, axis) of one embedding (token, axis) and their magnitudes (field,).
+    """The fields (field, token, axis) of one embedding (token, axis) and their
+    magnitudes (field,).
 
-    accuracy: largest error relative to the largest force on a token, and of the magnitudes relative to themselves.
-    """
+    accuracy: largest error relative to the largest force on a token, and of the
+    magnitudes relative to themselves."""
     n, dim = x.shape
     force, magnitude = np.zeros((4, n, dim)), np.zeros(4)
     if len(pairs.first) == 0:
         return ForceFields(force, magnitude)
     points, directions = _pair_sums(x, pairs)
     with numba_threads(get_num_threads() if len(points) > MIN_PAIRS_FOR_THREADS else 1):
-        repulsion, strength, square_cutoff = _smooth_and_near(points, pairs, accuracy, axes_of_small_box(x))
-        like, like_magnitude = like_sums(points, directions, pairs, square_cutoff, tuple(range(dim)))
+        repulsion, strength, square_cutoff = _smooth_and_near(
+            points, pairs, accuracy, axes_of_small_box(x)
+        )
+        like, like_magnitude = like_sums(
+            points, directions, pairs, square_cutoff, tuple(range(dim))
+        )
         alignment, partners = _half_space_sums(points, directions)
     attraction, like_repulsion, like_alignment = like
 
@@ -73,7 +89,9 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
     repelling = strength - repelling
-    if repelling * np.sqrt(square_cutoff) < accuracy * len(points):  # no unlike pair sums, or all coincide
+    if repelling * np.sqrt(square_cutoff) < accuracy * len(
+        points
+    ):  # no unlike pair sums, or all coincide
         repelling = 0.0
     magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
     return ForceFields(force, magnitude)
@@ -82,11 +100,11 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
 def _smooth_and_near(
     points: np.ndarray, pairs: PairList, accuracy: float, axes: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r, and the square of the cutoff.
+    """Repulsion (pair, axis) of every pair sum by all others, the sum of 1/r, and the
+    square of the cutoff.
 
-    Only unlike pair sums count that are nearer than the cutoff, and all beyond. The mesh and the cells are parallel to
-    the columns of `axes`.
-    """
+    Only unlike pair sums count that are nearer than the cutoff, and all beyond. The
+    mesh and the cells are parallel to the columns of `axes`."""
     if points.shape[1] == 1:
         accuracy *= LINE_FACTOR
     constants = splitting(accuracy)
@@ -94,7 +112,9 @@ def _smooth_and_near(
     mesh = mesh_sums.select_mesh(turned, constants)
     cells = sort_for_near_sums(turned, mesh.cutoff)
     classes = np.repeat(np.arange(pairs.n), np.diff(pairs.bounds))
-    near, near_strength = near_sums(cells, points[cells.order], classes[cells.order], mesh.cutoff**2, constants)
+    near, near_strength = near_sums(
+        cells, points[cells.order], classes[cells.order], mesh.cutoff**2, constants
+    )
     smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, accuracy)
     field = _sum_in_original_order(cells.order, near, turn(smooth, axes.T))
     return field, near_strength + smooth_strength, mesh.cutoff**2
@@ -112,7 +132,8 @@ def _sum_in_original_order(order, first, second):
 
 @cached_kernel(pair_list)
 def _pair_sums(x, pairs):
-    """The pair sums (pair, axis) and their directions; those too short for a direction are 0."""
+    """The pair sums (pair, axis) and their directions; those too short for a direction
+    are 0."""
     count, dim = len(pairs.first), x.shape[1]
     points, directions = np.empty((count, dim)), np.empty((count, dim))
     for ij in range(count):
@@ -130,7 +151,8 @@ def _pair_sums(x, pairs):
 
 @cached_kernel(pair_list)
 def _sum_onto_tokens(values, pairs, force):
-    """Add the values (pair, axis) of all pairs to the force (token, axis) on each of their tokens."""
+    """Add the values (pair, axis) of all pairs to the force (token, axis) on each of
+    their tokens."""
     for ij in range(len(pairs.first)):
         for axis in range(values.shape[1]):
             force[pairs.first[ij], axis] += values[ij, axis]
@@ -146,14 +168,19 @@ def _nonzero(vectors: np.ndarray) -> np.ndarray:
     return result
 
 
-def _half_space_sums(points: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the directions (point, axis) of all points in the half-space of each point, and their number (point,)."""
+def _half_space_sums(
+    points: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the directions (point, axis) of all points in the half-space of each
+    point, and their number (point,)."""
     dim = points.shape[1]
     if dim > 2:
         index = np.flatnonzero(_nonzero(directions))
         aligned, partners = np.zeros_like(points), np.zeros(len(points))
         if len(index):
-            aligned[index], partners[index] = half_space_sums(points[index], directions[index])
+            aligned[index], partners[index] = half_space_sums(
+                points[index], directions[index]
+            )
         return aligned, partners
     plane, plane_directions = np.zeros((len(points), 2)), np.zeros((len(points), 2))
     plane[:, :dim], plane_directions[:, :dim] = points, directions

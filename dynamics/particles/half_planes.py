@@ -1,10 +1,11 @@
-r"""Alignment of points in the plane by all points in their half-plane, from the order of their angles.
+r"""Alignment of points in the plane by all points in their half-plane, from the order
+of their angles.
 
-The points w with z . w > 0 are those whose angle differs from that of z by less than a quarter turn. The sum of their
-directions is a difference of two prefix sums over the sorted angles. The prefix sums are compensated: the rounding
-error of each addition is summed as well. Points whose angle is within `MARGIN` of a quarter turn are tested one by one,
-so that the same points count as in a direct sum.
-"""
+The points w with z . w > 0 are those whose angle differs from that of z by less than a
+quarter turn. The sum of their directions is a difference of two prefix sums over the
+sorted angles. The prefix sums are compensated: the rounding error of each addition is
+summed as well. Points whose angle is within `MARGIN` of a quarter turn are tested one
+by one, so that the same points count as in a direct sum."""
 
 import numpy as np
 from numba import prange
@@ -14,14 +15,16 @@ from dynamics.kernels.compiling import cached_kernel, kernel_function
 MARGIN = 1e-9
 """Angle to the border of the half-plane up to which the scalar product decides."""
 ANGLE_BITS, INDEX_BITS = 34, 28
-"""Bits of the keys by which points are sorted: their angle, to within two fifths of the margin, and their index."""
+"""Bits of the keys by which points are sorted: their angle, to within two fifths of the
+margin, and their index."""
 CHUNK = 512
 """Points that one thread goes through in order."""
 
 
 @kernel_function
 def _first_from(angles, value, start):
-    """Number of sorted angles below `value`, from `start` on, counting on through a second turn."""
+    """Number of sorted angles below `value`, from `start` on, counting on through a
+    second turn."""
     count = len(angles)
     while start < 2 * count and angles[start if start < count else start - count] < (
         value if start < count else value - 2 * np.pi
@@ -32,7 +35,8 @@ def _first_from(angles, value, start):
 
 @cached_kernel()
 def _prefix_sums(directions, order):
-    """Sums (point + 1, axis) of the first directions in an order, and their rounding errors."""
+    """Sums (point + 1, axis) of the first directions in an order, and their rounding
+    errors."""
     sums, errors = np.zeros((len(order) + 1, 2)), np.zeros((len(order) + 1, 2))
     for k in range(len(order)):
         for axis in range(2):
@@ -40,25 +44,35 @@ def _prefix_sums(directions, order):
             after = before + added
             part = after - before
             sums[k + 1, axis] = after
-            errors[k + 1, axis] = errors[k, axis] + ((before - (after - part)) + (added - part))
+            errors[k + 1, axis] = errors[k, axis] + (
+                (before - (after - part)) + (added - part)
+            )
     return sums, errors
 
 
 @kernel_function
 def _arc_sum(sums, errors, first, last, axis):
-    """Sum of the directions first to last - 1; numbers from the number of points on are those of a second turn."""
+    """Sum of the directions first to last - 1; numbers from the number of points on are
+    those of a second turn."""
     count = len(sums) - 1
     total, error = 0.0, 0.0
     if last >= count:
         total, error, last = sums[count, axis], errors[count, axis], last - count
     if first >= count:
-        total, error, first = total - sums[count, axis], error - errors[count, axis], first - count
-    return (total + (sums[last, axis] - sums[first, axis])) + (error + (errors[last, axis] - errors[first, axis]))
+        total, error, first = (
+            total - sums[count, axis],
+            error - errors[count, axis],
+            first - count,
+        )
+    return (total + (sums[last, axis] - sums[first, axis])) + (
+        error + (errors[last, axis] - errors[first, axis])
+    )
 
 
 @cached_kernel(parallel=True)
 def _sorted_sums(points, directions, order, angles, sums, errors):
-    """Sum of directions (point, 2) in the half-plane of each point, and their number (point,); angles are sorted."""
+    """Sum of directions (point, 2) in the half-plane of each point, and their number
+    (point,); angles are sorted."""
     count = np.int64(len(order))
     aligned, partners = np.zeros(points.shape), np.zeros(len(points))
     for chunk in prange(-(-count // CHUNK)):
@@ -75,34 +89,57 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
             low, high = angles[k] - np.pi / 2, angles[k] + np.pi / 2
             if turned and low - MARGIN >= -np.pi:
                 turned = False
-                before, first, last, after = max(before - count, 0), max(first - count, 0), last - count, after - count
+                before, first, last, after = (
+                    max(before - count, 0),
+                    max(first - count, 0),
+                    last - count,
+                    after - count,
+                )
             if turned:
                 low, high = low + 2 * np.pi, high + 2 * np.pi
-            before, last = _first_from(angles, low - MARGIN, before), _first_from(angles, high - MARGIN, last)
+            before, last = (
+                _first_from(angles, low - MARGIN, before),
+                _first_from(angles, high - MARGIN, last),
+            )
             first = _first_from(angles, low + MARGIN, max(before, first))
             after = _first_from(angles, high + MARGIN, max(last, after))
-            x, y, found = _arc_sum(sums, errors, first, last, 0), _arc_sum(sums, errors, first, last, 1), last - first
+            x, y, found = (
+                _arc_sum(sums, errors, first, last, 0),
+                _arc_sum(sums, errors, first, last, 1),
+                last - first,
+            )
             for start, stop in ((before, first), (last, after)):
                 for entry in range(start, stop):
                     other = entry if entry < count else entry - count
                     if (
-                        points[order[k], 0] * points[order[other], 0] + points[order[k], 1] * points[order[other], 1]
+                        points[order[k], 0] * points[order[other], 0]
+                        + points[order[k], 1] * points[order[other], 1]
                         > 0.0
                     ):
-                        x, y = x + directions[order[other], 0], y + directions[order[other], 1]
+                        x, y = (
+                            x + directions[order[other], 0],
+                            y + directions[order[other], 1],
+                        )
                         found += 1
             aligned[order[k], 0], aligned[order[k], 1], partners[order[k]] = x, y, found
     return aligned, partners
 
 
-def half_plane_sums(points: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the directions (point, 2) of all points in the half-plane of each point, itself included; their number.
+def half_plane_sums(
+    points: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the directions (point, 2) of all points in the half-plane of each point,
+    itself included; their number.
 
-    points: (point, 2); directions: their directions. A point at the origin neither has a half-plane nor is in one.
-    """
+    points: (point, 2); directions: their directions. A point at the origin neither has
+    a half-plane nor is in one."""
     angles = np.arctan2(points[:, 1], points[:, 0])
     index = np.flatnonzero((directions[:, 0] != 0) | (directions[:, 1] != 0))
-    keys = ((angles[index] + np.pi) * (2**ANGLE_BITS / (2 * np.pi))).astype(np.int64) << INDEX_BITS
-    order = np.sort(keys | index) & (2**INDEX_BITS - 1)  # a key occurs once, so that every method gives this order
+    keys = ((angles[index] + np.pi) * (2**ANGLE_BITS / (2 * np.pi))).astype(
+        np.int64
+    ) << INDEX_BITS
+    order = np.sort(keys | index) & (
+        2**INDEX_BITS - 1
+    )  # a key occurs once, so that every method gives this order
     sums, errors = _prefix_sums(directions, order)
     return _sorted_sums(points, directions, order, angles[order], sums, errors)

@@ -1,9 +1,9 @@
 """Alignment of points in three or more dimensions by all points in their half-space.
 
-The directions of the points are sorted into cells. For a group of eight points, cells that are wholly in the
-half-spaces of all eight count by the sum of their directions, and those outside not at all. Points of all other cells
-are tested one by one, as in a direct sum.
-"""
+The directions of the points are sorted into cells. For a group of eight points, cells
+that are wholly in the half-spaces of all eight count by the sum of their directions,
+and those outside not at all. Points of all other cells are tested one by one, as in a
+direct sum."""
 
 import numpy as np
 from numba import prange
@@ -28,7 +28,8 @@ MARGIN = 1e-9
 
 @kernel_function
 def _centre_and_radius(directions, first, last, centre):
-    """Write the mean of the directions first to last - 1; return the largest distance from it."""
+    """Write the mean of the directions first to last - 1; return the largest distance
+    from it."""
     centre[:] = 0.0
     for point in range(first, last):
         for axis in range(len(centre)):
@@ -44,9 +45,14 @@ def _centre_and_radius(directions, first, last, centre):
 
 @cached_kernel(pair_forces, simd, parallel=True)
 def _sum_in_cells(points, directions, cells, filled, axes):
-    """See `half_space_sums`. Points and directions are in the order of cells, of which `filled` are not empty."""
+    """See `half_space_sums`. Points and directions are in the order of cells, of which
+    `filled` are not empty."""
     count, dim = directions.shape
-    centres, radii, totals = np.empty((len(filled), dim)), np.empty(len(filled)), np.zeros((len(filled), dim))
+    centres, radii, totals = (
+        np.empty((len(filled), dim)),
+        np.empty(len(filled)),
+        np.zeros((len(filled), dim)),
+    )
     for number in range(len(filled)):
         first, last = cells.starts[filled[number]], cells.starts[filled[number] + 1]
         radii[number] = _centre_and_radius(directions, first, last, centres[number])
@@ -57,7 +63,12 @@ def _sum_in_cells(points, directions, cells, filled, axes):
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
         used = min(LANES_64, cells.starts[(row + 1) * cells.shape[-1]] - start)
-        lanes, sums, centre, whole = np.zeros(dim * LANES_64), np.empty(LANES_64), np.empty(dim), np.zeros(dim + 1)
+        lanes, sums, centre, whole = (
+            np.zeros(dim * LANES_64),
+            np.empty(LANES_64),
+            np.empty(dim),
+            np.zeros(dim + 1),
+        )
         for k in range(used):
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
@@ -69,13 +80,19 @@ def _sum_in_cells(points, directions, cells, filled, axes):
             for axis in range(dim):
                 product += centre[axis] * centres[cell, axis]
             if product > radius + radii[cell]:
-                whole[dim] += cells.starts[filled[cell] + 1] - cells.starts[filled[cell]]
+                whole[dim] += (
+                    cells.starts[filled[cell] + 1] - cells.starts[filled[cell]]
+                )
                 for axis in range(dim):
                     whole[axis] += totals[cell, axis]
             elif product >= -radius - radii[cell]:
-                for k in range(cells.starts[filled[cell]], cells.starts[filled[cell] + 1]):
+                for k in range(
+                    cells.starts[filled[cell]], cells.starts[filled[cell] + 1]
+                ):
                     other = broadcast_vectors(flat_points, k, axes)
-                    total += alignment_force(x, other, broadcast_vectors(flat_directions, k, axes))
+                    total += alignment_force(
+                        x, other, broadcast_vectors(flat_directions, k, axes)
+                    )
                     found += in_half_plane(x, other)
         store_vectors(lanes, 0, total)
         store_scalars(sums, 0, found)
@@ -86,17 +103,22 @@ def _sum_in_cells(points, directions, cells, filled, axes):
     return aligned, partners
 
 
-def half_space_sums(points: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the directions (point, axis) of all points in the half-space of each point, itself included; their number.
+def half_space_sums(
+    points: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the directions (point, axis) of all points in the half-space of each
+    point, itself included; their number.
 
-    points: (point, axis), at least one, none at the origin; directions: their directions.
-    """
+    points: (point, axis), at least one, none at the origin; directions: their
+    directions."""
     count, dim = points.shape
     cells_wanted = 0.25 * count**0.75
     side = min(1.0, (2 * np.pi * dim / cells_wanted) ** (1 / (dim - 1)))
     cells = sort_points(directions, np.full(dim, side), 0)
     filled = np.flatnonzero(np.diff(cells.starts))
-    found = _sum_in_cells(points[cells.order], cells.points, cells, filled, tuple(range(dim)))
+    found = _sum_in_cells(
+        points[cells.order], cells.points, cells, filled, tuple(range(dim))
+    )
     aligned, partners = np.empty_like(points), np.empty(count)
     aligned[cells.order], partners[cells.order] = found
     return aligned, partners

@@ -1,7 +1,8 @@
-"""One integrator step of the particles as compiled kernels: balance the forces, move, normalise (CA section 6).
+"""One integrator step of the particles as compiled kernels: balance the forces, move,
+normalise (CA section 6).
 
-All kernels act on a block of eight runs, one run per SIMD lane. The equation is in `dynamics.particles.system`.
-"""
+All kernels act on a block of eight runs, one run per SIMD lane. The equation is in
+`dynamics.particles.system`."""
 
 from typing import NamedTuple, get_args
 
@@ -37,22 +38,31 @@ from dynamics.particles.pair_forces import (
 from dynamics.settings import BalanceRule, StepRule, VarianceRule
 
 _SQUARED_LIMIT = 1e76
-"""Squared norm of the force, or of all positions, from which a run counts as diverged."""
+"""Squared norm of the force, or of all positions, from which a run counts as
+diverged."""
 
 NOT_DIVERGED, LAST_STEP, FORCE_NORM, MOVE_NORM = range(4)
-"""Rows of the array `track` (row, lane) that describes the state of each run; all float64."""
+"""Rows of the array `track` (row, lane) that describes the state of each run; all
+float64."""
 
-# Settings that are strings are passed to the kernels as indices into `settings.PARTICLE_CHOICES`.
-_BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(get_args(BalanceRule).index, ("magnitude", "count"))
-_STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(get_args(StepRule).index, ("direction", "particle"))
+# Settings that are strings are passed to the kernels as indices into
+# `settings.PARTICLE_CHOICES`.
+_BALANCE_BY_MAGNITUDE, _BALANCE_BY_COUNT = map(
+    get_args(BalanceRule).index, ("magnitude", "count")
+)
+_STEP_ALONG_DIRECTION, _STEP_PER_PARTICLE = map(
+    get_args(StepRule).index, ("direction", "particle")
+)
 _SCALE_OVERALL, _SCALE_PER_AXIS = map(get_args(VarianceRule).index, ("overall", "axis"))
 
 _ROUNDING = (16 * np.finfo(np.float64).eps) ** 2
-"""Rounding error of subtracting the mean, relative to the squared mean: a smaller spread counts as zero."""
+"""Rounding error of subtracting the mean, relative to the squared mean: a smaller
+spread counts as zero."""
 
 
 class IntegratorParameters(NamedTuple):
-    """`ParticleSettings` in the form that kernels take: strings as indices into `settings.PARTICLE_CHOICES`."""
+    """`ParticleSettings` in the form that kernels take: strings as indices into
+    `settings.PARTICLE_CHOICES`."""
 
     fa: float
     ga: float
@@ -64,18 +74,21 @@ class IntegratorParameters(NamedTuple):
     variance: int
 
 
-# ------------------------------------------------------------------- one step of a block of eight runs
+# ---------------------------------------------------- one step of a block of eight runs
 
 
 @kernel_function
 def _balance_weight(rule, magnitude, like, unlike, pairs):
-    """Weight of an unlike field for each lane: ratio of the summed magnitudes, or of the numbers of pairs, or 1.
+    """Weight of an unlike field for each lane: ratio of the summed magnitudes, or of
+    the numbers of pairs, or 1.
 
     A ratio is 0 where there are no like pairs or no unlike pairs.
     """
     if rule == _BALANCE_BY_MAGNITUDE:
         denominator = load_scalars(magnitude[unlike], 0)
-        return where_above(denominator, 0.0, load_scalars(magnitude[like], 0) / denominator)
+        return where_above(
+            denominator, 0.0, load_scalars(magnitude[like], 0) / denominator
+        )
     if rule == _BALANCE_BY_COUNT:
         return scalars(pairs.like / pairs.unlike if pairs.unlike > 0 else 0.0)
     return scalars(1.0)
@@ -83,11 +96,14 @@ def _balance_weight(rule, magnitude, like, unlike, pairs):
 
 @kernel_function
 def _sum_balanced_fields(force, magnitude, pairs, params, axes):
-    """Overwrite the attraction field with the balanced sum of all fields; return its squared norm for each lane."""
-    repulsion = _balance_weight(params.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs) * scalars(params.gr)
-    unlike = _balance_weight(params.alignment_balance, magnitude, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT, pairs) * scalars(
-        params.fa
-    )
+    """Overwrite the attraction field with the balanced sum of all fields; return its
+    squared norm for each lane."""
+    repulsion = _balance_weight(
+        params.repulsion_balance, magnitude, ATTRACTION, REPULSION, pairs
+    ) * scalars(params.gr)
+    unlike = _balance_weight(
+        params.alignment_balance, magnitude, LIKE_ALIGNMENT, UNLIKE_ALIGNMENT, pairs
+    ) * scalars(params.fa)
     square = scalars(0.0)
     for i in range(pairs.n):
         total = load_vectors(force[ATTRACTION], i, axes) * scalars(params.ga)
@@ -101,7 +117,8 @@ def _sum_balanced_fields(force, magnitude, pairs, params, axes):
 
 @kernel_function
 def _move(x, force, square, params, n, moved, axes):
-    """Write to `moved` the positions x after a step along the force, by the step rule of the settings."""
+    """Write to `moved` the positions x after a step along the force, by the step rule
+    of the settings."""
     norm = square_root(square)
     scale = scalars(params.step_size)
     if params.step_rule == _STEP_ALONG_DIRECTION:
@@ -115,10 +132,11 @@ def _move(x, force, square, params, n, moved, axes):
 
 @kernel_function
 def _normalise_block(x, n, variance, axes):
-    """Subtract the mean and divide by the standard deviation, in place; return the squared norm before scaling.
+    """Subtract the mean and divide by the standard deviation, in place; return the
+    squared norm before scaling.
 
-    Particles whose spread is zero, up to the rounding of their mean, are put at the origin.
-    """
+    Particles whose spread is zero, up to the rounding of their mean, are put at the
+    origin."""
     mean = load_vectors(x, 0, axes)
     for i in range(1, n):
         mean += load_vectors(x, i, axes)
@@ -135,30 +153,40 @@ def _normalise_block(x, n, variance, axes):
         spread = square_root(total / scalars(float(n * len(axes))))
         enough = total - dot(mean, mean) * scalars(n * _ROUNDING)
         for i in range(n):
-            store_vectors(x, i, where_above(enough, 0.0, load_vectors(x, i, axes) / spread))
+            store_vectors(
+                x, i, where_above(enough, 0.0, load_vectors(x, i, axes) / spread)
+            )
     elif variance == _SCALE_PER_AXIS:
         spreads = square_root(squares / scalars(float(n)))
         for i in range(n):
-            store_vectors(x, i, where_above(squares - least, 0.0, load_vectors(x, i, axes) / spreads))
+            store_vectors(
+                x,
+                i,
+                where_above(squares - least, 0.0, load_vectors(x, i, axes) / spreads),
+            )
     return total
 
 
 @kernel_function
 def _accept_move(x, moved, n, active, axes):
-    """Copy the moved positions in the lanes that have not diverged; return the squared displacement for each lane."""
+    """Copy the moved positions in the lanes that have not diverged; return the squared
+    displacement for each lane."""
     square = scalars(0.0)
     inactive = scalars(1.0) - active
     for i in range(n):
         before, after = load_vectors(x, i, axes), load_vectors(moved, i, axes)
         step = after - before
         square += where_above(active, 0.5, dot(step, step))
-        store_vectors(x, i, where_above(active, 0.5, after) + where_above(inactive, 0.5, before))
+        store_vectors(
+            x, i, where_above(active, 0.5, after) + where_above(inactive, 0.5, before)
+        )
     return square
 
 
 @kernel_function
 def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes):
-    """Write the total force at x to force[0] and, if `moving`, take one step along it in place.
+    """Write the total force at x to force[0] and, if `moving`, take one step along it
+    in place.
 
     Runs that diverge in this step keep their positions.
     """
@@ -169,7 +197,9 @@ def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes
     _move(x, force[ATTRACTION], square, params, pairs.n, moved, axes)
     total = _normalise_block(moved, pairs.n, params.variance, axes)
     limit = scalars(_SQUARED_LIMIT)
-    finite = where_above(limit - square, 0.0, where_above(limit - total, 0.0, scalars(1.0)))
+    finite = where_above(
+        limit - square, 0.0, where_above(limit - total, 0.0, scalars(1.0))
+    )
     active = load_scalars(track[NOT_DIVERGED], 0) * finite
     displacement = _accept_move(x, moved, pairs.n, active, axes)
     store_scalars(track[NOT_DIVERGED], 0, active)
@@ -185,12 +215,13 @@ def _store_norm(row, active, square):
     store_scalars(row, 0, where_above(active, 0.5, square_root(square)) + kept)
 
 
-# -------------------------------------------------------------------------------- kernels called from Python
+# ----------------------------------------------------------- kernels called from Python
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings, parallel=True)
 def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
-    """Take `number` steps in place; return the total force before the last step, or at x if `number` is 0.
+    """Take `number` steps in place; return the total force before the last step, or at
+    x if `number` is 0.
 
     blocks: (block, token x axis x lane); track: (block, row, lane), updated in place.
     """
@@ -198,34 +229,81 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
     total = np.empty((count, size))
     if across:
         for block in prange(count):
-            work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
+            work, force, magnitude = (
+                force_workspace(pairs, axes),
+                np.empty((4, size)),
+                np.empty((4, LANES_64)),
+            )
             moved = np.empty(size)
             x = blocks[block]
             for _ in range(max(number, 1)):
                 token_fields_across_runs(x, pairs, work, force, magnitude, axes)
-                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
+                _apply_forces(
+                    x,
+                    force,
+                    magnitude,
+                    moved,
+                    track[block],
+                    number > 0,
+                    pairs,
+                    params,
+                    axes,
+                )
             copy_numbers(force[ATTRACTION], total[block])
     else:
-        work, force, magnitude = force_workspace(pairs, axes), np.empty((4, size)), np.empty((4, LANES_64))
+        work, force, magnitude = (
+            force_workspace(pairs, axes),
+            np.empty((4, size)),
+            np.empty((4, LANES_64)),
+        )
         moved = np.empty(size)
         for block in range(count):
             x = blocks[block]
             for _ in range(max(number, 1)):
-                token_fields_within_run(x, min(LANES_64, runs - block * LANES_64), pairs, work, force, magnitude, axes)
-                _apply_forces(x, force, magnitude, moved, track[block], number > 0, pairs, params, axes)
+                token_fields_within_run(
+                    x,
+                    min(LANES_64, runs - block * LANES_64),
+                    pairs,
+                    work,
+                    force,
+                    magnitude,
+                    axes,
+                )
+                _apply_forces(
+                    x,
+                    force,
+                    magnitude,
+                    moved,
+                    track[block],
+                    number > 0,
+                    pairs,
+                    params,
+                    axes,
+                )
             copy_numbers(force[ATTRACTION], total[block])
     return total
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)
 def apply_fields(blocks, force, magnitude, track, moving, pairs, params, axes):
-    """Take one step in place along fields that are given, if `moving`, and write the total force to force[:, 0].
+    """Take one step in place along fields that are given, if `moving`, and write the
+    total force to force[:, 0].
 
-    force: (block, field, token x axis x lane); magnitude: (block, field, lane); track: (block, row, lane).
-    """
+    force: (block, field, token x axis x lane); magnitude: (block, field, lane); track:
+    (block, row, lane)."""
     moved = np.empty(blocks.shape[1])
     for block in range(len(blocks)):
-        _apply_forces(blocks[block], force[block], magnitude[block], moved, track[block], moving, pairs, params, axes)
+        _apply_forces(
+            blocks[block],
+            force[block],
+            magnitude[block],
+            moved,
+            track[block],
+            moving,
+            pairs,
+            params,
+            axes,
+        )
 
 
 @cached_kernel(pair_forces, pair_list, simd, settings)

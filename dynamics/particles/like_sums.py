@@ -1,8 +1,8 @@
-"""Direct sums of the fields over like pairs of pair sums, of which there are about N³/4.
+"""Direct sums of the fields over like pairs of pair sums, of which there are about
+N³/4.
 
-The repulsion between like pairs, which is no field of the model, is summed as well, to be subtracted from that between
-all pairs.
-"""
+The repulsion between like pairs, which is no field of the model, is summed as well, to
+be subtracted from that between all pairs."""
 
 import numpy as np
 from numba import prange
@@ -21,14 +21,21 @@ from dynamics.kernels.simd import (
     where_above,
 )
 from dynamics.particles import pair_forces, pair_list
-from dynamics.particles.pair_forces import alignment_force, in_half_plane, inverse_length
+from dynamics.particles.pair_forces import (
+    alignment_force,
+    in_half_plane,
+    inverse_length,
+)
 
 ATTRACTION, REPULSION, ALIGNMENT = range(3)
 
 
 @kernel_function
-def _like_fields(x_ij, points, directions, first, last, square_cutoff, fields, magnitudes, axes):
-    """Attraction, repulsion and alignment of eight pair sums by the pair sums first to last - 1, with their magnitudes.
+def _like_fields(
+    x_ij, points, directions, first, last, square_cutoff, fields, magnitudes, axes
+):
+    """Attraction, repulsion and alignment of eight pair sums by the pair sums first to
+    last - 1, with their magnitudes.
 
     The alignment includes that of a pair sum by itself.
     """
@@ -56,29 +63,48 @@ def _like_fields(x_ij, points, directions, first, last, square_cutoff, fields, m
 
 @cached_kernel(pair_forces, pair_list, simd, parallel=True)
 def like_sums(points, directions, pairs, square_cutoff, axes):
-    """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and their magnitudes (3, pair).
+    """Attraction, repulsion and alignment between like pair sums: (3, pair, axis), and
+    their magnitudes (3, pair).
 
-    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the origin. Pair sums nearer
-    than the cutoff do not repel. Magnitudes are those of ordered pairs. The alignment of a pair sum by itself is
-    included.
-    """
+    points: (pair, axis) pair sums; directions: (pair, axis) their directions, 0 at the
+    origin. Pair sums nearer than the cutoff do not repel. Magnitudes are those of
+    ordered pairs. The alignment of a pair sum by itself is included."""
     count, dim = points.shape
     fields, magnitudes = np.empty((3, count, dim)), np.empty((3, count))
     flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
     for number in prange(len(pairs.groups)):
         group = np.int64(number)
-        first, last = pairs.bounds[pairs.groups[group, 0]], pairs.bounds[pairs.groups[group, 0] + 1]
+        first, last = (
+            pairs.bounds[pairs.groups[group, 0]],
+            pairs.bounds[pairs.groups[group, 0] + 1],
+        )
         start = pairs.groups[group, 1]
         used = min(LANES_64, last - start)
-        lanes, out, sums = np.zeros(dim * LANES_64), np.empty(3 * dim * LANES_64), np.empty(3 * LANES_64)
+        lanes, out, sums = (
+            np.zeros(dim * LANES_64),
+            np.empty(3 * dim * LANES_64),
+            np.empty(3 * LANES_64),
+        )
         for k in range(used):
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
         x_ij = load_vectors(lanes, 0, axes)
-        _like_fields(x_ij, flat_points, flat_directions, first, last, square_cutoff, out, sums, axes)
+        _like_fields(
+            x_ij,
+            flat_points,
+            flat_directions,
+            first,
+            last,
+            square_cutoff,
+            out,
+            sums,
+            axes,
+        )
         for field in range(3):
             for k in range(used):
                 magnitudes[field, start + k] = sums[field * LANES_64 + k]
                 for axis in range(dim):
-                    fields[field, start + k, axis] = out[(field * dim + axis) * LANES_64 + k]
+                    fields[field, start + k, axis] = out[
+                        (field * dim + axis) * LANES_64 + k
+                    ]
     return fields, magnitudes

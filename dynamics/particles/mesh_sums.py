@@ -1,10 +1,11 @@
-"""Sums of the smooth kernels over all pairs of points by a mesh and Fourier transforms (particle-mesh Ewald method).
+"""Sums of the smooth kernels over all pairs of points by a mesh and Fourier transforms
+(particle-mesh Ewald method).
 
-Points are spread to the nodes of a mesh, convolved there with the kernels (`split_kernels`), and the field is
-interpolated at the points; the gradient is that of the interpolation. The mesh is twice as long as the points extend,
-so that the periodic convolution is the one in free space. Points are spread slab after slab, every second one at a
-time, so that the order of summation is the same for any number of threads.
-"""
+Points are spread to the nodes of a mesh, convolved there with the kernels
+(`split_kernels`), and the field is interpolated at the points; the gradient is that of
+the interpolation. The mesh is twice as long as the points extend, so that the periodic
+convolution is the one in free space. Points are spread slab after slab, every second
+one at a time, so that the order of summation is the same for any number of threads."""
 
 from typing import NamedTuple
 
@@ -25,10 +26,13 @@ from dynamics.kernels.simd import (
 from dynamics.particles.point_cells import PointCells, bounding_box
 from dynamics.particles.split_kernels import Splitting, spectra
 
-MESH_SIZES = tuple(sorted(16 * factor << power for factor in (2, 3, 4, 5, 7) for power in range(8)))
+MESH_SIZES = tuple(
+    sorted(16 * factor << power for factor in (2, 3, 4, 5, 7) for power in range(8))
+)
 """Numbers of nodes along the longest axis; multiples of 16, with small factors."""
 NODES_PER_POINT, MOST_NODES = {1: 8, 2: 24, 3: 64, 4: 128}, 2**26
-"""Largest number of nodes, relative to the number of points for each dimension, and in all."""
+"""Largest number of nodes, relative to the number of points for each dimension, and in
+all."""
 NODE_COST = 15.0
 """Time of a node relative to that of a pair of near points, measured."""
 BINS = 4096
@@ -39,10 +43,11 @@ CHUNK = 256
 
 @kernel_function
 def _node_weights(points, point, low, inverse, polynomials, terms, width, mesh, values):
-    """Write the values (axis, polynomial) of the polynomials around a point; return the index of its first node.
+    """Write the values (axis, polynomial) of the polynomials around a point; return the
+    index of its first node.
 
-    Here and below arrays are flat and no part of one is passed on, as a view costs more than what is computed here.
-    """
+    Here and below arrays are flat and no part of one is passed on, as a view costs more
+    than what is computed here."""
     number, first = len(values) // len(mesh), 0
     for axis in range(len(mesh)):
         position = (points[point, axis] - low[axis]) * inverse + width // 2
@@ -52,14 +57,17 @@ def _node_weights(points, point, low, inverse, polynomials, terms, width, mesh, 
         for start in range(0, number, LANES_64):
             value = load_scalars_at(polynomials, start)
             for term in range(1, terms):
-                value = multiply_add(value, variable, load_scalars_at(polynomials, term * number + start))
+                value = multiply_add(
+                    value, variable, load_scalars_at(polynomials, term * number + start)
+                )
             store_scalars_at(values, axis * number + start, value)
     return first
 
 
 @kernel_function
 def _multiply_axes(values, width, dim, derivative, products):
-    """Products (node,) of the weights along all axes but the last, with the slope along the axis `derivative`."""
+    """Products (node,) of the weights along all axes but the last, with the slope along
+    the axis `derivative`."""
     number = len(values) // dim
     products[0], size = 1.0, 1
     for axis in range(dim - 1):
@@ -67,7 +75,11 @@ def _multiply_axes(values, width, dim, derivative, products):
         for k in range(size - 1, -1, -1):
             product = scalars(products[k])
             for start in range(0, width, LANES_64):
-                store_scalars_at(products, k * width + start, load_scalars_at(values, first + start) * product)
+                store_scalars_at(
+                    products,
+                    k * width + start,
+                    load_scalars_at(values, first + start) * product,
+                )
         size *= width
 
 
@@ -94,20 +106,43 @@ def _spread(points, slabs, low, spacing, constants, mesh, density):
     for parity in range(2):
         for number in prange((len(slabs) - parity) // 2):
             slab = 2 * np.int64(number) + parity
-            values, products = aligned_numbers(dim * width), aligned_numbers(len(offsets))
+            values, products = (
+                aligned_numbers(dim * width),
+                aligned_numbers(len(offsets)),
+            )
             for point in range(slabs[slab], slabs[slab + 1]):
-                first = _node_weights(points, point, low, 1 / spacing, polynomials, terms, width, mesh, values)
+                first = _node_weights(
+                    points,
+                    point,
+                    low,
+                    1 / spacing,
+                    polynomials,
+                    terms,
+                    width,
+                    mesh,
+                    values,
+                )
                 _multiply_axes(values, width, dim, -1, products)
                 for k in range(len(offsets)):
                     product = scalars(products[k])
                     for start in range(0, width, LANES_64):
-                        node, weights = first + offsets[k] + start, load_scalars_at(values, (dim - 1) * width + start)
-                        store_scalars_at(density, node, multiply_add(weights, product, load_scalars_at(density, node)))
+                        node, weights = (
+                            first + offsets[k] + start,
+                            load_scalars_at(values, (dim - 1) * width + start),
+                        )
+                        store_scalars_at(
+                            density,
+                            node,
+                            multiply_add(
+                                weights, product, load_scalars_at(density, node)
+                            ),
+                        )
 
 
 @cached_kernel(parallel=True)
 def _convolve(spectrum, mesh, potential, inverse):
-    """Multiply the spectrum (row, frequency) by that of the potential; return sums (row,) of 1/r of all pairs."""
+    """Multiply the spectrum (row, frequency) by that of the potential; return sums
+    (row,) of 1/r of all pairs."""
     rows, size = spectrum.shape
     sums = np.empty(rows)
     for number in prange(rows):
@@ -121,7 +156,11 @@ def _convolve(spectrum, mesh, potential, inverse):
         for k in range(size):
             value = spectrum[row, k]
             weight = 1.0 if k == 0 or k == size - 1 else 2.0
-            total += weight * inverse[source, k] * (value.real * value.real + value.imag * value.imag)
+            total += (
+                weight
+                * inverse[source, k]
+                * (value.real * value.real + value.imag * value.imag)
+            )
             spectrum[row, k] = value * potential[source, k]
         sums[row] = total
     return sums
@@ -129,29 +168,48 @@ def _convolve(spectrum, mesh, potential, inverse):
 
 @cached_kernel(simd, parallel=True)
 def _interpolate(points, low, spacing, constants, mesh, potential):
-    """Gradient (point, axis) of the potential (node,) at the points, per unit of the mesh.
+    """Gradient (point, axis) of the potential (node,) at the points, per unit of the
+    mesh.
 
-    Of the potential, its value near the point is subtracted first, which would add to the error of interpolation.
-    """
+    Of the potential, its value near the point is subtracted first, which would add to
+    the error of interpolation."""
     (count, dim), (terms, width) = points.shape, constants.window.shape
-    offsets, polynomials = _node_offsets(mesh, width), constants.window_and_slope.reshape(-1)
+    offsets, polynomials = (
+        _node_offsets(mesh, width),
+        constants.window_and_slope.reshape(-1),
+    )
     gradient = np.empty((count, dim))
     for chunk in prange(-(-count // CHUNK)):
-        values, products = aligned_numbers(2 * dim * width), aligned_numbers(len(offsets))
+        values, products = (
+            aligned_numbers(2 * dim * width),
+            aligned_numbers(len(offsets)),
+        )
         lanes = aligned_numbers(LANES_64)
         begin = np.int64(chunk) * CHUNK
         for point in range(begin, min(begin + CHUNK, count)):
-            first = _node_weights(points, point, low, 1 / spacing, polynomials, terms, width, mesh, values)
-            reference = scalars(potential[first + offsets[len(offsets) // 2] + width // 2])
+            first = _node_weights(
+                points, point, low, 1 / spacing, polynomials, terms, width, mesh, values
+            )
+            reference = scalars(
+                potential[first + offsets[len(offsets) // 2] + width // 2]
+            )
             for axis in range(dim):
                 _multiply_axes(values, width, dim, axis, products)
-                total, last = scalars(0.0), 2 * (dim - 1) * width + (width if axis == dim - 1 else 0)
+                total, last = (
+                    scalars(0.0),
+                    2 * (dim - 1) * width + (width if axis == dim - 1 else 0),
+                )
                 for start in range(0, width, LANES_64):
                     along = scalars(0.0)
                     for k in range(len(offsets)):
-                        value = load_scalars_at(potential, first + offsets[k] + start) - reference
+                        value = (
+                            load_scalars_at(potential, first + offsets[k] + start)
+                            - reference
+                        )
                         along = multiply_add(value, scalars(products[k]), along)
-                    total = multiply_add(along, load_scalars_at(values, last + start), total)
+                    total = multiply_add(
+                        along, load_scalars_at(values, last + start), total
+                    )
                 store_scalars_at(lanes, 0, total)
                 gradient[point, axis] = 0.0
                 for k in range(LANES_64):
@@ -161,12 +219,15 @@ def _interpolate(points, low, spacing, constants, mesh, potential):
 
 @cached_kernel()
 def _count_pairs(points, low, scale, bins):
-    """Number of ordered pairs of points in the same bin, those of each point with itself included."""
+    """Number of ordered pairs of points in the same bin, those of each point with
+    itself included."""
     counts, total = np.zeros(bins ** points.shape[1], np.int64), 0
     for point in range(len(points)):
         cell = 0
         for axis in range(points.shape[1]):
-            cell = cell * bins + min(np.int64((points[point, axis] - low[axis]) * scale), bins - 1)
+            cell = cell * bins + min(
+                np.int64((points[point, axis] - low[axis]) * scale), bins - 1
+            )
         counts[cell] += 1
         total += 2 * counts[cell] - 1
     return total
@@ -195,20 +256,24 @@ def _lengths(constants: Splitting) -> np.ndarray:
 
 
 def largest_cube(count: int, dim: int, constants: Splitting) -> int:
-    """Number of nodes of the largest mesh for `count` points whose axes are equally long."""
+    """Number of nodes of the largest mesh for `count` points whose axes are equally
+    long."""
     nodes = _lengths(constants).astype(float) ** dim
     return int(max(nodes[0], *nodes[nodes <= most_nodes(count, dim)]))
 
 
 def select_mesh(points: np.ndarray, constants: Splitting) -> Mesh:
-    """The mesh with which the sums over points (point, axis) are estimated to take the least time."""
+    """The mesh with which the sums over points (point, axis) are estimated to take the
+    least time."""
     count, dim = points.shape
     low, high = bounding_box(points)
     extent = high - low
     largest = float(extent.max()) or 1.0
     margin = constants.window.shape[1] + constants.cutoff
     bins = int(BINS ** (1 / dim))
-    pairs_per_volume = float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
+    pairs_per_volume = (
+        float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
+    )
     nodes = _lengths(constants)
     spacing = largest / (nodes / 2 - margin)
     eighths = np.ceil((np.divide.outer(extent, spacing) + margin) * 16 / nodes - 1e-9)
@@ -218,31 +283,56 @@ def select_mesh(points: np.ndarray, constants: Splitting) -> Mesh:
     costs = NODE_COST * sizes + np.minimum(near, float(count) ** 2)
     costs[1:][sizes[1:] > most_nodes(count, dim)] = np.inf
     best = int(np.argmin(costs))
-    return Mesh(tuple(shapes[:, best].tolist()), float(spacing[best]), float(constants.cutoff * spacing[best]))
+    return Mesh(
+        tuple(shapes[:, best].tolist()),
+        float(spacing[best]),
+        float(constants.cutoff * spacing[best]),
+    )
 
 
-def smooth_sums(cells: PointCells, mesh: Mesh, constants: Splitting, accuracy: float) -> tuple[np.ndarray, float]:
-    """Sum of the smooth x/r² (point, axis) over all points, and of the smooth 1/r over all ordered pairs of points.
+def smooth_sums(
+    cells: PointCells, mesh: Mesh, constants: Splitting, accuracy: float
+) -> tuple[np.ndarray, float]:
+    """Sum of the smooth x/r² (point, axis) over all points, and of the smooth 1/r over
+    all ordered pairs of points.
 
-    The points are in the order of cells. The second sum includes the pairs of each point with itself.
-    """
+    The points are in the order of cells. The second sum includes the pairs of each
+    point with itself."""
     spacing, low, width = mesh.spacing, cells.low, constants.window.shape[1]
     frequencies = mesh.shape[-1] // 2 + 1
-    potential, inverse = (table.reshape(-1, frequencies) for table in spectra(mesh.shape, accuracy))
-    used = [int(length) + width + 2 for length in (cells.high - low) / spacing]  # rows of other nodes have no charge
+    potential, inverse = (
+        table.reshape(-1, frequencies) for table in spectra(mesh.shape, accuracy)
+    )
+    used = [
+        int(length) + width + 2 for length in (cells.high - low) / spacing
+    ]  # rows of other nodes have no charge
     used[-1] = mesh.shape[-1]
     density = np.zeros(used)
-    _spread(cells.points, cells.slabs(width * spacing), low, spacing, constants, np.array(used), density.reshape(-1))
+    _spread(
+        cells.points,
+        cells.slabs(width * spacing),
+        low,
+        spacing,
+        constants,
+        np.array(used),
+        density.reshape(-1),
+    )
     workers, outer = get_num_threads(), range(len(used) - 1)
     spectrum = fft.rfft(density, workers=workers)
     for axis in outer:
         spectrum = fft.fft(spectrum, mesh.shape[axis], axis=axis, workers=workers)
-    total = _convolve(spectrum.reshape(-1, frequencies), np.array(mesh.shape), potential, inverse).sum()
+    total = _convolve(
+        spectrum.reshape(-1, frequencies), np.array(mesh.shape), potential, inverse
+    ).sum()
     for axis in outer:
         spectrum = fft.ifft(spectrum, axis=axis, overwrite_x=True, workers=workers)
-        spectrum = np.ascontiguousarray(np.moveaxis(np.moveaxis(spectrum, axis, 0)[: used[axis]], 0, axis))
+        spectrum = np.ascontiguousarray(
+            np.moveaxis(np.moveaxis(spectrum, axis, 0)[: used[axis]], 0, axis)
+        )
     field = fft.irfft(spectrum, mesh.shape[-1], overwrite_x=True, workers=workers)
-    gradient = _interpolate(cells.points, low, spacing, constants, np.array(used), field.reshape(-1))
+    gradient = _interpolate(
+        cells.points, low, spacing, constants, np.array(used), field.reshape(-1)
+    )
     for column in gradient.T:
         column -= column.mean()  # action and reaction
     return gradient / spacing, float(total / np.prod(mesh.shape, dtype=float) / spacing)

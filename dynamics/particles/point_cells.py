@@ -1,8 +1,9 @@
-"""Points sorted into cells of a regular grid, and direct sums over all points nearer than a distance.
+"""Points sorted into cells of a regular grid, and direct sums over all points nearer
+than a distance.
 
-Cells are numbered along the last axis first. Cells with equal numbers along all other axes form a row, whose points are
-neighbours in memory. Everything depends only on the points, in a fixed order, for any number of threads.
-"""
+Cells are numbered along the last axis first. Cells with equal numbers along all other
+axes form a row, whose points are neighbours in memory. Everything depends only on the
+points, in a fixed order, for any number of threads."""
 
 import itertools
 from typing import NamedTuple
@@ -29,18 +30,21 @@ from dynamics.kernels.simd import (
 TINY = 1e-280
 """Squared distances up to this count as zero, as in `pair_forces`."""
 REACH = 2
-"""Number of rows above and below the row of a point that can contain points nearer than the cutoff."""
+"""Number of rows above and below the row of a point that can contain points nearer than
+the cutoff."""
 COLUMNS = 8
 """Number of cells of a row along the cutoff."""
 SMALL_BOX = 0.7
-"""The principal axes are used if the bounding box along them has less than this fraction of the volume of the other."""
+"""The principal axes are used if the bounding box along them has less than this
+fraction of the volume of the other."""
 
 
 class PointCells(NamedTuple):
     """Points sorted into cells. Created by `sort_points`."""
 
     order: np.ndarray
-    """(point,) For each point in the order of cells, its index in the original array."""
+    """(point,) For each point in the order of cells, its index in the original
+    array."""
     points: np.ndarray
     """(point, axis) Points in the order of cells."""
     starts: np.ndarray
@@ -57,7 +61,8 @@ class PointCells(NamedTuple):
     """(axis,) Sides of a cell."""
 
     def slabs(self, thickness: float) -> np.ndarray:
-        """Bounds of the points in slabs along the first axis at least `thickness` thick; on a line, one slab."""
+        """Bounds of the points in slabs along the first axis at least `thickness`
+        thick; on a line, one slab."""
         if len(self.shape) == 1:
             return np.array([0, len(self.points)])
         rows = int(np.ceil(thickness / self.sides[0]))
@@ -73,7 +78,11 @@ def _sort_into_cells(points, low, sides, shape, margin):
     for point in range(count):
         cell = 0
         for axis in range(dim):
-            cell = cell * shape[axis] + margin[axis] + np.int64((points[point, axis] - low[axis]) / sides[axis])
+            cell = (
+                cell * shape[axis]
+                + margin[axis]
+                + np.int64((points[point, axis] - low[axis]) / sides[axis])
+            )
         cells[point] = cell
     starts = np.zeros(shape.prod() + 1, np.int64)
     for cell in cells:
@@ -96,7 +105,9 @@ def _group_rows(starts, columns):
         number += -(-(starts[(row + 1) * columns] - starts[row * columns]) // LANES_64)
     groups, group = np.empty((number, 2), np.int64), 0
     for row in range(rows):
-        for start in range(starts[row * columns], starts[(row + 1) * columns], LANES_64):
+        for start in range(
+            starts[row * columns], starts[(row + 1) * columns], LANES_64
+        ):
             groups[group] = row, start
             group += 1
     return groups
@@ -104,12 +115,15 @@ def _group_rows(starts, columns):
 
 def bounding_box(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest coordinates (axis,) of points (point, axis)."""
-    return np.array([column.min() for column in points.T]), np.array([column.max() for column in points.T])
+    return np.array([column.min() for column in points.T]), np.array(
+        [column.max() for column in points.T]
+    )
 
 
 @cached_kernel()
 def turn(vectors, axes):
-    """Components along orthonormal axes, the columns of (axis, axis), of vectors (point, axis)."""
+    """Components along orthonormal axes, the columns of (axis, axis), of vectors
+    (point, axis)."""
     turned = np.zeros_like(vectors)
     for point in range(len(vectors)):
         for axis in range(len(axes)):
@@ -120,33 +134,53 @@ def turn(vectors, axes):
 
 @cached_kernel()
 def _second_moments(points, centre, scale):
-    """Sums of products of the coordinates (axis, axis) of points relative to a centre, in units of a scale."""
+    """Sums of products of the coordinates (axis, axis) of points relative to a centre,
+    in units of a scale."""
     moments = np.zeros((len(centre), len(centre)))
     for point in range(len(points)):
         for i in range(len(centre)):
             for j in range(len(centre)):
-                moments[i, j] += (points[point, i] - centre[i]) / scale * ((points[point, j] - centre[j]) / scale)
+                moments[i, j] += (
+                    (points[point, i] - centre[i])
+                    / scale
+                    * ((points[point, j] - centre[j]) / scale)
+                )
     return moments
 
 
 def axes_of_small_box(points: np.ndarray) -> np.ndarray:
-    """The principal axes (axis, axis) of points (point, axis) if the bounding box along them is much smaller than that
-    along the given axes, otherwise the given axes. In a large box around a narrow cloud most cells would be empty."""
+    """The principal axes (axis, axis) of points (point, axis) if the bounding box along
+    them is much smaller than that along the given axes, otherwise the given axes. In a
+    large box around a narrow cloud most cells would be empty."""
     low, high = bounding_box(points)
-    principal = np.linalg.eigh(_second_moments(points, (low + high) / 2, (high - low).max() or 1.0))[1]
+    principal = np.linalg.eigh(
+        _second_moments(points, (low + high) / 2, (high - low).max() or 1.0)
+    )[1]
     lowest, highest = bounding_box(turn(points, principal))
-    return principal if np.prod(highest - lowest) < SMALL_BOX * np.prod(high - low) else np.eye(len(low))
+    return (
+        principal
+        if np.prod(highest - lowest) < SMALL_BOX * np.prod(high - low)
+        else np.eye(len(low))
+    )
 
 
 def sort_points(points: np.ndarray, sides: np.ndarray, margin: int) -> PointCells:
-    """Sort points (point, axis), at least one, into cells of these sides, with empty rows around them."""
+    """Sort points (point, axis), at least one, into cells of these sides, with empty
+    rows around them."""
     low, high = bounding_box(points)
     margins = np.full(len(sides), margin)
     margins[-1] = 0
     shape = ((high - low) / sides).astype(np.int64) + 1 + 2 * margins
     order, starts = _sort_into_cells(points, low, sides, shape, margins)
     return PointCells(
-        order, np.take(points, order, axis=0), starts, _group_rows(starts, shape[-1]), shape, low, high, sides
+        order,
+        np.take(points, order, axis=0),
+        starts,
+        _group_rows(starts, shape[-1]),
+        shape,
+        low,
+        high,
+        sides,
     )
 
 
@@ -157,20 +191,29 @@ def sort_for_near_sums(points: np.ndarray, cutoff: float) -> PointCells:
     return sort_points(points, sides, REACH)
 
 
-def _neighbouring_rows(cells: PointCells, cutoff: float) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets (row,) of the rows that can be nearer than the cutoff, and the reach (row,) along them."""
+def _neighbouring_rows(
+    cells: PointCells, cutoff: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets (row,) of the rows that can be nearer than the cutoff, and the reach
+    (row,) along them."""
     outer = cells.shape[:-1]
-    steps = np.array(list(itertools.product(range(-REACH, REACH + 1), repeat=len(outer))), dtype=np.int64)
+    steps = np.array(
+        list(itertools.product(range(-REACH, REACH + 1), repeat=len(outer))),
+        dtype=np.int64,
+    )
     gap = np.maximum(np.abs(steps) - 1, 0) * cells.sides[:-1]
     square = cutoff**2 * (1 + 1e-8) - (gap**2).sum(axis=1)
-    strides = np.array([outer[axis + 1 :].prod() for axis in range(len(outer))], dtype=np.int64)
+    strides = np.array(
+        [outer[axis + 1 :].prod() for axis in range(len(outer))], dtype=np.int64
+    )
     kept = square > 0
     return (steps @ strides)[kept], np.sqrt(square[kept])
 
 
 @kernel_function
 def _polynomial(coefficients, u, terms):
-    """Value of a polynomial, highest power first. `terms` is a tuple of that length, so that the loop is unrolled."""
+    """Value of a polynomial, highest power first. `terms` is a tuple of that length, so
+    that the loop is unrolled."""
     value = scalars(coefficients[0])
     for k in range(1, len(terms)):
         value = multiply_add(value, u, scalars(coefficients[k]))
@@ -179,7 +222,8 @@ def _polynomial(coefficients, u, terms):
 
 @kernel_function
 def _pair_force(x, label, points, labels, k, square_cutoff, smooth_force, axes, terms):
-    """Offset of eight points from point k, the factor of its force, and the terms that its strength needs."""
+    """Offset of eight points from point k, the factor of its force, and the terms that
+    its strength needs."""
     difference = x - broadcast_vectors(points, k, axes)
     square = dot(difference, difference)
     other = label - scalars(labels[k])
@@ -187,12 +231,30 @@ def _pair_force(x, label, points, labels, k, square_cutoff, smooth_force, axes, 
     inverse = where_above(other * other, 0.0, inverse)
     u = multiply_add(square, scalars(2.0 / square_cutoff), scalars(-1.0))
     inside = scalars(square_cutoff) - square
-    return difference, where_above(inside, 0.0, inverse - _polynomial(smooth_force, u, terms)), inverse, u, inside
+    return (
+        difference,
+        where_above(inside, 0.0, inverse - _polynomial(smooth_force, u, terms)),
+        inverse,
+        u,
+        inside,
+    )
 
 
 @cached_kernel(simd, parallel=True)
-def _near_sums(points, labels, cells, rows, reach, square_cutoff, smooth_force, smooth_inverse, axes, terms):
-    """See `near_sums`; points are flat; field (point, axis) and strength (point,) are in the order of cells."""
+def _near_sums(
+    points,
+    labels,
+    cells,
+    rows,
+    reach,
+    square_cutoff,
+    smooth_force,
+    smooth_inverse,
+    axes,
+    terms,
+):
+    """See `near_sums`; points are flat; field (point, axis) and strength (point,) are
+    in the order of cells."""
     count, dim = cells.points.shape
     columns, last = cells.shape[-1], dim - 1
     field, strength = np.empty((count, dim)), np.empty(count)
@@ -200,34 +262,71 @@ def _near_sums(points, labels, cells, rows, reach, square_cutoff, smooth_force, 
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
         used = min(LANES_64, cells.starts[(row + 1) * columns] - start)
-        lanes, label, power = np.zeros(dim * LANES_64), np.zeros(LANES_64), np.zeros(LANES_64)
+        lanes, label, power = (
+            np.zeros(dim * LANES_64),
+            np.zeros(LANES_64),
+            np.zeros(LANES_64),
+        )
         least, most = np.inf, -np.inf
         for k in range(used):
             label[k] = labels[start + k]
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[(start + k) * dim + axis]
-            least, most = min(least, cells.points[start + k, last]), max(most, cells.points[start + k, last])
+            least, most = (
+                min(least, cells.points[start + k, last]),
+                max(most, cells.points[start + k, last]),
+            )
         x, own = load_vectors(lanes, 0, axes), load_scalars(label, 0)
         force, total = x - x, scalars(0.0)
         for entry in range(len(rows)):
             other = (row + rows[entry]) * columns
-            low = np.int64(max((least - reach[entry] - cells.low[last]) / cells.sides[last], 0.0))
-            high = np.int64(min((most + reach[entry] - cells.low[last]) / cells.sides[last], columns - 1.0))
-            begin, end = cells.starts[other + min(low, columns - 1)], cells.starts[other + max(high, 0) + 1]
+            low = np.int64(
+                max((least - reach[entry] - cells.low[last]) / cells.sides[last], 0.0)
+            )
+            high = np.int64(
+                min(
+                    (most + reach[entry] - cells.low[last]) / cells.sides[last],
+                    columns - 1.0,
+                )
+            )
+            begin, end = (
+                cells.starts[other + min(low, columns - 1)],
+                cells.starts[other + max(high, 0) + 1],
+            )
             if rows[entry] < 0:
                 for k in range(begin, end):
                     difference, factor, _, _, _ = _pair_force(
-                        x, own, points, labels, k, square_cutoff, smooth_force, axes, terms
+                        x,
+                        own,
+                        points,
+                        labels,
+                        k,
+                        square_cutoff,
+                        smooth_force,
+                        axes,
+                        terms,
                     )
                     force = multiply_add(difference, factor, force)
             else:
                 part = scalars(0.0)
                 for k in range(begin, end):
                     difference, factor, inverse, u, inside = _pair_force(
-                        x, own, points, labels, k, square_cutoff, smooth_force, axes, terms
+                        x,
+                        own,
+                        points,
+                        labels,
+                        k,
+                        square_cutoff,
+                        smooth_force,
+                        axes,
+                        terms,
                     )
                     force = multiply_add(difference, factor, force)
-                    part += where_above(inside, 0.0, square_root(inverse) - _polynomial(smooth_inverse, u, terms))
+                    part += where_above(
+                        inside,
+                        0.0,
+                        square_root(inverse) - _polynomial(smooth_inverse, u, terms),
+                    )
                 total += part * scalars(1.0 if rows[entry] == 0 else 2.0)
         store_vectors(lanes, 0, force)
         store_scalars(power, 0, total)
@@ -239,20 +338,40 @@ def _near_sums(points, labels, cells, rows, reach, square_cutoff, smooth_force, 
 
 
 def near_sums(
-    cells: PointCells, points: np.ndarray, labels: np.ndarray, square_cutoff: float, constants
+    cells: PointCells,
+    points: np.ndarray,
+    labels: np.ndarray,
+    square_cutoff: float,
+    constants,
 ) -> tuple[np.ndarray, float]:
-    """What the smooth kernels lack: field (point, axis) on each point, and the sum over all ordered pairs.
+    """What the smooth kernels lack: field (point, axis) on each point, and the sum over
+    all ordered pairs.
 
-    cells: points sorted for the cutoff, perhaps turned. points: (point, axis) the points themselves, in the order of
-    cells, from which differences are taken, as turning would cost digits of small ones. labels: (point,) in this order.
-    Points of equal label do not act on each other, nor do points that coincide: of such pairs nearer than the cutoff,
-    the smooth part is subtracted.
-    """
+    cells: points sorted for the cutoff, perhaps turned. points: (point, axis) the
+    points themselves, in the order of cells, from which differences are taken, as
+    turning would cost digits of small ones. labels: (point,) in this order. Points of
+    equal label do not act on each other, nor do points that coincide: of such pairs
+    nearer than the cutoff, the smooth part is subtracted."""
     rows, reach = _neighbouring_rows(cells, np.sqrt(square_cutoff))
-    axes, terms = tuple(range(cells.points.shape[1])), tuple(range(len(constants.force)))
+    axes, terms = (
+        tuple(range(cells.points.shape[1])),
+        tuple(range(len(constants.force))),
+    )
     flat = points.reshape(-1)
-    force, inverse = constants.force / square_cutoff, constants.inverse / np.sqrt(square_cutoff)
+    force, inverse = (
+        constants.force / square_cutoff,
+        constants.inverse / np.sqrt(square_cutoff),
+    )
     field, strength = _near_sums(
-        flat, labels.astype(np.float64), cells, rows, reach, square_cutoff, force, inverse, axes, terms
+        flat,
+        labels.astype(np.float64),
+        cells,
+        rows,
+        reach,
+        square_cutoff,
+        force,
+        inverse,
+        axes,
+        terms,
     )
     return field, float(strength.sum())

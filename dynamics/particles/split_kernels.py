@@ -1,14 +1,15 @@
-r"""The kernels x/r² and 1/r as a smooth part, which a mesh represents, and a part that is zero from a distance on.
+r"""The kernels x/r² and 1/r as a smooth part, which a mesh represents, and a part that
+is zero from a distance on.
 
-With the distance r_c as the unit of length and u = r², the smooth parts are polynomials A(u) x and B(u) for u < 1 and
-the kernels themselves beyond. They are those of a charge spread over a ball (Ewald, 1921), here with the density
-I0(β sqrt(1 - u)) of Kaiser and Bessel, whose spectrum is negligible beyond β:
+With the distance r_c as the unit of length and u = r², the smooth parts are polynomials
+A(u) x and B(u) for u < 1 and the kernels themselves beyond. They are those of a charge
+spread over a ball (Ewald, 1921), here with the density I0(β sqrt(1 - u)) of Kaiser and
+Bessel, whose spectrum is negligible beyond β:
 
     A(u) = (1 - t I1(β t) / I1(β)) / u,  t = sqrt(1 - u);     B'(r) = -S(r) / r²,  S'(r) ~ r² I0(β t),  B(1) = S(1) = 1
 
-S is the charge within a radius. A density of the same form gives the weights of the interpolation between points and
-mesh. All lengths are in units of the mesh.
-"""
+S is the charge within a radius. A density of the same form gives the weights of the
+interpolation between points and mesh. All lengths are in units of the mesh."""
 
 import functools
 from typing import NamedTuple
@@ -20,7 +21,8 @@ from scipy import fft, special
 
 
 class Splitting(NamedTuple):
-    """Constants of the splitting and of the interpolation for one accuracy, as compiled kernels take them."""
+    """Constants of the splitting and of the interpolation for one accuracy, as compiled
+    kernels take them."""
 
     cutoff: float
     """r_c, in units of the mesh."""
@@ -29,15 +31,20 @@ class Splitting(NamedTuple):
     inverse: np.ndarray
     """(term,) Coefficients of B(u), like those of A(u)."""
     window: np.ndarray
-    """(term, node) Weights of the nodes around a point, as polynomials in 2f - 1, where f is its offset from the node
-    below it; highest power first."""
+    """(term, node) Weights of the nodes around a point, as polynomials in 2f - 1, where
+    f is its offset from the node below it; highest power first."""
     window_and_slope: np.ndarray
-    """(term, 2 node) The same polynomials, and after them the derivatives of the weights with respect to f."""
+    """(term, 2 node) The same polynomials, and after them the derivatives of the
+    weights with respect to f."""
 
 
 def _fit(function, degree: int) -> Polynomial:
-    """The polynomial that interpolates a function of u on [0, 1], in powers of 2u - 1."""
-    return Polynomial(cheb2poly(Chebyshev.interpolate(function, degree, domain=[0, 1]).coef), domain=[0, 1])
+    """The polynomial that interpolates a function of u on [0, 1], in powers of 2u -
+    1."""
+    return Polynomial(
+        cheb2poly(Chebyshev.interpolate(function, degree, domain=[0, 1]).coef),
+        domain=[0, 1],
+    )
 
 
 def _quadrature(number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,21 +60,27 @@ def _smooth_force(u, shape: float):
 
 
 def _enclosed_charge(u, shape: float):
-    """Charge of the ball within the radius sqrt(u), divided by the cube of the radius."""
+    """Charge of the ball within the radius sqrt(u), divided by the cube of the
+    radius."""
     nodes, weights = _quadrature(64)
     square = np.asarray(u)[..., None] * nodes**2
     charge = (weights * nodes**2 * special.i0(shape * np.sqrt(1 - square))).sum(axis=-1)
-    return charge / (weights * nodes**2 * special.i0(shape * np.sqrt(1 - nodes**2))).sum()
+    return (
+        charge / (weights * nodes**2 * special.i0(shape * np.sqrt(1 - nodes**2))).sum()
+    )
 
 
 def _window(distance, width: int, shape: float):
     """Weight of a node at a distance from a point."""
     square = np.maximum(1 - (2 * distance / width) ** 2, 0.0)
-    return np.where(square > 0, special.i0(shape * np.sqrt(square)) / special.i0(shape), 0.0)
+    return np.where(
+        square > 0, special.i0(shape * np.sqrt(square)) / special.i0(shape), 0.0
+    )
 
 
 def _smooth_absolute(values: np.ndarray, radius: float, shape: float) -> np.ndarray:
-    """The numbers (value,), none negative, smoothed at 0 as |x| by the density over a radius."""
+    """The numbers (value,), none negative, smoothed at 0 as |x| by the density over a
+    radius."""
     nodes, weights = _quadrature(100)
 
     def density(x):
@@ -75,12 +88,17 @@ def _smooth_absolute(values: np.ndarray, radius: float, shape: float) -> np.ndar
 
     x = np.minimum(values / radius, 1)[:, None]
     outer = x + (1 - x) * nodes
-    smooth = x[:, 0] ** 2 * (density(x * nodes) @ weights) + (1 - x[:, 0]) * ((outer * density(outer)) @ weights)
-    return np.where(values < radius, radius * smooth / (density(nodes) @ weights), values)
+    smooth = x[:, 0] ** 2 * (density(x * nodes) @ weights) + (1 - x[:, 0]) * (
+        (outer * density(outer)) @ weights
+    )
+    return np.where(
+        values < radius, radius * smooth / (density(nodes) @ weights), values
+    )
 
 
 class Parameters(NamedTuple):
-    """What the constants for one accuracy are computed from; selected by measured errors."""
+    """What the constants for one accuracy are computed from; selected by measured
+    errors."""
 
     width: int
     """Number of nodes along each axis that a point is spread to."""
@@ -105,7 +123,10 @@ PARAMETERS = {
 
 def parameters(accuracy: float) -> Parameters:
     """The parameters for errors below `accuracy`."""
-    return next((found for reached, found in PARAMETERS.items() if reached <= accuracy), PARAMETERS[1e-11])
+    return next(
+        (found for reached, found in PARAMETERS.items() if reached <= accuracy),
+        PARAMETERS[1e-11],
+    )
 
 
 @functools.cache
@@ -114,7 +135,12 @@ def splitting(accuracy: float) -> Splitting:
     width, cutoff, shape, window_shape, degree = parameters(accuracy)
     window: np.ndarray = np.stack(
         [
-            _fit(lambda f, node=node: _window(f + width // 2 - 1 - node, width, window_shape), degree).coef[::-1]
+            _fit(
+                lambda f, node=node: _window(
+                    f + width // 2 - 1 - node, width, window_shape
+                ),
+                degree,
+            ).coef[::-1]
             for node in range(width)
         ],
         axis=1,
@@ -125,17 +151,22 @@ def splitting(accuracy: float) -> Splitting:
     primitive = 0.5 * _fit(lambda u: _enclosed_charge(u, shape), degree - 1).integ()
     inverse = 1.0 + primitive(1.0) - primitive
     return Splitting(
-        cutoff, force.coef[::-1].copy(), inverse.coef[::-1].copy(), window.copy(), np.hstack([window, slope])
+        cutoff,
+        force.coef[::-1].copy(),
+        inverse.coef[::-1].copy(),
+        window.copy(),
+        np.hstack([window, slope]),
     )
 
 
 @functools.lru_cache(maxsize=3)
 def spectra(mesh: tuple[int, ...], accuracy: float) -> tuple[np.ndarray, np.ndarray]:
-    """Spectra of log r, whose gradient is the first kernel, and of 1/r, both smooth, for a periodic mesh of this shape.
+    """Spectra of log r, whose gradient is the first kernel, and of 1/r, both smooth,
+    for a periodic mesh of this shape.
 
-    They are real and even, so only frequencies from 0 to half the number of nodes are computed: (frequency, ...). The
-    weights of the interpolation from points to the mesh and back are divided out.
-    """
+    They are real and even, so only frequencies from 0 to half the number of nodes are
+    computed: (frequency, ...). The weights of the interpolation from points to the mesh
+    and back are divided out."""
     width, cutoff, shape, window_shape, _ = parameters(accuracy)
     constants = splitting(accuracy)
     square = np.zeros([1] * len(mesh))
@@ -148,15 +179,23 @@ def spectra(mesh: tuple[int, ...], accuracy: float) -> tuple[np.ndarray, np.ndar
         square = square + (distance**2).reshape(along)
         angle = 2 * np.pi * index / length * (width / 2)
         transform = width * (
-            np.cos(angle[:, None] * nodes) @ (weights * _window(width / 2 * nodes, width, window_shape))
+            np.cos(angle[:, None] * nodes)
+            @ (weights * _window(width / 2 * nodes, width, window_shape))
         )
         deconvolution = deconvolution * (transform**2).reshape(along)
     force = Polynomial(constants.force[::-1], domain=[0, 1])
     u = np.minimum(square / cutoff**2, 1.0)
     inner = 0.5 * force.integ()
     beyond = 0.5 * np.log(np.maximum(square, cutoff**2))
-    potential = beyond + np.where(u < 1, inner(u) - inner(1.0), 0.0) - np.log(max(mesh) / 2)
-    inverse = np.where(
-        u < 1, Polynomial(constants.inverse[::-1], domain=[0, 1])(u) / cutoff, 1 / np.sqrt(np.maximum(square, 1e-300))
+    potential = (
+        beyond + np.where(u < 1, inner(u) - inner(1.0), 0.0) - np.log(max(mesh) / 2)
     )
-    return fft.dctn(potential, type=1) / deconvolution, fft.dctn(inverse, type=1) / deconvolution
+    inverse = np.where(
+        u < 1,
+        Polynomial(constants.inverse[::-1], domain=[0, 1])(u) / cutoff,
+        1 / np.sqrt(np.maximum(square, 1e-300)),
+    )
+    return (
+        fft.dctn(potential, type=1) / deconvolution,
+        fft.dctn(inverse, type=1) / deconvolution,
+    )

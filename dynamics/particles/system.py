@@ -1,13 +1,15 @@
-"""The particle system: N particles under the pair forces of CA, normalised after every step (CA section 6).
+"""The particle system: N particles under the pair forces of CA, normalised after every
+step (CA section 6).
 
     x <- normalise(x + step_size F(x)),   F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
 
-The weights w_r and w_a balance the unlike fields against the like fields, and `normalise` restores zero mean and unit
-standard deviation. There is no momentum. A configuration of zero spread (N = 1, or all particles at one point) cannot
-be scaled and stays at the origin.
+The weights w_r and w_a balance the unlike fields against the like fields, and
+`normalise` restores zero mean and unit standard deviation. There is no momentum. A
+configuration of zero spread (N = 1, or all particles at one point) cannot be scaled and
+stays at the origin.
 
-A run whose force or position exceeds 1e38 has diverged, and keeps its last state before it diverged.
-"""
+A run whose force or position exceeds 1e38 has diverged, and keeps its last state before
+it diverged."""
 
 import dataclasses
 import functools
@@ -33,14 +35,20 @@ from dynamics.particles.integrator import (
 )
 from dynamics.particles.pair_forces import ATTRACTION
 from dynamics.particles.pair_list import PairList, group_pairs
-from dynamics.settings import PARTICLE_CHOICES, TREE_PARTICLES, ParticleSettings, SettingsError
+from dynamics.settings import (
+    PARTICLE_CHOICES,
+    TREE_PARTICLES,
+    ParticleSettings,
+    SettingsError,
+)
 from dynamics.system import DEFAULT_CLOCK
 from dynamics.tasks import all_pairs
 
 
 @dataclasses.dataclass(frozen=True)
 class ParticleState:
-    """An ensemble of particle runs after `step` steps. The arrays are never changed in place."""
+    """An ensemble of particle runs after `step` steps. The arrays are never changed in
+    place."""
 
     step: int
     embedding: np.ndarray
@@ -50,11 +58,13 @@ class ParticleState:
     update_norm: np.ndarray
     """(run,) Norm of the displacement in the last step, after normalisation."""
     last_step: np.ndarray
-    """(run,) `step`, or for a run that has diverged the last step before it diverged."""
+    """(run,) `step`, or for a run that has diverged the last step before it
+    diverged."""
 
 
 class ParticleSystem:
-    """The particles of CA section 6 as a `dynamics.System`: an ensemble of runs that advance together.
+    """The particles of CA section 6 as a `dynamics.System`: an ensemble of runs that
+    advance together.
 
     Parameters
     ----------
@@ -63,8 +73,8 @@ class ParticleSystem:
     device : {"auto", "cpu"}, optional
         Particles always run on the CPU.
     pairs : array_like of int, optional
-        Pairs of tokens, (pair, 2), whose sums act on each other, such as the training pairs of a network. By default
-        all pairs i <= j.
+        Pairs of tokens, (pair, 2), whose sums act on each other, such as the training
+        pairs of a network. By default all pairs i <= j.
 
     Examples
     --------
@@ -80,9 +90,16 @@ class ParticleSystem:
     numerics_version = 1
     """Raised whenever a change alters results."""
 
-    def __init__(self, settings: ParticleSettings, device: str = "auto", pairs: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        settings: ParticleSettings,
+        device: str = "auto",
+        pairs: np.ndarray | None = None,
+    ) -> None:
         if device not in ("auto", "cpu"):
-            raise SettingsError("device", device, "auto or cpu: particles run on the CPU")
+            raise SettingsError(
+                "device", device, "auto or cpu: particles run on the CPU"
+            )
         self.device, self.ensemble_width = "cpu", 0
         s = with_start_hash(settings)
         if s.method == "auto" and s.n >= TREE_PARTICLES.get(s.dim, np.inf):
@@ -110,18 +127,30 @@ class ParticleSystem:
     @functools.cached_property
     def pairs(self) -> PairList:
         """The pairs whose sums act on each other."""
-        pairs = all_pairs(self.settings.n) if self._given_pairs is None else np.asarray(self._given_pairs)
+        pairs = (
+            all_pairs(self.settings.n)
+            if self._given_pairs is None
+            else np.asarray(self._given_pairs)
+        )
         if self.settings.diagonal == "none":
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-        return group_pairs(self.settings.n, pairs, twice=self.settings.diagonal == "twice")
+        return group_pairs(
+            self.settings.n, pairs, twice=self.settings.diagonal == "twice"
+        )
 
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
         if s.method == "tree":
-            return fast_forces.working_bytes(s.n, s.dim, s.accuracy) + 8 * 32 * runs * s.n * s.dim
+            return (
+                fast_forces.working_bytes(s.n, s.dim, s.accuracy)
+                + 8 * 32 * runs * s.n * s.dim
+            )
         per_block = s.n * (s.n + 1) // 2 * (6 * s.dim + 4) * LANES_64
-        return 8 * (per_block * min(get_num_threads(), -(-runs // LANES_64)) + 8 * runs * s.n * s.dim)
+        return 8 * (
+            per_block * min(get_num_threads(), -(-runs // LANES_64))
+            + 8 * runs * s.n * s.dim
+        )
 
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions in `variables`."""
@@ -132,40 +161,53 @@ class ParticleSystem:
         }
 
     def initial(self, seeds: np.ndarray) -> ParticleState:
-        """The state at step 0: normalised initial positions, one run per seed, with the norm of the force there."""
+        """The state at step 0: normalised initial positions, one run per seed, with the
+        norm of the force there."""
         s = self.settings
         if s.start == "random":
-            return self.state_from_positions(randomness.normal_samples(seeds, "particles/start", (s.n, s.dim)))
+            return self.state_from_positions(
+                randomness.normal_samples(seeds, "particles/start", (s.n, s.dim))
+            )
         return self.state_from_positions(load_initial_positions(s, seeds))
 
     def state_from_positions(self, positions: np.ndarray) -> ParticleState:
-        """The state at step 0 of runs with initial positions (run, token, axis), which are normalised first.
+        """The state at step 0 of runs with initial positions (run, token, axis), which
+        are normalised first.
 
         Raises SettingsError.
         """
         x = self.normalise(positions)
         norm = self.force(x)[1]
         if not (norm < 1e38).all():
-            raise SettingsError("start", "positions with a force beyond 1e38", "positions that do not nearly coincide")
+            raise SettingsError(
+                "start",
+                "positions with a force beyond 1e38",
+                "positions that do not nearly coincide",
+            )
         zeros = np.zeros(len(x))
         return ParticleState(0, x, norm, zeros, zeros.astype(np.int64))
 
     def normalise(self, positions: np.ndarray) -> np.ndarray:
-        """Positions (run, token, axis) normalised as after every step: zero mean and, by default, unit variance."""
+        """Positions (run, token, axis) normalised as after every step: zero mean and,
+        by default, unit variance."""
         runs, n, dim = positions.shape
         blocks = pair_forces.to_blocks(np.asarray(positions, np.float64))
         normalise_blocks(blocks, n, self._parameters.variance, self._axes)
         return pair_forces.from_blocks(blocks, runs, n, dim)
 
     def force(self, embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The balanced force on every particle of an embedding (run, token, axis), and its norm, (run,)."""
+        """The balanced force on every particle of an embedding (run, token, axis), and
+        its norm, (run,)."""
         runs, n, dim = embedding.shape
         track = np.zeros((4, runs))
         total = self._run_kernel(embedding, 0, track)[1]
         return total.reshape(runs, n, dim), track[FORCE_NORM]
 
-    def _run_kernel(self, embedding: np.ndarray, steps: int, track: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions after `steps` steps and the last total force; `track` (row, run) is updated in place."""
+    def _run_kernel(
+        self, embedding: np.ndarray, steps: int, track: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Positions after `steps` steps and the last total force; `track` (row, run) is
+        updated in place."""
         runs, n, dim = embedding.shape
         blocks = pair_forces.to_blocks(embedding)
         lanes = np.zeros((4, len(blocks) * LANES_64))
@@ -176,31 +218,72 @@ class ParticleSystem:
         else:
             across, threads = pair_forces.summation_plan(runs, self.pairs)
             with numba_threads(threads):
-                total = advance_blocks(blocks, runs, across, steps, lanes, self.pairs, self._parameters, self._axes)
+                total = advance_blocks(
+                    blocks,
+                    runs,
+                    across,
+                    steps,
+                    lanes,
+                    self.pairs,
+                    self._parameters,
+                    self._axes,
+                )
         track[:] = lanes.swapaxes(0, 1).reshape(4, -1)[:, :runs]
-        return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(total, runs, n, dim)
+        return pair_forces.from_blocks(blocks, runs, n, dim), pair_forces.from_blocks(
+            total, runs, n, dim
+        )
 
-    def _advance_by_tree(self, blocks: np.ndarray, runs: int, steps: int, track: np.ndarray) -> np.ndarray:
+    def _advance_by_tree(
+        self, blocks: np.ndarray, runs: int, steps: int, track: np.ndarray
+    ) -> np.ndarray:
         """The same as `advance_blocks`, with fast sums."""
         s = self.settings
         for _ in range(max(steps, 1)):
             embedding = pair_forces.from_blocks(blocks, runs, s.n, s.dim)
-            fields = [fast_forces.fast_fields(x, self.pairs, s.accuracy) for x in embedding]
-            force = pair_forces.to_blocks(np.stack([each.force.reshape(-1, s.dim) for each in fields]))
-            magnitude = pair_forces.to_blocks(np.stack([each.magnitude[:, None] for each in fields]))
-            force, magnitude = force.reshape(len(blocks), 4, -1), magnitude.reshape(len(blocks), 4, -1)
-            apply_fields(blocks, force, magnitude, track, steps > 0, self.pairs, self._parameters, self._axes)
+            fields = [
+                fast_forces.fast_fields(x, self.pairs, s.accuracy) for x in embedding
+            ]
+            force = pair_forces.to_blocks(
+                np.stack([each.force.reshape(-1, s.dim) for each in fields])
+            )
+            magnitude = pair_forces.to_blocks(
+                np.stack([each.magnitude[:, None] for each in fields])
+            )
+            force, magnitude = (
+                force.reshape(len(blocks), 4, -1),
+                magnitude.reshape(len(blocks), 4, -1),
+            )
+            apply_fields(
+                blocks,
+                force,
+                magnitude,
+                track,
+                steps > 0,
+                self.pairs,
+                self._parameters,
+                self._axes,
+            )
         return np.ascontiguousarray(force[:, ATTRACTION])
 
     def advance(self, state: ParticleState, steps: int) -> ParticleState:
-        """The state `steps` steps later. A run depends only on its own state, bit for bit."""
+        """The state `steps` steps later. A run depends only on its own state, bit for
+        bit."""
         if steps == 0:
             return state
         running = state.last_step == state.step
-        track = np.array([running, state.last_step, state.gradient_norm, state.update_norm], dtype=np.float64)
+        track = np.array(
+            [running, state.last_step, state.gradient_norm, state.update_norm],
+            dtype=np.float64,
+        )
         embedding, _ = self._run_kernel(state.embedding, steps, track)
         last_step = track[LAST_STEP].astype(np.int64)
-        return ParticleState(state.step + steps, embedding, track[FORCE_NORM], track[MOVE_NORM], last_step)
+        return ParticleState(
+            state.step + steps,
+            embedding,
+            track[FORCE_NORM],
+            track[MOVE_NORM],
+            last_step,
+        )
 
     def observe(self, state: ParticleState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each variable in `variables`."""
@@ -211,9 +294,14 @@ class ParticleSystem:
         }
 
     def checkpoint(self, state: ParticleState) -> dict[str, np.ndarray]:
-        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
-        return {field.name: np.asarray(getattr(state, field.name)) for field in dataclasses.fields(state)}
+        """The exact restart state for `restore`: `step`, and arrays with a leading run
+        axis."""
+        return {
+            field.name: np.asarray(getattr(state, field.name))
+            for field in dataclasses.fields(state)
+        }
 
     def restore(self, arrays: Mapping[str, Any]) -> ParticleState:
-        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of
+        them."""
         return ParticleState(**{**arrays, "step": int(arrays["step"])})

@@ -1,7 +1,7 @@
 """Trajectories from checkpoints that are already on the disk.
 
-Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no code in them is run.
-"""
+Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no
+code in them is run."""
 
 import itertools
 import pickle
@@ -32,7 +32,8 @@ SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
 
 RUNNING, BUFFER = ("running_mean", "running_var"), "buffer."
-"""Ends of the names of buffers of torch's normalisation layers, and what the names of their variables begin with."""
+"""Ends of the names of buffers of torch's normalisation layers, and what the names of
+their variables begin with."""
 
 StateDict = Mapping[str, torch.Tensor]
 
@@ -67,16 +68,19 @@ def collect_checkpoints(
     variables : mapping of str to str or ParameterView, optional
         Other tensors, by their names in the trajectory.
     weights : bool
-        Take all floating-point tensors too, as variables named ``parameter.NAME``. The running means and variances of
-        normalisation layers are named ``buffer.NAME``; a state dict does not tell other buffers from parameters.
+        Take all floating-point tensors too, as variables named ``parameter.NAME``. The
+        running means and variances of normalisation layers are named ``buffer.NAME``; a
+        state dict does not tell other buffers from parameters.
     modulus : int
-        Modulus N of the addition that the model learns, if its tokens are the numbers modulo N, the rows of the
-        embedding; see `record`.
+        Modulus N of the addition that the model learns, if its tokens are the numbers
+        modulo N, the rows of the embedding; see `record`.
     state_key : str, optional
-        Where the state dict lies in a file, such as ``"model"``. Default: the only mapping of names to tensors.
+        Where the state dict lies in a file, such as ``"model"``. Default: the only
+        mapping of names to tensors.
     step_from : str, optional
-        Where the step lies in a file, such as ``"epoch"``; for a file of several state dicts, the list of their steps.
-        Default: the number in the file's name that differs between files.
+        Where the step lies in a file, such as ``"epoch"``; for a file of several state
+        dicts, the list of their steps. Default: the number in the file's name that
+        differs between files.
     seed : int
         Seed of the run in the trajectory.
 
@@ -90,7 +94,8 @@ def collect_checkpoints(
     SettingsError
         If a name is not in the state dicts.
     TrajectoryError
-        If a file cannot be read, steps are missing or equal, or tensors differ in shape.
+        If a file cannot be read, steps are missing or equal, or tensors differ in
+        shape.
 
     Examples
     --------
@@ -102,7 +107,9 @@ def collect_checkpoints(
     >>> collect_checkpoints(["."], "weight")["embedding"].shape
     (1, 3, 5, 2)
     """
-    found = sorted(read_checkpoints(paths, state_key, step_from), key=lambda each: each.step)
+    found = sorted(
+        read_checkpoints(paths, state_key, step_from), key=lambda each: each.step
+    )
     _check_alike(found)
     quantities = _named_views(found[0].state, embedding, variables or {}, weights)
     settings = RecordedSettings(
@@ -116,13 +123,23 @@ def collect_checkpoints(
     every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
     identity = identity_of(settings, 1, seed, every)
     frames = {
-        each.step: {name: as_array(view.of(each.state))[None] for name, view in quantities.items()} for each in found
+        each.step: {
+            name: as_array(view.of(each.state))[None]
+            for name, view in quantities.items()
+        }
+        for each in found
     }
     first = frames[steps[0]]
-    check_residues(modulus, quantities.get("embedding"), len(first["embedding"][0]) if "embedding" in first else 0)
+    check_residues(
+        modulus,
+        quantities.get("embedding"),
+        len(first["embedding"][0]) if "embedding" in first else 0,
+    )
     dims = {name: variable_dims(name, first[name].shape[1:]) for name in quantities}
     coords = {
-        dim: np.arange(size) for name in dims for dim, size in zip(dims[name], first[name].shape[1:], strict=True)
+        dim: np.arange(size)
+        for name in dims
+        for dim, size in zip(dims[name], first[name].shape[1:], strict=True)
     }
     attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
     attrs["derived"] = "checkpoints"
@@ -134,64 +151,104 @@ def collect_checkpoints(
 
 
 def missing_steps(trajectory: xr.Dataset) -> list[int]:
-    """The steps at which a checkpoint is missing, if at least three in four gaps between checkpoints are equal."""
+    """The steps at which a checkpoint is missing, if at least three in four gaps
+    between checkpoints are equal."""
     steps = trajectory["step"].values
     gaps, counts = np.unique(np.diff(steps), return_counts=True)
     if len(gaps) < 2 or counts.max() < 0.75 * counts.sum() or (gaps % gaps[0]).any():
         return []
-    return sorted(set(range(int(steps[0]), int(steps[-1]), int(gaps[0]))) - set(steps.tolist()))
+    return sorted(
+        set(range(int(steps[0]), int(steps[-1]), int(gaps[0]))) - set(steps.tolist())
+    )
 
 
-# ------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------ reading
 
 
 def read_checkpoints(
-    paths: Sequence[str | Path], state_key: str | None = None, step_from: str | None = None
+    paths: Sequence[str | Path],
+    state_key: str | None = None,
+    step_from: str | None = None,
 ) -> list[Checkpoint]:
-    """The checkpoints in files and folders, in the order of the files. Raises TrajectoryError, SettingsError."""
+    """The checkpoints in files and folders, in the order of the files. Raises
+    TrajectoryError, SettingsError."""
     files = list(itertools.chain.from_iterable(_files_of(Path(path)) for path in paths))
     if not files:
-        raise TrajectoryError(f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})")
+        raise TrajectoryError(
+            f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})"
+        )
     if len(files) == 1:
         return _read_series(files[0], state_key, step_from)
     contents = [load_tensors(file) for file in files]
     if step_from is None:
         steps = _steps_from_names(files)
     else:
-        steps = [_step_at(content, step_from, file) for content, file in zip(contents, files, strict=True)]
-    states = [_state_dict(content, state_key, file) for content, file in zip(contents, files, strict=True)]
-    return [Checkpoint(step, state, str(file)) for step, state, file in zip(steps, states, files, strict=True)]
+        steps = [
+            _step_at(content, step_from, file)
+            for content, file in zip(contents, files, strict=True)
+        ]
+    states = [
+        _state_dict(content, state_key, file)
+        for content, file in zip(contents, files, strict=True)
+    ]
+    return [
+        Checkpoint(step, state, str(file))
+        for step, state, file in zip(steps, states, files, strict=True)
+    ]
 
 
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(each for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
+        return sorted(
+            each
+            for each in path.iterdir()
+            if each.suffix in SUFFIXES and each.is_file()
+        )
     if not path.is_file():
         raise TrajectoryError(f"{path}: no such file")
     return [path]
 
 
 def load_tensors(path: Path) -> Any:
-    """The contents of a checkpoint file, without running code in it. Raises TrajectoryError, MissingPackage."""
+    """The contents of a checkpoint file, without running code in it. Raises
+    TrajectoryError, MissingPackage."""
     if path.suffix == ".safetensors":
         try:
             from safetensors.torch import load_file
         except ImportError:
             how = "pip install 'training-dynamics[record]'"
-            raise MissingPackage(f"{path}: reading it needs safetensors; install it by: {how}") from None
+            raise MissingPackage(
+                f"{path}: reading it needs safetensors; install it by: {how}"
+            ) from None
         try:
             return load_file(path)
-        except Exception as error:  # of its own class, which is not part of its interface
-            raise TrajectoryError(f"{path}: cannot be read ({_first_line(error)})") from None
+        except (
+            Exception
+        ) as error:  # of its own class, which is not part of its interface
+            raise TrajectoryError(
+                f"{path}: cannot be read ({_first_line(error)})"
+            ) from None
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
         what = f"the class {named[1]}" if named else "other objects"
-        how = "only tensors, numbers and names are read; torch.save(model.state_dict(), ...) writes such files"
+        how = (
+            "only tensors, numbers and names are read; torch.save(model.state_dict(),"
+            " ...) writes such files"
+        )
         raise TrajectoryError(f"{path}: contains {what}; {how}") from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AssertionError) as error:
-        raise TrajectoryError(f"{path}: cannot be read, cut short or damaged ({_first_line(error)})") from None
+    except (
+        RuntimeError,
+        EOFError,
+        OSError,
+        ValueError,
+        KeyError,
+        AssertionError,
+    ) as error:
+        raise TrajectoryError(
+            f"{path}: cannot be read, cut short or damaged ({_first_line(error)})"
+        ) from None
 
 
 def _first_line(error: Exception) -> str:
@@ -200,27 +257,40 @@ def _first_line(error: Exception) -> str:
 
 def _is_state_dict(value: Any) -> bool:
     """Whether a value maps names to tensors, at least one of them."""
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(name, str) for name in value
+    ):
         return False
     tensors = [isinstance(each, torch.Tensor) for each in value.values()]
     return any(tensors) and sum(tensors) >= len(tensors) / 2
 
 
 def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
-    """The state dict in the contents of a file. Raises TrajectoryError, SettingsError."""
+    """The state dict in the contents of a file. Raises TrajectoryError,
+    SettingsError."""
     if key is not None:
         if not isinstance(content, Mapping) or key not in content:
             raise SettingsError("state_key", key, _keys_of(content, file))
         content = content[key]
     if _is_state_dict(content):
-        return {name: each for name, each in content.items() if isinstance(each, torch.Tensor)}
+        return {
+            name: each
+            for name, each in content.items()
+            if isinstance(each, torch.Tensor)
+        }
     if isinstance(content, Mapping):
         nested = [name for name, each in content.items() if _is_state_dict(each)]
         if len(nested) == 1:
             return _state_dict(content[nested[0]], None, file)
         if nested:
-            raise SettingsError("state_key", "none", f"one of {', '.join(map(str, nested))}, which {file} contains")
-    raise TrajectoryError(f"{file}: contains no state dict (names of parameters and their tensors)")
+            raise SettingsError(
+                "state_key",
+                "none",
+                f"one of {', '.join(map(str, nested))}, which {file} contains",
+            )
+    raise TrajectoryError(
+        f"{file}: contains no state dict (names of parameters and their tensors)"
+    )
 
 
 def _keys_of(content: Any, file: Path) -> str:
@@ -237,97 +307,171 @@ def _step_at(content: Any, name: str, file: Path) -> int:
 
 
 def _as_step(value: Any, name: str, file: Path) -> int:
-    number = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number) or number < 0:
-        raise SettingsError("step_from", f"{name} = {value} in {file}", "the name of a whole number from 0")
+    number = (
+        value.item()
+        if isinstance(value, torch.Tensor) and value.numel() == 1
+        else value
+    )
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or number != int(number)
+        or number < 0
+    ):
+        raise SettingsError(
+            "step_from",
+            f"{name} = {value} in {file}",
+            "the name of a whole number from 0",
+        )
     return int(number)
 
 
 def _steps_from_names(files: Sequence[Path]) -> list[int]:
-    """The number in the names of files that differs between them. Raises SettingsError."""
+    """The number in the names of files that differs between them. Raises
+    SettingsError."""
     numbers = [[int(each) for each in re.findall(r"\d+", file.stem)] for file in files]
-    allowed = "the name of the step in the files, as their names have no single number that differs between them"
+    allowed = (
+        "the name of the step in the files, as their names have no single number that"
+        " differs between them"
+    )
     if len({len(each) for each in numbers}) > 1 or not numbers[0]:
         raise SettingsError("step_from", "none", allowed)
-    differing = [place for place, each in enumerate(zip(*numbers, strict=True)) if len(set(each)) > 1]
+    differing = [
+        place
+        for place, each in enumerate(zip(*numbers, strict=True))
+        if len(set(each)) > 1
+    ]
     if len(differing) != 1:
         raise SettingsError("step_from", "none", allowed)
     return [each[differing[0]] for each in numbers]
 
 
-def _read_series(file: Path, state_key: str | None, step_from: str | None) -> list[Checkpoint]:
+def _read_series(
+    file: Path, state_key: str | None, step_from: str | None
+) -> list[Checkpoint]:
     """The checkpoints in one file with several state dicts, or the only one in it."""
     content = load_tensors(file)
     series = _find_series(content, state_key, file)
     if series is None:
         state = _state_dict(content, state_key, file)
-        return [Checkpoint(0 if step_from is None else _step_at(content, step_from, file), state, str(file))]
+        return [
+            Checkpoint(
+                0 if step_from is None else _step_at(content, step_from, file),
+                state,
+                str(file),
+            )
+        ]
     states, steps = list(series.values()), list(series)
     if step_from is not None:
         values = content.get(step_from) if isinstance(content, Mapping) else None
         if values is None:
             raise SettingsError("step_from", step_from, _keys_of(content, file))
         if len(values) != len(states):
-            raise SettingsError("step_from", f"{len(values)} numbers in {step_from}", f"{len(states)}, the state dicts")
+            raise SettingsError(
+                "step_from",
+                f"{len(values)} numbers in {step_from}",
+                f"{len(states)}, the state dicts",
+            )
         steps = [_as_step(value, step_from, file) for value in values]
     elif not all(isinstance(step, int) for step in steps):
-        raise SettingsError("step_from", "none", f"the list of steps; {_keys_of(content, file)}")
+        raise SettingsError(
+            "step_from", "none", f"the list of steps; {_keys_of(content, file)}"
+        )
     return [
         Checkpoint(int(step), state, f"{file}[{place}]")
         for place, (step, state) in enumerate(zip(steps, states, strict=True))
     ]
 
 
-def _find_series(content: Any, key: str | None, file: Path) -> dict[Any, StateDict] | None:
-    """The state dicts of a file that contains several, by step, or by their index as a string if the file gives no
-    steps. None if it does not contain several."""
+def _find_series(
+    content: Any, key: str | None, file: Path
+) -> dict[Any, StateDict] | None:
+    """The state dicts of a file that contains several, by step, or by their index as a
+    string if the file gives no steps. None if it does not contain several."""
     if key is not None and isinstance(content, Mapping) and key in content:
         content = content[key]
-    if isinstance(content, Sequence) and len(content) and all(map(_is_state_dict, content)):
+    if (
+        isinstance(content, Sequence)
+        and len(content)
+        and all(map(_is_state_dict, content))
+    ):
         return {str(place): each for place, each in enumerate(content)}
-    if isinstance(content, Mapping) and content and all(map(_is_state_dict, content.values())):
+    if (
+        isinstance(content, Mapping)
+        and content
+        and all(map(_is_state_dict, content.values()))
+    ):
         steps = [int(name) if str(name).isdigit() else name for name in content]
         if all(isinstance(step, int) for step in steps):
             return dict(zip(steps, content.values(), strict=True))
     if key is None and isinstance(content, Mapping):
-        nested = [each for each in (_find_series(value, None, file) for value in content.values()) if each is not None]
+        nested = [
+            each
+            for each in (_find_series(value, None, file) for value in content.values())
+            if each is not None
+        ]
         if len(nested) == 1:
             return nested[0]
     return None
 
 
-# ------------------------------------------------------------------------------------------------ checks
+# ------------------------------------------------------------------------------- checks
 
 
 def _named_views(
-    state: StateDict, embedding: str | ParameterView | None, variables: Mapping[str, str | ParameterView], weights: bool
+    state: StateDict,
+    embedding: str | ParameterView | None,
+    variables: Mapping[str, str | ParameterView],
+    weights: bool,
 ) -> dict[str, ParameterView]:
     chosen = {} if embedding is None else {"embedding": embedding}
     chosen |= dict(variables)
     if weights:
         floats = [name for name, each in state.items() if each.is_floating_point()]
-        chosen |= {f"{BUFFER if name.endswith(RUNNING) else PARAMETER}{name}": name for name in floats}
+        chosen |= {
+            f"{BUFFER if name.endswith(RUNNING) else PARAMETER}{name}": name
+            for name in floats
+        }
     if not chosen:
         raise SettingsError("embedding", "none", near_names("", state))
-    return {name: ParameterView(each) if isinstance(each, str) else each for name, each in chosen.items()}
+    return {
+        name: ParameterView(each) if isinstance(each, str) else each
+        for name, each in chosen.items()
+    }
 
 
 def _check_alike(found: Iterable[Checkpoint]) -> None:
-    """Raise TrajectoryError if two checkpoints have the same step, or tensors of other names or shapes."""
+    """Raise TrajectoryError if two checkpoints have the same step, or tensors of other
+    names or shapes."""
     found = list(found)
     first = {name: tuple(each.shape) for name, each in found[0].state.items()}
     for before, each in itertools.pairwise(found):
         if before.step == each.step:
-            raise TrajectoryError(f"step {each.step}: found in {before.source} and in {each.source}")
+            raise TrajectoryError(
+                f"step {each.step}: found in {before.source} and in {each.source}"
+            )
         shapes = {name: tuple(tensor.shape) for name, tensor in each.state.items()}
         if shapes != first:
-            name = next(name for name in {**first, **shapes} if first.get(name) != shapes.get(name))
-            other = f"{first.get(name, 'missing')} in {found[0].source}; is it a checkpoint of another model?"
-            raise TrajectoryError(f"{each.source}: {name} is {shapes.get(name, 'missing')}, but {other}")
+            name = next(
+                name
+                for name in {**first, **shapes}
+                if first.get(name) != shapes.get(name)
+            )
+            other = (
+                f"{first.get(name, 'missing')} in {found[0].source}; is it a checkpoint"
+                " of another model?"
+            )
+            raise TrajectoryError(
+                f"{each.source}: {name} is {shapes.get(name, 'missing')}, but {other}"
+            )
 
 
-def _check_finite(found: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+def _check_finite(
+    found: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]
+) -> None:
     for checkpoint in found:
         for name, values in frames[checkpoint.step].items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise TrajectoryError(f"{checkpoint.source}: {name} has a value that is not finite")
+                raise TrajectoryError(
+                    f"{checkpoint.source}: {name} has a value that is not finite"
+                )

@@ -1,4 +1,5 @@
-"""The gradient of the embedding, kept from the first update after each recorded frame."""
+"""The gradient of the embedding, kept from the first update after each recorded
+frame."""
 
 from collections.abc import Sequence
 
@@ -10,27 +11,45 @@ from dynamics.settings import SettingsError
 
 
 class EmbeddingGradient:
-    """A recorded quantity: the gradient that the first update after the last frame used, at the embedding of that
-    frame. It is seen as the embedding is: transposed, with its rows. Zeros before the first update.
+    """A recorded quantity: the gradient that the first update after the last frame
+    used, at the embedding of that frame. It is seen as the embedding is: transposed,
+    with its rows. Zeros before the first update.
 
     Raises SettingsError unless the embedding is a parameter that an optimizer trains.
     """
 
     def __init__(
-        self, embedding: Quantity | None, model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+        self,
+        embedding: Quantity | None,
+        model: torch.nn.Module,
+        optimizers: Sequence[torch.optim.Optimizer],
     ) -> None:
         view = ParameterView(embedding) if isinstance(embedding, str) else embedding
         if not isinstance(view, ParameterView):
-            found = "no embedding" if view is None else "an embedding that is a function of the model"
-            raise SettingsError("embedding_gradient", found, "an embedding that is a parameter")
+            found = (
+                "no embedding"
+                if view is None
+                else "an embedding that is a function of the model"
+            )
+            raise SettingsError(
+                "embedding_gradient", found, "an embedding that is a parameter"
+            )
         named = dict(model.named_parameters(remove_duplicate=False))
         places = [
             place
             for place, optimizer in enumerate(optimizers)
-            if any(each is named.get(view.name) for group in optimizer.param_groups for each in group["params"])
+            if any(
+                each is named.get(view.name)
+                for group in optimizer.param_groups
+                for each in group["params"]
+            )
         ]
         if not places:
-            raise SettingsError("embedding_gradient", f"the gradient of {view.name}", near_names(view.name, named))
+            raise SettingsError(
+                "embedding_gradient",
+                f"the gradient of {view.name}",
+                near_names(view.name, named),
+            )
         self.view, self.parameter, self.place = view, named[view.name], places[0]
         self.optimizer = optimizers[self.place]
         self.kept = torch.zeros_like(view.of({view.name: self.parameter.detach()}))

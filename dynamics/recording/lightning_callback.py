@@ -10,7 +10,8 @@ from dynamics.recording.training_callback import TrainingCallback
 class LightningRecording(TrainingCallback, lightning.Callback):
     """A callback of `lightning.Trainer` that records the module with `dynamics.record`.
 
-    The loss is the one that `training_step` returns. Resuming from a checkpoint of Lightning begins a new recording.
+    The loss is the one that `training_step` returns. Resuming from a checkpoint of
+    Lightning begins a new recording.
 
     Parameters
     ----------
@@ -29,17 +30,29 @@ class LightningRecording(TrainingCallback, lightning.Callback):
         lightning.Trainer(callbacks=[callback]).fit(module, loader)
     """
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
         """Begin the recording."""
-        schedulers = {f"scheduler{place}": each.scheduler for place, each in enumerate(trainer.lr_scheduler_configs)}
+        schedulers = {
+            f"scheduler{place}": each.scheduler
+            for place, each in enumerate(trainer.lr_scheduler_configs)
+        }
         self.begin(pl_module, trainer.optimizers, schedulers)
 
     def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         """Record a frame if one is due."""
         self.record_step(outputs["loss"] if isinstance(outputs, dict) else outputs)
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
         """Finish the file."""
         self.finish()

@@ -1,11 +1,13 @@
-"""The loss of a recorded model as a function of its parameters, given in Python or by a small file.
+"""The loss of a recorded model as a function of its parameters, given in Python or by a
+small file.
 
 The file, or the two functions passed in Python, define
 
     def loss(parameters, batch): ...  # the mean loss of a batch, from a dict of tensors by the names of the parameters
     def batches(): ...                # the batches over whose losses the mean is taken, with equal weights
 
-`parameters` holds the tensors that `dynamics.record(..., weights=True)` recorded. With a torch module, the loss is
+`parameters` holds the tensors that `dynamics.record(..., weights=True)` recorded. With
+a torch module, the loss is
 
     logits = torch.func.functional_call(model, parameters, (inputs,))
     return torch.nn.functional.cross_entropy(logits, labels)
@@ -46,9 +48,11 @@ class ModelLoss(NamedTuple):
     """
 
     loss: Callable[[dict[str, torch.Tensor], Any], torch.Tensor]
-    """Called as ``loss(parameters, batch)``; returns the mean loss of the batch, a tensor with one element."""
+    """Called as ``loss(parameters, batch)``; returns the mean loss of the batch, a
+    tensor with one element."""
     batches: Callable[[], Iterable[Any]]
-    """Returns one pass over the data: an iterable of batches, all of which are kept in memory."""
+    """Returns one pass over the data: an iterable of batches, all of which are kept in
+    memory."""
     path: Path | None = None
     """The file that defines both."""
 
@@ -95,25 +99,36 @@ def load_loss(path: str | Path) -> ModelLoss:
 
 @contextlib.contextmanager
 def reported_errors(path: Path | None, what: str) -> Iterator[None]:
-    """Report an error of the user's code as SettingsError, with the line of the file."""
+    """Report an error of the user's code as SettingsError, with the line of the
+    file."""
     try:
         yield
     except SettingsError:
         raise
     except Exception as error:
         name = str(path.absolute()) if path else ""
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == name
+        ]
         lines = [error.lineno] if isinstance(error, SyntaxError) else lines
         where = f"{path or 'the given loss'}{f', line {lines[-1]}' if lines else ''}"
         text = " ".join(str(error).split())[:300]
-        hint = "; parameters are float64: use .double() for modules, buffers and tensors, or --precision float32"
+        hint = (
+            "; parameters are float64: use .double() for modules, buffers and tensors,"
+            " or --precision float32"
+        )
         hint = hint if re.search("dtype|scalar type", text) else ""
         found = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
-        raise SettingsError("loss", found, "functions that run with the recorded parameters") from error
+        raise SettingsError(
+            "loss", found, "functions that run with the recorded parameters"
+        ) from error
 
 
 class RecordedModel:
-    """A recorded model with its loss: flat parameters of each frame, and the loss of each batch as a function of them.
+    """A recorded model with its loss: flat parameters of each frame, and the loss of
+    each batch as a function of them.
 
     Parameters
     ----------
@@ -121,7 +136,8 @@ class RecordedModel:
         Recorded with ``weights=True``.
     given : ModelLoss
     dtype : torch.dtype
-        Type in which the loss is computed. Numbers of batches are converted to it if they are floating-point.
+        Type in which the loss is computed. Numbers of batches are converted to it if
+        they are floating-point.
 
     Raises
     ------
@@ -131,31 +147,53 @@ class RecordedModel:
         If the loss cannot be computed, is random, or does not depend on the parameters.
     """
 
-    def __init__(self, trajectory: xr.Dataset, given: ModelLoss, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self,
+        trajectory: xr.Dataset,
+        given: ModelLoss,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
         self.trajectory, self.given, self.dtype = trajectory, given, dtype
         self.shapes = parameter_shapes(trajectory)
         self.lengths = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.lengths)
-        self.has_moments = all(f"{SECOND_MOMENT}{name}" in trajectory for name in self.shapes)
+        self.has_moments = all(
+            f"{SECOND_MOMENT}{name}" in trajectory for name in self.shapes
+        )
         with reported_errors(given.path, "batches()"):
             batches = [tree_map(self._convert, batch) for batch in given.batches()]
         if not batches:
-            raise SettingsError("loss", f"{given.path or 'batches()'}, which has no batch", "at least one batch")
-        tensors = [each for each in tree_leaves(batches) if isinstance(each, torch.Tensor)]
+            raise SettingsError(
+                "loss",
+                f"{given.path or 'batches()'}, which has no batch",
+                "at least one batch",
+            )
+        tensors = [
+            each for each in tree_leaves(batches) if isinstance(each, torch.Tensor)
+        ]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.losses: list[FlatLoss] = [self._flat_loss(batch) for batch in batches]
         self._check_loss()
 
     def row(self, run: int, frame: int, prefix: str = PARAMETER) -> torch.Tensor:
-        """Flat parameters (parameter,) of a frame, or with the prefix SECOND_MOMENT their second moments."""
-        frames = (self.trajectory[prefix + name].isel(run=run, step=frame).values for name in self.shapes)
-        flat = [torch.from_numpy(values).reshape(-1).to(self.dtype) for values in frames]
+        """Flat parameters (parameter,) of a frame, or with the prefix SECOND_MOMENT
+        their second moments."""
+        frames = (
+            self.trajectory[prefix + name].isel(run=run, step=frame).values
+            for name in self.shapes
+        )
+        flat = [
+            torch.from_numpy(values).reshape(-1).to(self.dtype) for values in frames
+        ]
         return torch.cat(flat).to(self.device)
 
     def unflatten(self, row: torch.Tensor) -> dict[str, torch.Tensor]:
         """The parameters by name, from flat ones."""
         pieces = row.split(self.lengths)
-        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+        return {
+            name: piece.view(shape)
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
 
     def value_and_gradient(self, row: torch.Tensor) -> tuple[float, torch.Tensor]:
         """The mean loss over the batches, and its gradient (parameter,)."""
@@ -164,25 +202,58 @@ class RecordedModel:
         return value, sum(gradient for gradient, _ in found) / len(found)
 
     def _convert(self, each: Any) -> Any:
-        return each.to(self.dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each
+        return (
+            each.to(self.dtype)
+            if isinstance(each, torch.Tensor) and each.is_floating_point()
+            else each
+        )
 
     def _flat_loss(self, batch: Any) -> FlatLoss:
         return lambda row: self.given.loss(self.unflatten(row), batch)
 
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
-        source, row, loss = self.given.path or "the given loss", self.row(0, 0), self.losses[0]
+        source, row, loss = (
+            self.given.path or "the given loss",
+            self.row(0, 0),
+            self.losses[0],
+        )
         with reported_errors(self.given.path, "loss()"), differentiable_twice():
             value, again = loss(row), loss(row)
-            if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
-                what = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-                raise SettingsError("loss", f"{source}: loss() returns {what}", "a tensor with one number, the mean")
+            if (
+                not isinstance(value, torch.Tensor)
+                or value.numel() != 1
+                or not value.is_floating_point()
+            ):
+                what = (
+                    f"shape {tuple(value.shape)}"
+                    if isinstance(value, torch.Tensor)
+                    else type(value).__name__
+                )
+                raise SettingsError(
+                    "loss",
+                    f"{source}: loss() returns {what}",
+                    "a tensor with one number, the mean",
+                )
             if not torch.equal(value, again) and not torch.isnan(value):
-                allowed = "the same number for the same parameters; model.eval() switches dropout off"
-                raise SettingsError("loss", f"{source}: loss() returns {value:.6g} and then {again:.6g}", allowed)
+                allowed = (
+                    "the same number for the same parameters; model.eval() switches"
+                    " dropout off"
+                )
+                raise SettingsError(
+                    "loss",
+                    f"{source}: loss() returns {value:.6g} and then {again:.6g}",
+                    allowed,
+                )
             if not torch.func.grad(lambda row: loss(row).reshape(()))(row).any():
-                allowed = "a loss of `parameters`, for example by torch.func.functional_call"
-                raise SettingsError("loss", f"{source}: loss() does not depend on the parameters", allowed)
+                allowed = (
+                    "a loss of `parameters`, for example by torch.func.functional_call"
+                )
+                raise SettingsError(
+                    "loss",
+                    f"{source}: loss() does not depend on the parameters",
+                    allowed,
+                )
         if value.ndim:
             self.losses = [_scalar(each) for each in self.losses]
 
@@ -192,12 +263,22 @@ def _scalar(loss: FlatLoss) -> FlatLoss:
 
 
 def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:
-    """The shapes of the recorded parameters, by name. Raises TrajectoryError if there are none."""
-    names = [str(name).removeprefix(PARAMETER) for name in trajectory.data_vars if str(name).startswith(PARAMETER)]
+    """The shapes of the recorded parameters, by name. Raises TrajectoryError if there
+    are none."""
+    names = [
+        str(name).removeprefix(PARAMETER)
+        for name in trajectory.data_vars
+        if str(name).startswith(PARAMETER)
+    ]
     if not names:
-        how = "dynamics.record(..., weights=True) and sims.collect --weights record the parameters"
+        how = (
+            "dynamics.record(..., weights=True) and sims.collect --weights record the"
+            " parameters"
+        )
         raise TrajectoryError(f"variables {PARAMETER}NAME: missing; {how}")
-    return {name: trajectory[PARAMETER + name].isel(run=0, step=0).shape for name in names}
+    return {
+        name: trajectory[PARAMETER + name].isel(run=0, step=0).shape for name in names
+    }
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""What is recorded of a model: parameters by name, parts of them, and functions of the model."""
+"""What is recorded of a model: parameters by name, parts of them, and functions of the
+model."""
 
 import dataclasses
 import difflib
@@ -18,7 +19,8 @@ from dynamics.trajectory.schema import VARIABLES
 
 @dataclasses.dataclass(frozen=True)
 class ParameterView:
-    """A parameter or buffer of a model by its name, optionally transposed, of which some rows are selected.
+    """A parameter or buffer of a model by its name, optionally transposed, of which
+    some rows are selected.
 
     Parameters
     ----------
@@ -27,7 +29,8 @@ class ParameterView:
     transpose : bool
         Swap the last two axes, for embeddings that are stored as (axis, token).
     rows : int, optional
-        Select the first `rows` rows, after the transposition: the number tokens of a larger vocabulary.
+        Select the first `rows` rows, after the transposition: the number tokens of a
+        larger vocabulary.
 
     Examples
     --------
@@ -43,95 +46,153 @@ class ParameterView:
     rows: int | None = None
 
     def of(self, state: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The tensor, from the state dict of a model. Raises SettingsError if it is not there or does not fit."""
+        """The tensor, from the state dict of a model. Raises SettingsError if it is not
+        there or does not fit."""
         found = state.get(self.name)
         if not isinstance(found, torch.Tensor):
-            raise SettingsError("name of a parameter", self.name, near_names(self.name, state))
+            raise SettingsError(
+                "name of a parameter", self.name, near_names(self.name, state)
+            )
         if self.transpose:
             if found.ndim < 2:
-                raise SettingsError(f"transpose of {self.name}", describe(found), "a tensor with at least two axes")
+                raise SettingsError(
+                    f"transpose of {self.name}",
+                    describe(found),
+                    "a tensor with at least two axes",
+                )
             found = found.transpose(-1, -2)
         if self.rows is not None:
             if not 1 <= self.rows <= (found.shape[0] if found.ndim else 0):
-                raise SettingsError(f"rows of {self.name}", self.rows, f"1 to {found.shape[0] if found.ndim else 0}")
+                raise SettingsError(
+                    f"rows of {self.name}",
+                    self.rows,
+                    f"1 to {found.shape[0] if found.ndim else 0}",
+                )
             found = found[: self.rows]
         return found
 
 
 PARAMETER, SECOND_MOMENT = "parameter.", "second_moment."
-"""What the names of recorded parameters, and of their second moments in Adam, begin with."""
+"""What the names of recorded parameters, and of their second moments in Adam, begin
+with."""
 
 Quantity = str | ParameterView | Callable[[Any], torch.Tensor]
-"""A parameter by its name, a view of one, or a function of the model that returns a tensor."""
+"""A parameter by its name, a view of one, or a function of the model that returns a
+tensor."""
 
 
 def near_names(name: str, state: Mapping[str, object]) -> str:
-    """The names of a state dict that resemble a name, or all if there are few, as words of an error message."""
+    """The names of a state dict that resemble a name, or all if there are few, as words
+    of an error message."""
     known = list(state)
     near = difflib.get_close_matches(name, known, 3, 0.4)
-    near += [each for each in known if each not in near and name.rpartition(".")[2] in each][: 3 - len(near)]
+    near += [
+        each for each in known if each not in near and name.rpartition(".")[2] in each
+    ][: 3 - len(near)]
     if near:
         return "a name of the model, for example " + ", ".join(near)
-    return "a name of the model: " + ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
+    return (
+        "a name of the model: "
+        + ", ".join(known[:8])
+        + (" ..." if len(known) > 8 else "")
+    )
 
 
 def check_initialised(model: torch.nn.Module) -> None:
-    """Raise SettingsError if the model has lazy parameters or buffers, whose shapes are not known yet."""
+    """Raise SettingsError if the model has lazy parameters or buffers, whose shapes are
+    not known yet."""
     for name, each in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(each):
-            allowed = "a model whose lazy modules have been initialised by a forward pass before record"
+            allowed = (
+                "a model whose lazy modules have been initialised by a forward pass"
+                " before record"
+            )
             raise SettingsError("model", f"{name} without a shape", allowed)
 
 
 def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:
-    """Raise SettingsError if a modulus is given, but no embedding with a row for each number modulo it."""
+    """Raise SettingsError if a modulus is given, but no embedding with a row for each
+    number modulo it."""
     if modulus and embedding is None:
-        raise SettingsError("modulus", f"{modulus} without embedding", "a modulus with the embedding of its numbers")
+        raise SettingsError(
+            "modulus",
+            f"{modulus} without embedding",
+            "a modulus with the embedding of its numbers",
+        )
     if modulus and rows != modulus:
         allowed = "one row for each number modulo N"
         if rows > modulus and not callable(embedding):
             view = ParameterView(embedding) if isinstance(embedding, str) else embedding
             flip = ", transpose=True" if view is not None and view.transpose else ""
-            how = f'dynamics.ParameterView("{view.name if view else ""}"{flip}, rows={modulus})'
-            allowed += f"; {how} selects the first {modulus} rows, as does --tokens {modulus} of sims.collect"
+            how = (
+                f'dynamics.ParameterView("{view.name if view else ""}"{flip},'
+                f" rows={modulus})"
+            )
+            allowed += (
+                f"; {how} selects the first {modulus} rows, as does --tokens {modulus}"
+                " of sims.collect"
+            )
         raise SettingsError("embedding", f"{rows} rows for modulus={modulus}", allowed)
 
 
 def state_signature(state: Mapping[str, Any]) -> str:
     """Digest of the names, shapes and types of the tensors of a state dict."""
-    lines = [f"{name}{tuple(each.shape)}{each.dtype}" for name, each in state.items() if torch.is_tensor(each)]
+    lines = [
+        f"{name}{tuple(each.shape)}{each.dtype}"
+        for name, each in state.items()
+        if torch.is_tensor(each)
+    ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def describe(values: Any) -> str:
     """The type and shape of a value, as words of an error message."""
-    return f"a tensor of shape {tuple(values.shape)}" if isinstance(values, torch.Tensor) else type(values).__name__
+    return (
+        f"a tensor of shape {tuple(values.shape)}"
+        if isinstance(values, torch.Tensor)
+        else type(values).__name__
+    )
 
 
-def read_quantities(quantities: Mapping[str, Quantity], model: Any) -> dict[str, torch.Tensor]:
+def read_quantities(
+    quantities: Mapping[str, Quantity], model: Any
+) -> dict[str, torch.Tensor]:
     """The tensors of quantities, detached. Raises SettingsError."""
     state = model.state_dict()
     with torch.no_grad():
-        return {name: _read_quantity(each, model, state) for name, each in quantities.items()}
+        return {
+            name: _read_quantity(each, model, state)
+            for name, each in quantities.items()
+        }
 
 
-def _read_quantity(quantity: Quantity, model: Any, state: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def _read_quantity(
+    quantity: Quantity, model: Any, state: Mapping[str, torch.Tensor]
+) -> torch.Tensor:
     if callable(quantity):
         return torch.as_tensor(quantity(model)).detach()
-    return (ParameterView(quantity) if isinstance(quantity, str) else quantity).of(state).detach()
+    return (
+        (ParameterView(quantity) if isinstance(quantity, str) else quantity)
+        .of(state)
+        .detach()
+    )
 
 
 def as_array(values: torch.Tensor) -> np.ndarray:
-    """A copy of a tensor as an array: float64 stays, other floating-point types become float32."""
+    """A copy of a tensor as an array: float64 stays, other floating-point types become
+    float32."""
     if values.is_floating_point() and values.dtype != torch.float64:
         values = values.float()
     return np.array(values.detach().cpu().numpy())
 
 
 def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """The dimensions, after run and step, of a recorded variable. Raises SettingsError."""
+    """The dimensions, after run and step, of a recorded variable. Raises
+    SettingsError."""
     if name in (*RESERVED_NAMES, *METRIC_VARIABLES, "layer", "split"):
-        raise SettingsError("name of a variable", name, "a name that the format does not use otherwise")
+        raise SettingsError(
+            "name of a variable", name, "a name that the format does not use otherwise"
+        )
     if not name or "/" in name:
         raise SettingsError("name of a variable", repr(name), "a name without /")
     known = VARIABLES.get(name)

@@ -1,4 +1,5 @@
-"""The recorder of a model that is trained by a loop of its own, whose number of steps is not known before its end."""
+"""The recorder of a model that is trained by a loop of its own, whose number of steps
+is not known before its end."""
 
 import dataclasses
 import time
@@ -17,8 +18,9 @@ from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED
 
 FIRST_PART_SECONDS = 1.0
-"""Time after which the first part is written. Later parts follow when the time since the beginning has doubled, and at
-the latest after `dynamics.trajectory.recorder.PART_SECONDS`."""
+"""Time after which the first part is written. Later parts follow when the time since
+the beginning has doubled, and at the latest after
+`dynamics.trajectory.recorder.PART_SECONDS`."""
 _PAUSE = 100
 """Shortest time between parts, in times that it takes to write one."""
 RESTART_STATE = "restart_state"
@@ -27,7 +29,8 @@ RESTART_STATE = "restart_state"
 
 @dataclasses.dataclass(frozen=True)
 class OpenSchedule(RecordingSchedule):
-    """A schedule that keeps each frame that it is given, and restart states at the multiples of `restart_every`."""
+    """A schedule that keeps each frame that it is given, and restart states at the
+    multiples of `restart_every`."""
 
     restart_every: int = 0
 
@@ -37,7 +40,9 @@ class OpenSchedule(RecordingSchedule):
 
     def keeps_checkpoint(self, step: int) -> bool:
         """Whether the restart state at this step is kept."""
-        return step == self.steps or (self.restart_every > 0 and step > 0 and step % self.restart_every == 0)
+        return step == self.steps or (
+            self.restart_every > 0 and step > 0 and step % self.restart_every == 0
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +54,8 @@ class Position:
 
     @classmethod
     def at(cls, step: int, last_step: int | None = None) -> Self:
-        """At a step, the last one with finite values unless `last_step` names another."""
+        """At a step, the last one with finite values unless `last_step` names
+        another."""
         return cls(step, np.array([step if last_step is None else last_step]))
 
 
@@ -65,10 +71,15 @@ class ModelRecorder(recorder.FileRecorder):
         return self
 
     def part_is_due(self) -> bool:
-        """Whether the data in memory, or the time since the last part, call for another part."""
-        waits = max(FIRST_PART_SECONDS, self.part_since - self.began, _PAUSE * self.part_took)
+        """Whether the data in memory, or the time since the last part, call for another
+        part."""
+        waits = max(
+            FIRST_PART_SECONDS, self.part_since - self.began, _PAUSE * self.part_took
+        )
         waited = time.monotonic() - self.part_since
-        return self.bytes > recorder.PART_BYTES or waited > min(recorder.PART_SECONDS, waits)
+        return self.bytes > recorder.PART_BYTES or waited > min(
+            recorder.PART_SECONDS, waits
+        )
 
     def close_part(self, state: State, system: Any) -> None:
         """Write a part that ends with this state."""
@@ -77,13 +88,16 @@ class ModelRecorder(recorder.FileRecorder):
         self.part_took = self.part_since - begin
 
     def close_part_at_kept_state(self) -> int:
-        """Write a part that ends with the last restart state in memory, without later frames.
+        """Write a part that ends with the last restart state in memory, without later
+        frames.
 
-        Returns the step of the last restart state on disk, from which the run continues; 0 if there is none.
-        """
+        Returns the step of the last restart state on disk, from which the run
+        continues; 0 if there is none."""
         if self.states:
             step = max(self.states)
-            self.frames = {each: frame for each, frame in self.frames.items() if each <= step}
+            self.frames = {
+                each: frame for each, frame in self.frames.items() if each <= step
+            }
             path = parts_folder(self.path) / part_file_name(self.part_begins, step)
             self.write(path, Position.at(step), done=False)
             self.states, self.part_begins = {}, step
@@ -91,9 +105,12 @@ class ModelRecorder(recorder.FileRecorder):
         return parts[-1].end if parts else 0
 
     def merge_states(self, states: list[xr.Dataset]) -> StackedDatasets:
-        """The restart states of the finished file. States of another size than the last one are left out."""
+        """The restart states of the finished file. States of another size than the last
+        one are left out."""
         size = states[-1].sizes[f"{RESTART_STATE}_0"]
-        return super().merge_states([each for each in states if each.sizes[f"{RESTART_STATE}_0"] == size])
+        return super().merge_states(
+            [each for each in states if each.sizes[f"{RESTART_STATE}_0"] == size]
+        )
 
     def has_diverged(self) -> bool:
         """Whether the finished file contains a run that has diverged."""
@@ -103,30 +120,53 @@ class ModelRecorder(recorder.FileRecorder):
             return bool((finished["status"] == DIVERGED).any())
 
     def begin(self, description: RunDescription) -> None:
-        """Set the description of the run, and remove files that are to be overwritten. Raises SettingsError if the
-        variables are not those of the parts on disk."""
+        """Set the description of the run, and remove files that are to be overwritten.
+        Raises SettingsError if the variables are not those of the parts on disk."""
         self.description = description
         self.discard_existing()
-        written = [self.path] if self.path.exists() else [part.path for part in closed_parts(self.path)]
+        written = (
+            [self.path]
+            if self.path.exists()
+            else [part.path for part in closed_parts(self.path)]
+        )
         for path in written:
             with open_group(path) as found:
                 if "step" not in found.dims:
                     continue
                 splits = found["split"].values.tolist() if "split" in found else []
-                now = description.coords["split"].tolist() if "split" in description.coords else []
-                names = sorted(name for name in map(str, found.data_vars) if "step" in found[name].dims)
+                now = (
+                    description.coords["split"].tolist()
+                    if "split" in description.coords
+                    else []
+                )
+                names = sorted(
+                    name
+                    for name in map(str, found.data_vars)
+                    if "step" in found[name].dims
+                )
                 if (names, splits) != (sorted(description.dims), now):
-                    what = f"{', '.join(sorted(description.dims))} of splits {', '.join(now)}"
-                    allowed = f"the variables of {path}: {', '.join(names)} of splits {', '.join(splits)}"
+                    what = (
+                        f"{', '.join(sorted(description.dims))} of splits"
+                        f" {', '.join(now)}"
+                    )
+                    allowed = (
+                        f"the variables of {path}: {', '.join(names)} of splits"
+                        f" {', '.join(splits)}"
+                    )
                     raise SettingsError("recorded variables", what, allowed)
 
     def finish_at(self, now: State, last: State, system: Any) -> None:
         """Write the run, whose number of steps is known now."""
         self.schedule = dataclasses.replace(self.schedule, steps=now.step)
-        self.description = dataclasses.replace(self.description, attrs={**self.description.attrs, "steps": last.step})
+        self.description = dataclasses.replace(
+            self.description, attrs={**self.description.attrs, "steps": last.step}
+        )
         super().finish_at(now, last, system)
 
 
 def padded(data: np.ndarray, length: int) -> np.ndarray:
-    """Bytes with zeros after them, at least `length` long; longer ones have a multiple of 64 KiB."""
-    return np.pad(data, (0, length - len(data) if len(data) <= length else -len(data) % (1 << 16)))
+    """Bytes with zeros after them, at least `length` long; longer ones have a multiple
+    of 64 KiB."""
+    return np.pad(
+        data, (0, length - len(data) if len(data) <= length else -len(data) % (1 << 16))
+    )

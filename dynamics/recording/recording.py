@@ -31,7 +31,13 @@ from dynamics.recording.quantities import (
     state_signature,
     variable_dims,
 )
-from dynamics.recording.recorder import RESTART_STATE, ModelRecorder, OpenSchedule, Position, padded
+from dynamics.recording.recorder import (
+    RESTART_STATE,
+    ModelRecorder,
+    OpenSchedule,
+    Position,
+    padded,
+)
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_state import (
     check_states,
@@ -48,7 +54,8 @@ from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
-"""A loss or accuracy: a number, numbers by the name of the split, or a function that returns one of them."""
+"""A loss or accuracy: a number, numbers by the name of the split, or a function that
+returns one of them."""
 
 METRICS = ("loss", "accuracy")
 GRADIENT = "embedding_gradient"
@@ -76,8 +83,9 @@ def record(
 ) -> "Recording":
     """Record a torch model while a loop of its own trains it.
 
-    The result is a context manager around the loop, in which ``recording.step(loss=..., accuracy=...)`` is called
-    after each update of the optimizer. The file is a trajectory of one run that every analysis reads.
+    The result is a context manager around the loop, in which ``recording.step(loss=...,
+    accuracy=...)`` is called after each update of the optimizer. The file is a
+    trajectory of one run that every analysis reads.
 
     Parameters
     ----------
@@ -87,41 +95,53 @@ def record(
     path : str or Path
         File to write, NAME.nc.
     every : int
-        Updates between recorded frames. The last update is recorded if `every` divides its number.
+        Updates between recorded frames. The last update is recorded if `every` divides
+        its number.
     embedding : str, ParameterView or callable, optional
-        The embedding (token, axis): the name of a parameter, a view of one, or a function of the model that returns a
-        tensor. Analyses of structure need it.
+        The embedding (token, axis): the name of a parameter, a view of one, or a
+        function of the model that returns a tensor. Analyses of structure need it.
     modulus : int
-        Modulus N of the addition that the model learns, if its tokens are the numbers modulo N; the embedding then has
-        N rows. Analyses compare the embedding with the classes i + j mod N: of another operation, such as i - j, they
-        find circles, polygons and frequencies, but imperfections of grids, particles and the audit do not apply.
+        Modulus N of the addition that the model learns, if its tokens are the numbers
+        modulo N; the embedding then has N rows. Analyses compare the embedding with the
+        classes i + j mod N: of another operation, such as i - j, they find circles,
+        polygons and frequencies, but imperfections of grids, particles and the audit do
+        not apply.
     variables : mapping of str to str, ParameterView or callable, optional
-        Other tensors to record, by their names in the file. The file has the learning rate of the first parameter
-        group at the beginning; curvature uses the number ``learning_rate``, if it is recorded, in its place. With a
-        scheduler: ``{"learning_rate": lambda model: torch.tensor(optimizer.param_groups[0]["lr"])}``.
+        Other tensors to record, by their names in the file. The file has the learning
+        rate of the first parameter group at the beginning; curvature uses the number
+        ``learning_rate``, if it is recorded, in its place. With a scheduler:
+        ``{"learning_rate": lambda model:
+        torch.tensor(optimizer.param_groups[0]["lr"])}``.
     weights : bool
-        Record all trained parameters, as variables named ``parameter.NAME``. Curvature needs them.
+        Record all trained parameters, as variables named ``parameter.NAME``. Curvature
+        needs them.
     moments : bool
-        Record Adam's second moments of the gradients of all trained parameters, divided by their bias corrections, as
-        variables named ``second_moment.NAME`` (0 at the beginning). Curvature preconditioned by Adam needs them.
+        Record Adam's second moments of the gradients of all trained parameters, divided
+        by their bias corrections, as variables named ``second_moment.NAME`` (0 at the
+        beginning). Curvature preconditioned by Adam needs them.
     embedding_gradient : bool
-        Record the gradient of the embedding, which must be a parameter, as the optimizer uses it in the first update
-        after each frame. The force audit (``analysis.audit``) needs it.
+        Record the gradient of the embedding, which must be a parameter, as the
+        optimizer uses it in the first update after each frame. The force audit
+        (``analysis.audit``) needs it.
     layers : mapping of str to str or sequence of str, optional
-        Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one norm each is recorded. Default:
-        each parameter is a layer.
+        Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one
+        norm each is recorded. Default: each parameter is a layer.
     evaluate : callable, optional
-        Called as ``evaluate(model)`` for each frame, without gradients; returns ``{"loss": {"train": ..., "test": ...},
-        "accuracy": {...}}``, and further numbers by name. A split that it returns replaces that given to `step`. Its
+        Called as ``evaluate(model)`` for each frame, without gradients; returns
+        ``{"loss": {"train": ..., "test": ...}, "accuracy": {...}}``, and further
+        numbers by name. A split that it returns replaces that given to `step`. Its
         random numbers do not change the training.
     states : mapping of str to object, optional
-        What the training depends on besides the model and optimizer, by name: schedulers, gradient scalers and other
-        objects with ``state_dict`` and ``load_state_dict``, and generators of torch or NumPy.
+        What the training depends on besides the model and optimizer, by name:
+        schedulers, gradient scalers and other objects with ``state_dict`` and
+        ``load_state_dict``, and generators of torch or NumPy.
     restart_every : int
-        Keep exact restart states at multiples of this number of updates, for example at the ends of epochs, where a
-        loop over a shuffled loader can begin again. Default: about one a minute, of which the last is kept.
+        Keep exact restart states at multiples of this number of updates, for example at
+        the ends of epochs, where a loop over a shuffled loader can begin again.
+        Default: about one a minute, of which the last is kept.
     seed : int, optional
-        Seed of the run in the file, by which runs of an ensemble are told apart. Default: ``torch.initial_seed()``.
+        Seed of the run in the file, by which runs of an ensemble are told apart.
+        Default: ``torch.initial_seed()``.
     epoch_steps : int
         Updates in an epoch; 0 if the file is to have no epochs.
     overwrite : bool
@@ -154,22 +174,38 @@ def record(
     (1, 11, 5, 2)
     """
     check_initialised(model)
-    optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-    quantities: dict[str, Quantity] = {} if embedding is None else {"embedding": embedding}
+    optimizers = (
+        [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+    )
+    quantities: dict[str, Quantity] = (
+        {} if embedding is None else {"embedding": embedding}
+    )
     quantities |= variables or {}
     with _CollectedErrors() as errors:
         errors.attempt(_checked_path, path)
-        for name, value, low in (("every", every, 1), ("restart_every", restart_every, 0), ("modulus", modulus, 0)):
+        for name, value, low in (
+            ("every", every, 1),
+            ("restart_every", restart_every, 0),
+            ("modulus", modulus, 0),
+        ):
             errors.attempt(check_integer, name, value, low, MAX_STEPS)
         errors.attempt(check_integer, "epoch_steps", epoch_steps, 0, MAX_STEPS)
         if seed is not None:
             errors.attempt(check_integer, "seed", seed, 0, 2**62)
         errors.attempt(check_states, states or {})
         groups = errors.attempt(group_parameters, model, optimizers, layers)
-        shapes = {name: errors.attempt(_checked_shape, name, quantity, model) for name, quantity in quantities.items()}
+        shapes = {
+            name: errors.attempt(_checked_shape, name, quantity, model)
+            for name, quantity in quantities.items()
+        }
         shape = shapes.get("embedding")
         if not errors.errors:
-            errors.attempt(check_residues, modulus, quantities.get("embedding"), shape[0] if shape else 0)
+            errors.attempt(
+                check_residues,
+                modulus,
+                quantities.get("embedding"),
+                shape[0] if shape else 0,
+            )
         adam = errors.attempt(check_moments, optimizers) if moments else {}
         gradient = None
         if embedding_gradient:
@@ -190,8 +226,19 @@ def record(
     )
     training = Training(model, optimizers, states or {}, groups)
     seed = torch.initial_seed() % 2**62 if seed is None else seed
-    identity = identity_of(settings, 1, seed, every, device=next(iter(groups.values()))[0].device.type)
-    return Recording(_checked_path(path), training, quantities, evaluate, settings, identity, restart_every, overwrite)
+    identity = identity_of(
+        settings, 1, seed, every, device=next(iter(groups.values()))[0].device.type
+    )
+    return Recording(
+        _checked_path(path),
+        training,
+        quantities,
+        evaluate,
+        settings,
+        identity,
+        restart_every,
+        overwrite,
+    )
 
 
 def _recorded_parameters(
@@ -201,7 +248,8 @@ def _recorded_parameters(
     weights: bool,
     moments: bool,
 ) -> dict[str, Quantity]:
-    """The trained parameters and their second moments, by the names of their variables, as far as they are recorded."""
+    """The trained parameters and their second moments, by the names of their variables,
+    as far as they are recorded."""
     names = {id(each): name for name, each in model.named_parameters()}
     trained = {names[id(each)]: each for members in groups.values() for each in members}
     owner = {
@@ -210,9 +258,13 @@ def _recorded_parameters(
         for index, group in enumerate(one.param_groups)
         for each in group["params"]
     }
-    found: dict[str, Quantity] = {f"{PARAMETER}{name}": name for name in trained if weights}
+    found: dict[str, Quantity] = {
+        f"{PARAMETER}{name}": name for name in trained if weights
+    }
     for name, each in trained.items() if moments else ():
-        found[f"{SECOND_MOMENT}{name}"] = functools.partial(second_moment, *owner[id(each)], each)
+        found[f"{SECOND_MOMENT}{name}"] = functools.partial(
+            second_moment, *owner[id(each)], each
+        )
     return found
 
 
@@ -248,28 +300,42 @@ def _checked_path(path: str | Path) -> Path:
         raise SettingsError("path", error.found, error.allowed) from None
 
 
-def _checked_shape(name: str, quantity: Quantity, model: torch.nn.Module) -> tuple[int, ...]:
+def _checked_shape(
+    name: str, quantity: Quantity, model: torch.nn.Module
+) -> tuple[int, ...]:
     """The shape of a quantity. Raises SettingsError, which names the variable."""
-    if not isinstance(quantity, str | ParameterView) and (torch.is_tensor(quantity) or not callable(quantity)):
-        allowed = "the name of a parameter, a dynamics.ParameterView, or a function of the model that returns a tensor"
+    if not isinstance(quantity, str | ParameterView) and (
+        torch.is_tensor(quantity) or not callable(quantity)
+    ):
+        allowed = (
+            "the name of a parameter, a dynamics.ParameterView, or a function of the"
+            " model that returns a tensor"
+        )
         raise SettingsError(name, describe(quantity), allowed)
     try:
         found = read_quantities({name: quantity}, model)[name]
     except SettingsError as error:
-        raise SettingsError(f"{name} ({error.field})", error.found, error.allowed) from None
+        raise SettingsError(
+            f"{name} ({error.field})", error.found, error.allowed
+        ) from None
     except Exception as error:  # of the user's function
         raise SettingsError(
-            name, f"a function that raises {type(error).__name__}: {error}", "one of the model"
+            name,
+            f"a function that raises {type(error).__name__}: {error}",
+            "one of the model",
         ) from None
     if not torch.isfinite(found).all():
-        raise SettingsError(name, "a value that is not finite", "finite values at the beginning")
+        raise SettingsError(
+            name, "a value that is not finite", "finite values at the beginning"
+        )
     variable_dims(name, tuple(found.shape))
     return tuple(found.shape)
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """What a recording observes: a model, its optimizers, other states, and the parameters of each layer."""
+    """What a recording observes: a model, its optimizers, other states, and the
+    parameters of each layer."""
 
     model: torch.nn.Module
     optimizers: Sequence[torch.optim.Optimizer]
@@ -291,29 +357,54 @@ class Recording:
         restart_every: int,
         overwrite: bool,
     ) -> None:
-        self.path, self.training, self.quantities, self.evaluate = path, training, quantities, evaluate
-        self.settings, self.identity, self.restart_every = settings, identity, restart_every
+        self.path, self.training, self.quantities, self.evaluate = (
+            path,
+            training,
+            quantities,
+            evaluate,
+        )
+        self.settings, self.identity, self.restart_every = (
+            settings,
+            identity,
+            restart_every,
+        )
         self.every: int = identity["every"]
         gradient = quantities.get(GRADIENT)
         self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
         schedule = OpenSchedule(MAX_STEPS, self.every, restart_every=restart_every)
-        attrs = describe_origin(settings, identity, MAX_STEPS, torch.get_num_threads(), 1)
-        attrs |= {EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding"))}
-        unknown = RunDescription({}, {}, {}, seeds_of(identity), settings.time_step, settings.epoch_steps, attrs)
+        attrs = describe_origin(
+            settings, identity, MAX_STEPS, torch.get_num_threads(), 1
+        )
+        attrs |= {
+            EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding"))
+        }
+        unknown = RunDescription(
+            {},
+            {},
+            {},
+            seeds_of(identity),
+            settings.time_step,
+            settings.epoch_steps,
+            attrs,
+        )
         self.recorder = ModelRecorder(path, unknown, schedule, identity, overwrite)
         self.diverged_at: int | None = None
         self._parameters = dict(training.model.named_parameters())
         self._metrics: dict[str, np.ndarray] | None = None  # of the frame of step 0
-        self._first: dict[str, np.ndarray] | None = None  # arrays of step 0, until its frame is complete
+        self._first: dict[str, np.ndarray] | None = (
+            None  # arrays of step 0, until its frame is complete
+        )
         self._last: dict[str, np.ndarray] = {}  # the last frame
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
         self._calls_without_update = 0  # before the first update
         self._state_bytes = 0  # length of the restart states so far
-        self._observer: Any = self  # the recorder calls observe and checkpoint, as those of a system
+        self._observer: Any = (
+            self  # the recorder calls observe and checkpoint, as those of a system
+        )
 
-    # ------------------------------------------------------------------------------------------ the loop
+    # ------------------------------------------------------------------------- the loop
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as held:
@@ -321,7 +412,10 @@ class Recording:
             held.enter_context(self.recorder)
             self._must_restore = self.recorder.exists() and not self.recorder.overwrite
             self.norms = UpdateNorms(
-                self.training.groups, self.training.optimizers, self._is_wanted, self._keep_gradient
+                self.training.groups,
+                self.training.optimizers,
+                self._is_wanted,
+                self._keep_gradient,
             )
             held.callback(self.norms.remove)
             if not self._must_restore:
@@ -336,81 +430,130 @@ class Recording:
                 self._finish()
                 self._warn_without_update()
             parts = closed_parts(self.path)
-        if kind is not None and not issubclass(kind, Interrupted) and parts and not self._must_restore:
-            how = "recording.restore() continues it, and dynamics.open_trajectory reads it"
-            kept = f"the recording up to update {parts[-1].end} is kept in {parts[-1].path.parent}"
+        if (
+            kind is not None
+            and not issubclass(kind, Interrupted)
+            and parts
+            and not self._must_restore
+        ):
+            how = (
+                "recording.restore() continues it, and dynamics.open_trajectory"
+                " reads it"
+            )
+            kept = (
+                f"the recording up to update {parts[-1].end} is kept in"
+                f" {parts[-1].path.parent}"
+            )
             print(f"{self.path}: {kind.__name__}; {kept}: {how}", file=sys.stderr)
         if kind is None and self._received:
             signal.raise_signal(self._received[0])
 
     def _warn_without_update(self) -> None:
         if self._calls_without_update and not self.norms.updates:
-            calls = f"{self._calls_without_update} calls of step, but no update of the optimizer was seen"
-            warnings.warn(f"{self.path}: {calls}: pass the optimizer that is stepped", RuntimeWarning, stacklevel=3)
+            calls = (
+                f"{self._calls_without_update} calls of step, but no update of the"
+                " optimizer was seen"
+            )
+            warnings.warn(
+                f"{self.path}: {calls}: pass the optimizer that is stepped",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _check_entered(self) -> None:
         if not self._has_entered:
-            raise RecordingError(f"{self.path}: not open; use: with dynamics.record(...) as recording")
+            raise RecordingError(
+                f"{self.path}: not open; use: with dynamics.record(...) as recording"
+            )
 
     def step(self, loss: Measured = None, accuracy: Measured = None) -> None:
         """Record a frame if `every` updates have been made since the last one.
 
-        To be called after each update; calls without a new update, for example during gradient accumulation, change
-        nothing. With several updates between calls, frames are recorded at the calls. A loss that was computed before
-        the update belongs to the weights before it; `evaluate` measures at the recorded weights.
+        To be called after each update; calls without a new update, for example during
+        gradient accumulation, change nothing. With several updates between calls,
+        frames are recorded at the calls. A loss that was computed before the update
+        belongs to the weights before it; `evaluate` measures at the recorded weights.
 
         Parameters
         ----------
         loss, accuracy : float, tensor, mapping of str to float, or callable, optional
-            A number (of split ``train``), numbers by split, or a function that returns one of them and is called for
-            recorded frames only; in a mapping too: ``{"train": loss, "test": measure_test_loss}``.
+            A number (of split ``train``), numbers by split, or a function that returns
+            one of them and is called for recorded frames only; in a mapping too:
+            ``{"train": loss, "test": measure_test_loss}``.
 
         Raises
         ------
         SettingsError
             If the splits differ from those of the frames before.
         RecordingError
-            If the file contains a recording that was not restored, or cannot be written, or if a parameter of the
-            model has been replaced by another.
+            If the file contains a recording that was not restored, or cannot be
+            written, or if a parameter of the model has been replaced by another.
         Interrupted
             After SIGINT or SIGTERM, when everything is on disk.
         """
         self._check_entered()
         if self._must_restore:
-            allowed = "recording.restore() before the loop continues it, overwrite=True replaces it"
+            allowed = (
+                "recording.restore() before the loop continues it, overwrite=True"
+                " replaces it"
+            )
             raise RecordingError(f"{self.path}: exists already; {allowed}")
         updates = self.norms.updates
         self._calls_without_update += not updates
         if self.diverged_at is None:
             self._record_due_frames(updates, loss, accuracy)
-        at_restart = self._has_begun and self.diverged_at is None and updates % max(1, self.restart_every) == 0
+        at_restart = (
+            self._has_begun
+            and self.diverged_at is None
+            and updates % max(1, self.restart_every) == 0
+        )
         if at_restart and (self._received or self.recorder.part_is_due()):
             self._close_part(updates)
         elif at_restart and self.restart_every and updates not in self.recorder.states:
             self.recorder.keep_state(Position.at(updates), self._observer)
         if self._received:
-            raise Interrupted(self._received.pop(), self.path, self.recorder.close_part_at_kept_state())
+            raise Interrupted(
+                self._received.pop(),
+                self.path,
+                self.recorder.close_part_at_kept_state(),
+            )
 
-    def _record_due_frames(self, updates: int, loss: Measured, accuracy: Measured) -> None:
+    def _record_due_frames(
+        self, updates: int, loss: Measured, accuracy: Measured
+    ) -> None:
         if not _is_finite(loss):
             self._end_diverged(updates, "the loss")
             return
         if self._first is not None:
-            if self._metrics is None and (updates > 0 or loss is not None or accuracy is not None):
+            if self._metrics is None and (
+                updates > 0 or loss is not None or accuracy is not None
+            ):
                 self._metrics = self._read_metrics(loss, accuracy, self._evaluated)
             if updates > 0:
                 self._complete_first_frame()
         if updates > 0 and updates >= self._next_frame():
             self._add_frame(
-                updates, {**self._read_arrays(), **self._read_metrics(loss, accuracy), **self._read_norms()}
+                updates,
+                {
+                    **self._read_arrays(),
+                    **self._read_metrics(loss, accuracy),
+                    **self._read_norms(),
+                },
             )
 
     def _is_wanted(self, update: int) -> bool:
-        return self.diverged_at is None and (self._first is not None or update >= self._next_frame())
+        return self.diverged_at is None and (
+            self._first is not None or update >= self._next_frame()
+        )
 
     def _keep_gradient(self, place: int, updates: int) -> None:
-        """Keep the gradient of the embedding that the first update after a frame uses."""
-        if self.gradient is not None and place == self.gradient.place and updates == max(0, self._last_step):
+        """Keep the gradient of the embedding that the first update after a frame
+        uses."""
+        if (
+            self.gradient is not None
+            and place == self.gradient.place
+            and updates == max(0, self._last_step)
+        ):
             self.gradient.keep()
 
     def _next_frame(self) -> int:
@@ -425,9 +568,15 @@ class Recording:
         self._add_frame(0, first)
 
     def _add_frame(self, step: int, frame: dict[str, np.ndarray]) -> None:
-        bad = [name for name, values in frame.items() if values.dtype.kind == "f" and not np.isfinite(values).all()]
+        bad = [
+            name
+            for name, values in frame.items()
+            if values.dtype.kind == "f" and not np.isfinite(values).all()
+        ]
         if bad and self._last_step < 0:
-            raise RecordingError(f"{self.path}: {bad[0]} is not finite at the beginning")
+            raise RecordingError(
+                f"{self.path}: {bad[0]} is not finite at the beginning"
+            )
         if bad:
             self._end_diverged(step, bad[0])
             return
@@ -439,26 +588,44 @@ class Recording:
     def _end_diverged(self, step: int, what: str) -> None:
         """End the recording: the run has diverged, and repeats its last frame."""
         if self._first is not None:
-            raise RecordingError(f"{self.path}: {what} is not finite in the first update")
+            raise RecordingError(
+                f"{self.path}: {what} is not finite in the first update"
+            )
         self.diverged_at = max(step, self._last_step + 1)
-        message = f"{what} is not finite at step {step}: the run has diverged, and {self.path} ends there"
+        message = (
+            f"{what} is not finite at step {step}: the run has diverged, and"
+            f" {self.path} ends there"
+        )
         warnings.warn(message, RuntimeWarning, stacklevel=4)
 
-    # ------------------------------------------------------------------------------------------ values
+    # --------------------------------------------------------------------------- values
 
     def _read_arrays(self) -> dict[str, np.ndarray]:
-        """The recorded tensors of the model, as arrays. Raises RecordingError if a parameter has been replaced."""
+        """The recorded tensors of the model, as arrays. Raises RecordingError if a
+        parameter has been replaced."""
         now = dict(self.training.model.named_parameters())
         for name, each in self._parameters.items():
             if now.get(name) is not each:
-                how = "set its values in place, for example by copy_() under torch.no_grad()"
-                raise RecordingError(f"{self.path}: parameter {name} is no longer that of the beginning; {how}")
-        with _undisturbed(self.training.model, any(callable(each) for each in self.quantities.values())):
+                how = (
+                    "set its values in place, for example by copy_() under"
+                    " torch.no_grad()"
+                )
+                raise RecordingError(
+                    f"{self.path}: parameter {name} is no longer that of the beginning;"
+                    f" {how}"
+                )
+        with _undisturbed(
+            self.training.model,
+            any(callable(each) for each in self.quantities.values()),
+        ):
             found = read_quantities(self.quantities, self.training.model)
         return {name: as_array(each) for name, each in found.items()}
 
     def _read_norms(self) -> dict[str, np.ndarray]:
-        return {"gradient_norm": self.norms.gradient.copy(), "update_norm": self.norms.update.copy()}
+        return {
+            "gradient_norm": self.norms.gradient.copy(),
+            "update_norm": self.norms.update.copy(),
+        }
 
     def _evaluate(self) -> Mapping[str, Any]:
         """What the user's function measures."""
@@ -468,17 +635,29 @@ class Recording:
             found = self.evaluate(self.training.model)
         if not isinstance(found, Mapping):
             raise SettingsError(
-                "evaluate", f"a function that returns {describe(found)}", 'one that returns {"loss": ...}'
+                "evaluate",
+                f"a function that returns {describe(found)}",
+                'one that returns {"loss": ...}',
             )
         return found
 
     def _read_metrics(
-        self, loss: Measured, accuracy: Measured, evaluated: Mapping[str, Any] | None = None
+        self,
+        loss: Measured,
+        accuracy: Measured,
+        evaluated: Mapping[str, Any] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Losses, accuracies and other numbers, as arrays; splits that loss and accuracy do not share get names of
-        their own, such as accuracy_test."""
-        given, evaluated = {"loss": loss, "accuracy": accuracy}, self._evaluate() if evaluated is None else evaluated
-        values = {name: _by_split(name, each) for name, each in given.items() if each is not None}
+        """Losses, accuracies and other numbers, as arrays; splits that loss and
+        accuracy do not share get names of their own, such as accuracy_test."""
+        given, evaluated = (
+            {"loss": loss, "accuracy": accuracy},
+            self._evaluate() if evaluated is None else evaluated,
+        )
+        values = {
+            name: _by_split(name, each)
+            for name, each in given.items()
+            if each is not None
+        }
         for name, each in evaluated.items():
             values[name] = {**values.get(name, {}), **_by_split(name, each)}
         for each in values.get("accuracy", {}).values():
@@ -487,11 +666,16 @@ class Recording:
         splits = {name: list(each) for name, each in values.items()}
         self._given = splits if self._given is None else self._given
         if splits != self._given:
-            raise SettingsError("loss, accuracy", _words(splits), f"{_words(self._given)}, as in the first frame")
+            raise SettingsError(
+                "loss, accuracy",
+                _words(splits),
+                f"{_words(self._given)}, as in the first frame",
+            )
         return _metric_arrays(values)
 
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
-        """Set the description of the run; its variables are known once the first frame has been read."""
+        """Set the description of the run; its variables are known once the first frame
+        has been read."""
         dims: dict[str, tuple[str, ...]] = {}
         coords: dict[str, np.ndarray] = {"layer": np.array(list(self.training.groups))}
         for name, values in frame.items():
@@ -501,15 +685,23 @@ class Recording:
             elif name in NORM_VARIABLES:
                 dims[name] = ("layer",)
             else:
-                dims[name] = variable_dims(name, values.shape) if name in self.quantities else ()
+                dims[name] = (
+                    variable_dims(name, values.shape) if name in self.quantities else ()
+                )
                 for dim, size in zip(dims[name], values.shape, strict=True):
                     if len(coords.setdefault(dim, np.arange(size))) != size:
-                        raise SettingsError(name, f"{size} along {dim}", f"{len(coords[dim])}, as in other variables")
-        description = dataclasses.replace(self.recorder.description, dims=dims, coords=coords)
+                        raise SettingsError(
+                            name,
+                            f"{size} along {dim}",
+                            f"{len(coords[dim])}, as in other variables",
+                        )
+        description = dataclasses.replace(
+            self.recorder.description, dims=dims, coords=coords
+        )
         self.recorder.begin(description)
         self._has_begun = True
 
-    # -------------------------------------------------------------------------- interface to the recorder
+    # -------------------------------------------------------- interface to the recorder
 
     def observe(self, position: Position) -> dict[str, np.ndarray]:
         """The last frame, with an axis for the run."""
@@ -518,7 +710,9 @@ class Recording:
     def checkpoint(self, position: Position) -> dict[str, np.ndarray]:
         """The restart state, as bytes with an axis for the run."""
         training = self.training
-        state = read_training_state(training.model, training.optimizers, training.states)
+        state = read_training_state(
+            training.model, training.optimizers, training.states
+        )
         state |= {"updates": self.norms.updates, "last_step": self._last_step}
         if self.gradient is not None:
             state[GRADIENT] = self.gradient.kept
@@ -532,13 +726,18 @@ class Recording:
     def _finish(self) -> None:
         updates = self.norms.updates
         if self._first is not None:
-            self._metrics = self._metrics or self._read_metrics(None, None, self._evaluated)
+            self._metrics = self._metrics or self._read_metrics(
+                None, None, self._evaluated
+            )
             self._complete_first_frame()
         if self.diverged_at is not None:
-            self.recorder.add(Position.at(self.diverged_at, self._last_step), self._observer)
+            self.recorder.add(
+                Position.at(self.diverged_at, self._last_step), self._observer
+            )
         elif updates > self._last_step:
             message = (
-                f"the last {updates - self._last_step} of {updates} updates are not recorded, as every={self.every}"
+                f"the last {updates - self._last_step} of {updates} updates are not"
+                f" recorded, as every={self.every}"
             )
             warnings.warn(f"{self.path}: {message}", RuntimeWarning, stacklevel=3)
         ends = self._last_step if self.diverged_at is None else self.diverged_at
@@ -548,8 +747,8 @@ class Recording:
     def restore(self) -> int:
         """Restore the training to the last restart state in the file, if there is one.
 
-        Sets the model, the optimizers, the `states` and the random generators of torch, NumPy and Python. Frames after
-        that state are discarded and recorded again.
+        Sets the model, the optimizers, the `states` and the random generators of torch,
+        NumPy and Python. Frames after that state are discarded and recorded again.
 
         Returns
         -------
@@ -565,29 +764,37 @@ class Recording:
         """
         self._check_entered()
         if self._has_begun or (self.norms.updates and not self._must_restore):
-            raise RecordingError(f"{self.path}: restore() was called after the first update")
+            raise RecordingError(
+                f"{self.path}: restore() was called after the first update"
+            )
         arrays = self.recorder.resume()
         if arrays is None:
             return 0
         if self.recorder.has_diverged():
             raise RecordingError(
-                f"{self.path}: this run has diverged and cannot be continued; overwrite=True replaces it"
+                f"{self.path}: this run has diverged and cannot be continued;"
+                " overwrite=True replaces it"
             )
         state = state_from_bytes(arrays[RESTART_STATE][0])
         training = self.training
         set_training_state(state, training.model, training.optimizers, training.states)
-        self._last_step, self._first, self._must_restore = state["last_step"], None, False
+        self._last_step, self._first, self._must_restore = (
+            state["last_step"],
+            None,
+            False,
+        )
         self.norms.start_at(state["updates"])
         if self.gradient is not None:
             self.gradient.kept = state[GRADIENT].to(self.gradient.parameter.device)
         return state["updates"]
 
 
-# ------------------------------------------------------------------------------------------------ metrics
+# ------------------------------------------------------------------------------ metrics
 
 
 def _is_finite(loss: Measured) -> bool:
-    """Whether a loss is finite; a tensor on a GPU, whose value would have to be waited for, is not looked at."""
+    """Whether a loss is finite; a tensor on a GPU, whose value would have to be waited
+    for, is not looked at."""
     if isinstance(loss, Mapping):
         return all(map(_is_finite, loss.values()))
     if isinstance(loss, torch.Tensor):
@@ -596,13 +803,19 @@ def _is_finite(loss: Measured) -> bool:
 
 
 def _by_split(name: str, measured: Any) -> dict[str, float]:
-    """Numbers by split; a single number is that of the split train. Raises SettingsError."""
+    """Numbers by split; a single number is that of the split train. Raises
+    SettingsError."""
     measured = measured() if callable(measured) else measured
-    splits, found = measured if isinstance(measured, Mapping) else {"train": measured}, {}
+    splits, found = (
+        measured if isinstance(measured, Mapping) else {"train": measured},
+        {},
+    )
     for split, value in splits.items():
         value = value() if callable(value) else value
         try:
-            found[str(split)] = float(value.detach() if isinstance(value, torch.Tensor) else value)
+            found[str(split)] = float(
+                value.detach() if isinstance(value, torch.Tensor) else value
+            )
         except (TypeError, ValueError, RuntimeError):
             which = f"{name} of {split}" if splits is measured else name
             allowed = "a number, numbers by split, or a function that returns them"
@@ -611,43 +824,69 @@ def _by_split(name: str, measured: Any) -> dict[str, float]:
 
 
 def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
-    """The splits of loss and accuracy that both have; those of one if the other is not measured."""
+    """The splits of loss and accuracy that both have; those of one if the other is not
+    measured."""
     measured = [given[name] for name in METRICS if name in given]
-    return [split for split in measured[0] if all(split in each for each in measured)] if measured else []
+    return (
+        [split for split in measured[0] if all(split in each for each in measured)]
+        if measured
+        else []
+    )
 
 
 def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    shared, arrays = _shared_splits({name: list(each) for name, each in values.items()}), {}
+    shared, arrays = (
+        _shared_splits({name: list(each) for name, each in values.items()}),
+        {},
+    )
     for name, splits in values.items():
         if name in METRICS and shared:
             arrays[name] = np.array([splits[split] for split in shared], np.float32)
         for split, value in splits.items():
             if name not in METRICS:
-                arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = np.array(value, np.float32)
+                arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = (
+                    np.array(value, np.float32)
+                )
             elif split not in shared:
                 arrays[f"{name}_{split}"] = np.array(value, np.float32)
     return arrays
 
 
 def _words(given: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items()) or "none"
+    return (
+        "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items())
+        or "none"
+    )
 
 
 def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
-    """The layer that contains the parameter of the embedding; an empty name if there is none."""
+    """The layer that contains the parameter of the embedding; an empty name if there is
+    none."""
     name = embedding.name if isinstance(embedding, ParameterView) else embedding
-    parameter = dict(training.model.named_parameters()).get(name) if isinstance(name, str) else None
-    found = (layer for layer, members in training.groups.items() if any(each is parameter for each in members))
+    parameter = (
+        dict(training.model.named_parameters()).get(name)
+        if isinstance(name, str)
+        else None
+    )
+    found = (
+        layer
+        for layer, members in training.groups.items()
+        if any(each is parameter for each in members)
+    )
     return next(found, "")
 
 
 @contextlib.contextmanager
 def _undisturbed(model: torch.nn.Module, calls: bool) -> Any:
-    """Keep random generators and the modes of the model's modules unchanged while a user's function is called."""
+    """Keep random generators and the modes of the model's modules unchanged while a
+    user's function is called."""
     if not calls:
         yield
         return
-    random, modes = read_random_state(), [(each, each.training) for each in model.modules()]
+    random, modes = (
+        read_random_state(),
+        [(each, each.training) for each in model.modules()],
+    )
     try:
         with torch.no_grad():
             yield

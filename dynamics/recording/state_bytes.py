@@ -1,8 +1,8 @@
 """Nested states, such as those of optimizers, as bytes and back, without pickle.
 
-The bytes are the length of a header, the header in JSON, and the values of all tensors and arrays. Dictionaries, lists,
-tuples, numbers, strings, booleans and None are written in the header; everything else is refused.
-"""
+The bytes are the length of a header, the header in JSON, and the values of all tensors
+and arrays. Dictionaries, lists, tuples, numbers, strings, booleans and None are written
+in the header; everything else is refused."""
 
 import json
 import struct
@@ -16,14 +16,18 @@ from dynamics.errors import RecordingError, TrajectoryError
 
 
 def state_to_bytes(state: Mapping[str, Any]) -> np.ndarray:
-    """The bytes of a state, (byte,) uint8. Raises RecordingError if it contains something that cannot be stored."""
+    """The bytes of a state, (byte,) uint8. Raises RecordingError if it contains
+    something that cannot be stored."""
     blocks: list[bytes] = []
     header = json.dumps(_encode(state, "state", blocks)).encode()
-    return np.frombuffer(struct.pack("<Q", len(header)) + header + b"".join(blocks), np.uint8)
+    return np.frombuffer(
+        struct.pack("<Q", len(header)) + header + b"".join(blocks), np.uint8
+    )
 
 
 def state_from_bytes(stored: np.ndarray) -> dict[str, Any]:
-    """The state from its bytes; bytes after its end are ignored. Raises TrajectoryError."""
+    """The state from its bytes; bytes after its end are ignored. Raises
+    TrajectoryError."""
     data = stored.tobytes()
     try:
         (length,) = struct.unpack_from("<Q", data)
@@ -34,24 +38,53 @@ def state_from_bytes(stored: np.ndarray) -> dict[str, Any]:
 
 def _encode(value: Any, where: str, blocks: list[bytes]) -> Any:
     if isinstance(value, torch.Tensor):
-        kind, flat = str(value.dtype).removeprefix("torch."), value.detach().cpu().contiguous()
-        return _add_block("tensor", kind, value.shape, flat.reshape(-1).view(torch.uint8).numpy().tobytes(), blocks)
+        kind, flat = (
+            str(value.dtype).removeprefix("torch."),
+            value.detach().cpu().contiguous(),
+        )
+        return _add_block(
+            "tensor",
+            kind,
+            value.shape,
+            flat.reshape(-1).view(torch.uint8).numpy().tobytes(),
+            blocks,
+        )
     if isinstance(value, np.ndarray):
-        return _add_block("array", value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes(), blocks)
+        return _add_block(
+            "array",
+            value.dtype.str,
+            value.shape,
+            np.ascontiguousarray(value).tobytes(),
+            blocks,
+        )
     if isinstance(value, Mapping):
-        return {"dict": [[_encode(k, where, blocks), _encode(v, f"{where}.{k}", blocks)] for k, v in value.items()]}
+        return {
+            "dict": [
+                [_encode(k, where, blocks), _encode(v, f"{where}.{k}", blocks)]
+                for k, v in value.items()
+            ]
+        }
     if isinstance(value, list | tuple):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return {kind: [_encode(each, f"{where}[{place}]", blocks) for place, each in enumerate(value)]}
+        return {
+            kind: [
+                _encode(each, f"{where}[{place}]", blocks)
+                for place, each in enumerate(value)
+            ]
+        }
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     allowed = "tensors, arrays, numbers, strings, and dictionaries and lists of them"
-    raise RecordingError(f"{where}: found a {type(value).__name__}, allowed are {allowed}")
+    raise RecordingError(
+        f"{where}: found a {type(value).__name__}, allowed are {allowed}"
+    )
 
 
-def _add_block(sort: str, kind: str, shape: Any, data: bytes, blocks: list[bytes]) -> dict[str, Any]:
+def _add_block(
+    sort: str, kind: str, shape: Any, data: bytes, blocks: list[bytes]
+) -> dict[str, Any]:
     begin = sum(map(len, blocks))
     blocks.append(data)
     return {sort: [kind, list(shape), begin, len(data)]}
@@ -72,5 +105,9 @@ def _decode(value: Any, data: memoryview) -> Any:
         raise ValueError("it was cut short")
     if sort == "array":
         return np.frombuffer(block, kind).reshape(shape)
-    flat = torch.frombuffer(block, dtype=torch.uint8) if length else torch.empty(0, dtype=torch.uint8)
+    flat = (
+        torch.frombuffer(block, dtype=torch.uint8)
+        if length
+        else torch.empty(0, dtype=torch.uint8)
+    )
     return flat.view(getattr(torch, kind)).reshape(shape)

@@ -8,10 +8,11 @@ from dynamics.recording.training_callback import TrainingCallback
 
 
 class TrainerRecording(TrainingCallback, TrainerCallback):
-    """A callback of `transformers.Trainer` that records the model with `dynamics.record`.
+    """A callback of `transformers.Trainer` that records the model with
+    `dynamics.record`.
 
-    The loss is that of the last forward pass before each update, if the model returns one. Resuming from a checkpoint
-    of the Trainer begins a new recording.
+    The loss is that of the last forward pass before each update, if the model returns
+    one. Resuming from a checkpoint of the Trainer begins a new recording.
 
     Parameters
     ----------
@@ -32,7 +33,9 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
 
     _loss: Any = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **training: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, **training: Any
+    ) -> None:
         """Begin the recording."""
         model, optimizer = training["model"], training["optimizer"]
         optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
@@ -40,7 +43,11 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
         self._hook = model.register_forward_hook(self._keep_loss)
 
     def _keep_loss(self, module: Any, arguments: Any, output: Any) -> None:
-        loss = output.get("loss") if hasattr(output, "get") else getattr(output, "loss", None)
+        loss = (
+            output.get("loss")
+            if hasattr(output, "get")
+            else getattr(output, "loss", None)
+        )
         if module.training and loss is not None:
             self._loss = loss.detach()
 
@@ -48,7 +55,9 @@ class TrainerRecording(TrainingCallback, TrainerCallback):
         """Record a frame if one is due."""
         self.record_step(self._loss)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **training: Any) -> None:
+    def on_train_end(
+        self, args: Any, state: Any, control: Any, **training: Any
+    ) -> None:
         """Finish the file."""
         self._hook.remove()
         self.finish()

@@ -1,4 +1,5 @@
-"""The part that callbacks of training libraries share: a recording that begins and ends with the training."""
+"""The part that callbacks of training libraries share: a recording that begins and ends
+with the training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from dynamics.recording.recording import Measured, Recording, record
 
 
 class TrainingCallback:
-    """Records a model between the beginning and the end of a training, with the options of `dynamics.record`."""
+    """Records a model between the beginning and the end of a training, with the options
+    of `dynamics.record`."""
 
     def __init__(self, path: str | Path, **options: Any) -> None:
         self.path, self.options = path, options
@@ -23,7 +25,10 @@ class TrainingCallback:
         schedulers: Mapping[str, Any],
     ) -> None:
         """Begin the recording; its restart states contain the schedulers."""
-        options = {**self.options, "states": {**schedulers, **self.options.get("states", {})}}
+        options = {
+            **self.options,
+            "states": {**schedulers, **self.options.get("states", {})},
+        }
         self.recording = record(model, optimizers, self.path, **options).__enter__()
 
     def record_step(self, loss: Measured) -> None:

@@ -1,4 +1,5 @@
-"""The complete state of a training: model, optimizers, random generators, and whatever else it depends on."""
+"""The complete state of a training: model, optimizers, random generators, and whatever
+else it depends on."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -14,17 +15,32 @@ from dynamics.settings import SettingsError
 def check_states(states: Mapping[str, Any]) -> None:
     """Raise SettingsError unless the state of each object can be read and set."""
     if not isinstance(states, Mapping):
-        raise SettingsError("states", f"a {type(states).__name__}", 'objects by name, such as {"scheduler": scheduler}')
+        raise SettingsError(
+            "states",
+            f"a {type(states).__name__}",
+            'objects by name, such as {"scheduler": scheduler}',
+        )
     for name, each in states.items():
-        if not (isinstance(each, torch.Generator | np.random.Generator) or hasattr(each, "load_state_dict")):
-            allowed = "objects with state_dict and load_state_dict, or generators of torch or NumPy"
-            raise SettingsError(f"states[{name!r}]", f"a {type(each).__name__}", allowed)
+        if not (
+            isinstance(each, torch.Generator | np.random.Generator)
+            or hasattr(each, "load_state_dict")
+        ):
+            allowed = (
+                "objects with state_dict and load_state_dict, or generators of torch or"
+                " NumPy"
+            )
+            raise SettingsError(
+                f"states[{name!r}]", f"a {type(each).__name__}", allowed
+            )
 
 
 def read_training_state(
-    model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], states: Mapping[str, Any]
+    model: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    states: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The state of a model, its optimizers, other objects, and the random generators of torch, NumPy and Python."""
+    """The state of a model, its optimizers, other objects, and the random generators of
+    torch, NumPy and Python."""
     return {
         "model": dict(model.state_dict()),
         "optimizers": [each.state_dict() for each in optimizers],
@@ -39,19 +55,27 @@ def set_training_state(
     optimizers: Sequence[torch.optim.Optimizer],
     states: Mapping[str, Any],
 ) -> None:
-    """Set a model, its optimizers, other objects and the random generators to a stored state.
+    """Set a model, its optimizers, other objects and the random generators to a stored
+    state.
 
     Raises TrajectoryError if the state is that of another model, or lacks an object.
     """
     if sorted(stored["states"]) != sorted(states):
-        found, given = (", ".join(sorted(each)) or "none" for each in (stored["states"], states))
-        raise TrajectoryError(f"the restart state has the states {found}, but the recording was given {given}")
+        found, given = (
+            ", ".join(sorted(each)) or "none" for each in (stored["states"], states)
+        )
+        raise TrajectoryError(
+            f"the restart state has the states {found}, but the recording was given"
+            f" {given}"
+        )
     try:
         model.load_state_dict(stored["model"])
         for optimizer, state in zip(optimizers, stored["optimizers"], strict=True):
             optimizer.load_state_dict(state)
     except (RuntimeError, ValueError, KeyError) as error:
-        raise TrajectoryError(f"the restart state is not of this model and optimizer: {error}") from None
+        raise TrajectoryError(
+            f"the restart state is not of this model and optimizer: {error}"
+        ) from None
     for name, each in states.items():
         _set_state_of(each, stored["states"][name])
     set_random_state(stored["random"])
@@ -60,7 +84,11 @@ def set_training_state(
 def _state_of(each: Any) -> Any:
     if isinstance(each, torch.Generator):
         return each.get_state()
-    return each.bit_generator.state if isinstance(each, np.random.Generator) else each.state_dict()
+    return (
+        each.bit_generator.state
+        if isinstance(each, np.random.Generator)
+        else each.state_dict()
+    )
 
 
 def _set_state_of(each: Any, state: Any) -> None:

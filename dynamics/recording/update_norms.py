@@ -1,8 +1,9 @@
-"""Norms of the gradients and updates of a model, measured around the steps of its optimizers.
+"""Norms of the gradients and updates of a model, measured around the steps of its
+optimizers.
 
-The gradients are those that the optimizer uses: after accumulation over several backward passes, after clipping, and
-after a gradient scaler has divided them by its scale.
-"""
+The gradients are those that the optimizer uses: after accumulation over several
+backward passes, after clipping, and after a gradient scaler has divided them by its
+scale."""
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +20,30 @@ Layers = Mapping[str, str | Sequence[str]]
 
 
 def group_parameters(
-    model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layers: Layers | None
+    model: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    layers: Layers | None,
 ) -> dict[str, list[torch.nn.Parameter]]:
-    """The parameters that the optimizers train, by layer: each parameter is a layer, unless `layers` groups them.
+    """The parameters that the optimizers train, by layer: each parameter is a layer,
+    unless `layers` groups them.
 
     Raises SettingsError if a pattern matches nothing or a parameter is in two layers.
     """
-    trained = {id(each) for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]}
-    named = {name: each for name, each in model.named_parameters() if id(each) in trained}
+    trained = {
+        id(each)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for each in group["params"]
+    }
+    named = {
+        name: each for name, each in model.named_parameters() if id(each) in trained
+    }
     if not named:
-        raise SettingsError("optimizer", "no parameter of the model", "an optimizer of this model's parameters")
+        raise SettingsError(
+            "optimizer",
+            "no parameter of the model",
+            "an optimizer of this model's parameters",
+        )
     if layers is None:
         return {name: [each] for name, each in named.items()}
     groups: dict[str, list[torch.nn.Parameter]] = {}
@@ -38,22 +53,31 @@ def group_parameters(
         for pattern in patterns:
             names = fnmatch.filter(named, pattern)
             if not names:
-                raise SettingsError(f"layers[{layer!r}]", repr(pattern), near_names(pattern, named))
+                raise SettingsError(
+                    f"layers[{layer!r}]", repr(pattern), near_names(pattern, named)
+                )
             for name in names:
                 if taken.setdefault(name, layer) != layer:
-                    raise SettingsError(f"layers[{layer!r}]", name, f"one layer each; it is in {taken[name]!r} too")
-        groups[layer] = [each for name, each in named.items() if taken.get(name) == layer]
+                    raise SettingsError(
+                        f"layers[{layer!r}]",
+                        name,
+                        f"one layer each; it is in {taken[name]!r} too",
+                    )
+        groups[layer] = [
+            each for name, each in named.items() if taken.get(name) == layer
+        ]
     return groups
 
 
 class UpdateNorms:
-    """Counts the updates of a model's optimizers, and measures the norms of those updates that are to be recorded.
+    """Counts the updates of a model's optimizers, and measures the norms of those
+    updates that are to be recorded.
 
-    wanted: called with the number of an update before it is made; whether its norms are to be measured.
-    gradient_used: called with the index of an optimizer and the number of its updates before, while the parameters have
-    the gradients of its next one. If a step computes the gradients itself, in a closure, they are those of its last
-    evaluation: with several of them, as by LBFGS, at weights within the step.
-    """
+    wanted: called with the number of an update before it is made; whether its norms are
+    to be measured. gradient_used: called with the index of an optimizer and the number
+    of its updates before, while the parameters have the gradients of its next one. If a
+    step computes the gradients itself, in a closure, they are those of its last
+    evaluation: with several of them, as by LBFGS, at weights within the step."""
 
     def __init__(
         self,
@@ -68,14 +92,24 @@ class UpdateNorms:
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
         self._measures = [False] * len(optimizers)
         self._owned = [
-            [[each for each in members if id(each) in ids] for members in groups.values()]
-            for ids in ({id(each) for group in one.param_groups for each in group["params"]} for one in optimizers)
+            [
+                [each for each in members if id(each) in ids]
+                for members in groups.values()
+            ]
+            for ids in (
+                {id(each) for group in one.param_groups for each in group["params"]}
+                for one in optimizers
+            )
         ]
         self._squares = np.zeros((2, len(optimizers), len(groups)))
         self._hooks = []
         for index, optimizer in enumerate(optimizers):
-            self._hooks.append(optimizer.register_step_pre_hook(self._before_update(index)))
-            self._hooks.append(optimizer.register_step_post_hook(self._after_update(index)))
+            self._hooks.append(
+                optimizer.register_step_pre_hook(self._before_update(index))
+            )
+            self._hooks.append(
+                optimizer.register_step_post_hook(self._after_update(index))
+            )
 
     @property
     def updates(self) -> int:
@@ -92,18 +126,26 @@ class UpdateNorms:
             hook.remove()
 
     def _before_update(self, index: int) -> Callable[..., None]:
-        def hook(optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
+        def hook(
+            optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
+        ) -> None:
             self._measures[index] = self.wanted(self.counts[index] + 1)
             if self._measures[index]:
                 self._keep_weights(index)
-            if not has_closure(args, kwargs):  # else the gradients are computed in the step
+            if not has_closure(
+                args, kwargs
+            ):  # else the gradients are computed in the step
                 self._read_gradient(index, optimizer)
 
         return hook
 
     def _after_update(self, index: int) -> Callable[..., None]:
-        def hook(optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]) -> None:
-            skipped = getattr(optimizer, "found_inf", None)  # set by a gradient scaler for fused optimizers
+        def hook(
+            optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
+        ) -> None:
+            skipped = getattr(
+                optimizer, "found_inf", None
+            )  # set by a gradient scaler for fused optimizers
             if skipped is not None and bool(torch.as_tensor(skipped).any()):
                 return
             if has_closure(args, kwargs):
@@ -111,13 +153,17 @@ class UpdateNorms:
             self.counts[index] += 1
             if self._measures[index]:
                 self._measure_update(index)
-                self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(np.float32)
+                self.gradient, self.update = np.sqrt(self._squares.sum(axis=1)).astype(
+                    np.float32
+                )
 
         return hook
 
     @torch.no_grad()
     def _keep_weights(self, index: int) -> None:
-        weights: list[torch.Tensor] = [each for members in self._owned[index] for each in members]
+        weights: list[torch.Tensor] = [
+            each for members in self._owned[index] for each in members
+        ]
         if not self._before[index]:
             self._before[index] = [torch.empty_like(each) for each in weights]
         torch._foreach_copy_(self._before[index], weights)
@@ -125,33 +171,53 @@ class UpdateNorms:
     def _read_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
         self.gradient_used(index, self.counts[index])
         if self._measures[index]:
-            gradients = [[each.grad for each in members if each.grad is not None] for members in self._owned[index]]
-            self._squares[0, index] = _squared_norms(gradients) * loss_scale(optimizer) ** 2
+            gradients = [
+                [each.grad for each in members if each.grad is not None]
+                for members in self._owned[index]
+            ]
+            self._squares[0, index] = (
+                _squared_norms(gradients) * loss_scale(optimizer) ** 2
+            )
 
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:
-        weights: list[torch.Tensor] = [each for members in self._owned[index] for each in members]
+        weights: list[torch.Tensor] = [
+            each for members in self._owned[index] for each in members
+        ]
         moved = iter(torch._foreach_sub(weights, self._before[index]))
-        self._squares[1, index] = _squared_norms([[next(moved) for _ in members] for members in self._owned[index]])
+        self._squares[1, index] = _squared_norms(
+            [[next(moved) for _ in members] for members in self._owned[index]]
+        )
 
 
 def loss_scale(optimizer: torch.optim.Optimizer) -> float:
-    """The factor by which a fused optimizer multiplies gradients in its step, because a gradient scaler left it to."""
+    """The factor by which a fused optimizer multiplies gradients in its step, because a
+    gradient scaler left it to."""
     scale = getattr(optimizer, "grad_scale", None)
     return 1.0 if scale is None else 1.0 / float(scale)
 
 
 def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a step of an optimizer, with the arguments that its hooks are given, computes the gradients itself."""
+    """Whether a step of an optimizer, with the arguments that its hooks are given,
+    computes the gradients itself."""
     return any(callable(each) for each in (*args[1:], *kwargs.values()))
 
 
 def _squared_norms(groups: Sequence[Sequence[torch.Tensor]]) -> np.ndarray:
     """The squared norm of the tensors of each group, (group,) float64."""
-    tensors = [each.coalesce().values() if each.is_sparse else each for group in groups for each in group]
+    tensors = [
+        each.coalesce().values() if each.is_sparse else each
+        for group in groups
+        for each in group
+    ]
     if not tensors:
         return np.zeros(len(groups))
-    wide = [each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in tensors]
-    norms = torch.stack([each.to("cpu", torch.float64) for each in torch._foreach_norm(wide)])
+    wide = [
+        each.float() if each.dtype in (torch.float16, torch.bfloat16) else each
+        for each in tensors
+    ]
+    norms = torch.stack(
+        [each.to("cpu", torch.float64) for each in torch._foreach_norm(wide)]
+    )
     squares = iter((norms**2).tolist())
     return np.array([sum(next(squares) for _ in group) for group in groups], np.float64)

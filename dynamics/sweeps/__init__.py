@@ -1,4 +1,5 @@
-"""Sweeps: an ensemble for each combination of settings, computed on this machine or on a dask cluster."""
+"""Sweeps: an ensemble for each combination of settings, computed on this machine or on
+a dask cluster."""
 
 import lazy_loader as lazy
 

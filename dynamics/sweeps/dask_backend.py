@@ -1,8 +1,8 @@
 """Computing the points of a sweep on a dask.distributed cluster.
 
-Workers return sealed files, and only this process writes them to the sweep's folder. If a worker dies, its point is
-computed again by another worker, and no other point is lost or computed twice.
-"""
+Workers return sealed files, and only this process writes them to the sweep's folder. If
+a worker dies, its point is computed again by another worker, and no other point is lost
+or computed twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ from dynamics.kernels.compiling import numba_threads
 from dynamics.provenance import check_same_run
 from dynamics.run_checks import find_finished_run
 from dynamics.settings import SettingsError
-from dynamics.sweeps.design import SweepDesign, SweepPoint, errors_with_point, simulate_point
+from dynamics.sweeps.design import (
+    SweepDesign,
+    SweepPoint,
+    errors_with_point,
+    simulate_point,
+)
 from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import fsync_path
 from dynamics.trajectory.reader import checkpoints, open_trajectory
@@ -43,19 +48,28 @@ POLL_INTERVAL = 0.5
 
 
 class SweepError(RecordingError):
-    """A sweep could not be completed; the message names the missing points and the reason."""
+    """A sweep could not be completed; the message names the missing points and the
+    reason."""
 
 
 def check_scheduler(address: str) -> None:
-    """Raise SettingsError unless `address` has the form of a dask scheduler's address."""
+    """Raise SettingsError unless `address` has the form of a dask scheduler's
+    address."""
     found = re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address)
     if not found or not 0 < int(found[3]) < 65536:
-        raise SettingsError("scheduler", address or "no address", "an address such as tcp://127.0.0.1:8786")
+        raise SettingsError(
+            "scheduler",
+            address or "no address",
+            "an address such as tcp://127.0.0.1:8786",
+        )
 
 
 def compute_point(point: SweepPoint, design: SweepDesign) -> bytes:
-    """Simulate the ensemble of a point on one thread of a worker; return the bytes of its sealed file."""
-    scratch = _import_distributed().get_worker().local_directory  # dask deletes it when a worker has died
+    """Simulate the ensemble of a point on one thread of a worker; return the bytes of
+    its sealed file."""
+    scratch = (
+        _import_distributed().get_worker().local_directory
+    )  # dask deletes it when a worker has died
     with numba_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / point.path.name
         simulate_point(point, design, out, progress=False)
@@ -67,10 +81,11 @@ def compute_on_cluster(
 ) -> Generator[SweepPoint, None, None]:
     """Compute the points on the workers of a cluster; yield each when it is finished.
 
-    No more points are submitted than the workers have threads, so that no point waits behind one that kills its worker.
-    Points whose workers die at every attempt (dask limits their number) are tried again one at a time when all others
-    are finished, since another point may have killed those workers. Points that fail again are named in a SweepError.
-    """
+    No more points are submitted than the workers have threads, so that no point waits
+    behind one that kills its worker. Points whose workers die at every attempt (dask
+    limits their number) are tried again one at a time when all others are finished,
+    since another point may have killed those workers. Points that fail again are named
+    in a SweepError."""
     if not points:
         return
     common, waiting = dataclasses.replace(design, points=[]), points[::-1]
@@ -104,7 +119,10 @@ def compute_on_cluster(
         raise Interrupted(received[0], None, 0, 0)
     if killers:
         names = "; ".join(point.label for point in killers)
-        raise SweepError(f"workers died while they computed these points, perhaps for lack of memory: {names}")
+        raise SweepError(
+            "workers died while they computed these points, perhaps for lack of"
+            f" memory: {names}"
+        )
 
 
 def _next_completed(completed: queue.SimpleQueue[Any]) -> Any:
@@ -113,7 +131,10 @@ def _next_completed(completed: queue.SimpleQueue[Any]) -> Any:
         future = completed.get(timeout=POLL_INTERVAL)
     except queue.Empty:
         return None
-    if future.status in ("pending", "lost"):  # its worker died after completing it: dask computes it again
+    if future.status in (
+        "pending",
+        "lost",
+    ):  # its worker died after completing it: dask computes it again
         time.sleep(POLL_INTERVAL)
         completed.put(future)
         return None
@@ -121,12 +142,19 @@ def _next_completed(completed: queue.SimpleQueue[Any]) -> Any:
 
 
 def _file_content(future: Any) -> bytes | None:
-    """The bytes that a worker returned; None if all workers that tried have died. Raises the worker's own errors."""
+    """The bytes that a worker returned; None if all workers that tried have died.
+    Raises the worker's own errors."""
     try:
         return future.result()
     except _import_distributed().KilledWorker:
         return None
-    except (SettingsError, TrajectoryError, RecordingError, MissingPackage, CancelledError):
+    except (
+        SettingsError,
+        TrajectoryError,
+        RecordingError,
+        MissingPackage,
+        CancelledError,
+    ):
         raise
     except Exception as error:
         raise SweepError(f"a worker failed: {type(error).__name__}: {error}") from error
@@ -140,7 +168,9 @@ def _import_distributed() -> Any:
         if error.name not in ("dask", "distributed"):
             raise
         package = "pip install 'training-dynamics[sweep]'"
-        raise MissingPackage(f"a cluster needs dask.distributed; install it by: {package}") from None
+        raise MissingPackage(
+            f"a cluster needs dask.distributed; install it by: {package}"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -150,10 +180,17 @@ def _client(address: str) -> Iterator[Any]:
     with ThreadPoolExecutor(1) as pool:  # this thread may already have an event loop
         pool.submit(asyncio.run, _check_answers(address)).result()
     try:
-        with _without_dask_log(), distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
+        with (
+            _without_dask_log(),
+            distributed.Client(
+                address, timeout=CONNECT_TIMEOUT, set_as_default=False
+            ) as client,
+        ):
             yield client
     except (OSError, CancelledError):
-        raise SweepError(f"scheduler {address}: the connection was lost; finished points are kept") from None
+        raise SweepError(
+            f"scheduler {address}: the connection was lost; finished points are kept"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -171,7 +208,8 @@ def _without_dask_log() -> Iterator[None]:
 
 
 async def _check_answers(address: str) -> None:
-    """Raise SweepError unless a dask scheduler answers in time; a dask client waits forever on other servers."""
+    """Raise SweepError unless a dask scheduler answers in time; a dask client waits
+    forever on other servers."""
 
     async def kind() -> object:
         async with _import_distributed().rpc(address) as other:
@@ -180,18 +218,25 @@ async def _check_answers(address: str) -> None:
     try:
         found = await asyncio.wait_for(kind(), CONNECT_TIMEOUT)
     except Exception:  # another server may answer anything
-        raise SweepError(f"scheduler {address}: no answer within {CONNECT_TIMEOUT:g} s") from None
+        raise SweepError(
+            f"scheduler {address}: no answer within {CONNECT_TIMEOUT:g} s"
+        ) from None
     if found != "Scheduler":
-        raise SweepError(f"scheduler {address}: this is a dask {found}, not a scheduler")
+        raise SweepError(
+            f"scheduler {address}: this is a dask {found}, not a scheduler"
+        )
 
 
 def _save_file(point: SweepPoint, content: bytes) -> None:
-    """Write a file from a worker to the path of its point, after checking that it is complete and of the right point.
+    """Write a file from a worker to the path of its point, after checking that it is
+    complete and of the right point.
 
     Raises RecordingError.
     """
     path = point.path
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    temporary = path.with_name(
+        f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp"
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(path):
@@ -199,7 +244,9 @@ def _save_file(point: SweepPoint, content: bytes) -> None:
             if finished is not None:  # computed by another process in the meantime
                 finished.close()
                 return
-            for remnant in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed
+            for remnant in path.parent.glob(
+                f".{path.name}.*.tmp"
+            ):  # of a process that was killed
                 remnant.unlink()
             temporary.write_bytes(content)
             _check_received(temporary, point)
@@ -207,7 +254,9 @@ def _save_file(point: SweepPoint, content: bytes) -> None:
             os.replace(temporary, path)
             fsync_path(path.parent)
     except OSError as error:
-        raise RecordingError(f"{path}: could not be written ({error.strerror or error})") from None
+        raise RecordingError(
+            f"{path}: could not be written ({error.strerror or error})"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -221,6 +270,9 @@ def _check_received(file: Path, point: SweepPoint) -> None:
             check_same_run(file, trajectory.attrs, point.identity)
             reached = int(trajectory["step"][-1])
     except (TrajectoryError, SettingsError) as error:
-        raise SweepError(f"a worker returned a wrong file, perhaps because of another version: {error}") from None
+        raise SweepError(
+            "a worker returned a wrong file, perhaps because of another version:"
+            f" {error}"
+        ) from None
     if reached != point.steps:
         raise SweepError(f"a worker returned {reached} of {point.steps} steps")

@@ -1,4 +1,5 @@
-"""The design of a sweep: all combinations of some values of settings, and an ensemble with its own file for each."""
+"""The design of a sweep: all combinations of some values of settings, and an ensemble
+with its own file for each."""
 
 import contextlib
 import dataclasses
@@ -14,7 +15,13 @@ import xarray as xr
 
 from dynamics.provenance import run_identity
 from dynamics.run_checks import RUNS_FOLDER, find_finished_run, run_path
-from dynamics.settings import RecordMode, Settings, SettingsError, check_choice, check_integer
+from dynamics.settings import (
+    RecordMode,
+    Settings,
+    SettingsError,
+    check_choice,
+    check_integer,
+)
 from dynamics.simulation import simulate
 from dynamics.system_checks import create_system
 
@@ -44,7 +51,10 @@ class SweepPoint(NamedTuple):
     @property
     def label(self) -> str:
         """The swept settings as text, such as "fa=2.0, n=7"."""
-        return ", ".join(f"{name}={value}" for name, value in self.values.items()) or self.path.stem
+        return (
+            ", ".join(f"{name}={value}" for name, value in self.values.items())
+            or self.path.stem
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +82,8 @@ class SweepDesign:
 
     @property
     def name(self) -> str:
-        """File name of the combined dataset: sweep-SYSTEM-HASH.nc, with a hash over the identities of the points."""
+        """File name of the combined dataset: sweep-SYSTEM-HASH.nc, with a hash over the
+        identities of the points."""
         names = " ".join(point.path.stem for point in self.points)
         return f"sweep-{self.settings.system}-{hashlib.sha256(names.encode()).hexdigest()[:12]}.nc"
 
@@ -95,7 +106,8 @@ def sweep_design(
     folder: str | Path = RUNS_FOLDER,
     backend: str = "auto",
 ) -> SweepDesign:
-    """Return the design of a sweep; all of its points are checked before any is computed.
+    """Return the design of a sweep; all of its points are checked before any is
+    computed.
 
     Parameters
     ----------
@@ -135,18 +147,34 @@ def sweep_design(
     for values in itertools.product(*axes.values()):
         each = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
         one = max(1, each.epoch_steps)
-        last = each.default_steps if length is None else one * check_integer(unit, length, 0, 2**53 // one)
-        between = each.default_every if every is None else one * check_integer("every", every, 1, 2**53 // one)
+        last = (
+            each.default_steps
+            if length is None
+            else one * check_integer(unit, length, 0, 2**53 // one)
+        )
+        between = (
+            each.default_every
+            if every is None
+            else one * check_integer("every", every, 1, 2**53 // one)
+        )
         system = create_system(each, device, runs=runs, backend=backend)
-        file = path / run_path(system.settings, runs, seed, between, record, device, backend).name
+        file = (
+            path
+            / run_path(
+                system.settings, runs, seed, between, record, device, backend
+            ).name
+        )
         identity = run_identity(system, runs, seed, between, record)
         swept = {name: getattr(each, name) for name in axes}
         points.append(SweepPoint(swept, system.settings, last, between, file, identity))
-    return SweepDesign(settings, _distinct_values(points, axes), points, runs, seed, record)
+    return SweepDesign(
+        settings, _distinct_values(points, axes), points, runs, seed, record
+    )
 
 
 def _check_axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> None:
-    """Check that the axes are settings whose values can be coordinates, and that there are not too many points."""
+    """Check that the axes are settings whose values can be coordinates, and that there
+    are not too many points."""
     known = {field.name for field in dataclasses.fields(settings)}
     for name, values in axes.items():
         if name not in known:
@@ -156,40 +184,56 @@ def _check_axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> None:
         if not len(values):
             raise SettingsError(name, "no value", "one or more values")
         for value in values:
-            if not isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating):
-                raise SettingsError(name, value, "a number or a string; other types cannot be swept")
+            if not isinstance(
+                value, bool | int | float | str | np.bool_ | np.integer | np.floating
+            ):
+                raise SettingsError(
+                    name, value, "a number or a string; other types cannot be swept"
+                )
     points = math.prod(len(values) for values in axes.values())
     if points > MAX_POINTS:
-        raise SettingsError(", ".join(axes), f"{points} points", f"at most {MAX_POINTS}")
+        raise SettingsError(
+            ", ".join(axes), f"{points} points", f"at most {MAX_POINTS}"
+        )
 
 
-def _distinct_values(points: list[SweepPoint], axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Values of each axis as the settings store them, such as 1.0 for 1. Raises SettingsError if one occurs twice."""
-    stored = {name: list(dict.fromkeys(point.values[name] for point in points)) for name in axes}
+def _distinct_values(
+    points: list[SweepPoint], axes: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """Values of each axis as the settings store them, such as 1.0 for 1. Raises
+    SettingsError if one occurs twice."""
+    stored = {
+        name: list(dict.fromkeys(point.values[name] for point in points))
+        for name in axes
+    }
     for name, values in axes.items():
         if len(stored[name]) < len(values):
             raise SettingsError(name, " ".join(map(str, values)), "different values")
     return stored
 
 
-# ------------------------------------------------------------------------------------------------ points
+# ------------------------------------------------------------------------------- points
 
 
 def open_finished_point(design: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
-    """The finished trajectory of a point up to its last step, None if missing or shorter. Raises SettingsError."""
+    """The finished trajectory of a point up to its last step, None if missing or
+    shorter. Raises SettingsError."""
     try:
         return find_finished_run(point.path, point.identity, point.steps)
     except SettingsError as error:
         if error.field != "steps":
             raise
         unit, one = length_unit(design.settings), max(1, point.settings.epoch_steps)
-        allowed = f"a length recorded in {point.path}, a larger one, or another --folder"
+        allowed = (
+            f"a length recorded in {point.path}, a larger one, or another --folder"
+        )
         raise SettingsError(unit, point.steps // one, allowed) from None
 
 
 @contextlib.contextmanager
 def errors_with_point(point: SweepPoint) -> Iterator[None]:
-    """Add a note to errors raised in a `with` block that names the point of the sweep."""
+    """Add a note to errors raised in a `with` block that names the point of the
+    sweep."""
     try:
         yield
     except Exception as error:
@@ -197,8 +241,11 @@ def errors_with_point(point: SweepPoint) -> Iterator[None]:
         raise
 
 
-def simulate_point(point: SweepPoint, design: SweepDesign, out: Path, progress: bool) -> None:
-    """Simulate the ensemble of a point, or continue it, into a file. Raises the errors of `simulate`."""
+def simulate_point(
+    point: SweepPoint, design: SweepDesign, out: Path, progress: bool
+) -> None:
+    """Simulate the ensemble of a point, or continue it, into a file. Raises the errors
+    of `simulate`."""
     simulate(
         point.settings,
         runs=design.runs,

@@ -1,8 +1,9 @@
-"""Sweeps: an ensemble for every combination of settings, each in its own file, and all combined in one dataset.
+"""Sweeps: an ensemble for every combination of settings, each in its own file, and all
+combined in one dataset.
 
-`sweep` does three steps: `sweep_design` lists the points, `compute_missing_points` computes those without a finished
-file, in this process or on a dask.distributed cluster, and `combine_points` summarises all in one dataset.
-"""
+`sweep` does three steps: `sweep_design` lists the points, `compute_missing_points`
+computes those without a finished file, in this process or on a dask.distributed
+cluster, and `combine_points` summarises all in one dataset."""
 
 import contextlib
 import dataclasses
@@ -36,14 +37,18 @@ from dynamics.trajectory.schema import VARIABLES
 
 
 class SweepInterrupted(Interrupted):
-    """A sweep was stopped by SIGINT or SIGTERM; finished points are on disk, and the same call continues from there."""
+    """A sweep was stopped by SIGINT or SIGTERM; finished points are on disk, and the
+    same call continues from there."""
 
     def __init__(self, signum: int, done: int, points: int) -> None:
         super().__init__(signum, None, done, points)
-        self.args, self.resumable = (f"interrupted: {done} of {points} points are done",), True
+        self.args, self.resumable = (
+            (f"interrupted: {done} of {points} points are done",),
+            True,
+        )
 
 
-# ------------------------------------------------------------------------------------------------- sweep
+# -------------------------------------------------------------------------------- sweep
 
 
 def sweep(
@@ -61,7 +66,8 @@ def sweep(
     progress: bool = True,
     backend: str = "auto",
 ) -> xr.Dataset:
-    """Simulate an ensemble for every combination of settings, and summarise all ensembles in one dataset.
+    """Simulate an ensemble for every combination of settings, and summarise all
+    ensembles in one dataset.
 
     Ensembles that have a finished file in `folder` are not computed again.
 
@@ -78,15 +84,18 @@ def sweep(
     epochs : int, optional
         Length of the runs, for systems with epochs. By default that of the system.
     every : int, optional
-        Epochs between recorded frames, or steps for systems without epochs. By default that of the system.
+        Epochs between recorded frames, or steps for systems without epochs. By default
+        that of the system.
     record : {"metrics", "all"}, optional
-        Whether the files of the points contain only metrics (default), or embeddings and weights too.
+        Whether the files of the points contain only metrics (default), or embeddings
+        and weights too.
     device : {"auto", "cpu", "cuda"}, optional
         Where to compute.
     folder : path-like, optional
         Folder of the trajectories.
     scheduler : str, optional
-        Address of a dask scheduler, such as ``tcp://127.0.0.1:8786``. By default this process computes all points.
+        Address of a dask scheduler, such as ``tcp://127.0.0.1:8786``. By default this
+        process computes all points.
     progress : bool, optional
         Whether to show a progress bar on a terminal.
     backend : {"auto", "simd", "blas"}, optional
@@ -95,7 +104,8 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        Final, largest and smallest value of each metric along the swept settings and `run`; see `combine_points`.
+        Final, largest and smallest value of each metric along the swept settings and
+        `run`; see `combine_points`.
 
     Raises
     ------
@@ -110,12 +120,24 @@ def sweep(
     >>> result["final_gradient_norm"].dims
     ('fa', 'run', 'layer')
     """
-    design = sweep_design(settings, axes, runs, seed, steps, epochs, every, record, device, folder, backend)
+    design = sweep_design(
+        settings,
+        axes,
+        runs,
+        seed,
+        steps,
+        epochs,
+        every,
+        record,
+        device,
+        folder,
+        backend,
+    )
     compute_missing_points(design, scheduler, progress)
     return combine_points(design)
 
 
-# ------------------------------------------------------------------------------------------------ computing
+# ---------------------------------------------------------------------------- computing
 
 
 def compute_missing_points(
@@ -124,21 +146,24 @@ def compute_missing_points(
     progress: bool = True,
     work: Callable[[SweepPoint], float] = lambda point: 1.0,
 ) -> int:
-    """Compute the points without a finished file, in this process or on a dask cluster; return their number.
+    """Compute the points without a finished file, in this process or on a dask cluster;
+    return their number.
 
-    A point whose run was interrupted or is too short is continued, or on a cluster computed from step 0.
+    A point whose run was interrupted or is too short is continued, or on a cluster
+    computed from step 0.
 
     Parameters
     ----------
     design : SweepDesign
         The sweep, from `sweep_design`.
     scheduler : str, optional
-        Address of a dask scheduler. By default this process computes the points one after the other.
+        Address of a dask scheduler. By default this process computes the points one
+        after the other.
     progress : bool, optional
         Whether to show a progress bar on a terminal.
     work : callable, optional
-        Relative cost of a point, for the estimate of the remaining time; on a cluster the most expensive points start
-        first. By default all points cost the same.
+        Relative cost of a point, for the estimate of the remaining time; on a cluster
+        the most expensive points start first. By default all points cost the same.
 
     Returns
     -------
@@ -168,25 +193,46 @@ def compute_missing_points(
         for point in missing:
             with errors_with_point(point):
                 device, backend = point.identity["device"], point.backend
-                system = create_system(point.settings, device, runs=design.runs, backend=backend)
+                system = create_system(
+                    point.settings, device, runs=design.runs, backend=backend
+                )
                 check_resources(
-                    system, design.runs, RecordingSchedule(point.steps, point.every), design.record, point.path
+                    system,
+                    design.runs,
+                    RecordingSchedule(point.steps, point.every),
+                    design.record,
+                    point.path,
                 )
     files = len({point.path for point in design.points})
-    done, per_work = files - len(missing), len(missing) / sum(map(work, missing)) if missing else 1.0
-    bar_format = "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points [{elapsed}<{remaining}{postfix}]"
-    with tqdm(total=files, initial=done, bar_format=bar_format, disable=None if progress else True) as bar:
+    done, per_work = (
+        files - len(missing),
+        len(missing) / sum(map(work, missing)) if missing else 1.0,
+    )
+    bar_format = (
+        "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points"
+        " [{elapsed}<{remaining}{postfix}]"
+    )
+    with tqdm(
+        total=files,
+        initial=done,
+        bar_format=bar_format,
+        disable=None if progress else True,
+    ) as bar:
         if scheduler is None:
             computed = _compute_here(design, missing, progress)
         else:
-            computed = compute_on_cluster(design, sorted(missing, key=work, reverse=True), scheduler, bar)
+            computed = compute_on_cluster(
+                design, sorted(missing, key=work, reverse=True), scheduler, bar
+            )
         try:
             with contextlib.closing(computed):
                 for point in computed:
                     done += 1
                     bar.update(per_work * work(point))
         except KeyboardInterrupt as stop:  # Interrupted, or between two points
-            raise SweepInterrupted(getattr(stop, "signum", signal.SIGINT), done, files) from None
+            raise SweepInterrupted(
+                getattr(stop, "signum", signal.SIGINT), done, files
+            ) from None
     return len(missing)
 
 
@@ -203,7 +249,9 @@ def _missing(design: SweepDesign) -> list[SweepPoint]:
     return list(missing.values())
 
 
-def _compute_here(design: SweepDesign, points: list[SweepPoint], progress: bool) -> Generator[SweepPoint, None, None]:
+def _compute_here(
+    design: SweepDesign, points: list[SweepPoint], progress: bool
+) -> Generator[SweepPoint, None, None]:
     """Compute the points in this process; yield each when it is finished."""
     for point in points:
         with errors_with_point(point):
@@ -211,11 +259,12 @@ def _compute_here(design: SweepDesign, points: list[SweepPoint], progress: bool)
         yield point
 
 
-# --------------------------------------------------------------------------------------------- combining
+# ---------------------------------------------------------------------------- combining
 
 
 def combine_points(design: SweepDesign) -> xr.Dataset:
-    """Summarise all points of a sweep in one dataset, with a dimension for each swept setting.
+    """Summarise all points of a sweep in one dataset, with a dimension for each swept
+    setting.
 
     Parameters
     ----------
@@ -225,12 +274,14 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        For each metric, along (swept settings, run, split or layer): ``final_NAME`` at the last recorded step, which
-        for a run that has diverged repeats the last finite one, and ``peak_NAME`` and ``lowest_NAME``, the largest and
-        smallest value up to `last_step`; the update norm at step 0, which is 0 by definition, is excluded.
-        ``status`` and ``last_step`` along (swept settings, run); ``steps``, ``file`` and, for systems with epochs,
-        ``epochs`` along the swept settings. Splits and layers that not all points have are omitted; the attribute
-        `left_out` lists them.
+        For each metric, along (swept settings, run, split or layer): ``final_NAME`` at
+        the last recorded step, which for a run that has diverged repeats the last
+        finite one, and ``peak_NAME`` and ``lowest_NAME``, the largest and smallest
+        value up to `last_step`; the update norm at step 0, which is 0 by definition, is
+        excluded. ``status`` and ``last_step`` along (swept settings, run); ``steps``,
+        ``file`` and, for systems with epochs, ``epochs`` along the swept settings.
+        Splits and layers that not all points have are omitted; the attribute `left_out`
+        lists them.
 
     Raises
     ------
@@ -250,20 +301,39 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     """
     summaries = [_point_summary(design, point) for point in design.points]
     names = {
-        dim: [each[dim].values.tolist() for each in summaries] for dim in ("split", "layer") if dim in summaries[0]
+        dim: [each[dim].values.tolist() for each in summaries]
+        for dim in ("split", "layer")
+        if dim in summaries[0]
     }
-    common = {dim: [name for name in lists[0] if all(name in each for each in lists)] for dim, lists in names.items()}
-    omitted = {dim: sorted(set(itertools.chain(*lists)) - set(common[dim])) for dim, lists in names.items()}
+    common = {
+        dim: [name for name in lists[0] if all(name in each for each in lists)]
+        for dim, lists in names.items()
+    }
+    omitted = {
+        dim: sorted(set(itertools.chain(*lists)) - set(common[dim]))
+        for dim, lists in names.items()
+    }
     summaries = [each.sel(common) for each in summaries]
     variables = {}
     for name, first in summaries[0].data_vars.items():
         values = np.stack([each[name].values for each in summaries])
-        variables[name] = ((*design.axes, *first.dims), values.reshape((*design.shape, *first.shape)), first.attrs)
-    coords = {name: (name, np.array(values)) for name, values in {**design.axes, **common}.items()}
+        variables[name] = (
+            (*design.axes, *first.dims),
+            values.reshape((*design.shape, *first.shape)),
+            first.attrs,
+        )
+    coords = {
+        name: (name, np.array(values))
+        for name, values in {**design.axes, **common}.items()
+    }
     result = xr.Dataset(variables, coords, _attributes(design))
-    result = result.assign_coords(seed=("run", design.seed + np.arange(design.runs, dtype=np.int64)))
+    result = result.assign_coords(
+        seed=("run", design.seed + np.arange(design.runs, dtype=np.int64))
+    )
     if any(omitted.values()):
-        result.attrs["left_out"] = "; ".join(f"{dim} {', '.join(each)}" for dim, each in omitted.items() if each)
+        result.attrs["left_out"] = "; ".join(
+            f"{dim} {', '.join(each)}" for dim, each in omitted.items() if each
+        )
     return result
 
 
@@ -273,14 +343,18 @@ def _point_summary(design: SweepDesign, point: SweepPoint) -> xr.Dataset:
     if trajectory is None:
         raise TrajectoryError(f"{point.path}: does not exist or is not finished")
     with trajectory:
-        frames = trajectory[[name for name in METRIC_VARIABLES if name in trajectory]].load()
+        frames = trajectory[
+            [name for name in METRIC_VARIABLES if name in trajectory]
+        ].load()
         ends = trajectory[["status", "last_step"]].load()
     valid = frames["step"] <= ends["last_step"]
     variables: dict[str, xr.DataArray] = {}
     for name, values in frames.data_vars.items():
         counted = valid
         if name == "update_norm":
-            counted = valid & ((frames["step"] > 0) | ~(valid & (frames["step"] > 0)).any("step"))
+            counted = valid & (
+                (frames["step"] > 0) | ~(valid & (frames["step"] > 0)).any("step")
+            )
         long_name = VARIABLES[str(name)].long_name
         extremes = {
             "final": (values.isel(step=-1), "at the last step"),
@@ -288,9 +362,13 @@ def _point_summary(design: SweepDesign, point: SweepPoint) -> xr.Dataset:
             "lowest": (values.where(counted, np.inf).min("step"), "smallest"),
         }
         for kind, (extreme, words) in extremes.items():
-            plain = extreme.transpose("run", ...).drop_vars(("step", "time", "epoch"), errors="ignore")
+            plain = extreme.transpose("run", ...).drop_vars(
+                ("step", "time", "epoch"), errors="ignore"
+            )
             attributes = {"long_name": f"{long_name}: {words}", "units": "1"}
-            variables[f"{kind}_{name}"] = plain.astype(values.dtype).assign_attrs(attributes)
+            variables[f"{kind}_{name}"] = plain.astype(values.dtype).assign_attrs(
+                attributes
+            )
     variables |= {str(name): values for name, values in ends.data_vars.items()}
     variables["steps"] = xr.DataArray(point.steps)
     if point.settings.epoch_steps:
@@ -304,7 +382,15 @@ def _attributes(design: SweepDesign) -> dict[str, Any]:
     first = design.points[0]
     system = create_system(first.settings, first.identity["device"])
     attrs = describe_run(system, first.identity, first.steps).attrs
-    shared = ("Conventions", "system", "seed", "runs", "record", "device", "numerics_version")
+    shared = (
+        "Conventions",
+        "system",
+        "seed",
+        "runs",
+        "record",
+        "device",
+        "numerics_version",
+    )
     origin = ("created_at", "git_commit", "package_versions")
     return {
         "title": design.title,

@@ -1,4 +1,5 @@
-"""Ensembles of networks in training: backends, mini-batches, the two training systems."""
+"""Ensembles of networks in training: backends, mini-batches, the two training
+systems."""
 
 import lazy_loader as lazy
 

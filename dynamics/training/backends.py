@@ -1,9 +1,10 @@
-"""Backends that train some runs of an ensemble: their weights, their optimizer updates, and their losses.
+"""Backends that train some runs of an ensemble: their weights, their optimizer updates,
+and their losses.
 
-On a CPU each run is a SIMD lane of compiled kernels, which compute gradients and updates outside Python. On a CUDA
-device gradients come from autograd over batched products and updates from torch.optim, and a step is captured as a CUDA
-graph. `modular_backends` and `sparse_backends` define the data and the loss.
-"""
+On a CPU each run is a SIMD lane of compiled kernels, which compute gradients and
+updates outside Python. On a CUDA device gradients come from autograd over batched
+products and updates from torch.optim, and a step is captured as a CUDA graph.
+`modular_backends` and `sparse_backends` define the data and the loss."""
 
 from __future__ import annotations
 
@@ -19,21 +20,25 @@ from dynamics.networks.parameters import NetworkParameters, Weights
 from dynamics.settings import OptimizerSettings
 
 MIN_CUDA_WIDTH = 64
-"""Smaller ensembles are padded to this number of runs on CUDA, because rounding may depend on the batch size."""
+"""Smaller ensembles are padded to this number of runs on CUDA, because rounding may
+depend on the batch size."""
 
 
 class Backend(ABC):
     """A group of runs that are trained in place.
 
-    Rows are arrays (run, parameter) of float32, in the order of the network's parameters.
-    """
+    Rows are arrays (run, parameter) of float32, in the order of the network's
+    parameters."""
 
     updates = 0
     """Number of updates that the optimizer's moments have received."""
 
     @abstractmethod
-    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
-        """Set rows of weights and of the optimizer's moments, which have received `updates` updates."""
+    def set_state(
+        self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
+    ) -> None:
+        """Set rows of weights and of the optimizer's moments, which have received
+        `updates` updates."""
 
     @abstractmethod
     def train(self, step: int, steps: int) -> None:
@@ -53,7 +58,8 @@ class Backend(ABC):
 
     @abstractmethod
     def gradient(self) -> np.ndarray:
-        """Rows of the gradient that the last update used, or that `differentiate` computed."""
+        """Rows of the gradient that the last update used, or that `differentiate`
+        computed."""
 
     @abstractmethod
     def last_update(self) -> np.ndarray:
@@ -61,30 +67,45 @@ class Backend(ABC):
 
     @abstractmethod
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean cross-entropy and accuracy, both (run, split) float64; not finite on overflow.
+        """Mean cross-entropy and accuracy, both (run, split) float64; not finite on
+        overflow.
 
-        The accuracy of an item is 1/m if the correct class is one of m with the same largest logit.
-        """
+        The accuracy of an item is 1/m if the correct class is one of m with the same
+        largest logit."""
 
     @abstractmethod
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The `scores` of the runs in `mask` (run,), in float64, which finite float32 weights cannot overflow."""
+        """The `scores` of the runs in `mask` (run,), in float64, which finite float32
+        weights cannot overflow."""
 
 
-# ------------------------------------------------------------------------------------------------- on a CPU
+# ----------------------------------------------------------------------------- on a CPU
 
 
 class SimdBackend(Backend):
-    """Training in compiled kernels, sixteen runs at a time. A run depends only on its own state, bit for bit."""
+    """Training in compiled kernels, sixteen runs at a time. A run depends only on its
+    own state, bit for bit."""
 
-    def __init__(self, settings: OptimizerSettings, network: NetworkParameters, runs: int) -> None:
-        self.runs, self.rule, self.names = runs, optimizer_rule(settings), moment_names(settings)
+    def __init__(
+        self, settings: OptimizerSettings, network: NetworkParameters, runs: int
+    ) -> None:
+        self.runs, self.rule, self.names = (
+            runs,
+            optimizer_rule(settings),
+            moment_names(settings),
+        )
         zeros = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
-        self.memory = TrainingArrays(*(np.zeros_like(zeros) for _ in TrainingArrays._fields))
+        self.memory = TrainingArrays(
+            *(np.zeros_like(zeros) for _ in TrainingArrays._fields)
+        )
 
-    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+    def set_state(
+        self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
+    ) -> None:
         self.memory.weights[:] = to_lanes(weights)
-        for name, values in zip(self.names, (self.memory.first, self.memory.second), strict=False):
+        for name, values in zip(
+            self.names, (self.memory.first, self.memory.second), strict=False
+        ):
             values[:] = to_lanes(moments[name])
         self.updates = updates
 
@@ -99,18 +120,21 @@ class SimdBackend(Backend):
         return from_lanes(self.memory.gradient, self.runs)
 
     def last_update(self) -> np.ndarray:
-        return from_lanes(self.memory.weights, self.runs) - from_lanes(self.memory.before, self.runs)
+        return from_lanes(self.memory.weights, self.runs) - from_lanes(
+            self.memory.before, self.runs
+        )
 
 
-# -------------------------------------------------------------------------------------- on a device of torch
+# ----------------------------------------------------------------- on a device of torch
 
 
 class TorchBackend(Backend):
-    """Training with torch, as batched products over a leading axis of at least `width` runs.
+    """Training with torch, as batched products over a leading axis of at least `width`
+    runs.
 
-    discounts: divisors of the learning rate by weight name. decays: terms added to the weight decay, by weight name.
-    Weights with the same discount and decay share one tensor.
-    """
+    discounts: divisors of the learning rate by weight name. decays: terms added to the
+    weight decay, by weight name. Weights with the same discount and decay share one
+    tensor."""
 
     def __init__(
         self,
@@ -125,17 +149,31 @@ class TorchBackend(Backend):
         self.network, self.runs, self.device = network, runs, device
         self.width = max(runs, width, MIN_CUDA_WIDTH)
         self.names = moment_names(settings)
-        changes = [((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0)) for name in network.variables]
+        changes = [
+            ((discounts or {}).get(name, 1.0), (decays or {}).get(name, 0.0))
+            for name in network.variables
+        ]
         groups = list(dict.fromkeys(changes))
-        group_of = np.repeat([groups.index(change) for change in changes], network.lengths)
-        self.columns = [torch.from_numpy(np.flatnonzero(group_of == at)).to(device) for at in range(len(groups))]
+        group_of = np.repeat(
+            [groups.index(change) for change in changes], network.lengths
+        )
+        self.columns = [
+            torch.from_numpy(np.flatnonzero(group_of == at)).to(device)
+            for at in range(len(groups))
+        ]
         self.back = torch.cat(self.columns).argsort()
-        self.parts = [torch.zeros(self.width, len(columns), device=device) for columns in self.columns]
+        self.parts = [
+            torch.zeros(self.width, len(columns), device=device)
+            for columns in self.columns
+        ]
         options: list[dict] = []
         for part, (discount, decay) in zip(self.parts, groups, strict=True):
             part.grad = torch.zeros_like(part)
             part.requires_grad_()
-            rates = {"lr": settings.lr / discount, "weight_decay": settings.weight_decay + decay}
+            rates = {
+                "lr": settings.lr / discount,
+                "weight_decay": settings.weight_decay + decay,
+            }
             options.append({"params": [part], **rates})
         self.optimizer = torch_optimizer(settings, options, device != "cpu")
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -143,27 +181,38 @@ class TorchBackend(Backend):
 
     @abstractmethod
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
-        """Training loss of update step + 1, summed over all runs. In a CUDA graph, `step` is that of its capture."""
+        """Training loss of update step + 1, summed over all runs. In a CUDA graph,
+        `step` is that of its capture."""
 
     def prepare(self, step: int) -> int:
-        """Prepare the data that the loss at a step reads; return the key of the CUDA graph that applies."""
+        """Prepare the data that the loss at a step reads; return the key of the CUDA
+        graph that applies."""
         return 0
 
     @abstractmethod
-    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The `scores` of the runs with these indices, whose weights come first; more weights (padding) may follow."""
+    def scores_of(
+        self, weights: Weights, runs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The `scores` of the runs with these indices, whose weights come first; more
+        weights (padding) may follow."""
 
     @torch.no_grad()
-    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+    def set_state(
+        self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
+    ) -> None:
         new_parts = self._split(weights)
         new_moments = {name: self._split(moments[name]) for name in self.names}
         for at, (part, values) in enumerate(zip(self.parts, new_parts, strict=True)):
             part.copy_(values)
             memory = self.optimizer.state[part]
             for name in self.names:
-                memory.setdefault(name, torch.zeros_like(part)).copy_(new_moments[name][at])
+                memory.setdefault(name, torch.zeros_like(part)).copy_(
+                    new_moments[name][at]
+                )
             if "exp_avg" in self.names:
-                memory.setdefault("step", torch.zeros((), device=part.device)).fill_(float(updates))
+                memory.setdefault("step", torch.zeros((), device=part.device)).fill_(
+                    float(updates)
+                )
         self.updates = updates
 
     def train(self, step: int, steps: int) -> None:
@@ -187,7 +236,12 @@ class TorchBackend(Backend):
         return self._to_rows([part.detach() for part in self.parts])
 
     def moments(self) -> dict[str, np.ndarray]:
-        return {name: self._to_rows([self.optimizer.state[part][name] for part in self.parts]) for name in self.names}
+        return {
+            name: self._to_rows(
+                [self.optimizer.state[part][name] for part in self.parts]
+            )
+            for name in self.names
+        }
 
     def gradient(self) -> np.ndarray:
         return self._to_rows([_gradient_buffer(part) for part in self.parts])
@@ -207,7 +261,9 @@ class TorchBackend(Backend):
         return self.scores_of(self.network.unflatten(rows), runs)
 
     def _named_weights(self) -> dict[str, torch.Tensor]:
-        return self.network.unflatten(torch.cat(self.parts, dim=1).index_select(1, self.back))
+        return self.network.unflatten(
+            torch.cat(self.parts, dim=1).index_select(1, self.back)
+        )
 
     def _split(self, rows: np.ndarray) -> list[torch.Tensor]:
         padded = torch.zeros(self.width, rows.shape[1])
@@ -219,7 +275,9 @@ class TorchBackend(Backend):
 
     def _differentiate(self, step: int) -> None:
         with torch.enable_grad():
-            gradients = torch.autograd.grad(self.loss(self._named_weights(), step), self.parts)
+            gradients = torch.autograd.grad(
+                self.loss(self._named_weights(), step), self.parts
+            )
         for part, gradient in zip(self.parts, gradients, strict=True):
             _gradient_buffer(part).copy_(gradient)
 
@@ -228,8 +286,16 @@ class TorchBackend(Backend):
         self.optimizer.step()
 
     def _capture(self, step: int) -> torch.cuda.CUDAGraph:
-        """Capture one step as a CUDA graph; the changes made by the warm-up steps are undone."""
-        touched = [*self.parts, *(value for state in self.optimizer.state.values() for value in state.values())]
+        """Capture one step as a CUDA graph; the changes made by the warm-up steps are
+        undone."""
+        touched = [
+            *self.parts,
+            *(
+                value
+                for state in self.optimizer.state.values()
+                for value in state.values()
+            ),
+        ]
         before = [tensor.detach().clone() for tensor in touched]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -252,8 +318,11 @@ def _gradient_buffer(part: torch.Tensor) -> torch.Tensor:
     return part.grad
 
 
-def torch_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool) -> torch.optim.Optimizer:
-    """The fused torch optimizer of the settings, with a learning rate and weight decay per group.
+def torch_optimizer(
+    settings: OptimizerSettings, groups: list[dict], graph: bool
+) -> torch.optim.Optimizer:
+    """The fused torch optimizer of the settings, with a learning rate and weight decay
+    per group.
 
     graph: whether its steps can be captured in a CUDA graph.
     """
@@ -264,23 +333,29 @@ def torch_optimizer(settings: OptimizerSettings, groups: list[dict], graph: bool
     return rule(groups, betas=(s.beta1, s.beta2), fused=True, capturable=graph)
 
 
-def mean_scores(logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def mean_scores(
+    logits: torch.Tensor, target: torch.Tensor, counts: torch.Tensor
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean cross-entropy and accuracy, both (run, split) float64.
 
-    logits: (run, item, class); target: (item) or (run, item); counts: (run, item, split), how often each item occurs in
-    each split.
-    """
+    logits: (run, item, class); target: (item) or (run, item); counts: (run, item,
+    split), how often each item occurs in each split."""
     target = target.expand(logits.shape[:-1])[..., None]
     right = torch.gather(logits, -1, target)
     losses = torch.logsumexp(logits.double(), -1) - right[..., 0].double()
-    correct = (logits <= right).all(-1) / (logits == right).sum(-1).clamp(min=1).double()
+    correct = (logits <= right).all(-1) / (logits == right).sum(-1).clamp(
+        min=1
+    ).double()
     counts = counts.double()
     sums = ((values[..., None] * counts).sum(1) for values in (losses, correct))
     loss, accuracy = ((each / counts.sum(1)).cpu().numpy() for each in sums)
     return loss, accuracy
 
 
-def concatenate_scores(scores: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Losses and accuracies of all runs, (run, split) each, from those of some runs at a time."""
+def concatenate_scores(
+    scores: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and accuracies of all runs, (run, split) each, from those of some runs at
+    a time."""
     losses, accuracies = zip(*scores, strict=True)
     return np.concatenate(losses), np.concatenate(accuracies)

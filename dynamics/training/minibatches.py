@@ -1,9 +1,10 @@
-"""The order of the training data in each epoch: indices sorted by an integer hash of (seed, epoch, index).
+"""The order of the training data in each epoch: indices sorted by an integer hash of
+(seed, epoch, index).
 
-The hash uses 64-bit integer arithmetic with wrap-around, which is the same in NumPy and in torch on every device. So a
-run has the same mini-batches on every device and in every ensemble. The hash is the finaliser of SplitMix64 (Steele,
-Lea and Flood 2014), applied once for each of the three numbers.
-"""
+The hash uses 64-bit integer arithmetic with wrap-around, which is the same in NumPy and
+in torch on every device. So a run has the same mini-batches on every device and in
+every ensemble. The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014),
+applied once for each of the three numbers."""
 
 import math
 from typing import Any
@@ -17,14 +18,16 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
 def _mix_bits(x: Any) -> Any:
-    """A bijection of 64-bit integers in which every output bit depends on every input bit."""
+    """A bijection of 64-bit integers in which every output bit depends on every input
+    bit."""
     x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST  # masked, since >> keeps the sign
     x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
 def shuffle_keys(seed: Any, epoch: Any, index: Any, bits: int) -> Any:
-    """Keys that sort the data into the order of an epoch: the hash with the index in its last `bits` bits, >= 0.
+    """Keys that sort the data into the order of an epoch: the hash with the index in
+    its last `bits` bits, >= 0.
 
     seed, epoch and index: arrays or tensors of int64 that broadcast.
     """
@@ -52,7 +55,8 @@ def epoch_orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        A permutation of 0 to n - 1 for each run, (run, n) int64. It depends on the seed and the epoch alone.
+        A permutation of 0 to n - 1 for each run, (run, n) int64. It depends on the seed
+        and the epoch alone.
 
     Examples
     --------
@@ -62,7 +66,9 @@ def epoch_orders(seeds: np.ndarray, epoch: int, n: int) -> np.ndarray:
     True
     """
     bits = index_bits(n)
-    keys = shuffle_keys(np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits)
+    keys = shuffle_keys(
+        np.asarray(seeds, np.int64)[:, None], np.full((1, 1), epoch), np.arange(n), bits
+    )
     keys.sort(axis=1)
     return keys & ((1 << bits) - 1)
 

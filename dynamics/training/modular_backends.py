@@ -1,4 +1,5 @@
-"""Backends for the constant-attention network (CA), trained on its whole training split at every step."""
+"""Backends for the constant-attention network (CA), trained on its whole training split
+at every step."""
 
 import threading
 from typing import NamedTuple
@@ -6,7 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from dynamics.kernels.modular_backprop import modular_layout, modular_scores, pair_quads, train_modular
+from dynamics.kernels.modular_backprop import (
+    modular_layout,
+    modular_scores,
+    pair_quads,
+    train_modular,
+)
 from dynamics.kernels.pair_activations import activate_pairs, add_pair_gradients
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
@@ -30,9 +36,12 @@ def modular_splits(s: ModularSettings) -> tuple[str, ...]:
 
 
 def split_pair_counts(s: ModularSettings, seeds: np.ndarray) -> np.ndarray:
-    """Number of times that each pair occurs in each split, 0 or 1: (run, pair, split) float64."""
+    """Number of times that each pair occurs in each split, 0 or 1: (run, pair, split)
+    float64."""
     train = training_pairs(s.n, s.train_pairs, seeds)
-    return np.stack([train, ~train][: len(modular_splits(s))], axis=-1).astype(np.float64)
+    return np.stack([train, ~train][: len(modular_splits(s))], axis=-1).astype(
+        np.float64
+    )
 
 
 class ModularSimdBackend(SimdBackend):
@@ -50,26 +59,44 @@ class ModularSimdBackend(SimdBackend):
         self.pair_weights = to_lanes(padded)
 
     def train(self, step: int, steps: int) -> None:
-        train_modular(self.memory, self.layout, self.pair_weights, self.pairs, self.rule, self.updates + 1, steps)
+        train_modular(
+            self.memory,
+            self.layout,
+            self.pair_weights,
+            self.pairs,
+            self.rule,
+            self.updates + 1,
+            steps,
+        )
         self.updates += steps
 
     def differentiate(self, step: int) -> None:
         self.train(step, 0)
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        per_pair = modular_scores(self.memory.weights, self.layout, self.pairs, self.runs)
-        loss, accuracy = ((values[..., None] * self.counts).sum(axis=1) / self.totals for values in per_pair)
+        per_pair = modular_scores(
+            self.memory.weights, self.layout, self.pairs, self.runs
+        )
+        loss, accuracy = (
+            (values[..., None] * self.counts).sum(axis=1) / self.totals
+            for values in per_pair
+        )
         return loss, accuracy
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs = torch.from_numpy(all_pairs(self.network.settings.n))
-        weights = self.network.unflatten(torch.from_numpy(self.weights()[mask]).double())
+        weights = self.network.unflatten(
+            torch.from_numpy(self.weights()[mask]).double()
+        )
         logits = self.network.logits(weights, pairs)
-        return mean_scores(logits, self.network.target(pairs), torch.from_numpy(self.counts[mask]))
+        return mean_scores(
+            logits, self.network.target(pairs), torch.from_numpy(self.counts[mask])
+        )
 
 
 class _Scratch(threading.local):
-    """Activations of a portion of pairs and their gradients, (pair, hidden) each, for every thread."""
+    """Activations of a portion of pairs and their gradients, (pair, hidden) each, for
+    every thread."""
 
     def __init__(self, hidden: int, dtype: torch.dtype) -> None:
         self.arrays = torch.empty(2, PORTION_PAIRS, hidden, dtype=dtype)
@@ -90,54 +117,103 @@ def _pair_portion(pairs: torch.Tensor, target: torch.Tensor) -> _PairPortion:
 
 
 class ModularRun(TorchRun):
-    """One run in training on a CPU with matrix products; `scratch` is shared by runs on the same thread.
+    """One run in training on a CPU with matrix products; `scratch` is shared by runs on
+    the same thread.
 
-    The gradient is that of `dynamics.kernels.modular_backprop`, summed over the training pairs only. With the matrices
-    A of activations and Z of derivatives with respect to logits, a row for each pair, dW_o = Z' A and dA = Z W_o.
-    """
+    The gradient is that of `dynamics.kernels.modular_backprop`, summed over the
+    training pairs only. With the matrices A of activations and Z of derivatives with
+    respect to logits, a row for each pair, dW_o = Z' A and dA = Z W_o."""
 
-    def __init__(self, network: ConstantAttention, seed: int, scratch: _Scratch, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        network: ConstantAttention,
+        seed: int,
+        scratch: _Scratch,
+        dtype: torch.dtype,
+    ) -> None:
         super().__init__(network, network.settings, dtype)
         s, self.network, self.scratch = network.settings, network, scratch
         self.counts = torch.from_numpy(split_pair_counts(s, np.array([seed])))
         self.all_pairs = torch.from_numpy(all_pairs(s.n))
         portions = pair_portions(self.all_pairs[self.counts[0, :, 0] > 0])
-        self.portions = [_pair_portion(pairs, network.target(pairs)) for pairs in portions]
+        self.portions = [
+            _pair_portion(pairs, network.target(pairs)) for pairs in portions
+        ]
 
     @torch.no_grad()
     def differentiate(self, step: int, each: Map = map) -> None:
-        embedding, hidden_weight, hidden_bias, output_weight, output_bias = self.weights.values()
+        embedding, hidden_weight, hidden_bias, output_weight, output_bias = (
+            self.weights.values()
+        )
         projected = embedding @ hidden_weight.T
 
         def gradients(pairs: _PairPortion) -> tuple[torch.Tensor, ...]:
-            """The gradients with respect to E W_h', W_o and b_o, times the number of training pairs."""
-            active, passed = (array[: len(pairs.first)] for array in self.scratch.arrays)
-            activate_pairs(projected.numpy(), hidden_bias.numpy(), pairs.first, pairs.second, active.numpy())
-            errors = torch.softmax(torch.addmm(output_bias, active, output_weight.T), dim=-1)
+            """The gradients with respect to E W_h', W_o and b_o, times the number of
+            training pairs."""
+            active, passed = (
+                array[: len(pairs.first)] for array in self.scratch.arrays
+            )
+            activate_pairs(
+                projected.numpy(),
+                hidden_bias.numpy(),
+                pairs.first,
+                pairs.second,
+                active.numpy(),
+            )
+            errors = torch.softmax(
+                torch.addmm(output_bias, active, output_weight.T), dim=-1
+            )
             errors[pairs.rows, pairs.target] -= 1
             torch.mm(errors, output_weight, out=passed)
             by_token = torch.zeros_like(projected)
-            add_pair_gradients(passed.numpy(), active.numpy(), pairs.first, pairs.second, by_token.numpy())
+            add_pair_gradients(
+                passed.numpy(),
+                active.numpy(),
+                pairs.first,
+                pairs.second,
+                by_token.numpy(),
+            )
             return by_token, errors.T @ active, errors.sum(0)
 
         by_token, *output = sum_over_portions(gradients, self.portions, each)
-        parts = by_token @ hidden_weight, by_token.T @ embedding, by_token.sum(0) / 2, *output  # / 2: two tokens a pair
+        parts = (
+            by_token @ hidden_weight,
+            by_token.T @ embedding,
+            by_token.sum(0) / 2,
+            *output,
+        )  # / 2: two tokens a pair
         flat = [part.flatten() for part in parts]
         torch.cat(flat, out=self.gradient).div_(self.network.settings.train_pairs)
 
     @torch.no_grad()
     def scores(self, dtype: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
         weights = self.network.unflatten(self.parameters.detach().to(dtype))
-        logits = torch.cat([self.network.logits(weights, pairs) for pairs in pair_portions(self.all_pairs)])
-        return mean_scores(logits[None], self.network.target(self.all_pairs), self.counts)
+        logits = torch.cat(
+            [
+                self.network.logits(weights, pairs)
+                for pairs in pair_portions(self.all_pairs)
+            ]
+        )
+        return mean_scores(
+            logits[None], self.network.target(self.all_pairs), self.counts
+        )
 
 
 class ModularBlasBackend(RunwiseBackend):
     """Training on a CPU, with matrix products."""
 
-    def __init__(self, network: ConstantAttention, seeds: np.ndarray, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        network: ConstantAttention,
+        seeds: np.ndarray,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         scratch = _Scratch(network.settings.hidden, dtype)
-        super().__init__(network.settings, [ModularRun(network, int(seed), scratch, dtype) for seed in seeds], dtype)
+        super().__init__(
+            network.settings,
+            [ModularRun(network, int(seed), scratch, dtype) for seed in seeds],
+            dtype,
+        )
 
 
 class ModularTorchBackend(TorchBackend):
@@ -145,7 +221,9 @@ class ModularTorchBackend(TorchBackend):
 
     network: ConstantAttention
 
-    def __init__(self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0) -> None:
+    def __init__(
+        self, network: ConstantAttention, seeds: np.ndarray, device: str, width: int = 0
+    ) -> None:
         s = network.settings
         super().__init__(s, network, len(seeds), device, width)
         self.pairs = torch.from_numpy(all_pairs(s.n)).to(device)
@@ -156,6 +234,12 @@ class ModularTorchBackend(TorchBackend):
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
         return self.network.loss(weights, self.pairs, self.pair_weights).sum()
 
-    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def scores_of(
+        self, weights: Weights, runs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         logits = self.network.logits(weights, self.pairs)[: len(runs)]
-        return mean_scores(logits, self.network.target(self.pairs), self.counts[torch.from_numpy(runs).to(self.device)])
+        return mean_scores(
+            logits,
+            self.network.target(self.pairs),
+            self.counts[torch.from_numpy(runs).to(self.device)],
+        )

@@ -1,9 +1,10 @@
-"""The backend that computes each run of an ensemble by itself, as matrix products with torch on a CPU.
+"""The backend that computes each run of an ensemble by itself, as matrix products with
+torch on a CPU.
 
-The items of a run are divided into portions of a fixed size, and each portion is computed on one thread. So the bits of
-a run depend neither on the ensemble nor on the number of threads. Threads take whole runs, or, if there are fewer runs
-than threads, portions. Subclasses of `TorchRun` define the network and its gradient.
-"""
+The items of a run are divided into portions of a fixed size, and each portion is
+computed on one thread. So the bits of a run depend neither on the ensemble nor on the
+number of threads. Threads take whole runs, or, if there are fewer runs than threads,
+portions. Subclasses of `TorchRun` define the network and its gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from dynamics.settings import OptimizerSettings
 from dynamics.training.backends import Backend, concatenate_scores, torch_optimizer
 
 PORTION_PAIRS = 1024
-"""Largest number of pairs that are computed together; their activations fit into a core's cache."""
+"""Largest number of pairs that are computed together; their activations fit into a
+core's cache."""
 
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 """A function such as `map`."""
@@ -31,15 +33,27 @@ _Portion = TypeVar("_Portion")
 
 
 class TorchRun(ABC):
-    """One run in training on a CPU. Methods with an argument `each` compute portions of the pairs with this `map`."""
+    """One run in training on a CPU. Methods with an argument `each` compute portions of
+    the pairs with this `map`."""
 
-    def __init__(self, network: NetworkParameters, settings: OptimizerSettings, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        network: NetworkParameters,
+        settings: OptimizerSettings,
+        dtype: torch.dtype,
+    ) -> None:
         self.settings = settings
-        self.parameters = torch.zeros(sum(network.lengths), dtype=dtype, requires_grad=True)
+        self.parameters = torch.zeros(
+            sum(network.lengths), dtype=dtype, requires_grad=True
+        )
         self.weights = network.unflatten(self.parameters.detach())
         self.gradient = torch.zeros_like(self.parameters)
         self.parameters.grad = self.gradient
-        group = {"params": [self.parameters], "lr": settings.lr, "weight_decay": settings.weight_decay}
+        group = {
+            "params": [self.parameters],
+            "lr": settings.lr,
+            "weight_decay": settings.weight_decay,
+        }
         self.optimizer = torch_optimizer(settings, [group], graph=False)
         self.before = self.parameters.detach().clone()
 
@@ -49,18 +63,24 @@ class TorchRun(ABC):
 
     @abstractmethod
     def scores(self, dtype: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Mean cross-entropy and accuracy, both (1, split) float64, of logits computed in `dtype`."""
+        """Mean cross-entropy and accuracy, both (1, split) float64, of logits computed
+        in `dtype`."""
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of the update that follows `step` updates."""
         return self.settings.lr
 
     @torch.no_grad()
-    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+    def set_state(
+        self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
+    ) -> None:
         """Set the weights and the optimizer's moments, each (parameter,)."""
         self.parameters.copy_(torch.from_numpy(weights))
         self.optimizer.state[self.parameters] = {
-            **{name: torch.from_numpy(values).to(self.parameters.dtype, copy=True) for name, values in moments.items()},
+            **{
+                name: torch.from_numpy(values).to(self.parameters.dtype, copy=True)
+                for name, values in moments.items()
+            },
             **({"step": torch.tensor(float(updates))} if "exp_avg" in moments else {}),
         }
 
@@ -75,7 +95,8 @@ class TorchRun(ABC):
 
 
 def pair_portions(pairs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The pairs in portions of almost equal size, whose number is a power of two, for 2, 4 ... threads."""
+    """The pairs in portions of almost equal size, whose number is a power of two, for
+    2, 4 ... threads."""
     count = 1
     while count * PORTION_PAIRS < len(pairs):
         count *= 2
@@ -83,9 +104,12 @@ def pair_portions(pairs: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def sum_over_portions(
-    function: Callable[[_Portion], tuple[torch.Tensor, ...]], portions: Sequence[_Portion], each: Map
+    function: Callable[[_Portion], tuple[torch.Tensor, ...]],
+    portions: Sequence[_Portion],
+    each: Map,
 ) -> tuple[torch.Tensor, ...]:
-    """The sums of the tensors that a function returns for each portion, added in the order of the portions."""
+    """The sums of the tensors that a function returns for each portion, added in the
+    order of the portions."""
     if len(portions) == 1:
         return function(portions[0])
     total, *others = each(function, portions)
@@ -96,16 +120,25 @@ def sum_over_portions(
 
 
 class RunwiseBackend(Backend):
-    """Training on a CPU, each run by itself. A run depends only on its own state, bit for bit."""
+    """Training on a CPU, each run by itself. A run depends only on its own state, bit
+    for bit."""
 
-    def __init__(self, settings: OptimizerSettings, runs: Sequence[TorchRun], dtype: torch.dtype) -> None:
+    def __init__(
+        self, settings: OptimizerSettings, runs: Sequence[TorchRun], dtype: torch.dtype
+    ) -> None:
         self.names, self.runs, self.dtype = moment_names(settings), runs, dtype
         self.threads = get_num_threads()
-        self.pool, self.single = (_single_threaded_pool(size) for size in (self.threads, 1))
+        self.pool, self.single = (
+            _single_threaded_pool(size) for size in (self.threads, 1)
+        )
 
-    def set_state(self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int) -> None:
+    def set_state(
+        self, weights: np.ndarray, moments: Mapping[str, np.ndarray], updates: int
+    ) -> None:
         for at, run in enumerate(self.runs):
-            run.set_state(weights[at], {name: moments[name][at] for name in self.names}, updates)
+            run.set_state(
+                weights[at], {name: moments[name][at] for name in self.names}, updates
+            )
         self.updates = updates
 
     def train(self, step: int, steps: int) -> None:
@@ -117,7 +150,9 @@ class RunwiseBackend(Backend):
 
     def _for_each_run(self, function: Callable[[TorchRun, Map], Any]) -> None:
         """Call a function of each run and of the `map` for its portions."""
-        if len(self.runs) < self.threads:  # what is outside the portions runs on one thread, too
+        if (
+            len(self.runs) < self.threads
+        ):  # what is outside the portions runs on one thread, too
             list(self.single.map(lambda run: function(run, self.pool.map), self.runs))
         else:
             list(self.pool.map(lambda run: function(run, map), self.runs))
@@ -127,7 +162,10 @@ class RunwiseBackend(Backend):
 
     def moments(self) -> dict[str, np.ndarray]:
         return {
-            name: self._rows(lambda run, name=name: run.optimizer.state[run.parameters][name]) for name in self.names
+            name: self._rows(
+                lambda run, name=name: run.optimizer.state[run.parameters][name]
+            )
+            for name in self.names
         }
 
     def gradient(self) -> np.ndarray:
@@ -140,13 +178,18 @@ class RunwiseBackend(Backend):
         return torch.stack([values(run).detach() for run in self.runs]).numpy()
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
-        return concatenate_scores(self.pool.map(lambda run: run.scores(self.dtype), self.runs))
+        return concatenate_scores(
+            self.pool.map(lambda run: run.scores(self.dtype), self.runs)
+        )
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         runs = itertools.compress(self.runs, mask)
-        return concatenate_scores(self.pool.map(lambda run: run.scores(torch.float64), runs))
+        return concatenate_scores(
+            self.pool.map(lambda run: run.scores(torch.float64), runs)
+        )
 
 
 def _single_threaded_pool(threads: int) -> ThreadPoolExecutor:
-    """A pool whose threads compute products of torch by themselves; with more threads their bits may differ."""
+    """A pool whose threads compute products of torch by themselves; with more threads
+    their bits may differ."""
     return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))

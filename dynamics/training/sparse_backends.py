@@ -1,45 +1,84 @@
-"""Backends for the clustering head (VC), trained in mini-batches in the order of `dynamics.training.minibatches`."""
+"""Backends for the clustering head (VC), trained in mini-batches in the order of
+`dynamics.training.minibatches`."""
 
 import numpy as np
 import torch
 
 from dynamics.kernels.simd import to_lanes
 from dynamics.kernels.sparse_backprop import sparse_layout
-from dynamics.kernels.sparse_minibatches import LabelledSequences, sparse_scores, train_sparse
+from dynamics.kernels.sparse_minibatches import (
+    LabelledSequences,
+    sparse_scores,
+    train_sparse,
+)
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.parameters import Weights
 from dynamics.settings import SparseSettings
 from dynamics.system import DEFAULT_CLOCK, EpochClock
-from dynamics.tasks import EvaluationSequences, evaluation_sequences, sample_sequences, sparse_sum
-from dynamics.training.backends import SimdBackend, TorchBackend, concatenate_scores, mean_scores
-from dynamics.training.minibatches import epoch_and_batch, epoch_orders, index_bits, shuffle_keys
+from dynamics.tasks import (
+    EvaluationSequences,
+    evaluation_sequences,
+    sample_sequences,
+    sparse_sum,
+)
+from dynamics.training.backends import (
+    SimdBackend,
+    TorchBackend,
+    concatenate_scores,
+    mean_scores,
+)
+from dynamics.training.minibatches import (
+    epoch_and_batch,
+    epoch_orders,
+    index_bits,
+    shuffle_keys,
+)
 
 MAX_SCORING_NUMBERS = 1 << 28
 """Largest number of activations and one-hot tokens on a device during evaluation."""
 
 
-def _training_and_evaluation(s: SparseSettings, seeds: np.ndarray) -> tuple[LabelledSequences, EvaluationSequences]:
+def _training_and_evaluation(
+    s: SparseSettings, seeds: np.ndarray
+) -> tuple[LabelledSequences, EvaluationSequences]:
     """The training sequences of runs, and the sequences that they are evaluated on."""
     train, test = (sample_sequences(s, seeds, split) for split in ("train", "test"))
-    return LabelledSequences(train, sparse_sum(train, s).astype(np.int16)), evaluation_sequences(s, train, test)
+    return LabelledSequences(
+        train, sparse_sum(train, s).astype(np.int16)
+    ), evaluation_sequences(s, train, test)
 
 
 class SparseSimdBackend(SimdBackend):
     """Training on a CPU, with the kernels of `dynamics.kernels.sparse_minibatches`."""
 
-    def __init__(self, network: ClusteringHead, seeds: np.ndarray, clock: EpochClock = DEFAULT_CLOCK) -> None:
+    def __init__(
+        self,
+        network: ClusteringHead,
+        seeds: np.ndarray,
+        clock: EpochClock = DEFAULT_CLOCK,
+    ) -> None:
         super().__init__(network.settings, network, len(seeds))
         self.network, self.clock, self.layout = network, clock, sparse_layout(network)
-        self.seeds, self.axes = np.asarray(seeds, np.int64), tuple(range(network.settings.dim))
-        self.training, self.evaluation = _training_and_evaluation(network.settings, seeds)
+        self.seeds, self.axes = (
+            np.asarray(seeds, np.int64),
+            tuple(range(network.settings.dim)),
+        )
+        self.training, self.evaluation = _training_and_evaluation(
+            network.settings, seeds
+        )
         self.counts = to_lanes(self.evaluation.counts.reshape(self.runs, -1))
-        self.totals = self.evaluation.counts.sum(axis=1, dtype=np.float64)  # (run, split)
+        self.totals = self.evaluation.counts.sum(
+            axis=1, dtype=np.float64
+        )  # (run, split)
         self.order: tuple[int, np.ndarray] | None = None
 
     def train(self, step: int, steps: int) -> None:
         s, last = self.network.settings, step + steps
         while step < last:
-            batches = min(last - step, s.epoch_steps - epoch_and_batch(s.epoch_steps, self.clock, step)[1])
+            batches = min(
+                last - step,
+                s.epoch_steps - epoch_and_batch(s.epoch_steps, self.clock, step)[1],
+            )
             self._train_within_epoch(step, batches)
             step += batches
 
@@ -47,49 +86,90 @@ class SparseSimdBackend(SimdBackend):
         self._train_within_epoch(step, 0)
 
     def _train_within_epoch(self, step: int, steps: int) -> None:
-        """Apply the updates step + 1, ..., step + steps, all in one epoch; with 0 steps, compute the gradient."""
+        """Apply the updates step + 1, ..., step + steps, all in one epoch; with 0
+        steps, compute the gradient."""
         s = self.network.settings
         epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)
         if self.order is None or self.order[0] != epoch:
             self.order = (epoch, epoch_orders(self.seeds, epoch, s.data))
         train_sparse(
-            self.memory, self.layout, self.training, self.order[1], self.rule, float(s.mlp_lr_discount),
-            float(s.assembler_decay), self.updates + 1, batch * s.batch, s.batch, steps, self.axes,
-        )  # fmt: skip
+            self.memory,
+            self.layout,
+            self.training,
+            self.order[1],
+            self.rule,
+            float(s.mlp_lr_discount),
+            float(s.assembler_decay),
+            self.updates + 1,
+            batch * s.batch,
+            s.batch,
+            steps,
+            self.axes,
+        )
         self.updates += steps
 
     def scores(self) -> tuple[np.ndarray, np.ndarray]:
         sequences = LabelledSequences(self.evaluation.tokens, self.evaluation.targets)
-        loss, accuracy = sparse_scores(self.memory.weights, self.layout, sequences, self.counts, self.axes)
+        loss, accuracy = sparse_scores(
+            self.memory.weights, self.layout, sequences, self.counts, self.axes
+        )
         return loss / self.totals, accuracy / self.totals
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = []
         for run, row in zip(np.flatnonzero(mask), self.weights()[mask], strict=True):
-            tokens, targets, counts = (torch.from_numpy(each[[run]]) for each in self.evaluation)
+            tokens, targets, counts = (
+                torch.from_numpy(each[[run]]) for each in self.evaluation
+            )
             weights = self.network.unflatten(torch.from_numpy(row[None]).double())
-            found.append(mean_scores(self.network.logits(weights, tokens.long()), targets.long(), counts))
+            found.append(
+                mean_scores(
+                    self.network.logits(weights, tokens.long()), targets.long(), counts
+                )
+            )
         return concatenate_scores(found)
 
 
 class SparseTorchBackend(TorchBackend):
-    """Training on a torch device. Full mini-batches and a shorter last one of an epoch have separate CUDA graphs."""
+    """Training on a torch device. Full mini-batches and a shorter last one of an epoch
+    have separate CUDA graphs."""
 
     network: ClusteringHead
 
     def __init__(
-        self, network: ClusteringHead, seeds: np.ndarray, device: str, width: int = 0, clock: EpochClock = DEFAULT_CLOCK
+        self,
+        network: ClusteringHead,
+        seeds: np.ndarray,
+        device: str,
+        width: int = 0,
+        clock: EpochClock = DEFAULT_CLOCK,
     ) -> None:
         s, self.clock = network.settings, clock
         discounts = dict.fromkeys(MLP_VARIABLES, s.mlp_lr_discount)
-        super().__init__(s, network, len(seeds), device, width, discounts, {"assembler": s.assembler_decay})
+        super().__init__(
+            s,
+            network,
+            len(seeds),
+            device,
+            width,
+            discounts,
+            {"assembler": s.assembler_decay},
+        )
         train, evaluation = _training_and_evaluation(s, seeds)
         self.evaluation = [torch.from_numpy(each).to(device) for each in evaluation]
         per_run = 2 * s.data * (s.hidden + 2 * s.length * s.rows)
-        self.together = max(1, min(self.width, MAX_SCORING_NUMBERS // per_run))  # runs evaluated at a time
-        runs = torch.from_numpy(np.minimum(np.arange(self.width), len(seeds) - 1)).to(device)  # repeat the last run
-        self.tokens, self.targets = (torch.from_numpy(each).to(device)[runs] for each in train)
-        self.seeds = torch.from_numpy(np.asarray(seeds, np.int64)).to(device)[runs, None]
+        self.together = max(
+            1, min(self.width, MAX_SCORING_NUMBERS // per_run)
+        )  # runs evaluated at a time
+        runs = torch.from_numpy(np.minimum(np.arange(self.width), len(seeds) - 1)).to(
+            device
+        )  # repeat the last run
+        self.tokens, self.targets = (
+            torch.from_numpy(each).to(device)[runs] for each in train
+        )
+        self.seeds = torch.from_numpy(np.asarray(seeds, np.int64)).to(device)[
+            runs, None
+        ]
         self.index = torch.arange(s.data, device=device)
         self.order = self.index.repeat(self.width, 1)
         self.begin = torch.zeros((), dtype=torch.int64, device=device)
@@ -100,7 +180,9 @@ class SparseTorchBackend(TorchBackend):
         epoch, batch = epoch_and_batch(s.epoch_steps, self.clock, step)
         if epoch != self.epoch:
             bits = index_bits(s.data)
-            keys = shuffle_keys(self.seeds, torch.full_like(self.seeds, epoch), self.index, bits)
+            keys = shuffle_keys(
+                self.seeds, torch.full_like(self.seeds, epoch), self.index, bits
+            )
             self.order.copy_(keys.sort(dim=1).values & ((1 << bits) - 1))
             self.epoch = epoch
         self.begin.fill_(batch * s.batch)
@@ -108,19 +190,39 @@ class SparseTorchBackend(TorchBackend):
 
     def loss(self, weights: Weights, step: int) -> torch.Tensor:
         s = self.network.settings
-        size = min(s.batch, s.data - epoch_and_batch(s.epoch_steps, self.clock, step)[1] * s.batch)
+        size = min(
+            s.batch,
+            s.data - epoch_and_batch(s.epoch_steps, self.clock, step)[1] * s.batch,
+        )
         rows = self.order.index_select(1, self.begin + self.index[:size])
-        tokens = torch.gather(self.tokens, 1, rows[..., None].expand(-1, -1, s.length)).long()
-        return self.network.losses(weights, tokens, torch.gather(self.targets, 1, rows).long()).mean(-1).sum()
+        tokens = torch.gather(
+            self.tokens, 1, rows[..., None].expand(-1, -1, s.length)
+        ).long()
+        return (
+            self.network.losses(
+                weights, tokens, torch.gather(self.targets, 1, rows).long()
+            )
+            .mean(-1)
+            .sum()
+        )
 
-    def scores_of(self, weights: Weights, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def scores_of(
+        self, weights: Weights, runs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         parts = []
         for begin in range(0, len(runs), self.together):
             some = np.arange(begin, min(begin + self.together, len(runs)))
-            padded = np.minimum(begin + np.arange(self.together), some[-1])  # a fixed size: equal bits
-            index, rows = (torch.from_numpy(each).to(self.device) for each in (runs[padded], padded))
+            padded = np.minimum(
+                begin + np.arange(self.together), some[-1]
+            )  # a fixed size: equal bits
+            index, rows = (
+                torch.from_numpy(each).to(self.device)
+                for each in (runs[padded], padded)
+            )
             tokens, targets, counts = (each[index] for each in self.evaluation)
             few = {name: weight[rows] for name, weight in weights.items()}
-            found = mean_scores(self.network.logits(few, tokens.long()), targets.long(), counts)
+            found = mean_scores(
+                self.network.logits(few, tokens.long()), targets.long(), counts
+            )
             parts.append((found[0][: len(some)], found[1][: len(some)]))
         return concatenate_scores(parts)

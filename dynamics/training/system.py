@@ -1,4 +1,5 @@
-"""The training systems: ensembles of networks that implement the protocol `dynamics.System`."""
+"""The training systems: ensembles of networks that implement the protocol
+`dynamics.System`."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -16,9 +17,20 @@ from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.transformer import Transformer
-from dynamics.settings import ModularSettings, OptimizerSettings, SettingsError, SparseSettings, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    OptimizerSettings,
+    SettingsError,
+    SparseSettings,
+    TransformerSettings,
+)
 from dynamics.system import DEFAULT_CLOCK
-from dynamics.training import cost_model, modular_backends, sparse_backends, transformer_backends
+from dynamics.training import (
+    cost_model,
+    modular_backends,
+    sparse_backends,
+    transformer_backends,
+)
 from dynamics.training.backends import Backend
 from dynamics.training.ensemble import (
     EnsembleTrainer,
@@ -36,7 +48,8 @@ _Network = TypeVar("_Network", ConstantAttention, ClusteringHead, Transformer)
 
 
 class TrainingSystem(ABC, Generic[_Network]):
-    """An ensemble of networks in training, as a `dynamics.System`. Subclasses define the network and its backend."""
+    """An ensemble of networks in training, as a `dynamics.System`. Subclasses define
+    the network and its backend."""
 
     clock = DEFAULT_CLOCK
     backends: tuple[str, ...] = ()
@@ -69,7 +82,8 @@ class TrainingSystem(ABC, Generic[_Network]):
 
     @property
     def groups_on_threads(self) -> bool:
-        """Whether groups of runs are trained on threads; otherwise the backend has threads of its own."""
+        """Whether groups of runs are trained on threads; otherwise the backend has
+        threads of its own."""
         return self.device == "cpu"
 
     @abstractmethod
@@ -83,36 +97,65 @@ class TrainingSystem(ABC, Generic[_Network]):
     def coords(self) -> dict[str, np.ndarray]:
         """Coordinates of the dimensions in `variables`; empty splits are omitted."""
         numbered = {dim: np.arange(size) for dim, size in self.network.sizes.items()}
-        return {**numbered, "layer": np.array(list(self.network.variables)), "split": np.array(self.splits)}
+        return {
+            **numbered,
+            "layer": np.array(list(self.network.variables)),
+            "split": np.array(self.splits),
+        }
 
     def initial(self, seeds: np.ndarray) -> TrainingState:
-        """The state at step 0, one run per seed, with the norm of the first gradient."""
+        """The state at step 0, one run per seed, with the norm of the first
+        gradient."""
         rows = self.network.flatten(self.initial_weights(seeds))
         zeros = np.zeros((len(seeds), len(self.network.variables)))
-        state = TrainingState(0, np.array(seeds), rows, {}, 0, zeros, zeros, np.zeros(len(seeds), np.int64))
-        return self._trainer_of(state).map_state(with_gradient_norm, with_moments(state, self.moment_names))
+        state = TrainingState(
+            0,
+            np.array(seeds),
+            rows,
+            {},
+            0,
+            zeros,
+            zeros,
+            np.zeros(len(seeds), np.int64),
+        )
+        return self._trainer_of(state).map_state(
+            with_gradient_norm, with_moments(state, self.moment_names)
+        )
 
     def advance(self, state: TrainingState, steps: int) -> TrainingState:
-        """The state `steps` updates later. On a CPU a run depends only on its own state, bit for bit."""
+        """The state `steps` updates later. On a CPU a run depends only on its own
+        state, bit for bit."""
         if steps == 0:
             return state
         state = with_moments(state, self.moment_names)
-        return self._trainer_of(state).map_state(lambda trainer, part: advance_runs(trainer, part, steps), state)
+        return self._trainer_of(state).map_state(
+            lambda trainer, part: advance_runs(trainer, part, steps), state
+        )
 
     def observe(self, state: TrainingState) -> dict[str, np.ndarray]:
         """One frame: an array (run, ...) for each variable in `variables`."""
-        frames = self._trainer_of(state).map(observe_runs, with_moments(state, self.moment_names))
-        return {name: np.concatenate([part[name] for part in frames]) for name in self.variables}
+        frames = self._trainer_of(state).map(
+            observe_runs, with_moments(state, self.moment_names)
+        )
+        return {
+            name: np.concatenate([part[name] for part in frames])
+            for name in self.variables
+        }
 
     def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
-        if self._trainer is None or not np.array_equal(state.seeds, self._trainer.seeds):
+        if self._trainer is None or not np.array_equal(
+            state.seeds, self._trainer.seeds
+        ):
             self._trainer = EnsembleTrainer(
-                lambda seeds: Trainer(self.network, self.backend(seeds)), state.seeds, self.groups_on_threads
+                lambda seeds: Trainer(self.network, self.backend(seeds)),
+                state.seeds,
+                self.groups_on_threads,
             )
         return self._trainer
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
-        """The exact restart state for `restore`: `step`, and arrays with a leading run axis."""
+        """The exact restart state for `restore`: `step`, and arrays with a leading run
+        axis."""
         state = with_moments(state, self.moment_names)
         return {
             "step": np.asarray(state.step),
@@ -126,7 +169,8 @@ class TrainingSystem(ABC, Generic[_Network]):
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
-        """The state from the arrays of `checkpoint`, for all of its runs or a subset of them."""
+        """The state from the arrays of `checkpoint`, for all of its runs or a subset of
+        them."""
         names = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
         return TrainingState(
             step=int(arrays["step"]),
@@ -137,7 +181,8 @@ class TrainingSystem(ABC, Generic[_Network]):
 
 
 class ModularSystem(TrainingSystem[ConstantAttention]):
-    """The constant-attention network of CA on addition modulo N, as a `dynamics.System`.
+    """The constant-attention network of CA on addition modulo N, as a
+    `dynamics.System`.
 
     Parameters
     ----------
@@ -161,10 +206,14 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
     numerics_version = 3
     """Raised whenever a change alters results."""
 
-    def __init__(self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+    def __init__(
+        self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0
+    ) -> None:
         self.settings = settings
         splits = modular_backends.modular_splits(settings)
-        super().__init__(ConstantAttention(settings), splits, settings, device, ensemble_width)
+        super().__init__(
+            ConstantAttention(settings), splits, settings, device, ensemble_width
+        )
         if self.device == "cpu":
             self.backends, self.backend_name = ("simd", "blas"), "simd"
 
@@ -182,14 +231,23 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
             return modular_backends.ModularSimdBackend(self.network, seeds)
         if self.backend_name == "blas":
             return modular_backends.ModularBlasBackend(self.network, seeds)
-        return modular_backends.ModularTorchBackend(self.network, seeds, self.device, self.ensemble_width)
+        return modular_backends.ModularTorchBackend(
+            self.network, seeds, self.device, self.ensemble_width
+        )
 
     def working_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
         if self.backend_name == "blas":
             evaluation = 16 * s.pairs * (s.hidden + 4 * s.n)
-            return runs * (40 * sum(self.network.lengths) + 48 * s.pairs) + get_num_threads() * evaluation
-        return 4 * (16 * width * sum(self.network.lengths) + 6 * width * s.pairs + 64 * LANES_32 * s.hidden * s.n)
+            return (
+                runs * (40 * sum(self.network.lengths) + 48 * s.pairs)
+                + get_num_threads() * evaluation
+            )
+        return 4 * (
+            16 * width * sum(self.network.lengths)
+            + 6 * width * s.pairs
+            + 64 * LANES_32 * s.hidden * s.n
+        )
 
 
 class SparseSystem(TrainingSystem[ClusteringHead]):
@@ -216,9 +274,19 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     numerics_version = 2
     """Raised whenever a change alters results."""
 
-    def __init__(self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0) -> None:
-        self.settings = dataclasses.replace(settings, start=append_content_hash(settings.start))
-        super().__init__(ClusteringHead(self.settings), tasks.sparse_splits(settings), settings, device, ensemble_width)
+    def __init__(
+        self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0
+    ) -> None:
+        self.settings = dataclasses.replace(
+            settings, start=append_content_hash(settings.start)
+        )
+        super().__init__(
+            ClusteringHead(self.settings),
+            tasks.sparse_splits(settings),
+            settings,
+            device,
+            ensemble_width,
+        )
 
     def initial_weights(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
         if self.settings.start == "random":
@@ -228,16 +296,21 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
             return sparse_backends.SparseSimdBackend(self.network, seeds, self.clock)
-        return sparse_backends.SparseTorchBackend(self.network, seeds, self.device, self.ensemble_width, self.clock)
+        return sparse_backends.SparseTorchBackend(
+            self.network, seeds, self.device, self.ensemble_width, self.clock
+        )
 
     def working_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
         each = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
-        return width * each + 4 * LANES_32 * (2 * s.rows * s.length * s.dim + 4 * s.hidden)
+        return width * each + 4 * LANES_32 * (
+            2 * s.rows * s.length * s.dim + 4 * s.hidden
+        )
 
 
 class TransformerSystem(TrainingSystem[Transformer]):
-    """The transformer of Zhong et al. and Nanda et al. on a binary operation, as a `dynamics.System`.
+    """The transformer of Zhong et al. and Nanda et al. on a binary operation, as a
+    `dynamics.System`.
 
     Parameters
     ----------
@@ -262,14 +335,23 @@ class TransformerSystem(TrainingSystem[Transformer]):
     """Raised whenever a change alters results."""
     groups_on_threads = False
 
-    def __init__(self, settings: TransformerSettings, device: str = "auto", ensemble_width: int = 0) -> None:
+    def __init__(
+        self,
+        settings: TransformerSettings,
+        device: str = "auto",
+        ensemble_width: int = 0,
+    ) -> None:
         self.settings = settings
         splits = transformer_backends.transformer_splits(settings)
-        super().__init__(Transformer(settings), splits, settings, device, ensemble_width)
+        super().__init__(
+            Transformer(settings), splits, settings, device, ensemble_width
+        )
 
     def backend(self, seeds: np.ndarray) -> Backend:
         if self.device == "cpu":
-            return transformer_backends.TransformerCpuBackend(self.network, seeds, self.clock)
+            return transformer_backends.TransformerCpuBackend(
+                self.network, seeds, self.clock
+            )
         return transformer_backends.TransformerTorchBackend(
             self.network, seeds, self.device, self.ensemble_width, self.clock
         )
@@ -277,15 +359,21 @@ class TransformerSystem(TrainingSystem[Transformer]):
     def working_bytes(self, runs: int) -> int:
         s = self.settings
         evaluation = 16 * s.pairs * s.elements + 16 * PORTION_PAIRS * s.width * s.layers
-        return runs * (64 * sum(self.network.lengths) + 32 * s.pairs) + get_num_threads() * evaluation
+        return (
+            runs * (64 * sum(self.network.lengths) + 32 * s.pairs)
+            + get_num_threads() * evaluation
+        )
 
 
 def resolve_device(device: str) -> str:
-    """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises SettingsError."""
+    """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises
+    SettingsError."""
     if device not in ("auto", "cpu", "cuda"):
         raise SettingsError("device", device, "auto, cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device", device, "auto or cpu: torch finds no CUDA device here")
+        raise SettingsError(
+            "device", device, "auto or cpu: torch finds no CUDA device here"
+        )
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return device

@@ -1,4 +1,5 @@
-"""The description of a run before it begins: its recorded steps, and the coordinates and attributes of its file."""
+"""The description of a run before it begins: its recorded steps, and the coordinates
+and attributes of its file."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +14,14 @@ import xarray as xr
 from dynamics.provenance import METRIC_VARIABLES, git_commit, package_versions
 from dynamics.settings import Settings
 from dynamics.system import DEFAULT_CLOCK, EpochClock, System
-from dynamics.trajectory.schema import DIVERGED, DONE, RUNNING, SCHEMA_VERSION, STATUS_MEANINGS, VARIABLES
+from dynamics.trajectory.schema import (
+    DIVERGED,
+    DONE,
+    RUNNING,
+    SCHEMA_VERSION,
+    STATUS_MEANINGS,
+    VARIABLES,
+)
 
 Frames = Mapping[int, Mapping[str, np.ndarray]]
 """Frames by step; each maps the name of a variable to an array (run, ...)."""
@@ -21,7 +29,8 @@ Frames = Mapping[int, Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class RecordingSchedule:
-    """The steps at which a run of `steps` steps records a frame, and those at which it records a restart state."""
+    """The steps at which a run of `steps` steps records a frame, and those at which it
+    records a restart state."""
 
     steps: int
     every: int
@@ -30,11 +39,12 @@ class RecordingSchedule:
 
     @property
     def spacing(self) -> int:
-        """Steps between restart states: a power of two such that there are 10 to 20 of them.
+        """Steps between restart states: a power of two such that there are 10 to 20 of
+        them.
 
-        The restart states of a longer run are therefore a subset of those of a shorter one, and a run that was extended
-        gives the same file as one that was computed at its full length at once.
-        """
+        The restart states of a longer run are therefore a subset of those of a shorter
+        one, and a run that was extended gives the same file as one that was computed at
+        its full length at once."""
         spacing = 1
         while self.steps - self.first > 20 * spacing:
             spacing *= 2
@@ -42,7 +52,10 @@ class RecordingSchedule:
 
     def records(self, step: int) -> bool:
         """Whether the frame at this step is kept."""
-        return (step - self.origin) % self.every == 0 or step in (self.first, self.steps)
+        return (step - self.origin) % self.every == 0 or step in (
+            self.first,
+            self.steps,
+        )
 
     def keeps_checkpoint(self, step: int) -> bool:
         """Whether the restart state at this step is kept."""
@@ -59,7 +72,9 @@ class RunDescription:
     """The data that all parts of a run have in common."""
 
     dims: Mapping[str, tuple[str, ...]]  # of each recorded variable, after (run, step)
-    state_dims: Mapping[str, tuple[str, ...]]  # of arrays of a restart state, after (checkpoint, run)
+    state_dims: Mapping[
+        str, tuple[str, ...]
+    ]  # of arrays of a restart state, after (checkpoint, run)
     coords: Mapping[str, np.ndarray]
     seeds: np.ndarray  # (run,)
     time_step: float
@@ -67,16 +82,23 @@ class RunDescription:
     attrs: Mapping[str, object]
     clock: EpochClock = DEFAULT_CLOCK
 
-    def dataset(self, frames: Frames, reached: int, last_step: np.ndarray, done: bool) -> xr.Dataset:
+    def dataset(
+        self, frames: Frames, reached: int, last_step: np.ndarray, done: bool
+    ) -> xr.Dataset:
         """The frames as one dataset, for runs that have reached step `reached`."""
         steps = np.array(list(frames), dtype=np.int64)
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("run", "step", *rest), np.stack([frame[name] for frame in frames.values()], axis=1))
+            name: (
+                ("run", "step", *rest),
+                np.stack([frame[name] for frame in frames.values()], axis=1),
+            )
             for name, rest in self.dims.items()
         }
         variables.update(final_variables(reached, last_step, done))
         used = {dim for rest in self.dims.values() for dim in rest}
-        coords = {name: (name, values) for name, values in self.coords.items() if name in used}
+        coords = {
+            name: (name, values) for name, values in self.coords.items() if name in used
+        }
         coords["step"] = ("step", steps)
         coords["time"] = ("step", self.time_step * steps)
         if self.epoch_steps:
@@ -85,13 +107,22 @@ class RunDescription:
         return add_variable_attributes(xr.Dataset(variables, coords, dict(self.attrs)))
 
 
-def describe_run(system: System, identity: Mapping[str, Any], steps: int) -> RunDescription:
-    """The description of a run of `steps` steps with the identity that `run_identity` returned."""
+def describe_run(
+    system: System, identity: Mapping[str, Any], steps: int
+) -> RunDescription:
+    """The description of a run of `steps` steps with the identity that `run_identity`
+    returned."""
     kept = recorded_variables(system, identity["record"])
     settings, width = system.settings, max(identity["runs"], system.ensemble_width)
     attrs = describe_origin(settings, identity, steps, numba.get_num_threads(), width)
     return RunDescription(
-        kept, system.variables, system.coords(), seeds_of(identity), settings.time_step, settings.epoch_steps, attrs
+        kept,
+        system.variables,
+        system.coords(),
+        seeds_of(identity),
+        settings.time_step,
+        settings.epoch_steps,
+        attrs,
     )
 
 
@@ -101,11 +132,17 @@ def seeds_of(identity: Mapping[str, Any]) -> np.ndarray:
 
 
 def describe_origin(
-    settings: Settings, identity: Mapping[str, Any], steps: int, threads: int, width: int
+    settings: Settings,
+    identity: Mapping[str, Any],
+    steps: int,
+    threads: int,
+    width: int,
 ) -> dict[str, object]:
     """The root attributes of a run with the identity that `run_identity` returned."""
     return {
-        "title": f"Trajectory of {identity['runs']} runs of the {settings.system} system",
+        "title": (
+            f"Trajectory of {identity['runs']} runs of the {settings.system} system"
+        ),
         "Conventions": "CF-1.11",
         "schema_version": SCHEMA_VERSION,
         **identity,
@@ -116,27 +153,44 @@ def describe_origin(
         "package_versions": json.dumps(package_versions()),
         "threads": threads,
         "ensemble_width": width,
-        "comment": "All values are dimensionless; a step is an optimizer update or an integrator step. config_json "
-        "holds the settings; frames of a run after its last_step repeat it; group /checkpoint holds exact restart "
-        "states; the last line is a SHA-256.",
+        "comment": (
+            "All values are dimensionless; a step is an optimizer update or an"
+            " integrator step. config_json holds the settings; frames of a run after"
+            " its last_step repeat it; group /checkpoint holds exact restart states;"
+            " the last line is a SHA-256."
+        ),
     }
 
 
 def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:
-    """The variables that are recorded, with their dimensions: all, or for "metrics" only the metrics."""
-    return {name: dims for name, dims in system.variables.items() if record == "all" or name in METRIC_VARIABLES}
+    """The variables that are recorded, with their dimensions: all, or for "metrics"
+    only the metrics."""
+    return {
+        name: dims
+        for name, dims in system.variables.items()
+        if record == "all" or name in METRIC_VARIABLES
+    }
 
 
-def final_variables(reached: int, last_step: np.ndarray, done: bool) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The variables `status` and `last_step` of runs that have reached step `reached`."""
+def final_variables(
+    reached: int, last_step: np.ndarray, done: bool
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables `status` and `last_step` of runs that have reached step
+    `reached`."""
     status = np.where(last_step < reached, DIVERGED, DONE if done else RUNNING)
-    return {"status": (("run",), status.astype(np.int8)), "last_step": (("run",), last_step.astype(np.int64))}
+    return {
+        "status": (("run",), status.astype(np.int8)),
+        "last_step": (("run",), last_step.astype(np.int64)),
+    }
 
 
 def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
-    """Add the descriptions of the schema to the variables of a dataset in place; return the dataset."""
+    """Add the descriptions of the schema to the variables of a dataset in place; return
+    the dataset."""
     for name in dataset.variables:
         if known := VARIABLES.get(str(name)):
             dataset[name].attrs.update(long_name=known.long_name, units="1")
-    dataset["status"].attrs.update(flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS))
+    dataset["status"].attrs.update(
+        flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS)
+    )
     return dataset

@@ -1,4 +1,5 @@
-"""Which runs and frames of a trajectory are valid: a run that diverged repeats its last finite frame to the end."""
+"""Which runs and frames of a trajectory are valid: a run that diverged repeats its last
+finite frame to the end."""
 
 import numpy as np
 import xarray as xr
@@ -35,7 +36,8 @@ def count_diverged(trajectory: xr.Dataset) -> int:
 
 
 def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
-    """Return which frames precede the divergence of their run; later ones only repeat the last finite frame.
+    """Return which frames precede the divergence of their run; later ones only repeat
+    the last finite frame.
 
     Parameters
     ----------
@@ -53,9 +55,12 @@ def valid_frames(trajectory: xr.Dataset) -> xr.DataArray:
     >>> float(trajectory["update_norm"].where(valid_frames(trajectory)).min())
     0.0
     """
-    return (trajectory["step"] <= trajectory["last_step"]).transpose("run", "step", missing_dims="ignore")
+    return (trajectory["step"] <= trajectory["last_step"]).transpose(
+        "run", "step", missing_dims="ignore"
+    )
 
 
 def mask_diverged(values: xr.DataArray, trajectory: xr.Dataset) -> xr.DataArray:
-    """Replace values (step, and optionally run) by NaN in the frames after a run diverged."""
+    """Replace values (step, and optionally run) by NaN in the frames after a run
+    diverged."""
     return values.where(trajectory["step"] <= trajectory["last_step"])

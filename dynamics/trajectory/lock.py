@@ -1,8 +1,7 @@
 """The lock that prevents two processes from writing the same trajectory.
 
-It is a lock of the operating system on a file .NAME.lock in the same folder, and is released when the process that
-holds it ends or is killed.
-"""
+It is a lock of the operating system on a file .NAME.lock in the same folder, and is
+released when the process that holds it ends or is killed."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,7 +24,9 @@ def hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock of `path`, or raise RecordingError."""
     lock = trajectory_lock(path)
     try:
-        lock.acquire(timeout=1, poll_interval=0.05)  # a listing of runs may hold it for a moment
+        lock.acquire(
+            timeout=1, poll_interval=0.05
+        )  # a listing of runs may hold it for a moment
     except Timeout:
         if not Path(lock.lock_file).exists():  # the lock file cannot be created
             raise RecordingError(f"{path}: cannot be written") from None

@@ -1,10 +1,10 @@
 """Sealed NetCDF-4 files, which are written completely or not at all.
 
-A file is written under a temporary name, read back and compared, sealed, fsynced and only then renamed: under its final
-name a file is complete. The seal is its last line, the SHA-256 of all bytes before it. HDF5 ignores bytes after the
-end of its data, so any program can read the file. `open_group` verifies the seal before it parses the file, and raises
-an error if the file was cut short or a single bit has changed.
-"""
+A file is written under a temporary name, read back and compared, sealed, fsynced and
+only then renamed: under its final name a file is complete. The seal is its last line,
+the SHA-256 of all bytes before it. HDF5 ignores bytes after the end of its data, so any
+program can read the file. `open_group` verifies the seal before it parses the file, and
+raises an error if the file was cut short or a single bit has changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from dynamics.errors import RecordingError, TrajectoryError
 
 
 class _NetCDFLock:
-    """A re-entrant lock, one per process. A dataset that is pickled uses the lock of the process that unpickles it."""
+    """A re-entrant lock, one per process. A dataset that is pickled uses the lock of
+    the process that unpickles it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -48,7 +49,8 @@ def _process_lock() -> _NetCDFLock:
 
 
 NETCDF_LOCK = _NetCDFLock()
-"""Lock for netCDF-C, which only one thread may call at a time. xarray also holds it while it reads these files."""
+"""Lock for netCDF-C, which only one thread may call at a time. xarray also holds it
+while it reads these files."""
 
 CHUNK_STEPS = 256
 """Steps of one run in one compressed chunk."""
@@ -62,7 +64,7 @@ def resolve_link(path: str | Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-# ----------------------------------------------------------------------------------------------- the seal
+# ----------------------------------------------------------------------------- the seal
 
 _SEAL = re.compile(rb"\nsha256:([0-9a-f]{64})\n")
 _SEAL_LENGTH = 73
@@ -95,13 +97,17 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
         with path.open("rb") as file:
             file.seek(max(0, size - _SEAL_LENGTH))
             found = _SEAL.fullmatch(file.read())
-        complete = found is not None and (not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH))
+        complete = found is not None and (
+            not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH)
+        )
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
     if found is None:
         raise TrajectoryError(f"{path}: {_describe_unsealed(path)}")
     if not complete:
-        raise TrajectoryError(f"{path}: damaged, its bytes do not match the SHA-256 at its end")
+        raise TrajectoryError(
+            f"{path}: damaged, its bytes do not match the SHA-256 at its end"
+        )
 
 
 def _describe_unsealed(path: Path) -> str:
@@ -117,18 +123,25 @@ def _describe_unsealed(path: Path) -> str:
     if "schema_version" in attrs:
         return "cut short (no checksum at its end)"
     if {"title", "result_of"} & set(attrs):
-        return "a result of sims.sweep or of an analysis, no trajectory (xarray.open_dataset reads it)"
+        return (
+            "a result of sims.sweep or of an analysis, no trajectory"
+            " (xarray.open_dataset reads it)"
+        )
     return (
-        "no checksum at its end, so it is no trajectory of this program "
-        "(xarray.open_dataset reads any NetCDF file unchecked; dynamics.save_trajectory writes a checksum)"
+        "no checksum at its end, so it is no trajectory of this program"
+        " (xarray.open_dataset reads any NetCDF file unchecked;"
+        " dynamics.save_trajectory writes a checksum)"
     )
 
 
-# ----------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------ reading
 
 
-def open_group(path: Path, group: str | None = None, thoroughly: bool = True) -> xr.Dataset:
-    """Open one group of a sealed file; its values are loaded lazily. Raises TrajectoryError."""
+def open_group(
+    path: Path, group: str | None = None, thoroughly: bool = True
+) -> xr.Dataset:
+    """Open one group of a sealed file; its values are loaded lazily. Raises
+    TrajectoryError."""
     check_seal(path, thoroughly)
     try:
         with NETCDF_LOCK:
@@ -139,7 +152,9 @@ def open_group(path: Path, group: str | None = None, thoroughly: bool = True) ->
                 kwargs={"state": _file_state(path)},
                 lock=NETCDF_LOCK,
             )
-            dataset = xr.open_dataset(NetCDF4DataStore(manager, group=group, mode="r", lock=NETCDF_LOCK))
+            dataset = xr.open_dataset(
+                NetCDF4DataStore(manager, group=group, mode="r", lock=NETCDF_LOCK)
+            )
         dataset.encoding["source"] = str(path.absolute())
         return dataset
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
@@ -152,17 +167,19 @@ def _file_state(path: str | Path) -> tuple[int, ...]:
 
 
 def _open_unchanged(path: str, mode: Literal["r"], state: tuple[int, ...]) -> Any:
-    """Open a file if it has not changed: xarray closes files and later opens them again by name."""
+    """Open a file if it has not changed: xarray closes files and later opens them again
+    by name."""
     if _file_state(path) != state:
         raise TrajectoryError(f"{path}: has been overwritten since it was opened")
     return netCDF4.Dataset(path, mode=mode)
 
 
-# ----------------------------------------------------------------------------------------------- writing
+# ------------------------------------------------------------------------------ writing
 
 
 class StackedDatasets:
-    """Datasets joined along one dimension, of which only some entries are kept. They are read in blocks of runs."""
+    """Datasets joined along one dimension, of which only some entries are kept. They
+    are read in blocks of runs."""
 
     def __init__(self, pieces: list[tuple[xr.Dataset, np.ndarray]], along: str) -> None:
         self.pieces = [(piece, keep) for piece, keep in pieces if len(keep)]
@@ -177,7 +194,9 @@ class StackedDatasets:
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a variable."""
         sizes = self.template[name].sizes
-        return tuple(self.length if dim == self.along else size for dim, size in sizes.items())
+        return tuple(
+            self.length if dim == self.along else size for dim, size in sizes.items()
+        )
 
     def read(self, name: str, runs: slice) -> np.ndarray:
         """Values of a variable for a block of runs."""
@@ -185,18 +204,25 @@ class StackedDatasets:
         selection = {"run": runs} if "run" in variable.dims else {}
         if self.along not in variable.dims:
             return variable.isel(selection).values
-        blocks = [piece[name].isel({**selection, self.along: keep}).values for piece, keep in self.pieces]
+        blocks = [
+            piece[name].isel({**selection, self.along: keep}).values
+            for piece, keep in self.pieces
+        ]
         return np.concatenate(blocks, axis=variable.dims.index(self.along))
 
     def blocks(self, name: str) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
-        """Values of a variable, a block of runs at a time, and the slices that select them."""
+        """Values of a variable, a block of runs at a time, and the slices that select
+        them."""
         variable, shape = self.template[name], self.shape(name)
         runs = variable.sizes.get("run", 1)
         run_bytes = max(1, int(np.prod(shape)) * variable.dtype.itemsize // runs)
         step = max(1, BLOCK_BYTES // run_bytes)
         for start in range(0, runs, step):
             block = slice(start, min(runs, start + step))
-            yield tuple(block if dim == "run" else slice(None) for dim in variable.dims), self.read(name, block)
+            yield (
+                tuple(block if dim == "run" else slice(None) for dim in variable.dims),
+                self.read(name, block),
+            )
 
 
 Groups = Mapping[str, StackedDatasets]
@@ -204,14 +230,18 @@ Groups = Mapping[str, StackedDatasets]
 
 
 def write_sealed_file(
-    path: Path, groups: Groups, attrs: Mapping[str, object], check: Callable[[Path], None] = lambda path: None
+    path: Path,
+    groups: Groups,
+    attrs: Mapping[str, object],
+    check: Callable[[Path], None] = lambda path: None,
 ) -> None:
     """Write groups to `path`, completely or not at all.
 
-    check: called on the sealed file before it is renamed to `path`; if it raises, `path` is unchanged.
-    Raises RecordingError.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    check: called on the sealed file before it is renamed to `path`; if it raises,
+    `path` is unchanged. Raises RecordingError."""
+    temporary = path.with_name(
+        f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp"
+    )
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
@@ -223,24 +253,37 @@ def write_sealed_file(
         fsync_path(temporary)
         os.replace(temporary, path)
         fsync_path(path.parent)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:  # netCDF4 raises any of these
-        raise RecordingError(f"{path}: could not be written ({_reason(error, temporary)})") from error
+    except (
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:  # netCDF4 raises any of these
+        raise RecordingError(
+            f"{path}: could not be written ({_reason(error, temporary)})"
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def _write_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
-    with NETCDF_LOCK, contextlib.closing(netCDF4.Dataset(path, "w", format="NETCDF4")) as file:
+    with (
+        NETCDF_LOCK,
+        contextlib.closing(netCDF4.Dataset(path, "w", format="NETCDF4")) as file,
+    ):
         file.setncatts(dict(attrs))
         for group, stack in groups.items():
             _write_group(file.createGroup(group) if group else file, stack)
 
 
 def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:
-    """Compare the file with what was written: on a full disk a file may open but contain other values."""
+    """Compare the file with what was written: on a full disk a file may open but
+    contain other values."""
     with NETCDF_LOCK, contextlib.closing(netCDF4.Dataset(path)) as file:
-        if not all(bool(np.all(file.getncattr(name) == value)) for name, value in attrs.items()):
+        if not all(
+            bool(np.all(file.getncattr(name) == value)) for name, value in attrs.items()
+        ):
             raise OSError(errno.EIO, "attributes read back differently")
         for group, stack in groups.items():
             written = file[group] if group else file
@@ -248,11 +291,14 @@ def _compare_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> 
             for name in map(str, stack.template.variables):
                 for block, expected in stack.blocks(name):
                     if not np.array_equal(written[name][block], expected):
-                        raise OSError(errno.EIO, f"variable {name} reads back differently")
+                        raise OSError(
+                            errno.EIO, f"variable {name} reads back differently"
+                        )
 
 
 def _reason(error: Exception, temporary: Path) -> str:
-    """The reason of an error. HDF5 does not distinguish a full disk from other errors, so try to write 1 MiB."""
+    """The reason of an error. HDF5 does not distinguish a full disk from other errors,
+    so try to write 1 MiB."""
     try:
         with temporary.open("ab") as file:
             file.write(bytes(1 << 20))
@@ -265,9 +311,13 @@ def _reason(error: Exception, temporary: Path) -> str:
 
 
 def _write_group(group: netCDF4.Dataset, stack: StackedDatasets) -> None:
-    auxiliary = [str(name) for name in stack.template.coords if name not in stack.template.dims]
+    auxiliary = [
+        str(name) for name in stack.template.coords if name not in stack.template.dims
+    ]
     if auxiliary:
-        group.setncattr("coordinates", " ".join(auxiliary))  # xarray reads these as coordinates
+        group.setncattr(
+            "coordinates", " ".join(auxiliary)
+        )  # xarray reads these as coordinates
     for name in map(str, stack.template.variables):
         variable = stack.template[name]
         if variable.dtype.kind in "OU":
@@ -287,18 +337,31 @@ def _create_variable(
     """A variable in compressed chunks of one run and some hundred steps."""
     dims, shape = tuple(map(str, variable.dims)), stack.shape(name)
     chunks = tuple(
-        1 if dim == "run" and len(shape) > 1 else min(size, CHUNK_STEPS) if dim == stack.along else size
+        (
+            1
+            if dim == "run" and len(shape) > 1
+            else min(size, CHUNK_STEPS)
+            if dim == stack.along
+            else size
+        )
         for dim, size in zip(dims, shape, strict=True)
     )
-    packed: Any = {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks} if shape else {}
-    if variable.dtype == np.uint8:  # bytes of restart states, which compress little and slowly
+    packed: Any = (
+        {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks}
+        if shape
+        else {}
+    )
+    if (
+        variable.dtype == np.uint8
+    ):  # bytes of restart states, which compress little and slowly
         packed = {"chunksizes": chunks}
     _create_dimensions(group, dims, shape)
     return group.createVariable(name, variable.dtype, dims, fill_value=False, **packed)
 
 
 def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> None:
-    """Strings as arrays of characters: netCDF-C crashes on its own string type if a file is open twice."""
+    """Strings as arrays of characters: netCDF-C crashes on its own string type if a
+    file is open twice."""
     encoded = np.char.encode(variable.values.astype(str), "utf-8")
     width = max(1, encoded.dtype.itemsize)
     dims = (*map(str, variable.dims), f"{name}_length")
@@ -309,7 +372,9 @@ def _write_text(group: netCDF4.Dataset, name: str, variable: xr.DataArray) -> No
     target[:] = encoded.astype(f"S{width}")[..., None].view("S1")
 
 
-def _create_dimensions(group: netCDF4.Dataset, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
+def _create_dimensions(
+    group: netCDF4.Dataset, dims: tuple[str, ...], shape: tuple[int, ...]
+) -> None:
     for dim, size in zip(dims, shape, strict=True):
         if dim not in group.dimensions:
             group.createDimension(dim, size)

@@ -1,8 +1,9 @@
-"""Reading trajectories: finished files, and the parts of a run that is not finished, as `xarray.Dataset`.
+"""Reading trajectories: finished files, and the parts of a run that is not finished, as
+`xarray.Dataset`.
 
-Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` raises an error for a file that was cut short or
-in which a bit has changed. `xarray.open_dataset` reads them without this check.
-"""
+Files are sealed (`dynamics.trajectory.netcdf`): `open_trajectory` raises an error for a
+file that was cut short or in which a bit has changed. `xarray.open_dataset` reads them
+without this check."""
 
 import glob
 import json
@@ -16,7 +17,12 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.netcdf import NETCDF_LOCK, open_group
-from dynamics.trajectory.parts import check_parts_contiguous, closed_parts, first_step_of_parts, parts_folder
+from dynamics.trajectory.parts import (
+    check_parts_contiguous,
+    closed_parts,
+    first_step_of_parts,
+    parts_folder,
+)
 from dynamics.trajectory.schema import DIVERGED, DONE, validate_trajectory
 
 
@@ -25,28 +31,33 @@ def _loaded(path: Path, group: str | None = None) -> xr.Dataset:
         return part.load()
 
 
-def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = True) -> xr.Dataset:
+def open_trajectory(
+    path: str | Path | Sequence[str | Path], thoroughly: bool = True
+) -> xr.Dataset:
     """Open a finished run, or the frames that an unfinished run has written so far.
 
     Parameters
     ----------
     path : str or Path, or sequence of them
-        The file, NAME.nc. Several files, or a pattern such as ``"seeds/*.nc"``, are opened as one ensemble, whose runs
-        must have different seeds and the same settings and recorded steps. Results of analyses that a pattern matches
-        are left out.
+        The file, NAME.nc. Several files, or a pattern such as ``"seeds/*.nc"``, are
+        opened as one ensemble, whose runs must have different seeds and the same
+        settings and recorded steps. Results of analyses that a pattern matches are left
+        out.
     thoroughly : bool
-        Verify the checksum of the whole file; if false, only check that the file has one, which is fast.
+        Verify the checksum of the whole file; if false, only check that the file has
+        one, which is fast.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions (run, step, ...); docs/guides/trajectory-format.md describes it. The variables of a finished run are
-        loaded lazily.
+        Dimensions (run, step, ...); docs/guides/trajectory-format.md describes it. The
+        variables of a finished run are loaded lazily.
 
     Raises
     ------
     TrajectoryError
-        If the file is missing, was cut short, has changed or does not follow the schema.
+        If the file is missing, was cut short, has changed or does not follow the
+        schema.
 
     Examples
     --------
@@ -64,11 +75,17 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
     if path.is_dir():
         raise TrajectoryError(f"{path}: is a folder, expected a file that ends in .nc")
     try:
-        trajectory = open_group(path, thoroughly=thoroughly) if os.path.isfile(path) else _open_parts(path)
+        trajectory = (
+            open_group(path, thoroughly=thoroughly)
+            if os.path.isfile(path)
+            else _open_parts(path)
+        )
     except TrajectoryError:
         if not os.path.isfile(path):
             raise
-        trajectory = open_group(path, thoroughly=thoroughly)  # its parts were merged while they were read
+        trajectory = open_group(
+            path, thoroughly=thoroughly
+        )  # its parts were merged while they were read
     try:
         return validate_trajectory(trajectory)
     except TrajectoryError as error:
@@ -76,7 +93,8 @@ def open_trajectory(path: str | Path | Sequence[str | Path], thoroughly: bool = 
 
 
 def _matching_files(pattern: str) -> list[Path]:
-    """The trajectories that a pattern matches, finished or not, without results of analyses."""
+    """The trajectories that a pattern matches, finished or not, without results of
+    analyses."""
     unfinished = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
     found = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
     return [path for path in found if not is_result_file(path)]
@@ -86,52 +104,97 @@ def is_result_file(path: Path) -> bool:
     """Whether a file is the result of an analysis or of a sweep, not a trajectory."""
     try:
         with NETCDF_LOCK, xr.open_dataset(path) as there:
-            return bool({"title", "result_of"} & set(there.attrs)) and "schema_version" not in there.attrs
+            return (
+                bool({"title", "result_of"} & set(there.attrs))
+                and "schema_version" not in there.attrs
+            )
     except (OSError, ValueError):
         return False
 
 
-def _open_ensemble(paths: Sequence[Path], thoroughly: bool, pattern: str = "the sequence of files") -> xr.Dataset:
-    """Several files as one ensemble. A run that has diverged is extended to the last step of the others."""
+def _open_ensemble(
+    paths: Sequence[Path], thoroughly: bool, pattern: str = "the sequence of files"
+) -> xr.Dataset:
+    """Several files as one ensemble. A run that has diverged is extended to the last
+    step of the others."""
     if not paths:
         raise TrajectoryError(f"{pattern}: no such file")
     members = [open_trajectory(path, thoroughly) for path in paths]
     longest = max(members, key=lambda each: int(each["step"][-1]))
-    members = [_match_member(each, path, longest) for each, path in zip(members, paths, strict=True)]
-    joined = xr.concat(members, "run", data_vars="minimal", coords="minimal", compat="override", join="exact")
+    members = [
+        _match_member(each, path, longest)
+        for each, path in zip(members, paths, strict=True)
+    ]
+    joined = xr.concat(
+        members,
+        "run",
+        data_vars="minimal",
+        coords="minimal",
+        compat="override",
+        join="exact",
+    )
     seeds = joined["seed"].values
     values, counts = np.unique(seeds, return_counts=True)
     if (counts > 1).any():
-        names = [str(path) for path, each in zip(paths, members, strict=True) if values[counts > 1][0] in each["seed"]]
+        names = [
+            str(path)
+            for path, each in zip(paths, members, strict=True)
+            if values[counts > 1][0] in each["seed"]
+        ]
         allowed = "a seed of its own for each run (dynamics.record takes seed=...)"
-        raise TrajectoryError(f"seed: found {values[counts > 1][0]} in {' and '.join(names)}, allowed is {allowed}")
-    joined.attrs = {**longest.attrs, "seed": int(seeds[0]), "runs": len(seeds), "derived": "several files"}
+        raise TrajectoryError(
+            f"seed: found {values[counts > 1][0]} in {' and '.join(names)}, allowed is"
+            f" {allowed}"
+        )
+    joined.attrs = {
+        **longest.attrs,
+        "seed": int(seeds[0]),
+        "runs": len(seeds),
+        "derived": "several files",
+    }
     joined.encoding["source"] = str(paths[0].absolute())
     return validate_trajectory(joined)
 
 
 def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
-    """The settings, the name of the system and the recording interval, which runs of one ensemble have in common."""
+    """The settings, the name of the system and the recording interval, which runs of
+    one ensemble have in common."""
     names = ("system", "every")
-    return {**json.loads(trajectory.attrs["config_json"]), **{name: trajectory.attrs[name] for name in names}}
+    return {
+        **json.loads(trajectory.attrs["config_json"]),
+        **{name: trajectory.attrs[name] for name in names},
+    }
 
 
 def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
-    """A member of an ensemble with the steps of the longest one. Raises TrajectoryError if it is of another kind."""
+    """A member of an ensemble with the steps of the longest one. Raises TrajectoryError
+    if it is of another kind."""
     found, expected = (_settings(each) for each in (member, longest))
-    differing = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+    differing = [
+        name for name in {**found, **expected} if found.get(name) != expected.get(name)
+    ]
     if differing:
         names = ["system"] if "system" in differing else differing
-        there = ", ".join(f"{name} {found.get(name)!r} instead of {expected.get(name)!r}" for name in names)
-        raise TrajectoryError(f"{path}: differs from {longest.encoding['source']}: {there}")
+        there = ", ".join(
+            f"{name} {found.get(name)!r} instead of {expected.get(name)!r}"
+            for name in names
+        )
+        raise TrajectoryError(
+            f"{path}: differs from {longest.encoding['source']}: {there}"
+        )
     steps = longest["step"].values
     own = member["step"].values
     shared = own[own <= member["last_step"].values.max()]
     if not np.array_equal(own, steps):
         if (member["status"] != DIVERGED).any() or not np.isin(shared, steps).all():
             where = f"step {own[-1]}, but {longest.encoding['source']} at {steps[-1]}"
-            how = f"dynamics.truncate_trajectory(dynamics.open_trajectory(FILE), {min(own[-1], steps[-1])})"
-            raise TrajectoryError(f"{path}: ends at {where}; {how} cuts a trajectory to the same length")
+            how = (
+                "dynamics.truncate_trajectory(dynamics.open_trajectory(FILE),"
+                f" {min(own[-1], steps[-1])})"
+            )
+            raise TrajectoryError(
+                f"{path}: ends at {where}; {how} cuts a trajectory to the same length"
+            )
         member = member.sel(step=steps, method="ffill").assign_coords(
             {name: longest[name] for name in ("step", "time")}
         )
@@ -144,12 +207,26 @@ def _open_parts(path: Path) -> xr.Dataset:
     parts = closed_parts(path)
     if not parts:
         started = parts_folder(path).exists()
-        raise TrajectoryError(f"{path}: " + ("no frame of it is on disk yet" if started else "no such file"))
+        raise TrajectoryError(
+            f"{path}: "
+            + ("no frame of it is on disk yet" if started else "no such file")
+        )
     check_parts_contiguous(parts, first_step_of_parts(parts))
-    frames = [piece for piece in (_loaded(part.path) for part in parts) if "step" in piece.dims]
+    frames = [
+        piece
+        for piece in (_loaded(part.path) for part in parts)
+        if "step" in piece.dims
+    ]
     if not frames:
         raise TrajectoryError(f"{path}: no frame of it is on disk yet")
-    trajectory = xr.concat(frames, "step", data_vars="minimal", coords="minimal", compat="override", join="override")
+    trajectory = xr.concat(
+        frames,
+        "step",
+        data_vars="minimal",
+        coords="minimal",
+        compat="override",
+        join="override",
+    )
     trajectory.attrs = dict(frames[-1].attrs)
     reached = int(trajectory["step"][-1])  # the part may continue beyond its last frame
     trajectory["last_step"] = np.minimum(frames[-1]["last_step"], reached)
@@ -159,7 +236,8 @@ def _open_parts(path: Path) -> xr.Dataset:
 
 
 def checkpoints(path: str | Path) -> xr.Dataset:
-    """Open the exact restart states of a run, about 10 to 20, from which `replay` and `branch` begin.
+    """Open the exact restart states of a run, about 10 to 20, from which `replay` and
+    `branch` begin.
 
     Parameters
     ----------
@@ -169,7 +247,8 @@ def checkpoints(path: str | Path) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Variables (checkpoint, run, ...), which depend on the system; coordinates `checkpoint`, the step, and `seed`.
+        Variables (checkpoint, run, ...), which depend on the system; coordinates
+        `checkpoint`, the step, and `seed`.
 
     Raises
     ------
@@ -189,17 +268,28 @@ def checkpoints(path: str | Path) -> xr.Dataset:
         return open_group(path, "checkpoint")
     check_parts_contiguous(parts, first_step_of_parts(parts))
     states = [_loaded(part.path, "checkpoint") for part in parts]
-    joined = xr.concat(states, "checkpoint", data_vars="minimal", coords="minimal", compat="override", join="override")
+    joined = xr.concat(
+        states,
+        "checkpoint",
+        data_vars="minimal",
+        coords="minimal",
+        compat="override",
+        join="override",
+    )
     return joined.drop_duplicates("checkpoint")
 
 
 def check_file_unchanged(trajectory: xr.Dataset, path: Path) -> None:
-    """Raise TrajectoryError if the file contains another run than when the dataset was opened."""
+    """Raise TrajectoryError if the file contains another run than when the dataset was
+    opened."""
     newest = closed_parts(path)[-1:] if not path.exists() else []
     with open_group(newest[0].path if newest else path) as now:
         for name in ("system", "config_json", "numerics_version", "device"):
             if now.attrs.get(name) != trajectory.attrs.get(name):
-                raise TrajectoryError(f"{path}: another run has been written there since this one was opened")
+                raise TrajectoryError(
+                    f"{path}: another run has been written there since this one was"
+                    " opened"
+                )
 
 
 def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
@@ -207,7 +297,9 @@ def run_indices(data: xr.Dataset, seeds: np.ndarray) -> list[int]:
     place = {int(seed): row for row, seed in enumerate(data["seed"].values)}
     missing = [int(seed) for seed in seeds if int(seed) not in place]
     if missing:
-        raise TrajectoryError(f"variable seed: the file no longer contains a run of seed {missing[0]}")
+        raise TrajectoryError(
+            f"variable seed: the file no longer contains a run of seed {missing[0]}"
+        )
     return [place[int(seed)] for seed in seeds]
 
 

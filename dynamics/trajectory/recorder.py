@@ -1,9 +1,11 @@
-"""Writing trajectories such that a killed process leaves only complete files and the run can be continued.
+"""Writing trajectories such that a killed process leaves only complete files and the
+run can be continued.
 
-A short run is written once. A longer one is written in parts (`dynamics.trajectory.parts`): each contains the frames
-since the previous part and the exact state at its end. When the run is finished, the parts are merged. Every file is
-written completely or not at all (`dynamics.trajectory.netcdf`), by one process at a time (`dynamics.trajectory.lock`).
-"""
+A short run is written once. A longer one is written in parts
+(`dynamics.trajectory.parts`): each contains the frames since the previous part and the
+exact state at its end. When the run is finished, the parts are merged. Every file is
+written completely or not at all (`dynamics.trajectory.netcdf`), by one process at a
+time (`dynamics.trajectory.lock`)."""
 
 import contextlib
 import re
@@ -20,10 +22,26 @@ from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.provenance import check_same_run
 from dynamics.settings import SettingsError
 from dynamics.system import Arrays, State, System
-from dynamics.trajectory.description import RecordingSchedule, RunDescription, add_variable_attributes, final_variables
+from dynamics.trajectory.description import (
+    RecordingSchedule,
+    RunDescription,
+    add_variable_attributes,
+    final_variables,
+)
 from dynamics.trajectory.lock import hold_lock, trajectory_lock
-from dynamics.trajectory.netcdf import StackedDatasets, open_group, resolve_link, write_sealed_file
-from dynamics.trajectory.parts import PartFile, check_parts_contiguous, closed_parts, part_file_name, parts_folder
+from dynamics.trajectory.netcdf import (
+    StackedDatasets,
+    open_group,
+    resolve_link,
+    write_sealed_file,
+)
+from dynamics.trajectory.parts import (
+    PartFile,
+    check_parts_contiguous,
+    closed_parts,
+    part_file_name,
+    parts_folder,
+)
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import validate_trajectory
 
@@ -33,15 +51,19 @@ PART_SECONDS = 60.0
 """Time since the last part after which another one is written."""
 
 
-def save_trajectory(trajectory: xr.Dataset, path: str | Path, overwrite: bool = False) -> None:
-    """Write a dataset, such as a selection of runs, as a trajectory file without restart states.
+def save_trajectory(
+    trajectory: xr.Dataset, path: str | Path, overwrite: bool = False
+) -> None:
+    """Write a dataset, such as a selection of runs, as a trajectory file without
+    restart states.
 
     The file gets the attribute `derived`, so that no simulation continues it.
 
     Parameters
     ----------
     trajectory : xarray.Dataset
-        A valid trajectory; a single run is selected as ``isel(run=[3])``, which keeps the dimension.
+        A valid trajectory; a single run is selected as ``isel(run=[3])``, which keeps
+        the dimension.
     path : str or Path
         The file, NAME.nc.
     overwrite : bool
@@ -72,14 +94,19 @@ def save_trajectory(trajectory: xr.Dataset, path: str | Path, overwrite: bool = 
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path):
         if closed_parts(path) or (path.exists() and not overwrite):
-            raise RecordingError(f"{path}: exists already; overwrite replaces a finished file")
+            raise RecordingError(
+                f"{path}: exists already; overwrite replaces a finished file"
+            )
         frames = StackedDatasets([(derived, np.arange(derived.sizes["step"]))], "step")
         write_sealed_file(path, {"": frames}, derived.attrs)
 
 
 def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -> None:
-    """Remove the parts of a finished file whose writer was killed after merging them; parts of other runs are kept."""
-    if not parts_folder(path).is_dir() or any(part.end > reached for part in closed_parts(path)):
+    """Remove the parts of a finished file whose writer was killed after merging them;
+    parts of other runs are kept."""
+    if not parts_folder(path).is_dir() or any(
+        part.end > reached for part in closed_parts(path)
+    ):
         return  # there are none, or the run is being extended
     with (
         contextlib.suppress(Timeout, OSError, TrajectoryError, SettingsError),
@@ -101,11 +128,14 @@ def remove_parts(path: Path, parts: list[PartFile]) -> None:
 
 
 class MemoryRecorder:
-    """Keeps the frames of a run in memory. A context manager, with the interface of `FileRecorder`."""
+    """Keeps the frames of a run in memory. A context manager, with the interface of
+    `FileRecorder`."""
 
     path: Path | None = None
 
-    def __init__(self, description: RunDescription, schedule: RecordingSchedule) -> None:
+    def __init__(
+        self, description: RunDescription, schedule: RecordingSchedule
+    ) -> None:
         self.description, self.schedule = description, schedule
         self.frames: dict[int, Arrays] = {}
 
@@ -120,35 +150,44 @@ class MemoryRecorder:
         return None
 
     def discard_existing(self) -> None:
-        """Remove the files of an earlier run; called after the first state has been computed."""
+        """Remove the files of an earlier run; called after the first state has been
+        computed."""
 
     def lacks_frame(self, step: int) -> bool:
-        """Whether the frame at `step`, from which the run continues, must still be recorded."""
+        """Whether the frame at `step`, from which the run continues, must still be
+        recorded."""
         return False
 
     def add(self, state: State, system: System) -> None:
-        """Keep the frame and the restart state of this state if the schedule includes its step."""
+        """Keep the frame and the restart state of this state if the schedule includes
+        its step."""
         if self.schedule.records(state.step):
             frame = system.observe(state)
-            self.frames[state.step] = {name: frame[name] for name in self.description.dims}
+            self.frames[state.step] = {
+                name: frame[name] for name in self.description.dims
+            }
 
     def part_is_due(self) -> bool:
         """Whether it is time to call `close_part`."""
         return False
 
     def close_part(self, state: State, system: System) -> None:
-        """Write the frames in memory to disk, so that the run can be continued from this state."""
+        """Write the frames in memory to disk, so that the run can be continued from
+        this state."""
 
     def finish(self, state: State, system: System) -> xr.Dataset:
         """The trajectory of the run, which ends with this state."""
-        return self.description.dataset(self.frames, state.step, state.last_step, done=True)
+        return self.description.dataset(
+            self.frames, state.step, state.last_step, done=True
+        )
 
 
 class FileRecorder(MemoryRecorder):
-    """Writes a run to `path`, in parts if it is long. Entering the context acquires the lock.
+    """Writes a run to `path`, in parts if it is long. Entering the context acquires the
+    lock.
 
-    identity: the result of `run_identity`; an existing file of another run raises SettingsError.
-    """
+    identity: the result of `run_identity`; an existing file of another run raises
+    SettingsError."""
 
     path: Path
 
@@ -173,12 +212,18 @@ class FileRecorder(MemoryRecorder):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RecordingError(f"{self.path}: cannot be written ({error.strerror})") from None
+            raise RecordingError(
+                f"{self.path}: cannot be written ({error.strerror})"
+            ) from None
         folder = parts_folder(self.path)
         if folder.exists() and not folder.is_dir():
-            raise RecordingError(f"{folder}: is a file, expected a folder for parts of the run")
+            raise RecordingError(
+                f"{folder}: is a file, expected a folder for parts of the run"
+            )
         self.held.enter_context(hold_lock(self.path))
-        ours = re.compile(rf"\.({re.escape(self.path.name)}|part-\d+-\d+\.nc)\.\d+\.\d+\.tmp")
+        ours = re.compile(
+            rf"\.({re.escape(self.path.name)}|part-\d+-\d+\.nc)\.\d+\.\d+\.tmp"
+        )
         for left in (*self.path.parent.glob(".*.tmp"), *folder.glob(".*.tmp")):
             if ours.fullmatch(left.name):
                 with contextlib.suppress(OSError):
@@ -189,7 +234,8 @@ class FileRecorder(MemoryRecorder):
         self.held.close()
 
     def resume(self) -> Arrays | None:
-        """The last restart state on disk: that of the last part, or of the finished file."""
+        """The last restart state on disk: that of the last part, or of the finished
+        file."""
         if self.overwrite:
             return None
         position, parts = self.schedule.first, closed_parts(self.path)
@@ -199,7 +245,9 @@ class FileRecorder(MemoryRecorder):
                 self.last_frame = int(finished["step"][-1])
             with open_group(self.path, "checkpoint") as states:
                 position = int(states["checkpoint"][-1])
-            if parts and parts[-1].end <= position:  # its writer was killed after merging them
+            if (
+                parts and parts[-1].end <= position
+            ):  # its writer was killed after merging them
                 self._check_parts(parts)
                 remove_parts(self.path, parts)
                 parts = []
@@ -208,12 +256,17 @@ class FileRecorder(MemoryRecorder):
         self._check_parts(parts)
         position = check_parts_contiguous(parts, position)
         if position > self.schedule.steps:
-            allowed = f"at least {position}, which {self.path} has reached, or --overwrite"
+            allowed = (
+                f"at least {position}, which {self.path} has reached, or --overwrite"
+            )
             raise SettingsError("steps", self.schedule.steps, allowed)
         self.part_begins = position
         with open_group(parts[-1].path if parts else self.path, "checkpoint") as states:
             last = states.isel(checkpoint=-1).load()
-        return {"step": last["checkpoint"].values, **{str(name): last[name].values for name in last.data_vars}}
+        return {
+            "step": last["checkpoint"].values,
+            **{str(name): last[name].values for name in last.data_vars},
+        }
 
     def _check_parts(self, parts: list[PartFile]) -> None:
         """Check that the parts are of this run, and find their last frame."""
@@ -230,7 +283,8 @@ class FileRecorder(MemoryRecorder):
             remove_parts(self.path, closed_parts(self.path))
 
     def lacks_frame(self, step: int) -> bool:
-        """Whether the run was stopped at `step` before its frame was recorded, and the schedule includes it now."""
+        """Whether the run was stopped at `step` before its frame was recorded, and the
+        schedule includes it now."""
         return self.schedule.records(step) and self.last_frame < step
 
     def add(self, state: State, system: System) -> None:
@@ -242,20 +296,28 @@ class FileRecorder(MemoryRecorder):
         self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
 
     def part_is_due(self) -> bool:
-        """Whether the data in memory exceed `PART_BYTES`, or `PART_SECONDS` have passed since the last part."""
-        return self.bytes > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS
+        """Whether the data in memory exceed `PART_BYTES`, or `PART_SECONDS` have passed
+        since the last part."""
+        return (
+            self.bytes > PART_BYTES or time.monotonic() - self.part_since > PART_SECONDS
+        )
 
     def close_part(self, state: State, system: System) -> None:
         """Write a part that ends with this state."""
         if state.step == self.part_begins and not self.frames:
             return
         self.keep_state(state, system)
-        self.write(parts_folder(self.path) / part_file_name(self.part_begins, state.step), state, done=False)
+        self.write(
+            parts_folder(self.path) / part_file_name(self.part_begins, state.step),
+            state,
+            done=False,
+        )
         self.frames, self.states, self.bytes = {}, {}, 0
         self.part_begins, self.part_since = state.step, time.monotonic()
 
     def finish(self, state: State, system: System) -> xr.Dataset:
-        """Write the run, at once if all of it is in memory, else by merging its parts."""
+        """Write the run, at once if all of it is in memory, else by merging its
+        parts."""
         self.finish_at(state, state, system)
         return open_trajectory(self.path)
 
@@ -276,25 +338,51 @@ class FileRecorder(MemoryRecorder):
 
     def keep_state(self, state: State, system: System) -> None:
         """Keep the restart state; numbers in it, such as the step, become arrays."""
-        self.states[state.step] = {name: np.asarray(values) for name, values in system.checkpoint(state).items()}
+        self.states[state.step] = {
+            name: np.asarray(values)
+            for name, values in system.checkpoint(state).items()
+        }
 
     def write(self, path: Path, state: State, done: bool) -> None:
-        """Write the frames and restart states in memory, of a run that has reached this state."""
+        """Write the frames and restart states in memory, of a run that has reached this
+        state."""
         states = _checkpoint_dataset(self.states, self.description)
-        groups = {"checkpoint": StackedDatasets([(states, np.arange(len(self.states)))], "checkpoint")}
+        groups = {
+            "checkpoint": StackedDatasets(
+                [(states, np.arange(len(self.states)))], "checkpoint"
+            )
+        }
         if self.frames:
-            dataset = self.description.dataset(self.frames, state.step, state.last_step, done)
-            groups = {"": StackedDatasets([(dataset, np.arange(len(self.frames)))], "step"), **groups}
-        write_sealed_file(path, groups, self.description.attrs, _check_opens if done else lambda path: None)
+            dataset = self.description.dataset(
+                self.frames, state.step, state.last_step, done
+            )
+            groups = {
+                "": StackedDatasets([(dataset, np.arange(len(self.frames)))], "step"),
+                **groups,
+            }
+        write_sealed_file(
+            path,
+            groups,
+            self.description.attrs,
+            _check_opens if done else lambda path: None,
+        )
 
     def merge(self, state: State) -> None:
         """Write the finished run, which ends with this state, from its parts."""
-        paths = ([self.path] if self.path.exists() else []) + [part.path for part in closed_parts(self.path)]
+        paths = ([self.path] if self.path.exists() else []) + [
+            part.path for part in closed_parts(self.path)
+        ]
         with contextlib.ExitStack() as files:
             frames = [files.enter_context(open_group(path)) for path in paths]
             frames = [piece for piece in frames if "step" in piece.dims]
-            states = [files.enter_context(open_group(path, "checkpoint")) for path in paths]
-            ended = add_variable_attributes(frames[-1].assign(final_variables(state.step, state.last_step, done=True)))
+            states = [
+                files.enter_context(open_group(path, "checkpoint")) for path in paths
+            ]
+            ended = add_variable_attributes(
+                frames[-1].assign(
+                    final_variables(state.step, state.last_step, done=True)
+                )
+            )
             groups = {
                 "": kept_entries([*frames[:-1], ended], "step", self.schedule.records),
                 "checkpoint": self.merge_states(states),
@@ -310,17 +398,27 @@ def _check_opens(path: Path) -> None:
     open_trajectory(path).close()
 
 
-def kept_entries(pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]) -> StackedDatasets:
-    """The entries of consecutive pieces that the schedule keeps; if two have the same step, the first one."""
+def kept_entries(
+    pieces: list[xr.Dataset], along: str, keeps: Callable[[int], bool]
+) -> StackedDatasets:
+    """The entries of consecutive pieces that the schedule keeps; if two have the same
+    step, the first one."""
     kept, reached = [], -1
     for piece in pieces:
         steps = piece[along].values
-        kept.append((piece, np.flatnonzero([step > reached and keeps(int(step)) for step in steps])))
+        kept.append(
+            (
+                piece,
+                np.flatnonzero([step > reached and keeps(int(step)) for step in steps]),
+            )
+        )
         reached = max(reached, int(steps[-1]))
     return StackedDatasets(kept, along)
 
 
-def _checkpoint_dataset(states: Mapping[int, Arrays], description: RunDescription) -> xr.Dataset:
+def _checkpoint_dataset(
+    states: Mapping[int, Arrays], description: RunDescription
+) -> xr.Dataset:
     """Restart states by step as one dataset, variables (checkpoint, run, ...)."""
     variables = {}
     for name in next(iter(states.values())):
@@ -335,7 +433,9 @@ def _checkpoint_dataset(states: Mapping[int, Arrays], description: RunDescriptio
         variables[name] = (("checkpoint", "run", *rest), values)
     attrs = {"long_name": "step of an exact restart state", "units": "1"}
     steps = ("checkpoint", np.array(list(states), dtype=np.int64), attrs)
-    return xr.Dataset(variables, {"checkpoint": steps, "seed": ("run", description.seeds)})
+    return xr.Dataset(
+        variables, {"checkpoint": steps, "seed": ("run", description.seeds)}
+    )
 
 
 def create_recorder(
@@ -345,7 +445,8 @@ def create_recorder(
     identity: Mapping[str, Any],
     overwrite: bool = False,
 ) -> MemoryRecorder:
-    """A recorder that writes to `path`, or keeps the frames in memory if there is none."""
+    """A recorder that writes to `path`, or keeps the frames in memory if there is
+    none."""
     if path is None:
         return MemoryRecorder(description, schedule)
     return FileRecorder(path, description, schedule, identity, overwrite)

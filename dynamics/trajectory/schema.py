@@ -1,8 +1,9 @@
-"""The schema of a trajectory: its variables, attributes and dimensions, and a check that a dataset follows it.
+"""The schema of a trajectory: its variables, attributes and dimensions, and a check
+that a dataset follows it.
 
-Dimensions are identified by name, never by order. NaN never means "missing": a run that has diverged repeats its last
-finite frame after `last_step`, and readers mask those frames. docs/guides/trajectory-format.md describes the format.
-"""
+Dimensions are identified by name, never by order. NaN never means "missing": a run that
+has diverged repeats its last finite frame after `last_step`, and readers mask those
+frames. docs/guides/trajectory-format.md describes the format."""
 
 import json
 from collections.abc import Hashable
@@ -30,7 +31,8 @@ STATUS_MEANINGS = ("running", "done", "diverged")
 
 
 class VariableSpec(NamedTuple):
-    """Dimensions, allowed types and description of a variable, whose values are dimensionless."""
+    """Dimensions, allowed types and description of a variable, whose values are
+    dimensionless."""
 
     dims: tuple[str, ...]
     dtypes: tuple[str, ...]
@@ -41,39 +43,86 @@ _EACH = ("run", "step")
 _FLOAT = ("float32", "float64")
 
 VARIABLES: dict[str, VariableSpec] = {
-    "embedding": VariableSpec((*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"),
+    "embedding": VariableSpec(
+        (*_EACH, "token", "axis"), _FLOAT, "particle positions = token embeddings"
+    ),
     "embedding_gradient": VariableSpec(
-        (*_EACH, "token", "axis"), _FLOAT, "gradient of the loss at the embedding of the previous frame; 0 at step 0"
+        (*_EACH, "token", "axis"),
+        _FLOAT,
+        "gradient of the loss at the embedding of the previous frame; 0 at step 0",
     ),
     "gradient_norm": VariableSpec(
-        (*_EACH, "layer"), _FLOAT, "norm of the gradient, or force, that the last update used; at step 0 the first"
+        (*_EACH, "layer"),
+        _FLOAT,
+        "norm of the gradient, or force, that the last update used; at step 0 the"
+        " first",
     ),
-    "update_norm": VariableSpec((*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"),
-    "loss": VariableSpec((*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"),
-    "accuracy": VariableSpec((*_EACH, "split"), _FLOAT, "fraction of the split classified correctly"),
-    "hidden_weight": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"),
-    "hidden_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"),
-    "output_weight": VariableSpec((*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"),
-    "output_bias": VariableSpec((*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"),
-    "position_embedding": VariableSpec((*_EACH, "position", "axis"), _FLOAT, "P(t) (VC), W_pos"),
+    "update_norm": VariableSpec(
+        (*_EACH, "layer"), _FLOAT, "norm of the last update; 0 at step 0"
+    ),
+    "loss": VariableSpec(
+        (*_EACH, "split"), _FLOAT, "mean cross-entropy over the whole split"
+    ),
+    "accuracy": VariableSpec(
+        (*_EACH, "split"), _FLOAT, "fraction of the split classified correctly"
+    ),
+    "hidden_weight": VariableSpec(
+        (*_EACH, "hidden", "axis"), _FLOAT, "W_h of the linear layer (CA)"
+    ),
+    "hidden_bias": VariableSpec(
+        (*_EACH, "hidden"), _FLOAT, "b_h of the linear layer (CA)"
+    ),
+    "output_weight": VariableSpec(
+        (*_EACH, "class", "hidden"), _FLOAT, "W_o of the output layer (CA)"
+    ),
+    "output_bias": VariableSpec(
+        (*_EACH, "class"), _FLOAT, "b_o of the output layer (CA)"
+    ),
+    "position_embedding": VariableSpec(
+        (*_EACH, "position", "axis"), _FLOAT, "P(t) (VC), W_pos"
+    ),
     "query": VariableSpec((*_EACH, "axis"), _FLOAT, "attention query q (VC)"),
     "value": VariableSpec((*_EACH, "axis", "axis_in"), _FLOAT, "value matrix V (VC)"),
-    "receptor": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"),
-    "receptor_bias": VariableSpec((*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"),
-    "assembler": VariableSpec((*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"),
-    "transform_bias": VariableSpec((*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"),
+    "receptor": VariableSpec(
+        (*_EACH, "hidden", "axis"), _FLOAT, "receptors w_i of the MLP (VC)"
+    ),
+    "receptor_bias": VariableSpec(
+        (*_EACH, "hidden"), _FLOAT, "biases b_i of the MLP (VC)"
+    ),
+    "assembler": VariableSpec(
+        (*_EACH, "hidden", "axis"), _FLOAT, "assemblers u_i of the MLP (VC)"
+    ),
+    "transform_bias": VariableSpec(
+        (*_EACH, "axis"), _FLOAT, "output bias of the MLP (VC)"
+    ),
     **{
-        f"{name}_weight": VariableSpec((*_EACH, "block", "head", "head_axis", "axis"), _FLOAT, f"W_{name[0].upper()}")
+        f"{name}_weight": VariableSpec(
+            (*_EACH, "block", "head", "head_axis", "axis"),
+            _FLOAT,
+            f"W_{name[0].upper()}",
+        )
         for name in ("query", "key", "value")
     },
-    "attention_output": VariableSpec((*_EACH, "block", "axis", "head", "head_axis"), _FLOAT, "W_O of the attention"),
-    "mlp_input": VariableSpec((*_EACH, "block", "hidden", "axis"), _FLOAT, "W_in of the MLP"),
-    "mlp_input_bias": VariableSpec((*_EACH, "block", "hidden"), _FLOAT, "b_in of the MLP"),
-    "mlp_output": VariableSpec((*_EACH, "block", "axis", "hidden"), _FLOAT, "W_out of the MLP"),
-    "mlp_output_bias": VariableSpec((*_EACH, "block", "axis"), _FLOAT, "b_out of the MLP"),
+    "attention_output": VariableSpec(
+        (*_EACH, "block", "axis", "head", "head_axis"), _FLOAT, "W_O of the attention"
+    ),
+    "mlp_input": VariableSpec(
+        (*_EACH, "block", "hidden", "axis"), _FLOAT, "W_in of the MLP"
+    ),
+    "mlp_input_bias": VariableSpec(
+        (*_EACH, "block", "hidden"), _FLOAT, "b_in of the MLP"
+    ),
+    "mlp_output": VariableSpec(
+        (*_EACH, "block", "axis", "hidden"), _FLOAT, "W_out of the MLP"
+    ),
+    "mlp_output_bias": VariableSpec(
+        (*_EACH, "block", "axis"), _FLOAT, "b_out of the MLP"
+    ),
     "unembedding": VariableSpec((*_EACH, "class", "axis"), _FLOAT, "W_U"),
     "status": VariableSpec(("run",), ("int8",), "state of each run"),
-    "last_step": VariableSpec(("run",), ("int64",), "last step with finite values; later frames repeat it"),
+    "last_step": VariableSpec(
+        ("run",), ("int64",), "last step with finite values; later frames repeat it"
+    ),
     "step": VariableSpec(("step",), ("int64",), "step"),
     "time": VariableSpec(("step",), ("float64",), "step size x step"),
     "epoch": VariableSpec(("step",), ("float64",), "passes through the training split"),
@@ -85,7 +134,8 @@ NORM_VARIABLES = ("gradient_norm", "update_norm")
 """Variables of every run but those collected from checkpoints, which have no norms."""
 
 EMBEDDING_LAYER = "embedding_layer"
-"""Attribute of a recorded model: the name of the layer that contains its embedding; empty if there is none."""
+"""Attribute of a recorded model: the name of the layer that contains its embedding;
+empty if there is none."""
 
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,
@@ -137,41 +187,63 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
         values = json.loads(trajectory.attrs.get("config_json", ""))
         unknown = set(values) - {field.name for field in fields(kind)}
         if unknown:
-            raise TrajectoryError(f"attribute config_json: unknown setting {sorted(unknown)[0]!r}")
+            raise TrajectoryError(
+                f"attribute config_json: unknown setting {sorted(unknown)[0]!r}"
+            )
         return msgspec.convert(values, kind, strict=True)
     except (ValueError, TypeError) as error:  # JSON, types and SettingsError alike
         raise TrajectoryError(f"attribute config_json: {error}") from None
 
 
 def _settings_class(system: object) -> Any:
-    """The settings class of a system; modules that register systems are imported if it is not known."""
+    """The settings class of a system; modules that register systems are imported if it
+    is not known."""
     if system == RecordedSettings.system:
         return RecordedSettings
     if system not in SETTINGS_CLASSES:
         try:
             import_external_systems()
         except SettingsError as error:
-            raise UnknownSystem(f"attribute system: found {system!r}, not known; {error}") from None
+            raise UnknownSystem(
+                f"attribute system: found {system!r}, not known; {error}"
+            ) from None
     if system not in SETTINGS_CLASSES:
-        how = f"others if {SYSTEM_MODULES_VARIABLE} lists the module that registers them, see docs/guides/own-system.md"
-        raise UnknownSystem(f"attribute system: found {system!r}, known are {', '.join(SETTINGS_CLASSES)} ({how})")
+        how = (
+            f"others if {SYSTEM_MODULES_VARIABLE} lists the module that registers them,"
+            " see docs/guides/own-system.md"
+        )
+        raise UnknownSystem(
+            f"attribute system: found {system!r}, known are"
+            f" {', '.join(SETTINGS_CLASSES)} ({how})"
+        )
     return SETTINGS_CLASSES[system]
 
 
-# -------------------------------------------------------------------------------------------- validation
+# --------------------------------------------------------------------------- validation
 
 
 def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
-    """Check that a dataset follows the schema; return the dataset. Raises TrajectoryError."""
+    """Check that a dataset follows the schema; return the dataset. Raises
+    TrajectoryError."""
     for name, kind in REQUIRED_ATTRIBUTES.items():
         found = trajectory.attrs.get(name)
-        if not isinstance(found, kind) and not (kind is int and isinstance(found, np.integer)):
-            raise TrajectoryError(f"attribute {name}: found {found!r}, expected {kind.__name__}")
+        if not isinstance(found, kind) and not (
+            kind is int and isinstance(found, np.integer)
+        ):
+            raise TrajectoryError(
+                f"attribute {name}: found {found!r}, expected {kind.__name__}"
+            )
     if trajectory.attrs["schema_version"] != SCHEMA_VERSION:
         found = trajectory.attrs["schema_version"]
-        raise TrajectoryError(f"attribute schema_version: found {found}, this program reads {SCHEMA_VERSION}")
+        raise TrajectoryError(
+            f"attribute schema_version: found {found}, this program reads"
+            f" {SCHEMA_VERSION}"
+        )
     if not trajectory.sizes.get("run"):
-        raise TrajectoryError("dimension run: missing or empty; isel(run=[3]) selects a run and keeps the dimension")
+        raise TrajectoryError(
+            "dimension run: missing or empty; isel(run=[3]) selects a run and keeps the"
+            " dimension"
+        )
     collected = trajectory.attrs["system"] == RecordedSettings.system
     for name in (*REQUIRED_VARIABLES, *(() if collected else NORM_VARIABLES)):
         if name not in trajectory.variables:
@@ -185,35 +257,49 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
 
 
 def check_variable_recorded(trajectory: xr.Dataset, name: str) -> None:
-    """Raise TrajectoryError, which says how to record it, unless a trajectory contains the variable `name`."""
+    """Raise TrajectoryError, which says how to record it, unless a trajectory contains
+    the variable `name`."""
     if name in trajectory:
         return
     if trajectory.attrs.get("system") != RecordedSettings.system:
-        raise TrajectoryError(f"variable {name}: missing; a run recorded with record=metrics contains no weights")
+        raise TrajectoryError(
+            f"variable {name}: missing; a run recorded with record=metrics contains no"
+            " weights"
+        )
     how = {
         "embedding": "dynamics.record and sims.collect take the name of the embedding",
         "loss": "pass loss=... to recording.step, or evaluate=... to dynamics.record",
-        "embedding_gradient": "dynamics.record(..., embedding_gradient=True) records it",
-        "accuracy": "pass accuracy=... to recording.step, or evaluate=... to dynamics.record",
+        "embedding_gradient": (
+            "dynamics.record(..., embedding_gradient=True) records it"
+        ),
+        "accuracy": (
+            "pass accuracy=... to recording.step, or evaluate=... to dynamics.record"
+        ),
     }.get(
         name,
-        "checkpoints contain no norms, dynamics.record measures them"
-        if name in NORM_VARIABLES
-        else "dynamics.record records it if it is named in variables=...",
+        (
+            "checkpoints contain no norms, dynamics.record measures them"
+            if name in NORM_VARIABLES
+            else "dynamics.record records it if it is named in variables=..."
+        ),
     )
     raise TrajectoryError(f"variable {name}: missing; {how}")
 
 
 def numbers_modulo(trajectory: xr.Dataset) -> int:
-    """The modulus N of a trajectory whose first N tokens are the numbers modulo N. Raises TrajectoryError if there is
-    none."""
+    """The modulus N of a trajectory whose first N tokens are the numbers modulo N.
+    Raises TrajectoryError if there is none."""
     check_variable_recorded(trajectory, "embedding")
     n, tokens = trajectory.attrs["modulus"], trajectory.sizes["token"]
     if n == 0:
         how = "if they are, dynamics.record and sims.collect take the modulus"
-        raise TrajectoryError(f"attribute modulus: found 0, as the tokens are no numbers modulo N; {how}")
+        raise TrajectoryError(
+            f"attribute modulus: found 0, as the tokens are no numbers modulo N; {how}"
+        )
     if tokens < n:
-        raise TrajectoryError(f"dimension token: found {tokens}, expected the numbers modulo {n}")
+        raise TrajectoryError(
+            f"dimension token: found {tokens}, expected the numbers modulo {n}"
+        )
     return n
 
 
@@ -222,16 +308,23 @@ def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:
     if expected is None:  # a system's own variable, or a coordinate
         return
     if set(found.dims) != set(expected.dims) or len(found.dims) != len(expected.dims):
-        raise TrajectoryError(f"variable {name}: found dimensions {found.dims}, expected {expected.dims}")
+        raise TrajectoryError(
+            f"variable {name}: found dimensions {found.dims}, expected {expected.dims}"
+        )
     if found.dtype.name not in expected.dtypes:
-        raise TrajectoryError(f"variable {name}: found {found.dtype}, expected {' or '.join(expected.dtypes)}")
+        raise TrajectoryError(
+            f"variable {name}: found {found.dtype}, expected"
+            f" {' or '.join(expected.dtypes)}"
+        )
 
 
 def _validate_steps(trajectory: xr.Dataset) -> None:
     steps = trajectory["step"].values
     first = trajectory.attrs.get("branched_at", 0)
     if steps.size == 0 or steps[0] != first or (np.diff(steps) <= 0).any():
-        raise TrajectoryError(f"variable step: found {steps[:3]}..., expected increasing from {first}")
+        raise TrajectoryError(
+            f"variable step: found {steps[:3]}..., expected increasing from {first}"
+        )
     if not np.isfinite(trajectory["time"].values).all():
         raise TrajectoryError("variable time: found a value that is not finite")
 
@@ -240,15 +333,27 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
     status, last = trajectory["status"].values, trajectory["last_step"].values
     steps = trajectory["step"].values
     if status.size == 0 or not np.isin(status, range(len(STATUS_MEANINGS))).all():
-        raise TrajectoryError(f"variable status: found {status[:3]}, expected 0 to {len(STATUS_MEANINGS) - 1}")
-    first = 0 if "branched_at" in trajectory.attrs else steps[0]  # a run may have diverged before the branch
+        raise TrajectoryError(
+            f"variable status: found {status[:3]}, expected 0 to"
+            f" {len(STATUS_MEANINGS) - 1}"
+        )
+    first = (
+        0 if "branched_at" in trajectory.attrs else steps[0]
+    )  # a run may have diverged before the branch
     if (last < first).any() or (last > steps[-1]).any():
         found = f"{last.min()}..{last.max()}"
-        raise TrajectoryError(f"variable last_step: found {found}, expected steps from {first} to {steps[-1]}")
+        raise TrajectoryError(
+            f"variable last_step: found {found}, expected steps from {first} to"
+            f" {steps[-1]}"
+        )
     found, expected = trajectory.attrs["runs"], status.size
     if found != expected:
-        raise TrajectoryError(f"attribute runs: found {found}, expected the size of run, {expected}")
+        raise TrajectoryError(
+            f"attribute runs: found {found}, expected the size of run, {expected}"
+        )
     if trajectory.attrs["seed"] != trajectory["seed"].values[0]:
         raise TrajectoryError("variable seed: does not begin with the attribute seed")
     if len(np.unique(trajectory["seed"].values)) != status.size:
-        raise TrajectoryError("variable seed: found a seed twice, expected one for each run")
+        raise TrajectoryError(
+            "variable seed: found a seed twice, expected one for each run"
+        )

@@ -7,7 +7,9 @@ from dynamics.settings import SUCCESS_ACCURACY
 from dynamics.trajectory.diverged import not_diverged
 
 
-def successful_runs(trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY, split: str = "test") -> np.ndarray:
+def successful_runs(
+    trajectory: xr.Dataset, above: float = SUCCESS_ACCURACY, split: str = "test"
+) -> np.ndarray:
     """Return which runs have not diverged and end above an accuracy.
 
     Parameters

@@ -1,4 +1,5 @@
-"""A default command line, for systems without a command of their own such as `docs/momentum.py`."""
+"""A default command line, for systems without a command of their own such as
+`docs/momentum.py`."""
 
 import dataclasses
 import sys
@@ -8,18 +9,29 @@ from analysis.command_line.help_texts import docstring_summary
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from dynamics.settings import Settings
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, duration_option, ensemble_options
+from sims.command_line.options import (
+    EnsembleOptions,
+    OriginOptions,
+    branch_defaults,
+    duration_option,
+    ensemble_options,
+)
 
 
 def system_options(settings: type[Settings]) -> Any:
-    """The class of options: the settings of the system, the length of the runs, the ensemble, and its origin."""
+    """The class of options: the settings of the system, the length of the runs, the
+    ensemble, and its origin."""
     unit, text = duration_option(settings)
     ensemble = ensemble_options(settings)
     options = dataclasses.make_dataclass(
         "Options",
         [
             ("settings", settings, dataclasses.field(default_factory=settings)),
-            (unit, int | None, dataclasses.field(default=None, metadata={"help": text})),
+            (
+                unit,
+                int | None,
+                dataclasses.field(default=None, metadata={"help": text}),
+            ),
             ("ensemble", ensemble, dataclasses.field(default_factory=ensemble)),
             ("origin", OriginOptions, dataclasses.field(default_factory=OriginOptions)),
         ],
@@ -30,18 +42,23 @@ def system_options(settings: type[Settings]) -> Any:
 
 
 def system_command(settings: type[Settings], program: str) -> None:
-    """Parse the command line of `python -m program`, and simulate the ensemble or read it from disk."""
+    """Parse the command line of `python -m program`, and simulate the ensemble or read
+    it from disk."""
     with exit_on_settings_error():
         options, unit = system_options(settings), duration_option(settings)[0]
 
     def repeat(settings: Settings, ensemble: EnsembleOptions) -> Any:
-        return options(settings=settings, ensemble=type(options().ensemble)(**vars(ensemble)))
+        return options(
+            settings=settings, ensemble=type(options().ensemble)(**vars(ensemble))
+        )
 
     def main(chosen: Any) -> None:
         duration = getattr(chosen, unit)
         _, trajectory = command_line.run_ensemble(
             chosen.settings, duration, chosen.ensemble, chosen.origin, sys.stdout, unit
         )
-        command_line.print_diverged(trajectory, "they keep their last finite state", sys.stdout)
+        command_line.print_diverged(
+            trajectory, "they keep their last finite state", sys.stdout
+        )
 
     run_command(main, options, program, branch_defaults(repeat, settings.system))

@@ -1,4 +1,5 @@
-"""Options that the simulation commands share: size of the ensemble, and the run to continue from."""
+"""Options that the simulation commands share: size of the ensemble, and the run to
+continue from."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from sims import command_line
 
 Options = TypeVar("Options")
 
-_EVERY = "Steps between recorded frames. The first and the last step are always recorded."
+_EVERY = (
+    "Steps between recorded frames. The first and the last step are always recorded."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,20 +24,24 @@ class EnsembleOptions:
     """Size of the ensemble, what is recorded, and where the trajectory is written."""
 
     runs: int = 100
-    """Number of runs. Run r has the seed SEED + r and does not depend on the other runs."""
+    """Number of runs. Run r has the seed SEED + r and does not depend on the other
+    runs."""
     seed: int = 0
     """Seed of the first run."""
     every: int | None = dataclasses.field(default=None, metadata={"help": _EVERY})
     record: Literal["all", "metrics"] = "all"
-    """Record all variables, or only metrics: losses, accuracies and norms, without embeddings and weights."""
+    """Record all variables, or only metrics: losses, accuracies and norms, without
+    embeddings and weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to compute on."""
     backend: Literal["auto", "simd", "blas"] = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
-    auto is the one that a cost model expects to be faster for this number of runs. The last bits of a run depend on
-    it, and on nothing else of the ensemble."""
+    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
+    matrix products of each run. auto is the one that a cost model expects to be faster
+    for this number of runs. The last bits of a run depend on it, and on nothing else of
+    the ensemble."""
     out: Path | None = None
-    """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed from settings and options."""
+    """Trajectory file to write. Default: runs/SYSTEM-HASH.nc, where HASH is computed
+    from settings and options."""
     overwrite: bool = False
     """Compute all runs again and replace the file, if it exists."""
 
@@ -44,8 +51,9 @@ class OriginOptions:
     """Continue from the exact state of another run."""
 
     branch: Path | None = None
-    """Trajectory to branch off from at --step. Settings given on the command line are changed; all other settings and
-    options are those of the trajectory. Default: start new runs."""
+    """Trajectory to branch off from at --step. Settings given on the command line are
+    changed; all other settings and options are those of the trajectory. Default: start
+    new runs."""
     step: int | None = None
     """Step at which to branch off; required with --branch."""
 
@@ -56,27 +64,34 @@ def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
     epoch = " (one epoch)" if plain.default_every == plain.epoch_steps > 1 else ""
     described = {"help": f"{_EVERY} Default: {plain.default_every}{epoch}."}
     every = ("every", int | None, dataclasses.field(default=None, metadata=described))
-    kind = dataclasses.make_dataclass("EnsembleOptions", [every], bases=(EnsembleOptions,), frozen=True)
+    kind = dataclasses.make_dataclass(
+        "EnsembleOptions", [every], bases=(EnsembleOptions,), frozen=True
+    )
     kind.__doc__ = EnsembleOptions.__doc__
     return kind
 
 
 def duration_option(settings: type[Settings]) -> tuple[str, str]:
-    """The name of the option for the length of runs, and its help. Raises SettingsError for an incomplete class."""
+    """The name of the option for the length of runs, and its help. Raises SettingsError
+    for an incomplete class."""
     check_settings_class(settings)
     plain = settings()
     if plain.epoch_steps:
         unit, default = "epochs", plain.default_steps // plain.epoch_steps
     else:
         unit, default = "steps", plain.default_steps
-    return unit, f"Number of {unit}. A larger number extends existing runs. Default: {default}."
+    return (
+        unit,
+        f"Number of {unit}. A larger number extends existing runs. Default: {default}.",
+    )
 
 
-# ------------------------------------------------------------------------- options before they are parsed
+# ------------------------------------------------------- options before they are parsed
 
 
 def option_value(option: str, arguments: Sequence[str]) -> str | None:
-    """The value of an option in the arguments of a command; "" for an option without a value."""
+    """The value of an option in the arguments of a command; "" for an option without a
+    value."""
     found = None
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
@@ -93,13 +108,18 @@ def flag_is_set(option: str, arguments: Sequence[str]) -> bool:
     return last == [f"--{option}"]
 
 
-def branch_defaults(options: Callable[..., Options], system: str) -> Callable[[Sequence[str]], Options | None]:
-    """A function of a command's arguments that returns the defaults for --branch: those of the trajectory."""
+def branch_defaults(
+    options: Callable[..., Options], system: str
+) -> Callable[[Sequence[str]], Options | None]:
+    """A function of a command's arguments that returns the defaults for --branch: those
+    of the trajectory."""
 
     def defaults(arguments: Sequence[str]) -> Options | None:
         name = option_value("branch", arguments)
         if not name:
             return None
-        return command_line.options_from_trajectory(options, command_line.open_origin(name, system, "branch"))
+        return command_line.options_from_trajectory(
+            options, command_line.open_origin(name, system, "branch")
+        )
 
     return defaults

@@ -1,4 +1,5 @@
-"""The trajectories in a folder: their settings, their progress, and whether they can be read."""
+"""The trajectories in a folder: their settings, their progress, and whether they can be
+read."""
 
 from __future__ import annotations
 
@@ -30,13 +31,15 @@ class RunFile(NamedTuple):
     seed: int | None
     MB: float
     settings: str
-    """The settings that differ from the defaults, as options; or the reason why the file cannot be read."""
+    """The settings that differ from the defaults, as options; or the reason why the
+    file cannot be read."""
     note: str = ""
     """Note that is printed once below the table."""
 
 
 def list_run_files(folder: Path) -> list[Path]:
-    """Paths of the trajectories in a folder: finished, interrupted, or being written."""
+    """Paths of the trajectories in a folder: finished, interrupted, or being
+    written."""
     names = {path.name for path in folder.glob("*.nc")}
     names |= {path.name.removesuffix(".parts") for path in folder.glob("*.nc.parts")}
     locked = {path.name[1:].removesuffix(".lock") for path in folder.glob(".*.nc.lock")}
@@ -56,10 +59,23 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
     except UnknownSystem as error:
         parts = closed_parts(path)
         with open_group(parts[-1].path if parts else path, thoroughly=False) as group:
-            steps, runs, seed = (int(group.attrs[name]) for name in ("steps", "runs", "seed"))
+            steps, runs, seed = (
+                int(group.attrs[name]) for name in ("steps", "runs", "seed")
+            )
             system = str(group.attrs["system"])
-        note = f"{UNKNOWN_SYSTEM}: " + str(error).removeprefix(f"{path}: ").removeprefix("attribute system: ")
-        return RunFile(path.name, UNKNOWN_SYSTEM, str(steps), runs, seed, _megabytes(path), system, note)
+        note = f"{UNKNOWN_SYSTEM}: " + str(error).removeprefix(
+            f"{path}: "
+        ).removeprefix("attribute system: ")
+        return RunFile(
+            path.name,
+            UNKNOWN_SYSTEM,
+            str(steps),
+            runs,
+            seed,
+            _megabytes(path),
+            system,
+            note,
+        )
     except TrajectoryError as error:
         if path.is_file() and is_result_file(path):
             return None
@@ -68,8 +84,14 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
         return RunFile(path.name, state, None, None, None, _megabytes(path), reason)
 
 
-def _describe(path: Path, trajectory: xr.Dataset, check: bool, running: bool) -> RunFile:
-    attrs, reached, parts = trajectory.attrs, int(trajectory["step"][-1]), closed_parts(path)
+def _describe(
+    path: Path, trajectory: xr.Dataset, check: bool, running: bool
+) -> RunFile:
+    attrs, reached, parts = (
+        trajectory.attrs,
+        int(trajectory["step"][-1]),
+        closed_parts(path),
+    )
     diverged = int((trajectory["status"] == DIVERGED).sum())
     if parts:
         with open_group(parts[-1].path, thoroughly=check) as newest:
@@ -77,9 +99,15 @@ def _describe(path: Path, trajectory: xr.Dataset, check: bool, running: bool) ->
     status = "running" if running else "interrupted" if parts else "done"
     status += f", {diverged} diverged" if diverged else ""
     steps = int(attrs["steps"])
-    progress, runs, seed = str(steps) if reached == steps else f"{reached} of {steps}", attrs["runs"], attrs["seed"]
+    progress, runs, seed = (
+        str(steps) if reached == steps else f"{reached} of {steps}",
+        attrs["runs"],
+        attrs["seed"],
+    )
     options = _changed_options(attrs, read_settings(trajectory))
-    return RunFile(path.name, status, progress, int(runs), int(seed), _megabytes(path), options)
+    return RunFile(
+        path.name, status, progress, int(runs), int(seed), _megabytes(path), options
+    )
 
 
 def _megabytes(path: Path) -> float:
@@ -93,7 +121,9 @@ def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
     for field in dataclasses.fields(settings) if not words else ():
         value = getattr(settings, field.name)
         if value != field.default:
-            words.append(f"--{field.name.replace('_', '-')} {str(value).split('#sha256=')[0]}")
+            words.append(
+                f"--{field.name.replace('_', '-')} {str(value).split('#sha256=')[0]}"
+            )
     if attrs["every"] != settings.default_every:
         words.append(f"--every {attrs['every']}")
     if attrs["record"] != "all":

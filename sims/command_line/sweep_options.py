@@ -1,4 +1,5 @@
-"""Options of `sims.sweep`: a subcommand for each system, whose settings take several values."""
+"""Options of `sims.sweep`: a subcommand for each system, whose settings take several
+values."""
 
 from __future__ import annotations
 
@@ -20,54 +21,77 @@ from sims.command_line.options import duration_option
 
 @dataclasses.dataclass(frozen=True)
 class SweepOptions(PictureOptions):
-    """Size of the ensemble at each point of the sweep, recorded variables, device and output files."""
+    """Size of the ensemble at each point of the sweep, recorded variables, device and
+    output files."""
 
     runs: int = 100
-    """Number of runs at each point. Run r has the seed SEED + r and does not depend on the other runs."""
+    """Number of runs at each point. Run r has the seed SEED + r and does not depend on
+    the other runs."""
     seed: int = 0
     """Seed of the first run at each point."""
     every: int | None = None
-    """Epochs between recorded frames, or steps for a system without epochs. Default: the default of the system."""
+    """Epochs between recorded frames, or steps for a system without epochs. Default:
+    the default of the system."""
     record: Literal["all", "metrics"] = "metrics"
-    """Record only metrics, or also embeddings and weights, which take much more disk space. With embeddings of at least
-    five numbers modulo N, the table and the picture contain the percentage of circles (CA algorithm 1) and the mean
-    number of grid imperfections of the other runs (CA algorithm 2) at the end."""
+    """Record only metrics, or also embeddings and weights, which take much more disk
+    space. With embeddings of at least five numbers modulo N, the table and the picture
+    contain the percentage of circles (CA algorithm 1) and the mean number of grid
+    imperfections of the other runs (CA algorithm 2) at the end."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to compute on."""
     backend: Literal["auto", "simd", "blas"] = "auto"
-    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or matrix products of each run.
-    auto is the one that a cost model expects to be faster for this number of runs."""
+    """How the constant-attention network is computed on a CPU: runs on SIMD lanes, or
+    matrix products of each run. auto is the one that a cost model expects to be faster
+    for this number of runs."""
     folder: str = "runs"
-    """Folder for the trajectories of the points, SYSTEM-HASH.nc; existing ones are not computed again."""
+    """Folder for the trajectories of the points, SYSTEM-HASH.nc; existing ones are not
+    computed again."""
     out: Path | None = None
-    """File for the combined results. Default: FOLDER/sweep-SYSTEM-HASH.nc, with a hash of all points."""
+    """File for the combined results. Default: FOLDER/sweep-SYSTEM-HASH.nc, with a hash
+    of all points."""
     scheduler: str | None = None
-    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786. Default: use this process."""
+    """Address of a dask scheduler on whose workers to compute, as tcp://127.0.0.1:8786.
+    Default: use this process."""
 
 
 def is_swept(kind: object) -> bool:
-    """Whether a setting of this type can take several values: numbers and strings can, tuples cannot."""
+    """Whether a setting of this type can take several values: numbers and strings can,
+    tuples cannot."""
     return kind in (int, float, bool, str) or get_origin(kind) is Literal
 
 
 def sweep_options(settings: type) -> type:
-    """The class of options of a system: one or more values of each setting, and length and size of the ensembles."""
+    """The class of options of a system: one or more values of each setting, and length
+    and size of the ensembles."""
     unit, text = duration_option(settings)
     kinds, texts, fields = get_type_hints(settings), field_descriptions(settings), []
     for field in dataclasses.fields(settings):
         kind, default = kinds[field.name], getattr(settings(), field.name)
         if is_swept(kind):
             kind, default = tuple[kind, ...], (default,)  # type: ignore[valid-type]
-        described = dataclasses.field(default=default, metadata={"help": texts.get(field.name, "")})
+        described = dataclasses.field(
+            default=default, metadata={"help": texts.get(field.name, "")}
+        )
         fields.append((field.name, kind, described))
     values = dataclasses.make_dataclass("Settings", fields, frozen=True)
-    values.__doc__ = "Settings with several values are swept; settings with a single value are the same at all points."
+    values.__doc__ = (
+        "Settings with several values are swept; settings with a single value are the"
+        " same at all points."
+    )
     options = dataclasses.make_dataclass(
         settings.__name__,
         [
             ("settings", values, dataclasses.field(default_factory=values)),
-            (unit, int | None, dataclasses.field(default=None, metadata={"help": text})),
-            ("ensembles", SweepOptions, dataclasses.field(default_factory=SweepOptions)),
+            (
+                unit,
+                int | None,
+                dataclasses.field(default=None, metadata={"help": text}),
+            ),
+            (
+                "ensembles",
+                SweepOptions,
+                dataclasses.field(default_factory=SweepOptions),
+            ),
         ],
         frozen=True,
         namespace={"of": settings},
@@ -77,9 +101,15 @@ def sweep_options(settings: type) -> type:
 
 
 def sweep_command_options(systems: Mapping[str, type]) -> Any:
-    """The class of options of `sims.sweep`: a subcommand for each system, given by name and settings class."""
-    each: Any = (Annotated[sweep_options(kind), tyro.conf.subcommand(name)] for name, kind in systems.items())
-    one: Any = Annotated[functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes]
+    """The class of options of `sims.sweep`: a subcommand for each system, given by name
+    and settings class."""
+    each: Any = (
+        Annotated[sweep_options(kind), tyro.conf.subcommand(name)]
+        for name, kind in systems.items()
+    )
+    one: Any = Annotated[
+        functools.reduce(operator.or_, each), tyro.conf.OmitSubcommandPrefixes
+    ]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
     options.__doc__ = """Simulate or train an ensemble for every combination of the settings for which several values
     are given, and combine the final metrics in one file, one table and one picture. Existing points are not computed
@@ -92,8 +122,13 @@ def check_sweep_system(arguments: Sequence[str]) -> None:
     """Check that the first argument names a registered system. Raises SettingsError."""
     name = next(iter(arguments), "-")
     if not name.startswith("-") and name not in SETTINGS_CLASSES:
-        how = f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them, see docs/guides/own-system.md"
-        raise SettingsError("name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})")
+        how = (
+            f"others if {SYSTEM_MODULES_VARIABLE} names the module that registers them,"
+            " see docs/guides/own-system.md"
+        )
+        raise SettingsError(
+            "name of a system", name, f"one of {', '.join(SETTINGS_CLASSES)} ({how})"
+        )
 
 
 def design_from_options(chosen: Any) -> sweeps.SweepDesign:
@@ -110,6 +145,14 @@ def design_from_options(chosen: Any) -> sweeps.SweepDesign:
             axes[name] = given
     e, unit = chosen.ensembles, duration_option(chosen.of)[0]
     return sweeps.sweep_design(
-        chosen.of(**first), axes, runs=e.runs, seed=e.seed, every=e.every, record=e.record, device=e.device,
-        folder=e.folder, backend=e.backend, **{unit: getattr(chosen, unit)},
-    )  # fmt: skip
+        chosen.of(**first),
+        axes,
+        runs=e.runs,
+        seed=e.seed,
+        every=e.every,
+        record=e.record,
+        device=e.device,
+        folder=e.folder,
+        backend=e.backend,
+        **{unit: getattr(chosen, unit)},
+    )

@@ -1,4 +1,5 @@
-"""Results of a sweep: the file of the combined results, and a table with the final metrics of each point."""
+"""Results of a sweep: the file of the combined results, and a table with the final
+metrics of each point."""
 
 import itertools
 import json
@@ -28,7 +29,8 @@ _HEADINGS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
 
 
 def sweep_path(design: SweepDesign, out: Path | None) -> Path:
-    """The file for the combined results, by default beside the points. Raises SettingsError."""
+    """The file for the combined results, by default beside the points. Raises
+    SettingsError."""
     path = check_trajectory_path(out or design.points[0].path.parent / design.name)
     path = check_result_path(path, {"title": design.title})
     if any(path.absolute() == point.path.absolute() for point in design.points):
@@ -37,8 +39,9 @@ def sweep_path(design: SweepDesign, out: Path | None) -> Path:
 
 
 def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
-    """A row for each point, the last axis fastest, with 95% intervals: means over the runs that have not diverged, and
-    the structures in which they end, if embeddings are recorded. folder: that of the points' files."""
+    """A row for each point, the last axis fastest, with 95% intervals: means over the
+    runs that have not diverged, and the structures in which they end, if embeddings are
+    recorded. folder: that of the points' files."""
     axes, (metric, parts) = json.loads(result.attrs["swept"]), _shown_metric(result)
     rows = []
     for values in itertools.product(*(result[axis].values.tolist() for axis in axes)):
@@ -46,23 +49,33 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
         diverged = (point["status"] == DIVERGED).values
         last = point[f"final_{metric}"].transpose("run", ...).values[~diverged]
         row: dict[str, Any] = dict(zip(axes, values, strict=True))
-        structures = _structures(folder / str(point["file"].values)) if result.attrs["record"] == "all" else {}
+        structures = (
+            _structures(folder / str(point["file"].values))
+            if result.attrs["record"] == "all"
+            else {}
+        )
         row |= {**structures, "runs": len(diverged)}
         for part, column in zip(parts, last.T, strict=True):
             row |= interval_columns(f"{part}_{metric}", mean_interval(column))
-        rows.append({**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)})
+        rows.append(
+            {**row, "diverged": int(diverged.sum()), "file": str(point["file"].values)}
+        )
     return rows
 
 
 def _structures(file: Path) -> dict[str, Any]:
-    """Columns on the structures at the end of an ensemble; none if the tokens are not numbers modulo N, or too
-    few."""
+    """Columns on the structures at the end of an ensemble; none if the tokens are not
+    numbers modulo N, or too few."""
     with open_trajectory(file) as trajectory:
         try:
             n = numbers_modulo(trajectory)
         except TrajectoryError:
             return {}
-        return structure_columns(final_embedding(trajectory).values[:, :n]) if n >= FEWEST_TOKENS else {}
+        return (
+            structure_columns(final_embedding(trajectory).values[:, :n])
+            if n >= FEWEST_TOKENS
+            else {}
+        )
 
 
 def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Column]:
@@ -71,13 +84,24 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
     swept = [Column(axis.replace("_", " "), axis, text=str) for axis in axes]
     heading = _HEADINGS[metric]
-    shown = [Column(f"{part} {heading}", f"{part}_{metric}", digits, "half-width", scale) for part in parts]
+    shown = [
+        Column(f"{part} {heading}", f"{part}_{metric}", digits, "half-width", scale)
+        for part in parts
+    ]
     structures = [column for column in STRUCTURE_COLUMNS if column.name in names]
-    return [*swept, Column("runs", "runs"), *structures, *shown, Column("diverged", "diverged"), Column("file", "file")]
+    return [
+        *swept,
+        Column("runs", "runs"),
+        *structures,
+        *shown,
+        Column("diverged", "diverged"),
+        Column("file", "file"),
+    ]
 
 
 def _shown_metric(result: xr.Dataset) -> tuple[str, list[str]]:
-    """The metric that the table shows, and the splits or layers for which it has values."""
+    """The metric that the table shows, and the splits or layers for which it has
+    values."""
     metric = next(name for name in _HEADINGS if f"final_{name}" in result)
     dim = result[f"final_{metric}"].isel(run=0).dims[-1]
     return metric, [str(part) for part in result[dim].values]

@@ -1,4 +1,5 @@
-"""Options of `sims.sparse` to start training from the weights of another run, and the resulting defaults."""
+"""Options of `sims.sparse` to start training from the weights of another run, and the
+resulting defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from analysis.command_line.options import SparseOptions
 from dynamics import trajectory as trajectories
 from dynamics.settings import SettingsError, SparseSettings, StartRuns
 from sims import command_line
-from sims.command_line.options import EnsembleOptions, OriginOptions, branch_defaults, flag_is_set, option_value
+from sims.command_line.options import (
+    EnsembleOptions,
+    OriginOptions,
+    branch_defaults,
+    flag_is_set,
+    option_value,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,20 +28,24 @@ class SparseOriginOptions(OriginOptions):
     """Continue from another run: from its exact state, or only from its weights."""
 
     start: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """Trajectory whose weights are the initial weights of a new training with a new optimizer state. Settings that are
-    not given are those of the trajectory; a larger vocabulary or table adds rows. Default: random weights."""
+    """Trajectory whose weights are the initial weights of a new training with a new
+    optimizer state. Settings that are not given are those of the trajectory; a larger
+    vocabulary or table adds rows. Default: random weights."""
     only_successful: bool = False
     """With --from, start only from runs whose final test accuracy is above 0.98."""
     step: int | None = None
-    """Step at which to branch off (required with --branch), or recorded step whose weights are used with --from.
-    Default: the last step, with --from."""
+    """Step at which to branch off (required with --branch), or recorded step whose
+    weights are used with --from. Default: the last step, with --from."""
 
 
-def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]) -> Any:
-    """The options that repeat the trajectory of --from or --branch, or None without either.
+def transfer_defaults(
+    make_options: Callable[..., Any], arguments: Sequence[str]
+) -> Any:
+    """The options that repeat the trajectory of --from or --branch, or None without
+    either.
 
-    make_options: makes the options of the command from settings and `EnsembleOptions`. Raises SettingsError.
-    """
+    make_options: makes the options of the command from settings and `EnsembleOptions`.
+    Raises SettingsError."""
 
     def options(settings: SparseSettings, ensemble: EnsembleOptions) -> Any:
         return make_options(settings=SparseOptions.of(settings), ensemble=ensemble)
@@ -43,16 +54,24 @@ def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]
     if not source:
         return branch_defaults(options, SparseSettings.system)(arguments)
     if branch is not None:
-        raise SettingsError("branch", branch, "no value together with --from: use only one of the two")
+        raise SettingsError(
+            "branch", branch, "no value together with --from: use only one of the two"
+        )
     trajectory = command_line.open_origin(source, SparseSettings.system, "from")
     fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
     found = command_line.options_from_trajectory(options, trajectory, **fresh)
-    table = found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
+    table = (
+        found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
+    )
     runs, seed = found.ensemble.runs, found.ensemble.seed
     if flag_is_set("only-successful", arguments):
         runs, seed = int(trajectories.successful_runs(trajectory).sum()), 0
     if runs == 0:
-        raise SettingsError("only_successful", f"no run of {source} above .98", "a trajectory that has such runs")
+        raise SettingsError(
+            "only_successful",
+            f"no run of {source} above .98",
+            "a trajectory that has such runs",
+        )
     return dataclasses.replace(
         found,
         settings=dataclasses.replace(found.settings, table=table),
@@ -61,19 +80,29 @@ def transfer_defaults(make_options: Callable[..., Any], arguments: Sequence[str]
 
 
 def _is_larger_table(table: int, arguments: Sequence[str]) -> bool:
-    """Whether the table is at least as large as the vocabulary that the arguments give."""
+    """Whether the table is at least as large as the vocabulary that the arguments
+    give."""
     try:
         return int(option_value("vocab", arguments) or 0) <= table
     except ValueError:  # the parser reports it
         return True
 
 
-def transfer_settings(settings: SparseSettings, origin: SparseOriginOptions) -> SparseSettings:
-    """The settings of a training that starts from the trajectory of --from, if given. Raises SettingsError."""
+def transfer_settings(
+    settings: SparseSettings, origin: SparseOriginOptions
+) -> SparseSettings:
+    """The settings of a training that starts from the trajectory of --from, if given.
+    Raises SettingsError."""
     if origin.start is None:
         if origin.only_successful:
-            raise SettingsError("only_successful", "True", "a choice only with a trajectory to start --from")
+            raise SettingsError(
+                "only_successful",
+                "True",
+                "a choice only with a trajectory to start --from",
+            )
         return settings
     step = -1 if origin.step is None else origin.step
     which: StartRuns = "successful" if origin.only_successful else "seed"
-    return dataclasses.replace(settings, start=str(origin.start), start_step=step, start_runs=which)
+    return dataclasses.replace(
+        settings, start=str(origin.start), start_step=step, start_runs=which
+    )

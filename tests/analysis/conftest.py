@@ -13,7 +13,10 @@ SMALL_RUNS = {
     "metrics": (ModularSettings(**MODULAR), {"steps": 40, "record": "metrics"}),
     "sparse": (SparseSettings(**SPARSE), {"steps": 24, "every": 8}),
     "deep": (SparseSettings(**SPARSE, dim=3), {"steps": 8, "every": 8}),
-    "wild": (ModularSettings(**MODULAR, optimizer="sgd", lr=1e-3, weight_decay=2500), {"steps": 40, "every": 1}),
+    "wild": (
+        ModularSettings(**MODULAR, optimizer="sgd", lr=1e-3, weight_decay=2500),
+        {"steps": 40, "every": 1},
+    ),
 }
 
 
@@ -29,7 +32,8 @@ def small_runs(tmp_path_factory):
 
 @pytest.fixture
 def check_texts():
-    """A function that draws a figure and checks that some of its texts neither overlap nor cross its edges."""
+    """A function that draws a figure and checks that some of its texts neither overlap
+    nor cross its edges."""
 
     def check(figure, texts):
         figure.canvas.draw()
@@ -37,6 +41,8 @@ def check_texts():
         boxes = [text.get_window_extent() for text in texts]
         for box in boxes:
             assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= 0
-        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+        assert not any(
+            one.overlaps(other) for one, other in itertools.combinations(boxes, 2)
+        )
 
     return check

@@ -30,21 +30,27 @@ def asked(server, path="/", method="GET", **headers):
     return answer.status, answer.headers, text
 
 
-# -------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("--port -1 --no-browser", "--port"), ("--port 70000 --no-browser", "--port"), ("--run 3 --no-browser", "--run"),
-     ("--export page.html", "--export")],
-)  # fmt: skip
+    [
+        ("--port -1 --no-browser", "--port"),
+        ("--port 70000 --no-browser", "--port"),
+        ("--run 3 --no-browser", "--run"),
+        ("--export page.html", "--export"),
+    ],
+)
 def test_options_that_do_not_fit_are_refused(output_of, words, expected):
     assert expected in output_of("analysis.explore", *words.split(), code=2)
 
 
 def test_a_port_in_use_is_reported(output_of):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        err = output_of("analysis.explore --no-browser --port", taken.getsockname()[1], code=2)
+        err = output_of(
+            "analysis.explore --no-browser --port", taken.getsockname()[1], code=2
+        )
     assert "--port" in err
     assert "in use" in err
 
@@ -53,23 +59,42 @@ def test_a_port_in_use_is_reported(output_of):
 def test_a_file_that_is_no_trajectory_is_reported(output_of, tmp_path, name):
     (tmp_path / "text.nc").write_text("words")
     (tmp_path / "folder.nc").mkdir()
-    assert name in output_of("analysis.explore", tmp_path / name, "--no-browser", "--port", 0, code=1)
+    assert name in output_of(
+        "analysis.explore", tmp_path / name, "--no-browser", "--port", 0, code=1
+    )
 
 
-# --------------------------------------------------------------------------------------------- the server
+# --------------------------------------------------------------------------- the server
 
 
 def test_the_server_listens_on_this_machine_only(explorer):
-    listening = [each for each in psutil.Process(explorer.process.pid).net_connections() if each.status == "LISTEN"]
-    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [("127.0.0.1", explorer.port)]
-    others = [each.address for some in psutil.net_if_addrs().values() for each in some if each.family == socket.AF_INET]
+    listening = [
+        each
+        for each in psutil.Process(explorer.process.pid).net_connections()
+        if each.status == "LISTEN"
+    ]
+    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [
+        ("127.0.0.1", explorer.port)
+    ]
+    others = [
+        each.address
+        for some in psutil.net_if_addrs().values()
+        for each in some
+        if each.family == socket.AF_INET
+    ]
     for other in {"127.0.0.2", *others} - {"127.0.0.1"}:
         with pytest.raises(OSError, match=r"refused|assign"):
             socket.create_connection((other, explorer.port), timeout=SECONDS)
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1.evil.example:{port}",
+        "0.0.0.0:{port}",
+    ],
 )
 def test_requests_for_another_host_are_refused(explorer, host):
     for path in ("/", "/static/js/bokeh.min.js", "/ws"):
@@ -82,28 +107,63 @@ def test_requests_for_another_host_are_refused(explorer, host):
 
 def test_a_websocket_of_another_origin_is_refused(explorer):
     token = re.search(r'"token":"([^"]+)"', asked(explorer)[2]).group(1)
-    opening = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13",
-               "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec_WebSocket_Protocol": f"bokeh, {token}",
-               }  # fmt: skip
-    assert asked(explorer, "/ws", Origin=f"http://127.0.0.1:{explorer.port}", **opening)[0] == 101
+    opening = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec_WebSocket_Protocol": f"bokeh, {token}",
+    }
+    assert (
+        asked(explorer, "/ws", Origin=f"http://127.0.0.1:{explorer.port}", **opening)[0]
+        == 101
+    )
     here = f"http://127.0.0.1:{explorer.port + 1}"
-    for origin in ("http://evil.example", here, f"http://evil.example:{explorer.port}", "null"):
+    for origin in (
+        "http://evil.example",
+        here,
+        f"http://evil.example:{explorer.port}",
+        "null",
+    ):
         assert asked(explorer, "/ws", Origin=origin, **opening)[0] == 403
-    assert asked(explorer, "/ws", **{**opening, "Sec_WebSocket_Protocol": "other"})[0] == 400
+    assert (
+        asked(explorer, "/ws", **{**opening, "Sec_WebSocket_Protocol": "other"})[0]
+        == 400
+    )
 
 
-@pytest.mark.parametrize(("query", "status"), [("tab=" + 70_000 * "a", 414), ("bokeh-session-id=chosen", 403)])
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("tab=" + 70_000 * "a", 414), ("bokeh-session-id=chosen", 403)],
+)
 def test_long_addresses_and_chosen_session_ids_are_refused(explorer, query, status):
     assert asked(explorer, "/?" + query)[0] == status
 
 
-@pytest.mark.parametrize("path", [
-    "/../../../../etc/passwd", "/etc/passwd", "//etc/passwd", "/static/../../../../../etc/passwd",
-    "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/static/..%2f..%2f..%2fetc/passwd", "/static//etc/passwd",
-    "/static/js/%00", "/static/js/bokeh.min.js%00.html", "/static/js/..\\..\\secret", "/particles.nc",
-    "/runs/particles.nc", "/static/", "/static/js", "/static/js/",
-    "/components/panel.models/x", "/metadata", "/autoload.js", "/static/extensions/panel/../../../x",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/etc/passwd",
+        "//etc/passwd",
+        "/static/../../../../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/static/..%2f..%2f..%2fetc/passwd",
+        "/static//etc/passwd",
+        "/static/js/%00",
+        "/static/js/bokeh.min.js%00.html",
+        "/static/js/..\\..\\secret",
+        "/particles.nc",
+        "/runs/particles.nc",
+        "/static/",
+        "/static/js",
+        "/static/js/",
+        "/components/panel.models/x",
+        "/metadata",
+        "/autoload.js",
+        "/static/extensions/panel/../../../x",
+    ],
+)
 def test_no_url_path_leads_to_a_file(explorer, path):
     status, headers, text = asked(explorer, path)
     assert status in (400, 403, 404)
@@ -116,7 +176,10 @@ def test_security_headers(explorer):
     status, headers, text = asked(explorer)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
-    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    policy = dict(
+        part.strip().split(" ", 1)
+        for part in headers["Content-Security-Policy"].split(";")
+    )
     assert policy["default-src"] == "'none'"
     assert "unsafe-inline" not in policy["script-src"]
     assert not re.search(r"https?:|\*", " ".join(policy.values()))
@@ -128,15 +191,19 @@ def test_security_headers(explorer):
 
 def test_a_script_in_a_text_does_not_run():
     said = f'<script>1</script><script nonce="{NONCE_PLACEHOLDER}">2</script>'
-    given = HTTPHeaders({"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))})
-    answer = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(200, given, said.encode(), True)
+    given = HTTPHeaders(
+        {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))}
+    )
+    answer = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(
+        200, given, said.encode(), True
+    )
     _, headers, text = answer
     nonce = re.search(r"'nonce-([\w-]+)'", headers["Content-Security-Policy"]).group(1)
     assert text.decode() == f'<script>1</script><script nonce="{nonce}">2</script>'
     assert int(headers["Content-Length"]) == len(text)
 
 
-# -------------------------------------------------------------------------------------------- the address
+# -------------------------------------------------------------------------- the address
 
 
 class Some(param.Parameterized):
@@ -149,20 +216,42 @@ class Some(param.Parameterized):
 
 
 def test_settings_survive_the_round_trip_through_the_url():
-    settings, again = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True), Some()
+    settings, again = (
+        Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True),
+        Some(),
+    )
     query = url_state.url_query(settings, {"tab": "some"})
     assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
-    arguments = {name: [value.encode()] for name, value in (part.split("=") for part in query.split("&"))}
+    arguments = {
+        name: [value.encode()]
+        for name, value in (part.split("=") for part in query.split("&"))
+    }
     assert url_state.read_url_state(arguments, again, ("tab",)) == []
     assert url_state.url_query(again, {"tab": "some"}) == query
 
 
-@pytest.mark.parametrize(("name", "values"), [
-    ("rate", [b"abc"]), ("rate", [b"nan"]), ("rate", [b"inf"]), ("rate", [b"-1"]), ("rate", [b""]), ("count", [b"2.5"]),
-    ("count", [b"99999999999999999999"]), ("kind", [b"3"]), ("parts", [b"x,w"]), ("on", [b"perhaps"]),
-    ("inner", [b"1"]), ("unknown", [b"1"]), ("rate", [b"\xff\xfe"]), ("count", [b"1" * 5000]), ("<script>", [b"1"]),
-    ("name", [b"other"]), ("rate", [b"1", b"2"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("rate", [b"abc"]),
+        ("rate", [b"nan"]),
+        ("rate", [b"inf"]),
+        ("rate", [b"-1"]),
+        ("rate", [b""]),
+        ("count", [b"2.5"]),
+        ("count", [b"99999999999999999999"]),
+        ("kind", [b"3"]),
+        ("parts", [b"x,w"]),
+        ("on", [b"perhaps"]),
+        ("inner", [b"1"]),
+        ("unknown", [b"1"]),
+        ("rate", [b"\xff\xfe"]),
+        ("count", [b"1" * 5000]),
+        ("<script>", [b"1"]),
+        ("name", [b"other"]),
+        ("rate", [b"1", b"2"]),
+    ],
+)
 def test_invalid_and_repeated_values_in_the_url_are_reported(name, values):
     settings = Some()
     before = settings.param.values()
@@ -175,15 +264,22 @@ def test_invalid_and_repeated_values_in_the_url_are_reported(name, values):
 
 def test_valid_values_of_a_url_are_set_together():
     settings, heard = Some(), []
-    settings.param.watch(lambda *events: heard.append({event.name for event in events}), ["rate", "count", "kind"])
-    url_state.read_url_state({"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings)
+    settings.param.watch(
+        lambda *events: heard.append({event.name for event in events}),
+        ["rate", "count", "kind"],
+    )
+    url_state.read_url_state(
+        {"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings
+    )
     assert heard == [{"rate", "kind"}]
 
 
-# ----------------------------------------------------------------------------------------- in the browser
+# ----------------------------------------------------------------------- in the browser
 
 
-def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quietly(served, chromium_page):
+def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quietly(
+    served, chromium_page
+):
     server, context = served(), chromium_page.context
     page = context.new_page()
     page.goto(server.address)
@@ -204,7 +300,8 @@ def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quie
 
 
 def wait_for_rest(page):
-    """The step that the page shows, when it stays the same; one that was sent before the pause may still arrive."""
+    """The step that the page shows, when it stays the same; one that was sent before
+    the pause may still arrive."""
     shown = page.get_by_text(re.compile(r"^step \d"))
     for _ in range(5):
         step = shown.inner_text()
@@ -225,10 +322,15 @@ def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page.get_by_role("button", name="Particles").click()
     page.get_by_role("button", name="Start").wait_for()
     wait_for_rest(page)
-    assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
+    assert (
+        page.get_by_role("button", name="Particles").get_attribute("aria-pressed")
+        == "true"
+    )
 
 
-def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(explorer, chromium_page):
+def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(
+    explorer, chromium_page
+):
     page = chromium_page
     open_page(page, explorer.address + "?tab=particles")
     for running in (False, True):
@@ -252,23 +354,43 @@ def test_a_tab_is_accessible(explorer, chromium_page, violations, tab):
     assert violations(chromium_page) == []
 
 
-RING = "() => [...document.querySelectorAll('#ring, #tour')].map((each) => each.getBoundingClientRect().toJSON())"
+RING = (
+    "() => [...document.querySelectorAll('#ring, #tour')].map((each) =>"
+    " each.getBoundingClientRect().toJSON())"
+)
 
 
 def boxes_overlap(first, second):
     """Whether two rectangles of the page overlap by more than a border."""
-    return not any(one["x"] + one["width"] <= other["x"] + 1 or one["y"] + one["height"] <= other["y"] + 1
-                   for one, other in ((first, second), (second, first)))  # fmt: skip
+    return not any(
+        one["x"] + one["width"] <= other["x"] + 1
+        or one["y"] + one["height"] <= other["y"] + 1
+        for one, other in ((first, second), (second, first))
+    )
 
 
 @pytest.mark.parametrize(
     ("tab", "size", "stored"),
-    [("runs", (1400, 900), True), ("runs", (1000, 700), False), ("particles", (1000, 700), True)],
+    [
+        ("runs", (1400, 900), True),
+        ("runs", (1000, 700), False),
+        ("particles", (1000, 700), True),
+    ],
 )
-def test_hints_on_the_first_visit_cover_nothing_they_explain(explorer, chromium, violations, tab, size, stored):
-    context, errors = chromium.new_context(viewport=dict(zip(("width", "height"), size, strict=True))), []
+def test_hints_on_the_first_visit_cover_nothing_they_explain(
+    explorer, chromium, violations, tab, size, stored
+):
+    context, errors = (
+        chromium.new_context(
+            viewport=dict(zip(("width", "height"), size, strict=True))
+        ),
+        [],
+    )
     if not stored:
-        context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})")
+        context.add_init_script(
+            "Object.defineProperty(window, 'localStorage', {get() { throw new"
+            " Error('refused') }})"
+        )
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
     open_page(page, f"{explorer.address}?tab={tab}")
@@ -277,7 +399,15 @@ def test_hints_on_the_first_visit_cover_nothing_they_explain(explorer, chromium,
         hint.get_by_text(f"{k} of 3").wait_for()
         ring, box = page.evaluate(RING)
         assert not boxes_overlap(ring, box)
-        assert min(box["x"], box["y"], size[0] - box["x"] - box["width"], size[1] - box["y"] - box["height"]) >= 0
+        assert (
+            min(
+                box["x"],
+                box["y"],
+                size[0] - box["x"] - box["width"],
+                size[1] - box["y"] - box["height"],
+            )
+            >= 0
+        )
         assert page.evaluate("document.activeElement.closest('#tour') !== null")
         if k == 2:
             assert violations(page) == []
@@ -301,7 +431,11 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
     seed.press("Enter")
     page.wait_for_function("() => location.search.includes('seed=31')")
     seed.evaluate("(field) => field.blur()")
-    for key, shown in (("ArrowRight", "step 1"), ("ArrowRight", "step 2"), ("Home", "step 0")):
+    for key, shown in (
+        ("ArrowRight", "step 1"),
+        ("ArrowRight", "step 2"),
+        ("Home", "step 0"),
+    ):
         page.keyboard.press(key)
         page.get_by_text(shown, exact=True).wait_for()
     with page.expect_download() as saved:
@@ -312,19 +446,29 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
     page.keyboard.press("1")
     page.keyboard.press("Escape")
     page.get_by_role("dialog", name="Keys and hints").wait_for(state="hidden")
-    assert page.get_by_role("button", name="Particles").get_attribute("aria-pressed") == "true"
+    assert (
+        page.get_by_role("button", name="Particles").get_attribute("aria-pressed")
+        == "true"
+    )
     page.keyboard.press("1")
     page.get_by_role("slider", name="Frame").wait_for()
 
 
 @pytest.mark.parametrize("tab", ["runs", "particles", "training", "transformer"])
-def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(explorer, chromium_page, tab):
+def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(
+    explorer, chromium_page, tab
+):
     page = chromium_page
     page.set_viewport_size({"width": 1000, "height": 700})
     open_page(page, f"{explorer.address}?tab={tab}")
     page.get_by_role("button", name="Save as PNG").first.wait_for()
-    # marks of events may lie close to one another; the buttons beside them lead to the same events
-    boxes = [each.bounding_box() for each in page.locator("button:not([data-to])").all() if each.is_visible()]
+    # marks of events may lie close to one another; the buttons beside them lead to the
+    # same events
+    boxes = [
+        each.bounding_box()
+        for each in page.locator("button:not([data-to])").all()
+        if each.is_visible()
+    ]
     assert all(0 <= box["x"] <= 1000 - box["width"] for box in boxes)
     assert not any(boxes_overlap(*pair) for pair in itertools.combinations(boxes, 2))
 
@@ -344,13 +488,21 @@ def test_the_url_follows_what_is_shown(explorer, chromium_page):
 def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_page):
     page = chromium_page
     page.goto(explorer.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
-    for words in ("fa: found abc, allowed is a number from 0 to 5", "n: found 1e9", "<img src: found"):
+    for words in (
+        "fa: found abc, allowed is a number from 0 to 5",
+        "n: found 1e9",
+        "<img src: found",
+    ):
         page.get_by_text(words).wait_for()
     assert page.get_by_role("textbox", name="alignment f_a").input_value() == "1"
     assert page.get_by_role("textbox", name="dimensions D").input_value() == "3"
-    page.wait_for_function("() => location.search.includes('fa=1&') && !location.search.includes('abc')")
+    page.wait_for_function(
+        "() => location.search.includes('fa=1&') && !location.search.includes('abc')"
+    )
     page.goto(explorer.address + "?tab=nowhere")
-    page.get_by_text("tab: found nowhere, allowed is one of runs, particles, training, transformer").wait_for()
+    page.get_by_text(
+        "tab: found nowhere, allowed is one of runs, particles, training, transformer"
+    ).wait_for()
 
 
 def test_a_second_visitor_has_an_own_page(explorer, chromium_page):

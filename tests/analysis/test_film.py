@@ -16,44 +16,70 @@ from dynamics.trajectory.reader import open_trajectory
 
 @pytest.fixture
 def film(small_runs, output_of, tmp_path):
-    """The output of the command with some of the small runs, and the number of frames and seconds of its film."""
+    """The output of the command with some of the small runs, and the number of frames
+    and seconds of its film."""
 
     def run(names, words, path=tmp_path / "film.mp4"):
         out = () if "--out" in words else ("--out", "film.mp4")
-        said = output_of("analysis.film", *(small_runs[name] for name in names.split()), *words.split(), *out)
+        said = output_of(
+            "analysis.film",
+            *(small_runs[name] for name in names.split()),
+            *words.split(),
+            *out,
+        )
         return said, *count_frames_and_secs(path)
 
     return run
 
 
-@pytest.mark.parametrize(("name", "frames"), [("particles", 13), ("modular", 5), ("sparse", 4), ("metrics", 5)])
+@pytest.mark.parametrize(
+    ("name", "frames"),
+    [("particles", 13), ("modular", 5), ("sparse", 4), ("metrics", 5)],
+)
 def test_films_of_every_system(name, frames, film):
     out, *length = film(name, "--width 320")
-    assert f"every recorded frame ({frames}), the last one for 10 film frames: {frames + 9} frames" in out
+    assert (
+        f"every recorded frame ({frames}), the last one for 10 film frames:"
+        f" {frames + 9} frames" in out
+    )
     assert ("with --panels also" in out) == (name != "metrics")
     assert length == [frames + 9, pytest.approx((frames + 9) / 20, abs=0.01)]
 
 
 def test_a_gif_is_as_long_as_printed(film, tmp_path):
-    out, frames, seconds = film("particles", "--panels embedding --width 120 --fps 240 --out x.gif", tmp_path / "x.gif")
+    out, frames, seconds = film(
+        "particles",
+        "--panels embedding --width 120 --fps 240 --out x.gif",
+        tmp_path / "x.gif",
+    )
     assert f"{frames} frames, {frames / 50:.1f} s" in out
     assert seconds == pytest.approx(frames / 50, abs=0.02)
 
 
 def test_the_default_name_and_the_pace_of_a_film(small_runs, output_of):
     words = "--width 400 --panels embedding force --time events --fps 10 --every 2"
-    out = output_of("analysis.film", small_runs["particles"], small_runs["particles"], *words.split())
+    out = output_of(
+        "analysis.film",
+        small_runs["particles"],
+        small_runs["particles"],
+        *words.split(),
+    )
     path = small_runs["particles"].with_name("particles-run0-run1.mp4")
     assert str(path) in out
     assert re.search(
-        r"frame in 2, and the last \(\d+\), the last one for \d+ film frames, 4 times as long near drops", out
+        r"frame in 2, and the last \(\d+\), the last one for \d+ film frames, 4 times"
+        r" as long near drops",
+        out,
     )
     assert count_frames_and_secs(path)[0] >= 7 + 4
 
 
 def test_a_gif_is_small_and_omitted_panels_are_named(film, tmp_path):
     out, *_ = film("modular", "--out film.gif", tmp_path / "film.gif")
-    assert "embedding, pair_sums, loss, imperfections; with --panels also descent, law, hidden, circularity" in out
+    assert (
+        "embedding, pair_sums, loss, imperfections; with --panels also descent, law,"
+        " hidden, circularity" in out
+    )
     assert "480 x" in out
     assert (tmp_path / "film.gif").stat().st_size < 1_500_000
 
@@ -67,18 +93,28 @@ def test_a_diverged_run_is_filmed_until_its_last_frame(small_runs, film):
 
 def test_a_missing_encoder_is_told(small_runs, output_of, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    monkeypatch.delitem(sys.modules, "analysis.plots.drawing.film_encoder", raising=False)
+    monkeypatch.delitem(
+        sys.modules, "analysis.plots.drawing.film_encoder", raising=False
+    )
     monkeypatch.delitem(vars(plots), "write_film", raising=False)
-    assert "pip install 'training-dynamics[view]'" in output_of("analysis.film", small_runs["particles"], code=1)
+    assert "pip install 'training-dynamics[view]'" in output_of(
+        "analysis.film", small_runs["particles"], code=1
+    )
 
 
-def test_an_interrupted_film_leaves_no_file(small_runs, output_of, tmp_path, monkeypatch):
+def test_an_interrupted_film_leaves_no_file(
+    small_runs, output_of, tmp_path, monkeypatch
+):
     draw, drawn = PanelGrid.draw, []
 
     def interrupt_second_frame(grid):
         drawn.append(grid)
         deadline = time.monotonic() + 30
-        while len(drawn) == 2 and not list(tmp_path.glob(".film.mp4.*")) and time.monotonic() < deadline:
+        while (
+            len(drawn) == 2
+            and not list(tmp_path.glob(".film.mp4.*"))
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         if len(drawn) == 2:
             assert list(tmp_path.glob(".film.mp4.*"))
@@ -87,16 +123,26 @@ def test_an_interrupted_film_leaves_no_file(small_runs, output_of, tmp_path, mon
 
     monkeypatch.setattr(PanelGrid, "draw", interrupt_second_frame)
     words = ("--out", "film.mp4", "--width", 320, "--panels", "loss", "receptors")
-    assert "interrupted" in output_of("analysis.film", small_runs["sparse"], *words, code=130)
+    assert "interrupted" in output_of(
+        "analysis.film", small_runs["sparse"], *words, code=130
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_a_spike_is_filmed_step_by_step(film, tmp_path, monkeypatch):
-    monkeypatch.setattr(plots, "find_event", lambda trajectory, run, kind: (1, EventMark("spike", 8, 16, 24)))
+    monkeypatch.setattr(
+        plots,
+        "find_event",
+        lambda trajectory, run, kind: (1, EventMark("spike", 8, 16, 24)),
+    )
     out, frames, _ = film("sparse", "--event spike --width 320 --panels loss receptors")
     assert "replayed from step 0 to 24, every step" in out
     assert "(run 1)" in out
     assert frames == 25 + 9
-    out, frames, _ = film("metrics", "--event spike --width 240 --out spike.gif", tmp_path / "spike.gif")
-    assert "embedding, pair_sums, loss" in out  # a replay has weights where only metrics were recorded
+    out, frames, _ = film(
+        "metrics", "--event spike --width 240 --out spike.gif", tmp_path / "spike.gif"
+    )
+    assert (
+        "embedding, pair_sums, loss" in out
+    )  # a replay has weights where only metrics were recorded
     assert frames == 41 + 4

@@ -1,4 +1,5 @@
-"""Formation times of structures: constructed series and trajectories whose times are known, and the command."""
+"""Formation times of structures: constructed series and trajectories whose times are
+known, and the command."""
 
 import csv
 
@@ -10,17 +11,34 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.plots.formation_figure import plot_formation
-from analysis.structures import circularity, count_imperfections, formation_times, perfect_grids
+from analysis.structures import (
+    circularity,
+    count_imperfections,
+    formation_times,
+    perfect_grids,
+)
 from analysis.structures.formation_table import FormationResult, mean_structure_measure
-from analysis.structures.formation_times import find_formation_times, halfway_time, persistent_onset, structure_measures
-from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, save_trajectory, simulate
+from analysis.structures.formation_times import (
+    find_formation_times,
+    halfway_time,
+    persistent_onset,
+    structure_measures,
+)
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    TrajectoryError,
+    save_trajectory,
+    simulate,
+)
 from dynamics.randomness import normal_samples
 from tests.polygons import polygon
 
 N, STEPS = 11, 20
 
 
-# ------------------------------------------------------------------------------------------------ the rules
+# ---------------------------------------------------------------------------- the rules
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=12))
@@ -28,7 +46,9 @@ def test_persistent_onsets_are_those_of_plain_loops(there):
     moments = np.linspace(0, 1, len(there))
     expected = next((moments[k] for k in range(len(there)) if all(there[k:])), np.inf)
     assert persistent_onset(np.array(there), moments) == expected
-    np.testing.assert_array_equal(persistent_onset(np.array([there, there]), moments), [expected] * 2)
+    np.testing.assert_array_equal(
+        persistent_onset(np.array([there, there]), moments), [expected] * 2
+    )
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=12))
@@ -44,7 +64,7 @@ def test_halfway_times_are_those_of_a_search_through_time(values):
         halfway_time([np.nan, *values[1:]], moments)
 
 
-# ----------------------------------------------------------------------------------- planted trajectories
+# ----------------------------------------------------------------- planted trajectories
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +73,9 @@ def few_random(monkeypatch):
     monkeypatch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
 
 
-def test_chance_levels_of_many_tokens_come_from_a_tenth_of_the_random_embeddings(monkeypatch):
+def test_chance_levels_of_many_tokens_come_from_a_tenth_of_the_random_embeddings(
+    monkeypatch,
+):
     monkeypatch.setattr(formation_times, "MANY_TOKENS", N)
     for n, number in ((N - 1, 100), (N, 10)):
         _, (mean,) = formation_times._random_levels(n, 2, ["imperfections"])
@@ -67,8 +89,9 @@ def template():
 
 
 def planted(template):
-    """Run 0 turns into a circle of frequency 2 at step 8, run 1 into a grid at step 15, run 2 never changes, run 3
-    is a circle from the beginning. What was random moves straight to what it becomes in two steps."""
+    """Run 0 turns into a circle of frequency 2 at step 8, run 1 into a grid at step 15,
+    run 2 never changes, run 3 is a circle from the beginning. What was random moves
+    straight to what it becomes in two steps."""
     x = template["embedding"].isel(step=0).values
     grid = perfect_grids(N).basis[perfect_grids(N).lines == 3][5] @ np.diag([4.0, 3.0])
     ends, begins = (polygon(N, 2), grid, x[2], polygon(N, 3)), (7, 14, 0, 0)
@@ -84,7 +107,10 @@ def planted(template):
 def test_planted_structures_form_when_they_were_planted(template):
     found = structure_measures(planted(template))
     result = find_formation_times(found)
-    formed = {str(event): result["formed"].sel(event=event).values.tolist() for event in result["event"].values}
+    formed = {
+        str(event): result["formed"].sel(event=event).values.tolist()
+        for event in result["event"].values
+    }
     assert formed["circle"] == formed["polygon"] == [1, 0, 0, 1]
     assert formed["grid"][1:3] == formed["perfect grid"][1:3] == [1, 0]
     assert formed["structure"] == [1, 1, 0, 1]
@@ -101,7 +127,8 @@ def test_planted_structures_form_when_they_were_planted(template):
 
 
 def test_a_frequency_below_chance_has_not_formed(template):
-    """The largest from the beginning, above chance from step 12 on, but for a moment before."""
+    """The largest from the beginning, above chance from step 12 on, but for a moment
+    before."""
     found = structure_measures(template)
     share = np.full((4, STEPS + 1), 0.2)
     share[:, 12:] = share[:, 5] = 0.9
@@ -117,23 +144,39 @@ def test_a_frequency_below_chance_has_not_formed(template):
 def test_intervals_of_means_stay_within_limits(template):
     found = structure_measures(template).isel(run=[0, 1]).copy(deep=True)
     found["circle_distance"][:, 0] = [0.05, 0.9]
-    assert mean_structure_measure(found, "circle_distance", 0) == (pytest.approx(0.475), 0, 1)
+    assert mean_structure_measure(found, "circle_distance", 0) == (
+        pytest.approx(0.475),
+        0,
+        1,
+    )
     found["imperfections"][:, 0] = [0, 40]
     low, high = mean_structure_measure(found, "imperfections", 0)[1:]
     assert low == 0
     assert high > 200
     found["circle"][:, 0] = [0, 1]
     exact = stats.binomtest(1, 2).proportion_ci(method="exact")
-    np.testing.assert_allclose(mean_structure_measure(found, "circle", 0), (0.5, exact.low, exact.high))
+    np.testing.assert_allclose(
+        mean_structure_measure(found, "circle", 0), (0.5, exact.low, exact.high)
+    )
     found["circle_distance"][0] = np.nan
-    assert mean_structure_measure(found, "circle_distance", 0).value == pytest.approx(0.9)
+    assert mean_structure_measure(found, "circle_distance", 0).value == pytest.approx(
+        0.9
+    )
 
 
 def test_formation_times_from_fewer_frames_are_close(template):
-    all_of_it, some = (find_formation_times(structure_measures(planted(template), every)) for every in (1, 3))
+    all_of_it, some = (
+        find_formation_times(structure_measures(planted(template), every))
+        for every in (1, 3)
+    )
     assert (all_of_it["formed"] == some["formed"]).all()
     assert np.abs(all_of_it["onset"] - some["onset"]).max() < 3.5 / STEPS
-    assert structure_measures(planted(template), 7)["step"].values.tolist() == [0, 7, 14, 20]
+    assert structure_measures(planted(template), 7)["step"].values.tolist() == [
+        0,
+        7,
+        14,
+        20,
+    ]
 
 
 def test_diverged_runs_are_censored_at_their_last_frame(template):
@@ -155,7 +198,10 @@ def test_random_embeddings_rarely_form_a_structure(template, generator, monkeypa
     np.testing.assert_allclose(found["circularity"], circularity(x))
     fresh = generator.standard_normal((400, 2, N, 2))
     random = xr.Dataset(
-        {"embedding": (("run", "step", "token", "axis"), fresh), "last_step": ("run", np.full(400, 1))},
+        {
+            "embedding": (("run", "step", "token", "axis"), fresh),
+            "last_step": ("run", np.full(400, 1)),
+        },
         {"step": [0, 1], "time": ("step", [0.0, 1.0]), "seed": ("run", np.arange(400))},
         {"modulus": N},
     )
@@ -166,15 +212,30 @@ def test_random_embeddings_rarely_form_a_structure(template, generator, monkeypa
 
 
 def test_structure_measures_of_other_sizes_and_systems():
-    network = structure_measures(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=30, progress=False))
+    network = structure_measures(
+        simulate(ModularSettings(n=5, hidden=4), runs=2, steps=30, progress=False)
+    )
     assert {"circle_distance", "grid_distance"} <= set(network)
-    large = structure_measures(simulate(ParticleSettings(n=29, dim=3), runs=2, steps=3, progress=False))
+    large = structure_measures(
+        simulate(ParticleSettings(n=29, dim=3), runs=2, steps=3, progress=False)
+    )
     assert "grid_distance" not in large
     assert "grid" not in find_formation_times(large)["event"]
-    table = SparseSettings(vocab=5, table=8, length=3, sparsity=2, data=30, batch=10, hidden=4)
-    assert structure_measures(simulate(table, runs=1, steps=9, progress=False)).sizes["frequency"] == 2
+    table = SparseSettings(
+        vocab=5, table=8, length=3, sparsity=2, data=30, batch=10, hidden=4
+    )
+    assert (
+        structure_measures(simulate(table, runs=1, steps=9, progress=False)).sizes[
+            "frequency"
+        ]
+        == 2
+    )
     for settings, words, message in (
-        (SparseSettings(length=4, sparsity=2, data=30, batch=10), {"steps": 6}, "modulus: found 2"),
+        (
+            SparseSettings(length=4, sparsity=2, data=30, batch=10),
+            {"steps": 6},
+            "modulus: found 2",
+        ),
         (ModularSettings(n=7), {"steps": 3, "record": "metrics"}, "record=metrics"),
         (ParticleSettings(n=7), {"steps": 0}, "single frame"),
     ):
@@ -182,7 +243,7 @@ def test_structure_measures_of_other_sizes_and_systems():
             structure_measures(simulate(settings, runs=1, progress=False, **words))
 
 
-# -------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
@@ -196,35 +257,67 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
         p_values = {row["what"]: row["p_value"] for row in rows if row["run"] == second}
         assert p_values["imperfections"]
         assert not p_values["structure"]  # which is another thing in each
-    measured = (("a", structure_measures(planted(template))), ("large", structure_measures(large)))
-    results = [FormationResult(name, "particles", each, find_formation_times(each)) for name, each in measured]
+    measured = (
+        ("a", structure_measures(planted(template))),
+        ("large", structure_measures(large)),
+    )
+    results = [
+        FormationResult(name, "particles", each, find_formation_times(each))
+        for name, each in measured
+    ]
     drawn = plot_formation(results, 0)
-    assert "distance from the nearest grid" in [panel.get_title().replace("\n", " ") for panel in drawn.axes]
-    assert [text.get_text() for panel in drawn.axes for text in panel.texts] == ["not known for large"]
-    assert drawn.axes[4].get_legend_handles_labels()[1] == ["structure", "circle", "grid", "imperfections"]
+    assert "distance from the nearest grid" in [
+        panel.get_title().replace("\n", " ") for panel in drawn.axes
+    ]
+    assert [text.get_text() for panel in drawn.axes for text in panel.texts] == [
+        "not known for large"
+    ]
+    assert drawn.axes[4].get_legend_handles_labels()[1] == [
+        "structure",
+        "circle",
+        "grid",
+        "imperfections",
+    ]
 
 
 def test_steps_of_different_systems_are_not_compared(template, output_of, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     for name, words in (("m", {}), ("metrics", {"record": "metrics"})):
         settings = ModularSettings(n=N, hidden=4)
-        simulate(settings, runs=3, steps=40, out=tmp_path / f"{name}.nc", progress=False, **words)
+        simulate(
+            settings,
+            runs=3,
+            steps=40,
+            out=tmp_path / f"{name}.nc",
+            progress=False,
+            **words,
+        )
     found = {}
     for clock in ("step", "normalised"):
-        out = output_of("analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv")
-        found[clock] = [row["p_value"] for row in csv.DictReader((tmp_path / "t.csv").open())]
+        out = output_of(
+            "analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv"
+        )
+        found[clock] = [
+            row["p_value"] for row in csv.DictReader((tmp_path / "t.csv").open())
+        ]
         assert ("not comparable" in out) == (clock == "step")
         assert ("fractions of the trajectory lengths" in out) == (clock == "normalised")
     assert not any(found["step"])
     assert any(found["normalised"][7:])
-    assert "metrics.nc: variable embedding: missing" in output_of("analysis.formation", "a.nc", "metrics.nc", code=1)
+    assert "metrics.nc: variable embedding: missing" in output_of(
+        "analysis.formation", "a.nc", "metrics.nc", code=1
+    )
 
 
 def test_the_command(template, output_of, tmp_path):
     save_trajectory(planted(template), tmp_path / "a.nc")
     save_trajectory(template, tmp_path / "b.nc")
-    lines = output_of("analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step").splitlines()
-    assert "75.0 [19.4, 99.4]" in next(line for line in lines if line.startswith("a") and "structure" in line)
+    lines = output_of(
+        "analysis.formation", "a.nc", "b.nc", "--csv", "t.csv", "--clock", "step"
+    ).splitlines()
+    assert "75.0 [19.4, 99.4]" in next(
+        line for line in lines if line.startswith("a") and "structure" in line
+    )
     assert sum(line.startswith(("a   ", "b   ")) for line in lines) == 14
     assert any("random, mean  1 in 100" in line for line in lines)
     table = list(csv.DictReader((tmp_path / "t.csv").open()))
@@ -238,7 +331,10 @@ def test_the_command(template, output_of, tmp_path):
     with xr.open_dataset(result) as found:
         assert found["power_fraction"].dims == ("run", "step", "frequency")
         assert found["other_onset"].dims == ("other_event", "other_run")
-        assert all("long_name" in found[name].attrs for name in ("onset", "imperfections", "chance"))
+        assert all(
+            "long_name" in found[name].attrs
+            for name in ("onset", "imperfections", "chance")
+        )
     assert result.with_suffix(".png").stat().st_size > 10_000
     output_of("analysis.formation", "a.nc", "--every", "4", "--run", "3")
     assert (tmp_path / "a-formation.png").exists()

@@ -1,4 +1,5 @@
-"""Figures of runs of all systems: what is written, what is said, and what is refused."""
+"""Figures of runs of all systems: what is written, what is said, and what is
+refused."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ def frame(small_runs, output_of):
     """The output of the command with one of the small runs, or several, and words."""
 
     def run(names, words="", code=0):
-        return output_of("analysis.frame", *(small_runs[name] for name in names.split()), *words.split(), code=code)
+        return output_of(
+            "analysis.frame",
+            *(small_runs[name] for name in names.split()),
+            *words.split(),
+            code=code,
+        )
 
     return run
 
@@ -26,7 +32,9 @@ def size(path):
 @pytest.mark.parametrize("name", ["particles", "modular", "sparse", "deep", "metrics"])
 def test_figures_of_every_system(name, small_runs, frame):
     out = frame(name, "" if name == "metrics" else "--width 480")
-    picture = small_runs[name].with_name(f"{name}-run0-step{SMALL_RUNS[name][1]['steps']}.png")
+    picture = small_runs[name].with_name(
+        f"{name}-run0-step{SMALL_RUNS[name][1]['steps']}.png"
+    )
     assert str(picture) in out
     assert size(picture)[0] == (960 if name == "metrics" else 480)
     assert len(np.unique(imread(picture).reshape(-1, 4), axis=0)) > 50
@@ -47,12 +55,17 @@ def test_figures_are_reproducible_to_the_byte(suffix, frame, tmp_path):
     for name in ("one", "two"):
         out = frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")
         assert ("(480 x 535)" if suffix == "PNG" else "(122 x 136 mm)") in out
-    assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+    assert (tmp_path / f"one.{suffix}").read_bytes() == (
+        tmp_path / f"two.{suffix}"
+    ).read_bytes()
 
 
 def test_frames_for_print_have_the_width_of_a_page_or_column(frame):
     assert "(2127 x 1587)" in frame("particles", "--style paper --out page.png")
-    out = frame("particles", "--style paper --column --panels embedding imperfections --out column.pdf")
+    out = frame(
+        "particles",
+        "--style paper --column --panels embedding imperfections --out column.pdf",
+    )
     assert "(85 x 181 mm)" in out
     assert "(453 x " in frame("particles", "--column --style dark --out narrow.png")
 
@@ -68,7 +81,10 @@ def test_two_runs_side_by_side(small_runs, frame):
 
 
 def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
-    assert "panels      embedding, pair_sums, descent, imperfections, loss, accuracy; with" in frame("modular")
+    assert (
+        "panels      embedding, pair_sums, descent, imperfections, loss, accuracy; with"
+        in frame("modular")
+    )
     out = frame("modular", "--panels all --out all.png")
     assert "descent, law, hidden, circularity" in out
     assert "also" not in out
@@ -77,7 +93,9 @@ def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
 def test_axes_of_the_receptors_are_chosen(frame, tmp_path):
     for name, words in (("principal", ""), ("chosen", " --axes 0 2")):
         frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")
-    assert (tmp_path / "principal.png").read_bytes() != (tmp_path / "chosen.png").read_bytes()
+    assert (tmp_path / "principal.png").read_bytes() != (
+        tmp_path / "chosen.png"
+    ).read_bytes()
     assert "--axes" in frame("deep", "--axes 0 3", code=2)
 
 
@@ -86,7 +104,10 @@ def test_the_figure_of_a_diverged_run_is_that_of_its_last_frame(small_runs, fram
     assert "step40" not in out
     last = int(open_trajectory(small_runs["wild"])["last_step"][0])
     assert last > 20
-    assert f"(run 0, the first one, as none is a circle, which diverged after step {last})" in out
+    assert (
+        f"(run 0, the first one, as none is a circle, which diverged after step {last})"
+        in out
+    )
     err = frame("wild", "--step 40", code=2)
     assert "--step: found 40" in err
     assert f"(diverged after epoch {last})" in err

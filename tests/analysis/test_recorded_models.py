@@ -1,4 +1,5 @@
-"""Analyses of models that a loop of their own trains: of CA's network they find what they find in its own file."""
+"""Analyses of models that a loop of their own trains: of CA's network they find what
+they find in its own file."""
 
 import re
 
@@ -8,7 +9,11 @@ import torch
 
 import dynamics
 from analysis.forces import audit_forces
-from analysis.structures import compare_trajectories, find_formation_times, structure_measures
+from analysis.structures import (
+    compare_trajectories,
+    find_formation_times,
+    structure_measures,
+)
 from analysis.transitions import analyse_events
 from tests.plain_torch import Run
 
@@ -22,10 +27,16 @@ def record_plain_run(seed, path, **options):
     def evaluate(model):
         scores = {split: run.scores(split) for split in run.splits}
         return {
-            name: {split: each[at] for split, each in scores.items()} for at, name in enumerate(("loss", "accuracy"))
+            name: {split: each[at] for split, each in scores.items()}
+            for at, name in enumerate(("loss", "accuracy"))
         }
 
-    options |= {"evaluate": evaluate, "every": EVERY, "seed": seed, "modulus": SETTINGS.n}
+    options |= {
+        "evaluate": evaluate,
+        "every": EVERY,
+        "seed": seed,
+        "modulus": SETTINGS.n,
+    }
     options |= {"embedding": "embedding.weight", "embedding_gradient": True}
     with dynamics.record(run.net, run.rule, path, **options) as recording:
         for _ in range(STEPS):
@@ -35,20 +46,29 @@ def record_plain_run(seed, path, **options):
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """The same two runs: recorded in plain loops of torch, and by the simulation of CA's network."""
+    """The same two runs: recorded in plain loops of torch, and by the simulation of
+    CA's network."""
     folder = tmp_path_factory.mktemp("recorded")
     for seed in SEEDS:
         pairs = Run(SETTINGS, seed).splits["train"]
-        record_plain_run(seed, folder / f"{seed}.nc", variables={"training_pairs": lambda model, pairs=pairs: pairs})
+        record_plain_run(
+            seed,
+            folder / f"{seed}.nc",
+            variables={"training_pairs": lambda model, pairs=pairs: pairs},
+        )
     recorded = dynamics.open_trajectory(str(folder / "?.nc")).load()
-    return recorded, dynamics.simulate(SETTINGS, runs=len(SEEDS), steps=STEPS, every=EVERY, progress=False)
+    return recorded, dynamics.simulate(
+        SETTINGS, runs=len(SEEDS), steps=STEPS, every=EVERY, progress=False
+    )
 
 
 def test_recorded_values_are_those_of_the_simulation(pair):
     recorded, simulated = pair
     for name in ("embedding", "loss", "accuracy", "gradient_norm", "update_norm"):
         found = recorded[name].transpose(*simulated[name].dims).values
-        np.testing.assert_allclose(found, simulated[name].values, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            found, simulated[name].values, rtol=1e-4, atol=1e-5, err_msg=name
+        )
 
 
 def test_the_audit_of_a_recorded_model_is_that_of_its_simulation(pair):
@@ -57,7 +77,9 @@ def test_the_audit_of_a_recorded_model_is_that_of_its_simulation(pair):
     for name in ("cosine", "law_r_squared", "r_squared", "renamed_r_squared", "weight"):
         same = expected[name].isel(step=slice(-1))
         assert np.isfinite(same).all()
-        np.testing.assert_allclose(found[name].transpose(*same.dims), same, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(
+            found[name].transpose(*same.dims), same, atol=1e-4, err_msg=name
+        )
 
 
 def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pair):
@@ -73,21 +95,36 @@ def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pa
 def test_the_embedding_of_a_recorded_model_moves_as_that_of_its_simulation(pair):
     found = compare_trajectories(*pair)
     for name in ("speed", "gradient_norm", "displacement"):
-        np.testing.assert_allclose(*found[name].transpose("side", ...).values, rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            *found[name].transpose("side", ...).values,
+            rtol=1e-3,
+            atol=1e-5,
+            err_msg=name,
+        )
 
 
 def test_frames_without_a_gradient_are_not_audited(pair):
     recorded = pair[0].copy()
     recorded["last_step"] = recorded["last_step"].copy(data=[STEPS, 20])
-    cosine = audit_forces(recorded, frames=1000, renamings=0)["cosine"].sel(target="gradient", part="whole")
-    assert np.isfinite(cosine.transpose("run", "step")).sum("step").values.tolist() == [STEPS // EVERY, 2]
+    cosine = audit_forces(recorded, frames=1000, renamings=0)["cosine"].sel(
+        target="gradient", part="whole"
+    )
+    assert np.isfinite(cosine.transpose("run", "step")).sum("step").values.tolist() == [
+        STEPS // EVERY,
+        2,
+    ]
 
 
 def test_training_pairs_that_are_no_pairs_are_refused(pair):
     wrong = pair[0].drop_vars("training_pairs")
-    assert audit_forces(wrong, frames=2, renamings=0).attrs["pairs"] == "all unordered pairs, each once"
+    assert (
+        audit_forces(wrong, frames=2, renamings=0).attrs["pairs"]
+        == "all unordered pairs, each once"
+    )
     wrong["training_pairs"] = (("run", "step"), np.zeros((2, wrong.sizes["step"]), int))
-    with pytest.raises(dynamics.TrajectoryError, match="variable training_pairs: found"):
+    with pytest.raises(
+        dynamics.TrajectoryError, match="variable training_pairs: found"
+    ):
         audit_forces(wrong)
 
 
@@ -97,9 +134,13 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
-        model = torch.nn.Sequential(torch.nn.Embedding(5, 3), *(torch.nn.Linear(3, 3) for _ in range(12)))
+        model = torch.nn.Sequential(
+            torch.nn.Embedding(5, 3), *(torch.nn.Linear(3, 3) for _ in range(12))
+        )
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        with dynamics.record(model, optimizer, f"words{seed}.nc", embedding="0.weight", seed=seed) as recording:
+        with dynamics.record(
+            model, optimizer, f"words{seed}.nc", embedding="0.weight", seed=seed
+        ) as recording:
             for step in range(30):
                 if seed == 3:
                     torch.save(model.state_dict(), f"model-{step}.pt")
@@ -108,15 +149,22 @@ def folder(tmp_path, monkeypatch):
                 loss.backward()
                 optimizer.step()
                 recording.step(loss=loss)
-    dynamics.save_trajectory(dynamics.collect_checkpoints(["."], "0.weight", modulus=5), "checkpoints.nc")
+    dynamics.save_trajectory(
+        dynamics.collect_checkpoints(["."], "0.weight", modulus=5), "checkpoints.nc"
+    )
     return tmp_path
 
 
 LACKS = {
     "formation words1.nc": "attribute modulus: found 0, .* take the modulus",
     "audit words1.nc": "attribute modulus: found 0, .* take the modulus",
-    "audit checkpoints.nc": r"variable embedding_gradient: missing; dynamics.record\(\.\.\., embedding_gradient=True\)",
-    "gradients checkpoints.nc": "variable gradient_norm: missing; .* dynamics.record measures them",
+    "audit checkpoints.nc": (
+        r"variable embedding_gradient: missing; dynamics.record\(\.\.\.,"
+        r" embedding_gradient=True\)"
+    ),
+    "gradients checkpoints.nc": (
+        "variable gradient_norm: missing; .* dynamics.record measures them"
+    ),
     "compare words1.nc": "attribute modulus: found 0",
     "compare words[12].nc": "attribute modulus: found 0",
     "circuits words1.nc": "found recorded, expected sparse, the network of VC",
@@ -126,7 +174,9 @@ LACKS = {
 def test_commands_read_what_they_can_and_say_what_they_lack(folder, typed):
     for words, written in {
         "events words[12].nc": "words-12-events.nc",
-        "events words*.nc": "words-events.nc",  # which is no trajectory, and is left out
+        "events words*.nc": (
+            "words-events.nc"
+        ),  # which is no trajectory, and is left out
         "gradients words*.nc": "words-gradients.png",
         "events checkpoints.nc": "checkpoints-events.png",
         "formation checkpoints.nc": "checkpoints-formation.png",

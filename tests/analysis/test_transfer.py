@@ -6,13 +6,30 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.clustering_heads.vocabulary_transfer import TRANSFER_COLUMNS, TRANSFER_KINDS, transfer_table
+from analysis.clustering_heads.vocabulary_transfer import (
+    TRANSFER_COLUMNS,
+    TRANSFER_KINDS,
+    transfer_table,
+)
 from analysis.output.tables import format_table
 from analysis.plots.transfer_figure import plot_transfer
 from dynamics import SparseSettings, open_trajectory, run_path, simulate
 from dynamics.trajectory.success import successful_runs
 
-WORDS = ["--length", "6", "--sparsity", "2", "--data", "60", "--hidden", "6", "--batch", "16", "--lr", "0.02"]
+WORDS = [
+    "--length",
+    "6",
+    "--sparsity",
+    "2",
+    "--data",
+    "60",
+    "--hidden",
+    "6",
+    "--batch",
+    "16",
+    "--lr",
+    "0.02",
+]
 BASE = SparseSettings(length=6, sparsity=2, data=60, hidden=6, batch=16, lr=0.02)
 
 
@@ -26,25 +43,44 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     np.testing.assert_array_equal(result["vocab"], [2, 3, 4])
     steps = 60 * BASE.epoch_steps
     source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
-    accuracy = source["accuracy"].sel(split="unseen" if "unseen" in source["split"].values else "test")
-    np.testing.assert_allclose(found.sel(kind="scratch", vocab=2), accuracy.sel(step=steps))
-    np.testing.assert_allclose(found.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps))
+    accuracy = source["accuracy"].sel(
+        split="unseen" if "unseen" in source["split"].values else "test"
+    )
+    np.testing.assert_allclose(
+        found.sel(kind="scratch", vocab=2), accuracy.sel(step=steps)
+    )
+    np.testing.assert_allclose(
+        found.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps)
+    )
     file = run_path(BASE, 6, 0, every=steps)
-    tuned = SparseSettings(**{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps})
+    tuned = SparseSettings(
+        **{**vars(BASE), "vocab": 3, "start": str(file), "start_step": steps}
+    )
     again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
-    np.testing.assert_allclose(found.sel(kind="finetuned", vocab=3), again["accuracy"].sel(split="unseen", step=steps))
+    np.testing.assert_allclose(
+        found.sel(kind="finetuned", vocab=3),
+        again["accuracy"].sel(split="unseen", step=steps),
+    )
     good = successful_runs(open_trajectory(file).sel(step=[0, steps]))
     np.testing.assert_array_equal(result["successful"], good)
     np.testing.assert_array_equal(np.isfinite(found.isel(kind=3).sel(vocab=3)), good)
     rows = list(csv.DictReader((tmp_path / "table.csv").open()))
     assert [row["p"] for row in rows] == ["2", "3", "4"]
-    assert float(rows[1]["finetuned"]) == pytest.approx(float(found.sel(kind="finetuned", vocab=3).mean()))
+    assert float(rows[1]["finetuned"]) == pytest.approx(
+        float(found.sel(kind="finetuned", vocab=3).mean())
+    )
     assert rows[0]["finetuned"] == ""
     assert "clusters of the source" in text
     assert path.with_suffix(".png").stat().st_size > 10_000
-    before = {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
+    before = {
+        each: each.stat().st_mtime_ns
+        for each in (tmp_path / "runs").glob("sparse-*.nc")
+    }
     output_of(*words, 3, 4)
-    assert before == {each: each.stat().st_mtime_ns for each in (tmp_path / "runs").glob("sparse-*.nc")}
+    assert before == {
+        each: each.stat().st_mtime_ns
+        for each in (tmp_path / "runs").glob("sparse-*.nc")
+    }
 
 
 def random_result(runs=30):
@@ -55,7 +91,11 @@ def random_result(runs=30):
     values[3][:, ~good] = np.nan
     clusters = generator.integers(1, 300, runs)
     return xr.Dataset(
-        {"accuracy": (("kind", "vocab", "run"), values), "successful": ("run", good), "clusters": ("run", clusters)},
+        {
+            "accuracy": (("kind", "vocab", "run"), values),
+            "successful": ("run", good),
+            "clusters": ("run", clusters),
+        },
         {"kind": list(TRANSFER_KINDS), "vocab": [2, 3, 5]},
         {"epochs": 1000},
     )
@@ -64,13 +104,26 @@ def random_result(runs=30):
 def test_the_figure_shows_means_and_largest_accuracies():
     result = random_result()
     left, middle, right = plot_transfer(result, 6).axes
-    for kind, line in zip(TRANSFER_KINDS, [container[0] for container in left.containers], strict=True):
-        values = result["accuracy"].sel(kind=kind).dropna("vocab", how="all").mean("run").values
+    for kind, line in zip(
+        TRANSFER_KINDS, [container[0] for container in left.containers], strict=True
+    ):
+        values = (
+            result["accuracy"]
+            .sel(kind=kind)
+            .dropna("vocab", how="all")
+            .mean("run")
+            .values
+        )
         np.testing.assert_allclose(line.get_ydata().astype(float), values)
     largest = [line for line in middle.lines if line.get_label() in TRANSFER_KINDS]
-    np.testing.assert_allclose(largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values)
+    np.testing.assert_allclose(
+        largest[0].get_ydata(), result["accuracy"].sel(kind="scratch").max("run").values
+    )
     shown = np.concatenate([line.get_ydata() for line in right.lines[:2]])
-    np.testing.assert_allclose(np.sort(shown), np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values))
+    np.testing.assert_allclose(
+        np.sort(shown),
+        np.sort(result["accuracy"].sel(kind="finetuned", vocab=3).values),
+    )
 
 
 def test_rows_without_successful_sources_have_no_values():

@@ -18,18 +18,24 @@ from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import evidence, experiment
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Runner, Size, sized
-from analysis.reproduction.verification.schedule import ensemble_seconds, schedule_experiments
+from analysis.reproduction.verification.schedule import (
+    ensemble_seconds,
+    schedule_experiments,
+)
 from dynamics import SparseSettings, open_trajectory, simulate
 from dynamics.particles.system import ParticleSystem
 from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
-SMALL = dataclasses.replace(particles.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6))
+SMALL = dataclasses.replace(
+    particles.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6)
+)
 
 
 @pytest.fixture
 def verify(typed, monkeypatch):
-    """The command for claims that begin with some name. Table 2 of six simulations a row is the only experiment."""
+    """The command for claims that begin with some name. Table 2 of six simulations a
+    row is the only experiment."""
     monkeypatch.setattr(registry, "EXPERIMENTS", {SMALL.name: SMALL})
     return functools.partial(typed, VERIFY, "--quick", "--only")
 
@@ -46,7 +52,10 @@ def test_existing_evidence_is_not_measured_again(verify):
     *ensembles, path = sorted(files(), key=lambda name: "verify" in name)
     assert len(ensembles) == 3
     with xr.open_dataset(path) as found:
-        assert (found.attrs["experiment"], found.attrs["params_json"]) == ("ca.table2", '{"runs": 6}')
+        assert (found.attrs["experiment"], found.attrs["params_json"]) == (
+            "ca.table2",
+            '{"runs": 6}',
+        )
         assert found.attrs["seconds"] > 0
         assert found.sizes == {"fa": 3, "run": 6}
     for name in ensembles:
@@ -64,7 +73,11 @@ def test_interrupted_command_resumes(verify, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "EXPERIMENTS", {SMALL.name: dataclasses.replace(SMALL, measure=stop)})
+        patch.setattr(
+            registry,
+            "EXPERIMENTS",
+            {SMALL.name: dataclasses.replace(SMALL, measure=stop)},
+        )
         code, _, err = verify("CA.table2")
     assert code == 130
     assert "the same command" in err
@@ -85,7 +98,11 @@ def test_damaged_evidence_is_rejected(verify):
 
 
 @pytest.mark.parametrize(
-    ("words", "printed"), [(["--quick", "--plan"], ["ca.table2"]), (["--list"], ["CA.table2.fa0.5", "testable"])]
+    ("words", "printed"),
+    [
+        (["--quick", "--plan"], ["ca.table2"]),
+        (["--list"], ["CA.table2.fa0.5", "testable"]),
+    ],
 )
 def test_plan_and_list_run_nothing(typed, verify, words, printed):
     code, out, _ = typed(VERIFY, *words)
@@ -97,7 +114,11 @@ def test_plan_and_list_run_nothing(typed, verify, words, printed):
 def test_csv_on_the_terminal_has_only_numbers(verify):
     _, out, err = verify("CA.table2.fa1", "--csv", "-")
     rows = list(csv.DictReader(out.splitlines()))
-    assert [row["part"] for row in rows] == ["circles", "imperfections", "standard deviation of imperfections"]
+    assert [row["part"] for row in rows] == [
+        "circles",
+        "imperfections",
+        "standard deviation of imperfections",
+    ]
     assert float(rows[0]["paper_value"]) == pytest.approx(17)
     assert "1 claim: " in err
 
@@ -122,8 +143,13 @@ def test_invalid_arguments_are_rejected(verify, words, message):
 def test_shared_ensembles_are_counted_once():
     runner = Runner(io.StringIO())
     alone = schedule_experiments([particles.TABLE_2], Size.DEFAULT, runner)[0].seconds
-    twice = schedule_experiments([particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner)
-    assert [step.seconds for step in twice] == [alone, particles.TABLE_2.default.seconds]
+    twice = schedule_experiments(
+        [particles.TABLE_2, particles.TABLE_2], Size.DEFAULT, runner
+    )
+    assert [step.seconds for step in twice] == [
+        alone,
+        particles.TABLE_2.default.seconds,
+    ]
 
 
 def test_cost_grows_with_the_ensemble():
@@ -132,19 +158,30 @@ def test_cost_grows_with_the_ensemble():
 
 
 def test_evidence_path_depends_on_all_settings(monkeypatch):
-    """A file of evidence is not taken for that of other sizes, constants, defaults or arithmetic."""
-    runner, alone = Runner(io.StringIO()), dataclasses.replace(SMALL, ensembles=lambda params: ())
+    """A file of evidence is not taken for that of other sizes, constants, defaults or
+    arithmetic."""
+    runner, alone = (
+        Runner(io.StringIO()),
+        dataclasses.replace(SMALL, ensembles=lambda params: ()),
+    )
 
     def path(experiment=alone, runs=6):
         return evidence_path(experiment, {"runs": runs}, runner)
 
-    paths = [path(), path(runs=7), path(SMALL), path(dataclasses.replace(alone, version=2))]
+    paths = [
+        path(),
+        path(runs=7),
+        path(SMALL),
+        path(dataclasses.replace(alone, version=2)),
+    ]
     paths.append(path(dataclasses.replace(alone, depends={"moments": [20, 100]})))
     with monkeypatch.context() as patch:
         patch.setattr(ParticleSystem, "numerics_version", 99)
         paths.append(path())
     with monkeypatch.context() as patch:
-        patch.setitem(evidence.PAPER_SETTINGS, "sparse", lambda: SparseSettings(lr=0.001))
+        patch.setitem(
+            evidence.PAPER_SETTINGS, "sparse", lambda: SparseSettings(lr=0.001)
+        )
         paths.append(path())
     assert len(set(paths)) == len(paths) == 7
     assert path() == paths[0]
@@ -152,9 +189,14 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
 
 def test_changed_experiments_are_reported(verify, monkeypatch):
     verify("CA.table2.fa1")
-    monkeypatch.setattr(evidence, "measurement_source_hash", lambda experiment: "another")
+    monkeypatch.setattr(
+        evidence, "measurement_source_hash", lambda experiment: "another"
+    )
     _, out, _ = verify("CA.table2.fa1")
-    assert "analysis.reproduction.musat2024.particles has changed since runs/verify/ca.table2-" in out
+    assert (
+        "analysis.reproduction.musat2024.particles has changed since"
+        " runs/verify/ca.table2-" in out
+    )
 
 
 def test_report_does_not_replace_other_files(verify):
@@ -164,14 +206,17 @@ def test_report_does_not_replace_other_files(verify):
     assert "--out: found README.md, which is something else" in err
     assert Path("README.md").read_text() == "# something else\n"
     for _ in range(2):  # over an earlier report
-        code, out, err = verify("CA.table2.fa1", "--out", "new/report.md", "--no-pictures")
+        code, out, err = verify(
+            "CA.table2.fa1", "--out", "new/report.md", "--no-pictures"
+        )
         assert code == 0, err
     assert "new/report.html" in out
     assert "CA.table2.fa1" in Path("new/report.md").read_text()
 
 
 def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
-    """The files are equal, to the bit, to those that this process makes. This process only finds them."""
+    """The files are equal, to the bit, to those that this process makes. This process
+    only finds them."""
 
     def find(settings, runs, out, **how):
         assert out.exists()
@@ -180,12 +225,18 @@ def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "simulate", find)
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
     ):
         code, _, err = verify("CA.table2", "--scheduler", cluster.scheduler_address)
     assert code == 0, err
-    there = {name: open_trajectory(name).load() for name in files() if "verify" not in name}
+    there = {
+        name: open_trajectory(name).load() for name in files() if "verify" not in name
+    }
     assert len(there) == 3
     for name, trajectory in there.items():
         alone = simulate(read_settings(trajectory), 6)
-        np.testing.assert_array_equal(trajectory["embedding"], alone["embedding"], err_msg=name)
+        np.testing.assert_array_equal(
+            trajectory["embedding"], alone["embedding"], err_msg=name
+        )

@@ -1,4 +1,5 @@
-"""The command of CA figure 6: what is measured, over which runs, and what is printed, written and drawn."""
+"""The command of CA figure 6: what is measured, over which runs, and what is printed,
+written and drawn."""
 
 import csv
 from pathlib import Path
@@ -8,8 +9,19 @@ import pytest
 from matplotlib.image import imread
 
 from analysis import weights
-from analysis.forces import WEIGHT_COLUMNS, groups_by_structure, mean_weight_measures, measure_weights, weight_rows
-from analysis.forces.alignment import boundary_alignment, embedding_pair_sums, pair_sum_collinearity, weight_alignment
+from analysis.forces import (
+    WEIGHT_COLUMNS,
+    groups_by_structure,
+    mean_weight_measures,
+    measure_weights,
+    weight_rows,
+)
+from analysis.forces.alignment import (
+    boundary_alignment,
+    embedding_pair_sums,
+    pair_sum_collinearity,
+    weight_alignment,
+)
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES
 from analysis.output.tables import format_table, make_table
 from analysis.plots.weights_figure import plot_weights
@@ -27,16 +39,31 @@ def trajectory():
 
 def some_runs(seeds, circle, **values):
     """Runs whose measures are all the same number, with exceptions by name."""
-    names = (*WEIGHT_SIZES, *ALIGNMENT_MEASURES, *(f"{each}_chance" for each in ALIGNMENT_MEASURES))
-    found = {name: np.asarray(values.get(name, np.full(len(seeds), 0.5)), dtype=float) for name in names}
+    names = (
+        *WEIGHT_SIZES,
+        *ALIGNMENT_MEASURES,
+        *(f"{each}_chance" for each in ALIGNMENT_MEASURES),
+    )
+    found = {
+        name: np.asarray(values.get(name, np.full(len(seeds), 0.5)), dtype=float)
+        for name in names
+    }
     return {**found, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
 
 
 def tiny(**changes):
-    return Options(**{"weight_decays": (1.0, 0.0), "runs": 2, "epochs": 30, "settings": SMALL, **changes})
+    return Options(
+        **{
+            "weight_decays": (1.0, 0.0),
+            "runs": 2,
+            "epochs": 30,
+            "settings": SMALL,
+            **changes,
+        }
+    )
 
 
-# -------------------------------------------------------------------------------------------------- measured
+# ----------------------------------------------------------------------------- measured
 
 
 def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
@@ -44,7 +71,10 @@ def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
     np.testing.assert_array_equal(found["seed"], [7, 8, 9])
     last = trajectory.isel(step=-1)
     for r, seed in enumerate(found["seed"]):
-        w, b, x = (last[name].values[r].astype(float) for name in ("hidden_weight", "hidden_bias", "embedding"))
+        w, b, x = (
+            last[name].values[r].astype(float)
+            for name in ("hidden_weight", "hidden_bias", "embedding")
+        )
         assert found["weight"][r] == pytest.approx(np.abs(w).mean())
         assert found["bias"][r] == pytest.approx(np.abs(b).mean())
         assert found["circle"][r] == is_circle(x)
@@ -55,7 +85,9 @@ def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
             ("boundaries", boundary_alignment(sums, w, b)),
             ("rays", pair_sum_collinearity(x, pairs)),
         ):
-            np.testing.assert_allclose([found[name][r], found[f"{name}_chance"][r]], known, rtol=1e-6)
+            np.testing.assert_allclose(
+                [found[name][r], found[f"{name}_chance"][r]], known, rtol=1e-6
+            )
     assert len(set(found["weight"])) == 3
 
 
@@ -71,7 +103,9 @@ def test_runs_that_diverged_are_left_out(trajectory):
     assert mean_weight_measures(none).runs == 0
     assert groups_by_structure([none]) == {}
     empty = {0.5: mean_weight_measures(none)}
-    row = format_table(make_table(weight_rows(empty, {})), WEIGHT_COLUMNS).splitlines()[-1]
+    row = format_table(make_table(weight_rows(empty, {})), WEIGHT_COLUMNS).splitlines()[
+        -1
+    ]
     assert row.split() == ["0.5", "0", *"--------", "0"]
     plot_weights(empty, {}, "nothing")
 
@@ -80,25 +114,40 @@ def test_runs_that_diverged_are_left_out(trajectory):
 @pytest.mark.parametrize("n", [1, 2])
 def test_measures_of_the_smallest_networks(n, dim):
     settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
-    found = mean_weight_measures(measure_weights(simulate(settings, runs=2, steps=3, every=3, progress=False)))
+    found = mean_weight_measures(
+        measure_weights(simulate(settings, runs=2, steps=3, every=3, progress=False))
+    )
     assert found.runs == 2
-    assert found.mean["rays"].value == pytest.approx(1) if n == 1 else found.mean["rays"].value > 1 / dim - 1e-9
+    assert (
+        found.mean["rays"].value == pytest.approx(1)
+        if n == 1
+        else found.mean["rays"].value > 1 / dim - 1e-9
+    )
 
 
-# --------------------------------------------------------------------------------------------------- groups
+# ------------------------------------------------------------------------------- groups
 
 
 def test_runs_of_one_seed_count_as_one():
-    runs = some_runs([0, 0, 0, 1], [True] * 4, alignment=[0.4, 0.5, 0.6, 0.52], alignment_chance=[0.4, 0.4, 0.4, 0.6])
+    runs = some_runs(
+        [0, 0, 0, 1],
+        [True] * 4,
+        alignment=[0.4, 0.5, 0.6, 0.52],
+        alignment_chance=[0.4, 0.4, 0.4, 0.6],
+    )
     found = mean_weight_measures(runs)
     assert found.mean["alignment"].value == pytest.approx(0.51)
-    assert found.mean["alignment"].half == pytest.approx(12.706 * 0.01, rel=1e-3)  # t of one degree of freedom
+    assert found.mean["alignment"].half == pytest.approx(
+        12.706 * 0.01, rel=1e-3
+    )  # t of one degree of freedom
     assert found.chance["alignment"] == pytest.approx(0.5)
     assert (found.runs, found.circles) == (4, 4)
 
 
 def test_runs_without_living_units_have_sizes_only():
-    runs = some_runs([0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0])
+    runs = some_runs(
+        [0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0]
+    )
     found = mean_weight_measures(runs)
     assert found.mean["alignment"].value == pytest.approx(0.3)
     assert found.mean["weight"].value == pytest.approx(2)
@@ -107,30 +156,47 @@ def test_runs_without_living_units_have_sizes_only():
 
 def test_circles_and_others_are_grouped():
     first = some_runs([0, 1], [True, False], rays=[1.0, 0.6])
-    kinds = groups_by_structure([first, some_runs([0, 1], [True, True], rays=[0.9, 0.8])])
-    assert {kind: each.runs for kind, each in kinds.items()} == {"circles": 3, "others": 1}
+    kinds = groups_by_structure(
+        [first, some_runs([0, 1], [True, True], rays=[0.9, 0.8])]
+    )
+    assert {kind: each.runs for kind, each in kinds.items()} == {
+        "circles": 3,
+        "others": 1,
+    }
     assert kinds["circles"].mean["rays"].value == pytest.approx((0.95 + 0.8) / 2)
     assert kinds["others"].mean["rays"].value == pytest.approx(0.6)
     assert list(groups_by_structure([some_runs([3], [False])])) == ["others"]
 
 
-# ------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------- the table
 
 
 def test_rows_of_weight_decays_and_of_structures():
-    group = mean_weight_measures(some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25]))
+    group = mean_weight_measures(
+        some_runs([0, 1], [True, False], weight=[1.0, 3.0], rays_chance=[0.25, 0.25])
+    )
     table = make_table(weight_rows({0.3: group}, {"circles": group}))
     lines = format_table(table, WEIGHT_COLUMNS).splitlines()
-    assert lines[2].split()[:5] == ["0.3", "2", "2.000", "[0.000,", "14.706]"]  # a size is not negative
+    assert lines[2].split()[:5] == [
+        "0.3",
+        "2",
+        "2.000",
+        "[0.000,",
+        "14.706]",
+    ]  # a size is not negative
     assert lines[3].split()[:4] == ["circles", "2", "-", "-"]
     first, pooled = table.iloc[0], table.iloc[1]
-    assert (first["weight_decay"], first["structure"], first["weight"]) == (0.3, "all", 2.0)
+    assert (first["weight_decay"], first["structure"], first["weight"]) == (
+        0.3,
+        "all",
+        2.0,
+    )
     assert (first["rays"], first["rays_chance"], first["circles"]) == (0.5, 0.25, 1)
     assert pooled["structure"] == "circles"
     assert pooled[["weight_decay", "weight_high"]].isna().all()
 
 
-# ----------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 def test_the_command(capsys):
@@ -142,13 +208,24 @@ def test_the_command(capsys):
     assert all(str(path) in said for path in (*files, picture))
     assert imread(picture).shape[0] > 300
     rows = list(csv.DictReader(Path("out/figure6.csv").read_text().splitlines()))
-    assert [(each["weight_decay"], each["structure"]) for each in rows[:2]] == [("0.0", "all"), ("1.0", "all")]
+    assert [(each["weight_decay"], each["structure"]) for each in rows[:2]] == [
+        ("0.0", "all"),
+        ("1.0", "all"),
+    ]
     assert sum(int(each["runs"]) for each in rows[2:]) == 4
     for each in rows[:2]:
-        settings = ModularSettings(n=5, hidden=6, weight_decay=float(each["weight_decay"]))
-        last = simulate(settings, runs=2, steps=30, every=30, progress=False).isel(step=-1)
-        assert float(each["weight"]) == pytest.approx(np.abs(last["hidden_weight"].values).mean())
-        assert float(each["bias"]) == pytest.approx(np.abs(last["hidden_bias"].values).mean())
+        settings = ModularSettings(
+            n=5, hidden=6, weight_decay=float(each["weight_decay"])
+        )
+        last = simulate(settings, runs=2, steps=30, every=30, progress=False).isel(
+            step=-1
+        )
+        assert float(each["weight"]) == pytest.approx(
+            np.abs(last["hidden_weight"].values).mean()
+        )
+        assert float(each["bias"]) == pytest.approx(
+            np.abs(last["hidden_bias"].values).mean()
+        )
     before = [path.stat().st_mtime_ns for path in files]
     weights.main(tiny(weight_decays=(0.0, 1.0, 1.0)))  # the same grid
     assert capsys.readouterr().out == said
@@ -166,12 +243,18 @@ def test_nothing_but_the_csv_is_printed_to_the_terminal(capsys):
 
 def test_the_figure_shows_the_table():
     groups = {
-        0.0: mean_weight_measures(some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])),
-        0.5: mean_weight_measures(some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])),
+        0.0: mean_weight_measures(
+            some_runs([0, 1], [False] * 2, weight=[1.0, 2.0], rays_chance=[0.7, 0.7])
+        ),
+        0.5: mean_weight_measures(
+            some_runs([0, 1], [True, False], weight=[0.5, 0.5], rays_chance=[0.6, 0.6])
+        ),
     }
     left, middle, right = plot_weights(groups, {"circles": groups[0.5]}, "title").axes
     line, _, (bars,) = left.containers[0]
     np.testing.assert_allclose(np.array(line.get_ydata(), dtype=float), [1.5, 0.5])
-    assert np.ptp(bars.get_segments()[0][:, 1]) == pytest.approx(2 * groups[0.0].mean["weight"].half)
+    assert np.ptp(bars.get_segments()[0][:, 1]) == pytest.approx(
+        2 * groups[0.0].mean["weight"].half
+    )
     assert any(list(line.get_ydata()) == [0.7, 0.6] for line in middle.lines)
     assert [each.get_text() for each in right.get_xticklabels()] == ["circles (2)"]

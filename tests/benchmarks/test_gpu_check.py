@@ -1,4 +1,5 @@
-"""The check of a GPU: what it compares and writes, with the CPU in place of a GPU, and its exit statuses."""
+"""The check of a GPU: what it compares and writes, with the CPU in place of a GPU, and
+its exit statuses."""
 
 import json
 
@@ -11,18 +12,31 @@ from dynamics import ModularSettings, SparseSettings, TransformerSettings
 
 SMALL = {
     "networks": Case(ModularSettings(n=5, hidden=4), 3, 4, 2),
-    "heads": Case(SparseSettings(length=6, sparsity=2, data=50, batch=10, hidden=5), 2, 4, 1),
+    "heads": Case(
+        SparseSettings(length=6, sparsity=2, data=50, batch=10, hidden=5), 2, 4, 1
+    ),
     "transformers": Case(TransformerSettings(n=5, dim=8, heads=2), 2, 4, 2),
 }
 
 
 def test_the_cpu_agrees_with_itself_and_figures_are_written(tmp_path, capsys):
     out = tmp_path / "figures.json"
-    assert gpu_check.main(["--device", "cpu", "--no-tests", "--out", str(out)], SMALL) == gpu_check.AGREES
+    assert (
+        gpu_check.main(["--device", "cpu", "--no-tests", "--out", str(out)], SMALL)
+        == gpu_check.AGREES
+    )
     found = json.loads(out.read_text())
-    assert (found["device"], found["tests"], found["tolerance"]) == ("cpu", None, gpu_check.TOLERANCE)
+    assert (found["device"], found["tests"], found["tolerance"]) == (
+        "cpu",
+        None,
+        gpu_check.TOLERANCE,
+    )
     compared = {(row["case"], row["variable"]) for row in found["comparisons"]}
-    assert {("networks", "embedding"), ("heads", "loss"), ("transformers", "query_weight")} <= compared
+    assert {
+        ("networks", "embedding"),
+        ("heads", "loss"),
+        ("transformers", "query_weight"),
+    } <= compared
     assert all(row["agrees"] and row["difference"] == 0 for row in found["comparisons"])
     rates = found["run_epochs_per_second"]
     assert [row["case"] for row in rates] == list(SMALL)
@@ -30,19 +44,30 @@ def test_the_cpu_agrees_with_itself_and_figures_are_written(tmp_path, capsys):
     assert "0 tests failed, 0 variables differ" in capsys.readouterr().out
 
 
-def test_differences_above_the_tolerance_and_failing_tests_are_reported(tmp_path, monkeypatch, capsys):
+def test_differences_above_the_tolerance_and_failing_tests_are_reported(
+    tmp_path, monkeypatch, capsys
+):
     words = ["--device", "cpu", "--out", str(tmp_path / "figures.json")]
-    monkeypatch.setattr(gpu_check, "run_cuda_tests", lambda: {"passed": 1, "failed": 2, "skipped": 0})
+    monkeypatch.setattr(
+        gpu_check, "run_cuda_tests", lambda: {"passed": 1, "failed": 2, "skipped": 0}
+    )
     assert gpu_check.main(words, {"networks": SMALL["networks"]}) == gpu_check.DIFFERS
     assert "2 tests failed" in capsys.readouterr().out
     monkeypatch.setattr(gpu_check, "TOLERANCE", -1.0)
-    assert gpu_check.main([*words, "--no-tests"], {"networks": SMALL["networks"]}) == gpu_check.DIFFERS
+    assert (
+        gpu_check.main([*words, "--no-tests"], {"networks": SMALL["networks"]})
+        == gpu_check.DIFFERS
+    )
     assert "networks: embedding differs by 0 of its size" in capsys.readouterr().err
 
 
 def test_cuda_tests_are_counted_from_their_report(monkeypatch):
     def run(command, **options):
-        (report,) = (word.removeprefix("--junitxml=") for word in command if word.startswith("--junitxml="))
+        (report,) = (
+            word.removeprefix("--junitxml=")
+            for word in command
+            if word.startswith("--junitxml=")
+        )
         suite = '<testsuite tests="9" failures="2" errors="1" skipped="1"/>'
         with open(report, "w") as file:
             file.write(f"<testsuites>{suite}</testsuites>")
@@ -52,8 +77,13 @@ def test_cuda_tests_are_counted_from_their_report(monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_device_one_line_and_a_status_of_its_own(tmp_path, monkeypatch, capsys):
+def test_without_a_device_one_line_and_a_status_of_its_own(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert gpu_check.main([]) == gpu_check.NO_DEVICE == 3
-    assert capsys.readouterr().err == "gpu-check: torch finds no CUDA device; nothing was checked\n"
+    assert (
+        capsys.readouterr().err
+        == "gpu-check: torch finds no CUDA device; nothing was checked\n"
+    )
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,5 @@
-"""Branches as files: found, extended, resumed, replayed, with another optimizer or length of an epoch."""
+"""Branches as files: found, extended, resumed, replayed, with another optimizer or
+length of an epoch."""
 
 import dataclasses
 from pathlib import Path
@@ -7,9 +8,22 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics import TrajectoryError, branch, branch_path, checkpoints, open_trajectory, replay, simulate
+from dynamics import (
+    TrajectoryError,
+    branch,
+    branch_path,
+    checkpoints,
+    open_trajectory,
+    replay,
+    simulate,
+)
 from dynamics.networks.clustering_head import ClusteringHead
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+)
 from dynamics.system import EpochClock
 from dynamics.training.sparse_backends import SparseSimdBackend
 from dynamics.training.system import SparseSystem
@@ -26,10 +40,16 @@ def source():
     return "a.nc"
 
 
-CHANGES = [(ParticleSettings(n=5), {"fa": 3.0}), (ModularSettings(n=5), {"lr": 0.1}), (SPARSE, {"norm": "rms-smooth"})]
+CHANGES = [
+    (ParticleSettings(n=5), {"fa": 3.0}),
+    (ModularSettings(n=5), {"lr": 0.1}),
+    (SPARSE, {"norm": "rms-smooth"}),
+]
 
 
-@pytest.mark.parametrize(("settings", "change"), CHANGES, ids=["particles", "modular", "sparse"])
+@pytest.mark.parametrize(
+    ("settings", "change"), CHANGES, ids=["particles", "modular", "sparse"]
+)
 def test_a_branch_is_found_extended_and_replayed(settings, change):
     simulate(settings, runs=3, steps=40, every=5, out="a.nc").close()
     path, direct = Path("b.nc"), branch("a.nc", 13, until=60, **change)
@@ -43,14 +63,20 @@ def test_a_branch_is_found_extended_and_replayed(settings, change):
     with checkpoints(path) as states:
         assert int(states["checkpoint"][0]) == 13
     again = replay(path, 1, 27, 31)
-    np.testing.assert_array_equal(again["embedding"].sel(step=30)[0], direct["embedding"].sel(step=30)[1])
+    np.testing.assert_array_equal(
+        again["embedding"].sel(step=30)[0], direct["embedding"].sel(step=30)[1]
+    )
     further = branch(path, 45, until=50)
-    np.testing.assert_array_equal(further["embedding"].sel(step=50), direct["embedding"].sel(step=50))
+    np.testing.assert_array_equal(
+        further["embedding"].sel(step=50), direct["embedding"].sel(step=50)
+    )
     with pytest.raises(SettingsError, match="out: found .*branched_at"):
         branch("a.nc", 14, out=path, **change)
     with pytest.raises(SettingsError, match="out: found .*a branch"):
         simulate(settings, runs=3, steps=40, every=5, out=path)
-    with pytest.raises(SettingsError, match="another file than the one that this run begins from"):
+    with pytest.raises(
+        SettingsError, match="another file than the one that this run begins from"
+    ):
         branch("a.nc", 13, out="a.nc", **change)
 
 
@@ -65,28 +91,47 @@ def test_an_interrupted_branch_continues(source):
     xr.testing.assert_equal(branch(source, 13, until=80, lr=0.01, out="b.nc"), expected)
 
 
-@pytest.mark.parametrize("settings", [ModularSettings(n=5), SPARSE], ids=lambda s: s.system)
-@pytest.mark.parametrize(("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")])
+@pytest.mark.parametrize(
+    "settings", [ModularSettings(n=5), SPARSE], ids=lambda s: s.system
+)
+@pytest.mark.parametrize(
+    ("first", "then"), [("adam", "sgd"), ("sgd", "adamw"), ("adamw", "adam")]
+)
 def test_a_branch_file_may_change_the_optimizer(settings, first, then):
     change = {"optimizer": then, "lr": 0.1}
-    simulate(dataclasses.replace(settings, optimizer=first), runs=3, steps=20, every=10, out="a.nc").close()
+    simulate(
+        dataclasses.replace(settings, optimizer=first),
+        runs=3,
+        steps=20,
+        every=10,
+        out="a.nc",
+    ).close()
     direct = branch("a.nc", 13, until=30, **change)
     branch("a.nc", 13, until=20, out="b.nc", **change).close()
     xr.testing.assert_equal(branch("a.nc", 13, until=30, out="b.nc", **change), direct)
 
 
 def test_a_branch_that_changes_the_batch_begins_a_new_epoch(source):
-    """Epochs go on to count from the beginning, and each is a whole pass through the data."""
-    whole = branch(source, 14, until=34, batch=5, out="b.nc")  # 10 steps an epoch, in the source 7
+    """Epochs go on to count from the beginning, and each is a whole pass through the
+    data."""
+    whole = branch(
+        source, 14, until=34, batch=5, out="b.nc"
+    )  # 10 steps an epoch, in the source 7
     np.testing.assert_allclose(whole["epoch"], [2, 3, 4])
     np.testing.assert_array_equal(whole["step"], [14, 24, 34])
     assert float(branch(source, 14, batch=5)["epoch"][-1]) == 3
     partly = branch(source, 10, until=34, batch=5)
     np.testing.assert_allclose(partly["epoch"], 10 / 7 + (partly["step"] - 10) / 10)
     again = replay("b.nc", None, 23, 34)
-    np.testing.assert_array_equal(again["value"].sel(step=34), whole["value"].sel(step=34))
+    np.testing.assert_array_equal(
+        again["value"].sel(step=34), whole["value"].sel(step=34)
+    )
     np.testing.assert_allclose(again["epoch"].sel(step=30), 3.6)
-    engine = SparseSimdBackend(ClusteringHead(dataclasses.replace(SPARSE, batch=5)), np.arange(2), EpochClock(14, 2.0))
+    engine = SparseSimdBackend(
+        ClusteringHead(dataclasses.replace(SPARSE, batch=5)),
+        np.arange(2),
+        EpochClock(14, 2.0),
+    )
     engine.differentiate(14)
     assert engine.order[0] == 2
     assert float(branch("b.nc", 24, until=44)["epoch"][-1]) == 5
@@ -103,6 +148,12 @@ def test_a_branch_with_a_start_too_many_frames_or_from_memory_is_refused(source)
 
 def test_the_path_of_a_branch_depends_on_all_that_defines_it(source):
     changes = ({}, {"lr": 0.1}, {"every": 3}, {"record": "metrics"})
-    assert len({branch_path(source, 7, **change) for change in changes} | {branch_path(source, 8)}) == 5
+    assert (
+        len(
+            {branch_path(source, 7, **change) for change in changes}
+            | {branch_path(source, 8)}
+        )
+        == 5
+    )
     with pytest.raises(SettingsError, match="a setting of sparse"):
         branch_path(source, 7, weight=1)

@@ -1,4 +1,5 @@
-"""A value that is not finite, from a system that is not built in: the run is marked as diverged, the others go on."""
+"""A value that is not finite, from a system that is not built in: the run is marked as
+diverged, the others go on."""
 
 import dataclasses
 
@@ -11,7 +12,8 @@ from tests.interruptions import interrupt_at
 
 
 class Failing(Noise):
-    """Run 1 of the walkers has an infinite position from step 13 on, in `bad` of the arrays."""
+    """Run 1 of the walkers has an infinite position from step 13 on, in `bad` of the
+    arrays."""
 
     bad = "x"
 
@@ -35,7 +37,8 @@ def run(**amount):
 
 
 def assert_diverged(found, last_step=12):
-    """Run 1 repeats its frame at `last_step`; the others are as in a run in which nothing fails."""
+    """Run 1 repeats its frame at `last_step`; the others are as in a run in which
+    nothing fails."""
     register(NoiseSettings, Noise)
     expected = run(every=1)["embedding"]
     register(NoiseSettings, Failing)
@@ -43,16 +46,22 @@ def assert_diverged(found, last_step=12):
     assert found["last_step"].values.tolist() == [steps[-1], last_step, steps[-1]]
     assert found["status"].values.tolist() == [1, 2, 1]
     for member, shown in enumerate((steps, np.minimum(steps, last_step), steps)):
-        np.testing.assert_array_equal(found["embedding"][member], expected[member].sel(step=shown))
+        np.testing.assert_array_equal(
+            found["embedding"][member], expected[member].sel(step=shown)
+        )
 
 
 CASES = [("x", "embedding", 4), ("x", "embedding", 1), ("moved", "gradient_norm", 7)]
 
 
 @pytest.mark.parametrize(("bad", "name", "every"), CASES)
-def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(bad, name, every, monkeypatch):
+def test_the_run_and_the_step_are_named_and_the_frames_before_are_kept(
+    bad, name, every, monkeypatch
+):
     monkeypatch.setattr(Failing, "bad", bad)
-    message = f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    message = (
+        f"walkers: {name} of run 1 is not finite at step 13; .* up to step 12 are kept"
+    )
     with pytest.warns(UserWarning, match=message):
         assert_diverged(run(every=every, out="a.nc"))
 
@@ -62,7 +71,9 @@ def test_a_value_of_the_restart_state_alone_counts_too(monkeypatch):
         return Noise.observe(self, dataclasses.replace(state, x=np.ones_like(state.x)))
 
     monkeypatch.setattr(Failing, "observe", observe)
-    with pytest.warns(UserWarning, match="walkers: x of run 1 is not finite at step 13"):
+    with pytest.warns(
+        UserWarning, match="walkers: x of run 1 is not finite at step 13"
+    ):
         assert run()["last_step"].values.tolist() == [40, 12, 40]
 
 
@@ -71,7 +82,11 @@ def test_a_diverged_run_is_extended_resumed_replayed_and_branched():
     run(steps=20, out="a.nc").close()
     with interrupt_at(Failing, 24):
         run(out="b.nc")
-    for found in (run(out="a.nc"), run(out="b.nc"), replay("a.nc", None, 9, 30, every=3)):
+    for found in (
+        run(out="a.nc"),
+        run(out="b.nc"),
+        replay("a.nc", None, 9, 30, every=3),
+    ):
         assert_diverged(found)
     later = branch("a.nc", 22, until=30, every=4)
     assert later["last_step"].values.tolist() == [30, 12, 30]
@@ -84,7 +99,9 @@ def test_values_at_step_0_are_refused_before_anything_is_written(tmp_path, monke
         return dataclasses.replace(Noise.initial(self, seeds), x=x)
 
     monkeypatch.setattr(Failing, "initial", initial)
-    message = r"Failing.initial: found embedding of run 2 \(seed 2\) at step 0 is not finite"
+    message = (
+        r"Failing.initial: found embedding of run 2 \(seed 2\) at step 0 is not finite"
+    )
     with pytest.raises(SettingsError, match=message):
         run(out="a.nc")
     assert not (tmp_path / "a.nc").exists()

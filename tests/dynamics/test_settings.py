@@ -5,13 +5,27 @@ import pickle
 
 import pytest
 
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+    TransformerSettings,
+)
 
 INVALID = {
     ParticleSettings: [
-        *((name, value) for name in ("fa", "ga", "gr") for value in (math.nan, math.inf, -1.0, 1e7, "1", None, True)),
+        *(
+            (name, value)
+            for name in ("fa", "ga", "gr")
+            for value in (math.nan, math.inf, -1.0, 1e7, "1", None, True)
+        ),
         *(("step_size", value) for value in (0.0, -0.1, math.nan, math.inf, 1e7)),
-        *((name, value) for name in ("n", "dim") for value in (0, -3, 2.5, 10**9, True, "17")),
+        *(
+            (name, value)
+            for name in ("n", "dim")
+            for value in (0, -3, 2.5, 10**9, True, "17")
+        ),
         ("step_rule", "bogus"),
         ("repulsion_balance", ""),
         ("alignment_balance", 1),
@@ -27,7 +41,13 @@ INVALID = {
         *(("weight_decay", value) for value in (-0.1, math.nan)),
         *(("lr", value) for value in (0, math.inf)),
         *(("train_share", value) for value in (0, 1.5, 0.001)),
-        *(("dim", 0), ("optimizer", "lion"), ("beta1", 1.0), ("beta2", -1), ("momentum", 0.9)),
+        *(
+            ("dim", 0),
+            ("optimizer", "lion"),
+            ("beta1", 1.0),
+            ("beta2", -1),
+            ("momentum", 0.9),
+        ),
     ],
     SparseSettings: [
         *(("sparsity", value) for value in (0, 13)),
@@ -35,16 +55,30 @@ INVALID = {
         *(("batch", value) for value in (0, 2049)),
         *(("start_runs", value) for value in ("successful", "best")),
         *((name, 0) for name in ("length", "data", "dim", "hidden", "mlp_lr_discount")),
-        *(("vocab", 1), ("norm", "layer"), ("table", -1), ("activation", "tanh"), ("output_bias", 1)),
+        *(
+            ("vocab", 1),
+            ("norm", "layer"),
+            ("table", -1),
+            ("activation", "tanh"),
+            ("output_bias", 1),
+        ),
         *(("receptor_biases", None), ("start", ""), ("start_step", 3)),
     ],
     TransformerSettings: [
         *((name, 0) for name in ("n", "dim", "heads", "layers")),
         *((name, -1) for name in ("hidden", "head_dim", "warmup", "batch")),
-        *((name, 1) for name in ("ordered", "causal", "equals_token", "own_vocabularies")),
+        *(
+            (name, 1)
+            for name in ("ordered", "causal", "equals_token", "own_vocabularies")
+        ),
         *(("attention_rate", value) for value in (-0.1, 1.1)),
         *(("train_share", value) for value in (0, 1.5, 0.0001)),
-        *(("batch", 10**6), ("task", "divide"), ("activation", "tanh"), ("initialisation", "xavier")),
+        *(
+            ("batch", 10**6),
+            ("task", "divide"),
+            ("activation", "tanh"),
+            ("initialisation", "xavier"),
+        ),
     ],
 }
 
@@ -61,18 +95,31 @@ def test_invalid_settings_are_refused_by_name(kind, field, value):
 
 
 def test_a_table_smaller_than_the_vocabulary_and_a_position_beyond_the_sequence_are_refused():
-    for values, name in (({"vocab": 3, "table": 2}, "table: found 2"), ({"positions": (0, 1, 2, 3, 12)}, "positions")):
+    for values, name in (
+        ({"vocab": 3, "table": 2}, "table: found 2"),
+        ({"positions": (0, 1, 2, 3, 12)}, "positions"),
+    ):
         with pytest.raises(SettingsError, match=name):
             SparseSettings(**values)
 
 
 def test_an_error_can_be_pickled():
-    error = pickle.loads(pickle.dumps(SettingsError("fa", -1, "more")))  # in memory, never from a file
+    error = pickle.loads(
+        pickle.dumps(SettingsError("fa", -1, "more"))
+    )  # in memory, never from a file
     assert (error.field, error.found, error.allowed) == ("fa", -1, "more")
 
 
 def test_defaults_are_the_most_literal_reading():
     s = ParticleSettings()
-    assert (s.fa, s.ga, s.gr, s.n, s.dim, s.step_size, s.default_steps) == (1, 1, 1, 17, 2, 0.003, 100)
+    assert (s.fa, s.ga, s.gr, s.n, s.dim, s.step_size, s.default_steps) == (
+        1,
+        1,
+        1,
+        17,
+        2,
+        0.003,
+        100,
+    )
     assert (s.step_rule, s.variance, s.diagonal) == ("force", "overall", "twice")
     assert (s.repulsion_balance, s.alignment_balance) == ("magnitude", "count")

@@ -1,4 +1,5 @@
-"""The loop: what it records, where runs live, and how they are found, extended, replayed and branched."""
+"""The loop: what it records, where runs live, and how they are found, extended,
+replayed and branched."""
 
 import pickle
 import shutil
@@ -11,11 +12,26 @@ import xarray as xr
 from xarray.backends.file_manager import FILE_CACHE
 
 from analysis.structures.circles_and_grids import grid_imperfections
-from dynamics import RecordingError, TrajectoryError, branch, final_embedding, replay, run_path, simulate
+from dynamics import (
+    RecordingError,
+    TrajectoryError,
+    branch,
+    final_embedding,
+    replay,
+    run_path,
+    simulate,
+)
 from dynamics import simulation as loop
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
-from dynamics.trajectory import DIVERGED, DONE, checkpoints, open_trajectory, recorder, truncate_trajectory
+from dynamics.trajectory import (
+    DIVERGED,
+    DONE,
+    checkpoints,
+    open_trajectory,
+    recorder,
+    truncate_trajectory,
+)
 from dynamics.trajectory.description import RecordingSchedule
 from dynamics.trajectory.lock import trajectory_lock
 from dynamics.trajectory.parts import closed_parts, part_file_name, parts_folder
@@ -29,14 +45,16 @@ def run(out=None, settings=SETTINGS, **changes):
 
 
 def same(a: xr.Dataset, b: xr.Dataset) -> bool:
-    """Whether two trajectories are equal in every bit; when and where they were made may differ."""
+    """Whether two trajectories are equal in every bit; when and where they were made
+    may differ."""
     ignored = ("created_at", "git_commit", "threads")
     a, b = (data.assign_attrs(dict.fromkeys(ignored, "")) for data in (a, b))
     return a.load().identical(b.load())
 
 
 def assert_direct(path, **amount):
-    """A file has, restart states included, the bits of a run that nothing has interrupted."""
+    """A file has, restart states included, the bits of a run that nothing has
+    interrupted."""
     run("direct.nc", **amount)
     for read in (open_trajectory, checkpoints):
         with read(path) as one, read("direct.nc") as other:
@@ -54,7 +72,9 @@ def test_memory_file_and_pickle_hold_the_same(tmp_path):
     assert list(tmp_path.iterdir()) == []  # without out nothing is written
     assert same(trajectory, run("a.nc"))
     assert same(trajectory, run(runs=np.int64(6), steps=np.int32(60), seed=np.uint8(0)))
-    assert same(trajectory, pickle.loads(pickle.dumps(run("a.nc"))))  # in memory, never from a file
+    assert same(
+        trajectory, pickle.loads(pickle.dumps(run("a.nc")))
+    )  # in memory, never from a file
     assert run(steps=0)["step"].values.tolist() == [0]
 
 
@@ -64,9 +84,15 @@ def test_what_is_recorded():
     assert (trajectory["update_norm"].sel(step=0) == 0).all()
     full = run(steps=10)
     xr.testing.assert_equal(full.sel(step=[0, 4, 8, 10]), trajectory)
-    np.testing.assert_array_equal(full["gradient_norm"].sel(step=0), full["gradient_norm"].sel(step=1))
-    moved = np.sqrt((full["embedding"].diff("step") ** 2).sum(["token", "axis"])).transpose("run", "step")
-    np.testing.assert_allclose(full["update_norm"].isel(step=slice(1, None), layer=0), moved, rtol=1e-4)
+    np.testing.assert_array_equal(
+        full["gradient_norm"].sel(step=0), full["gradient_norm"].sel(step=1)
+    )
+    moved = np.sqrt(
+        (full["embedding"].diff("step") ** 2).sum(["token", "axis"])
+    ).transpose("run", "step")
+    np.testing.assert_allclose(
+        full["update_norm"].isel(step=slice(1, None), layer=0), moved, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("short", "every"), [(25, 4), (59, 7), (0, 1)])
@@ -77,7 +103,8 @@ def test_more_steps_extend_a_run(short, every):
 
 
 def test_a_finished_run_is_found_and_only_read(monkeypatch):
-    """It is found also in a folder that cannot be written: nothing is locked, nor is space measured."""
+    """It is found also in a folder that cannot be written: nothing is locked, nor is
+    space measured."""
     expected, path = run("a.nc").load(), Path("a.nc")
     before = path.stat()
     with monkeypatch.context() as patch:
@@ -92,12 +119,17 @@ def test_a_finished_run_is_found_and_only_read(monkeypatch):
         run("b.nc", every=7, steps=20)
 
 
-@pytest.mark.parametrize("change", [{"runs": 5}, {"seed": 1}, {"every": 2}, {"record": "metrics"}])
+@pytest.mark.parametrize(
+    "change", [{"runs": 5}, {"seed": 1}, {"every": 2}, {"record": "metrics"}]
+)
 def test_a_file_of_another_run_is_refused(change):
     path = Path("a.nc")
     run(path).close()
     before = path.read_bytes()
-    for changes, told in ((change, f"{next(iter(change))}="), ({"settings": OTHER}, "fa=2.0")):
+    for changes, told in (
+        (change, f"{next(iter(change))}="),
+        ({"settings": OTHER}, "fa=2.0"),
+    ):
         with pytest.raises(SettingsError, match=f"out: found .*a.nc with {told}"):
             run(path, **changes)
     assert path.read_bytes() == before
@@ -117,14 +149,24 @@ def test_a_damaged_file_is_replaced_only_by_overwrite_and_a_file_is_no_folder_of
 
 def test_the_path_of_a_run_depends_on_all_that_defines_it_but_not_on_steps():
     base = {"settings": SETTINGS, "runs": 5, "seed": 0}
-    changes = [{}, {"settings": ParticleSettings(n=7)}, {"runs": 6}, {"seed": 1}, {"every": 3}, {"record": "metrics"}]
+    changes = [
+        {},
+        {"settings": ParticleSettings(n=7)},
+        {"runs": 6},
+        {"seed": 1},
+        {"every": 3},
+        {"record": "metrics"},
+    ]
     paths = [run_path(**{**base, **change}) for change in changes]
     assert len(set(paths)) == len(paths)
     assert run_path(**base, every=1) == paths[0]
-    assert all(path.parent.name == "runs" and path.name.startswith("particles-") for path in paths)
+    assert all(
+        path.parent.name == "runs" and path.name.startswith("particles-")
+        for path in paths
+    )
 
 
-# ------------------------------------------------------------------------------------ damage between parts
+# ----------------------------------------------------------------- damage between parts
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +194,9 @@ def interrupted(killed, tmp_path):
     return tmp_path / "a.nc"
 
 
-def test_parts_of_an_unfinished_run_are_a_trajectory_that_continues_to_the_same_bits(interrupted):
+def test_parts_of_an_unfinished_run_are_a_trajectory_that_continues_to_the_same_bits(
+    interrupted,
+):
     with open_trajectory(interrupted) as partial:
         reached = int(partial["step"][-1])
         assert 30 <= reached < 40
@@ -168,9 +212,16 @@ def test_parts_of_an_unfinished_run_are_a_trajectory_that_continues_to_the_same_
 
 
 def test_a_damaged_part_is_an_error_and_stays(interrupted):
-    for victim in (closed_parts(interrupted)[0].path, closed_parts(interrupted)[-1].path):
+    for victim in (
+        closed_parts(interrupted)[0].path,
+        closed_parts(interrupted)[-1].path,
+    ):
         whole = victim.read_bytes()
-        for damage in (whole[: len(whole) // 2], whole[:99] + bytes([whole[99] ^ 4]) + whole[100:], b""):
+        for damage in (
+            whole[: len(whole) // 2],
+            whole[:99] + bytes([whole[99] ^ 4]) + whole[100:],
+            b"",
+        ):
             victim.write_bytes(damage)
             assert_refused(interrupted, victim.name)
             assert victim.read_bytes() == damage
@@ -183,7 +234,9 @@ def test_a_missing_part_is_an_error(interrupted):
     assert_refused(interrupted, "a part is missing")
 
 
-def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(interrupted):
+def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(
+    interrupted,
+):
     shutil.copytree(parts_folder(interrupted), "copy")
     run(interrupted).close()
     Path("copy").rename(parts_folder(interrupted))
@@ -192,7 +245,7 @@ def test_parts_left_by_a_death_while_tidying_up_are_dropped_by_an_extension(inte
     assert_direct(interrupted, steps=80)
 
 
-# -------------------------------------------------------------------------------------- replay and branch
+# -------------------------------------------------------------------- replay and branch
 
 
 def test_replay_gives_the_bits_of_the_original():
@@ -204,15 +257,25 @@ def test_replay_gives_the_bits_of_the_original():
         assert again.attrs["branched_at"] == step
     some = replay(original, None, 20, 40, every=10)["embedding"]
     xr.testing.assert_equal(some, original["embedding"].sel(step=slice(20, 40)))
-    xr.testing.assert_equal(replay(full, 2, 9, 12)["embedding"][0], full["embedding"][2].sel(step=slice(9, 12)))
+    xr.testing.assert_equal(
+        replay(full, 2, 9, 12)["embedding"][0],
+        full["embedding"][2].sel(step=slice(9, 12)),
+    )
 
 
 def test_a_branch_is_the_same_run_with_other_settings_from_there_on():
     original = run("a.nc")
-    xr.testing.assert_equal(branch(original, 33)["embedding"], original["embedding"].sel(step=slice(33, None)))
+    xr.testing.assert_equal(
+        branch(original, 33)["embedding"],
+        original["embedding"].sel(step=slice(33, None)),
+    )
     other = branch(original, 33, fa=0.5)
-    xr.testing.assert_equal(other["embedding"].sel(step=33), original["embedding"].sel(step=33))
-    assert not other["embedding"].sel(step=34).equals(original["embedding"].sel(step=34))
+    xr.testing.assert_equal(
+        other["embedding"].sel(step=33), original["embedding"].sel(step=33)
+    )
+    assert (
+        not other["embedding"].sel(step=34).equals(original["embedding"].sel(step=34))
+    )
     assert '"fa": 0.5' in other.attrs["config_json"]
     recorder.save_trajectory(other, "b.nc")
     open_trajectory("b.nc").close()
@@ -221,14 +284,24 @@ def test_a_branch_is_the_same_run_with_other_settings_from_there_on():
             branch(original, 3, **{name: value})
 
 
-# ---------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------- refusals
 
 
 INVALID = [
     *(("runs", value) for value in (0, -1, 10**9, 2.0, True)),
     *(("steps", value) for value in (-1, 10**17)),
     *(("device", value) for value in ("cuda", "gpu")),
-    *(("out", value) for value in ("", ".", "a.png", "a" * 250 + ".nc", "é" * 120 + ".nc", "d" * 300 + "/x.nc")),
+    *(
+        ("out", value)
+        for value in (
+            "",
+            ".",
+            "a.png",
+            "a" * 250 + ".nc",
+            "é" * 120 + ".nc",
+            "d" * 300 + "/x.nc",
+        )
+    ),
     *(("out", "a\0b.nc"), ("seed", -1), ("every", 0), ("record", "some")),
 ]
 
@@ -243,7 +316,12 @@ def test_invalid_arguments_are_refused_by_name(field, value):
 LARGE, LARGEST = ParticleSettings(n=100_000), ParticleSettings(dim=64, n=90_000)
 
 
-HUGE = [{"settings": LARGE}, {"settings": LARGEST, "runs": 10**7}, {"runs": 10**7}, {"steps": 2**50, "out": "a.nc"}]
+HUGE = [
+    {"settings": LARGE},
+    {"settings": LARGEST, "runs": 10**7},
+    {"runs": 10**7},
+    {"steps": 2**50, "out": "a.nc"},
+]
 
 
 @pytest.mark.parametrize("amount", HUGE)
@@ -255,14 +333,19 @@ def test_ensembles_that_do_not_fit_are_refused_before_they_are_allocated(amount)
 def test_a_schedule_of_a_longer_run_keeps_checkpoints_of_a_shorter_one():
     for steps in range(1, 300, 7):
         short, long = RecordingSchedule(steps, 3), RecordingSchedule(3 * steps, 3)
-        assert all(short.keeps_checkpoint(step) for step in range(steps) if long.keeps_checkpoint(step))
+        assert all(
+            short.keeps_checkpoint(step)
+            for step in range(steps)
+            if long.keeps_checkpoint(step)
+        )
 
 
-# ------------------------------------------------------------------------------- runs that were interrupted
+# ----------------------------------------------------------- runs that were interrupted
 
 
 def test_an_interrupted_run_can_be_finished_at_its_last_step_but_not_before():
-    """The state at which it stopped had no frame; asked for exactly that many steps, it gets one."""
+    """The state at which it stopped had no frame; asked for exactly that many steps, it
+    gets one."""
     stop_at("a.nc", 30, every=7, steps=1000)
     before = [part.path.read_bytes() for part in closed_parts("a.nc")]
     with pytest.raises(SettingsError, match="steps: found 29, allowed is at least 30"):
@@ -289,8 +372,11 @@ def stop_at(path, step, **amount):
 
 
 def test_parts_are_kept_if_their_merge_would_be_incomplete(interrupted):
-    """A part copied under the next one's name continues the chain of names, and nothing else; other files stay."""
-    others = [parts_folder(interrupted) / name for name in ("notes.txt", "part-copy (1).nc")]
+    """A part copied under the next one's name continues the chain of names, and nothing
+    else; other files stay."""
+    others = [
+        parts_folder(interrupted) / name for name in ("notes.txt", "part-copy (1).nc")
+    ]
     for path in others:
         path.write_text("mine")
     last = closed_parts(interrupted)[-1]
@@ -315,9 +401,16 @@ def test_a_file_is_kept_if_the_run_that_replaces_it_cannot_begin():
     for path in ("a.nc", "b.nc"):
         run(path).close()
     before = Path("a.nc").read_bytes()
-    own, wrong = ParticleSettings(n=7, start="a.nc", start_step=-1), ParticleSettings(n=6, start="b.nc")
+    own, wrong = (
+        ParticleSettings(n=7, start="a.nc", start_step=-1),
+        ParticleSettings(n=6, start="b.nc"),
+    )
     itself = "another file than the one that this run begins from"
-    for settings, overwrite, told in ((own, True, itself), (own, False, itself), (wrong, True, "start")):
+    for settings, overwrite, told in (
+        (own, True, itself),
+        (own, False, itself),
+        (wrong, True, "start"),
+    ):
         with pytest.raises(SettingsError, match=told):
             run("a.nc", settings, steps=5, overwrite=overwrite)
         assert Path("a.nc").read_bytes() == before
@@ -333,10 +426,15 @@ def test_parts_are_removed_only_by_overwrite(interrupted):
 
 
 def test_a_selection_is_replayed_by_its_seeds():
-    chosen, metrics = (run(f"{record}.nc", record=record).isel(run=[4, 1]) for record in ("all", "metrics"))
+    chosen, metrics = (
+        run(f"{record}.nc", record=record).isel(run=[4, 1])
+        for record in ("all", "metrics")
+    )
     for number, rows in ((0, [0]), (None, [0, 1])):
         found = replay(chosen, number, 30, 35)["embedding"]
-        xr.testing.assert_equal(found, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35)))
+        xr.testing.assert_equal(
+            found, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35))
+        )
     np.testing.assert_array_equal(final_embedding(metrics), final_embedding(chosen))
 
 
@@ -344,7 +442,10 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run_and_one_run_needs_
     full = run("a.nc")
     recorder.save_trajectory(full.isel(run=[2, 4]), "selection.nc")
     recorder.save_trajectory(branch(full, 0, fa=0.5), "branch.nc")
-    for name, settings, told in (("selection", SETTINGS, ".*selection or a branch"), ("branch", OTHER, "")):
+    for name, settings, told in (
+        ("selection", SETTINGS, ".*selection or a branch"),
+        ("branch", OTHER, ""),
+    ):
         with pytest.raises(SettingsError, match=f"out: found{told}"):
             run(f"{name}.nc", settings)
         with pytest.raises(TrajectoryError, match="no restart states"):
@@ -352,15 +453,24 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run_and_one_run_needs_
     with pytest.raises(RecordingError, match="exists already"):
         recorder.save_trajectory(full, "a.nc")
     one = run("m.nc", record="metrics").isel(run=3)
-    for use in (lambda t: recorder.save_trajectory(t, "b.nc"), lambda t: replay(t, 0, 0, 1), final_embedding):
+    for use in (
+        lambda t: recorder.save_trajectory(t, "b.nc"),
+        lambda t: replay(t, 0, 0, 1),
+        final_embedding,
+    ):
         with pytest.raises(TrajectoryError, match="dimension run"):
             use(one)
 
 
 def test_another_process_that_finishes_first_is_noticed_under_the_lock(monkeypatch):
     run("a.nc", steps=80)
-    monkeypatch.setattr(loop, "find_finished_run", lambda *_: None)  # what it saw before the lock
-    for amount, told in (({}, "steps: found 60, allowed is at least 80"), ({"seed": 5}, "out: found")):
+    monkeypatch.setattr(
+        loop, "find_finished_run", lambda *_: None
+    )  # what it saw before the lock
+    for amount, told in (
+        ({}, "steps: found 60, allowed is at least 80"),
+        ({"seed": 5}, "out: found"),
+    ):
         with pytest.raises(SettingsError, match=told):
             run("a.nc", **amount)
 
@@ -389,14 +499,19 @@ def test_a_run_stopped_between_frames_can_be_opened_and_replayed(tmp_path, monke
 
 
 def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name():
-    """xarray closes files that have long not been used, and opens them again by name."""
+    """xarray closes files that have long not been used, and opens them again by
+    name."""
     old = run("a.nc")
     run("a.nc", seed=3, overwrite=True)
     old._close = None
     FILE_CACHE.clear()
-    with pytest.raises(TrajectoryError, match="has been overwritten since it was opened"):
+    with pytest.raises(
+        TrajectoryError, match="has been overwritten since it was opened"
+    ):
         old["embedding"].load()
-    with pytest.raises(TrajectoryError, match="the file no longer contains a run of seed 0"):
+    with pytest.raises(
+        TrajectoryError, match="the file no longer contains a run of seed 0"
+    ):
         replay(old, 0, 10, 20)
     run("a.nc", OTHER, overwrite=True)
     with pytest.raises(TrajectoryError, match="another run has been written there"):
@@ -406,7 +521,9 @@ def test_a_dataset_never_reads_the_numbers_of_a_file_that_took_its_name():
 def test_the_end_of_metrics_alone_is_replayed_where_no_restart_state_is_at_it():
     run("m.nc", record="metrics", steps=300)
     view = run("m.nc", record="metrics", steps=31)
-    np.testing.assert_array_equal(final_embedding(view), run(steps=31)["embedding"][:, -1])
+    np.testing.assert_array_equal(
+        final_embedding(view), run(steps=31)["embedding"][:, -1]
+    )
 
 
 def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted):
@@ -422,7 +539,9 @@ def test_parts_of_another_run_beside_a_finished_one_are_not_removed(interrupted)
 
 @pytest.mark.parametrize("name", ["a.nc", "*.nc"])
 def test_temporary_files_of_other_writers_are_left_alone(name, tmp_path):
-    theirs = [tmp_path / f".{other}.12.34.tmp" for other in ("other.nc", f"{name}.b.nc")]
+    theirs = [
+        tmp_path / f".{other}.12.34.tmp" for other in ("other.nc", f"{name}.b.nc")
+    ]
     ours = tmp_path / f".{name}.12.34.tmp"
     for path in (*theirs, ours):
         path.touch()
@@ -440,27 +559,35 @@ def test_two_threads_write_two_files():
     assert all(same(one, found[0]) for one in found)
 
 
-# ------------------------------------------------------------------------------------------- divergence
+# --------------------------------------------------------------------------- divergence
 
 
-def test_a_diverged_run_is_marked_masked_left_out_and_extended_over_parts(diverging, monkeypatch):
+def test_a_diverged_run_is_marked_masked_left_out_and_extended_over_parts(
+    diverging, monkeypatch
+):
     trajectory = simulate(diverging, runs=2, steps=30, out="a.nc")
     assert trajectory["status"].values.tolist() == [DONE, DIVERGED]
     assert trajectory["last_step"].values.tolist() == [30, 0]
     assert (trajectory["embedding"][1] == trajectory["embedding"][1, 0]).all()
     assert final_embedding(trajectory)["seed"].values.tolist() == [0]
     measured = grid_imperfections(trajectory)
-    np.testing.assert_array_equal(measured.notnull(), [[True] * 31, [True] + [False] * 30])
-    xr.testing.assert_equal(truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0))
+    np.testing.assert_array_equal(
+        measured.notnull(), [[True] * 31, [True] + [False] * 30]
+    )
+    xr.testing.assert_equal(
+        truncate_trajectory(trajectory, 0).load(), simulate(diverging, runs=2, steps=0)
+    )
     recorder.save_trajectory(branch(trajectory, 10, fa=2.0), "b.nc")
     assert open_trajectory("b.nc")["last_step"].values.tolist() == [30, 0]
     trajectory.close()
     monkeypatch.setattr(recorder, "PART_BYTES", 2000)
-    extended, direct = (simulate(diverging, runs=2, steps=60, out=out) for out in ("a.nc", None))
+    extended, direct = (
+        simulate(diverging, runs=2, steps=60, out=out) for out in ("a.nc", None)
+    )
     assert same(extended, direct)
 
 
-# ------------------------------------------------------------------------------- links and folders as --out
+# ----------------------------------------------------------- links and folders as --out
 
 
 def test_the_target_of_a_link_is_written_and_the_link_stays():
@@ -470,7 +597,10 @@ def test_the_target_of_a_link_is_written_and_the_link_stays():
     stop_at(link, 30)
     assert closed_parts(link) == closed_parts(target) != []
     assert open_trajectory(link).attrs["steps"] == 60
-    with trajectory_lock(target), pytest.raises(RecordingError, match="another process"):
+    with (
+        trajectory_lock(target),
+        pytest.raises(RecordingError, match="another process"),
+    ):
         run(link)
     run(link).close()
     run(link, steps=80).close()
@@ -483,8 +613,20 @@ def test_the_target_of_a_link_is_written_and_the_link_stays():
     assert open_trajectory(target).sizes["step"] == 4
 
 
-@pytest.mark.parametrize("out", ["folder.nc", "new.nc/", "file.txt/a.nc", "/proc/a.nc", "/proc/new/a.nc", "loop.nc"])
-def test_a_place_where_nothing_can_be_written_is_refused_at_once(out, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "out",
+    [
+        "folder.nc",
+        "new.nc/",
+        "file.txt/a.nc",
+        "/proc/a.nc",
+        "/proc/new/a.nc",
+        "loop.nc",
+    ],
+)
+def test_a_place_where_nothing_can_be_written_is_refused_at_once(
+    out, tmp_path, monkeypatch
+):
     (tmp_path / "folder.nc").mkdir()
     (tmp_path / "file.txt").touch()
     (tmp_path / "loop.nc").symlink_to("loop.nc")

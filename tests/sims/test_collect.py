@@ -9,8 +9,21 @@ def test_checkpoints_become_a_trajectory(typed, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     for step in (0, 100, 200, 300, 500):
-        torch.save({"model": {"W_E": torch.full((3, 9), float(step))}}, folder / f"step{step}.pt")
-    given = ("sims.collect", "mine", "--embedding", "W_E", "--transpose", "--tokens", "7", "--modulus", "7")
+        torch.save(
+            {"model": {"W_E": torch.full((3, 9), float(step))}},
+            folder / f"step{step}.pt",
+        )
+    given = (
+        "sims.collect",
+        "mine",
+        "--embedding",
+        "W_E",
+        "--transpose",
+        "--tokens",
+        "7",
+        "--modulus",
+        "7",
+    )
     code, printed, _ = typed(*given)
     assert code == 0
     assert "missing     1 checkpoints between others: steps 400" in printed

@@ -17,7 +17,9 @@ def test_particles_give_a_row_a_trajectory_and_a_picture(output_of, tmp_path):
     assert imread(path.with_suffix(".png")).shape[0] > 300
     _, row = csv.reader((tmp_path / "row.csv").open())
     assert row[:2] == ["2.0", "20"]
-    assert "the file has 100 steps, shown is step 50" in output_of(*words, "--steps", 50)
+    assert "the file has 100 steps, shown is step 50" in output_of(
+        *words, "--steps", 50
+    )
     again = output_of(*words)
     assert "found" in again
     assert again.splitlines()[-1] == printed.splitlines()[-1]

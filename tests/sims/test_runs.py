@@ -15,14 +15,32 @@ from tests.dynamics.test_simulation import run, stop_at
 def test_runs_are_listed_with_their_state(typed, output_of, tmp_path):
     assert typed("sims.runs") == (0, "no runs in runs\n", "")
     assert "no runs" in typed("sims.runs", "--folder", ".")[1]
-    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="runs/done.nc", progress=False).close()
+    simulate(
+        ParticleSettings(n=3, fa=0.5),
+        runs=2,
+        steps=5,
+        out="runs/done.nc",
+        progress=False,
+    ).close()
     (tmp_path / "runs" / "broken.nc").write_bytes(b"broken")
-    write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), tmp_path / "runs" / "result.nc")
+    write_result(
+        xr.Dataset(attrs={"result_of": "analysis.compare"}),
+        tmp_path / "runs" / "result.nc",
+    )
     printed = output_of("sims.runs", "--csv", "list.csv")
     assert "result.nc" not in printed
-    assert re.search(r"^broken.nc +unreadable .* not a NetCDF file", printed, flags=re.MULTILINE)
-    assert re.search(r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE)
-    assert (tmp_path / "list.csv").read_text().splitlines()[1].startswith("broken.nc,unreadable,,,,")
+    assert re.search(
+        r"^broken.nc +unreadable .* not a NetCDF file", printed, flags=re.MULTILINE
+    )
+    assert re.search(
+        r"^done.nc +done +5 +2 +0 +\d.\d +--fa 0.5 --n 3$", printed, flags=re.MULTILINE
+    )
+    assert (
+        (tmp_path / "list.csv")
+        .read_text()
+        .splitlines()[1]
+        .startswith("broken.nc,unreadable,,,,")
+    )
 
 
 @pytest.mark.parametrize("harm", ["truncated", "changed"])
@@ -50,7 +68,9 @@ def test_unfinished_and_diverged_runs_are_listed_as_such(diverging, tmp_path):
     assert describe_run_file(path, True)[1:3] == ("interrupted", "70 of 100")
     with trajectory_lock(tmp_path / "new.nc"):
         assert describe_run_file(tmp_path / "new.nc").status == "running"
-    simulate(diverging, runs=2, steps=3, out="diverged.nc", record="metrics", progress=False)
+    simulate(
+        diverging, runs=2, steps=3, out="diverged.nc", record="metrics", progress=False
+    )
     row = describe_run_file(tmp_path / "diverged.nc")
     assert row.status == "done, 1 diverged"
     assert row.settings.endswith("--record metrics")

@@ -1,9 +1,10 @@
-"""Artists that draw the layers of a panel with matplotlib. They are created once and then updated at each frame.
+"""Artists that draw the layers of a panel with matplotlib. They are created once and
+then updated at each frame.
 
-Static parts are added to the axes. The artists in `moving` are animated, so that matplotlib leaves their drawing to
-`PanelGrid`. Sizes are in points; `px` is the size in points of a layout pixel; a panel with its margins is 240 layout
-pixels wide. Colours are sRGB in 0..1.
-"""
+Static parts are added to the axes. The artists in `moving` are animated, so that
+matplotlib leaves their drawing to `PanelGrid`. Sizes are in points; `px` is the size in
+points of a layout pixel; a panel with its margins is 240 layout pixels wide. Colours
+are sRGB in 0..1."""
 
 from __future__ import annotations
 
@@ -30,16 +31,30 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
 from analysis.plots.drawing.colours import colour, to_oklab
-from analysis.plots.drawing.contours import cells_of_pixels, contour_tiles, mark_contours, tile_pixels
-from analysis.plots.scenes.scene import MARKER_SHAPES, Arrows, Curves, Image, Layer, Map, Panel, Points
+from analysis.plots.drawing.contours import (
+    cells_of_pixels,
+    contour_tiles,
+    mark_contours,
+    tile_pixels,
+)
+from analysis.plots.scenes.scene import (
+    MARKER_SHAPES,
+    Arrows,
+    Curves,
+    Image,
+    Layer,
+    Map,
+    Panel,
+    Points,
+)
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))
 AREAS = {"circle": 1.0, "square": 0.78, "triangle": 1.1, "diamond": 0.7, "cross": 1.1}
 """Relative areas of markers, so that all shapes look equally large."""
 
 MARK, LABELLED_MARK, LABEL, TICK, SHAFT, LINE = 7.0, 13.0, 7.5, 9.0, 1.6, 1.3
-"""Layout pixels: diameters of a marker and of one with a label, heights of the label and of numbers at axes, widths of
-an arrow's shaft and of a curve."""
+"""Layout pixels: diameters of a marker and of one with a label, heights of the label
+and of numbers at axes, widths of an arrow's shaft and of a curve."""
 
 _BAR = 0.3
 """Largest length of a scale bar, as a fraction of the panel's width."""
@@ -49,7 +64,9 @@ LIGHT, INK_ON_LIGHT = 0.62, 0.1
 BACK, FRONT = 2.0, 10.0
 """First z orders of static and of moving artists."""
 
-MATRIX_COLOURS = (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
+MATRIX_COLOURS = (
+    (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
+)
 MISSING_COLOUR = np.array([225, 225, 225, 255], np.uint8)
 """Colour of matrix entries without a value."""
 
@@ -62,17 +79,24 @@ class LayerArtist(Protocol):
         """Matplotlib artists that `show` updates, in drawing order."""
 
     def show(self, values: np.ndarray, frame: int) -> None:
-        """Update to a frame. values: the layer's array at that frame; empty for curves, which have none."""
+        """Update to a frame. values: the layer's array at that frame; empty for curves,
+        which have none."""
 
 
-def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: float) -> LayerArtist:
+def make_layer_artist(
+    axes: Axes, panel: Panel, layer: Layer, place: int, px: float
+) -> LayerArtist:
     """Create the artist of a layer; `place` is the index of the layer in its panel."""
     order = FRONT + 3 * place
     if isinstance(layer, Points):
         return PointsArtist(axes, layer, order, px)
     if isinstance(layer, Arrows):
-        labelled = any(isinstance(each, Points) and each.labelled for each in panel.layers)
-        return ArrowsArtist(axes, layer, order, px, 0.5 * LABELLED_MARK if labelled else 0.0)
+        labelled = any(
+            isinstance(each, Points) and each.labelled for each in panel.layers
+        )
+        return ArrowsArtist(
+            axes, layer, order, px, 0.5 * LABELLED_MARK if labelled else 0.0
+        )
     if isinstance(layer, Map):
         return MapArtist(axes, layer, order, panel.origin)
     if isinstance(layer, Image):
@@ -80,7 +104,7 @@ def make_layer_artist(axes: Axes, panel: Panel, layer: Layer, place: int, px: fl
     return CurvesArtist(axes, layer, order, px)
 
 
-# ------------------------------------------------------------------------------------------- points, arrows
+# ----------------------------------------------------------------------- points, arrows
 
 
 class PointsArtist:
@@ -88,15 +112,35 @@ class PointsArtist:
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
         shapes = np.array(layer.shapes or ["circle"] * len(layer.names))
-        filled = np.ones(len(layer.names), bool) if layer.filled is None else np.asarray(layer.filled, bool)
-        present = {shape: np.flatnonzero(shapes == shape) for shape in MARKER_SHAPES if shape in shapes}
-        self.groups = [(of, _marks(axes, layer, shape, of, filled[of], order, px)) for shape, of in present.items()]
-        self.line = Line2D([], [], color=colour("faint"), linewidth=0.8 * px, zorder=order - 0.5, animated=True)
+        filled = (
+            np.ones(len(layer.names), bool)
+            if layer.filled is None
+            else np.asarray(layer.filled, bool)
+        )
+        present = {
+            shape: np.flatnonzero(shapes == shape)
+            for shape in MARKER_SHAPES
+            if shape in shapes
+        }
+        self.groups = [
+            (of, _marks(axes, layer, shape, of, filled[of], order, px))
+            for shape, of in present.items()
+        ]
+        self.line = Line2D(
+            [],
+            [],
+            color=colour("faint"),
+            linewidth=0.8 * px,
+            zorder=order - 0.5,
+            animated=True,
+        )
         self.moving: list[Drawn] = [marks for _, marks in self.groups]
         if layer.joined:
             axes.add_line(self.line)
             self.moving.insert(0, self.line)
-        self.labels = _LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
+        self.labels = (
+            _LabelsArtist(axes, layer, order + 1, px) if layer.labelled else None
+        )
         if self.labels:
             self.moving.append(self.labels.labels)
 
@@ -110,22 +154,50 @@ class PointsArtist:
 
 
 def _marks(
-    axes: Axes, layer: Points, shape: str, of: np.ndarray, filled: np.ndarray, order: float, px: float
+    axes: Axes,
+    layer: Points,
+    shape: str,
+    of: np.ndarray,
+    filled: np.ndarray,
+    order: float,
+    px: float,
 ) -> PathCollection:
     marker = MarkerStyle(MARKERS[shape])
     path = marker.get_path().transformed(marker.get_transform())
     colours = np.asarray(layer.colours, float)[of]
-    area = AREAS[shape] * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
+    area = (
+        AREAS[shape]
+        * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
+    )
     back = np.array(to_rgb(colour("background")))
-    faces, edges = np.where(filled[:, None], colours, back), np.where(filled[:, None], back, colours)
+    faces, edges = (
+        np.where(filled[:, None], colours, back),
+        np.where(filled[:, None], back, colours),
+    )
     widths = np.where(filled, min(0.6, 4 * layer.size), 1.3) * px
-    return _add_paths(axes, [path], area, len(of), facecolors=faces, edgecolors=edges, linewidths=widths, zorder=order)
+    return _add_paths(
+        axes,
+        [path],
+        area,
+        len(of),
+        facecolors=faces,
+        edgecolors=edges,
+        linewidths=widths,
+        zorder=order,
+    )
 
 
-def _add_paths(axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any) -> PathCollection:
+def _add_paths(
+    axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any
+) -> PathCollection:
     """Add `count` paths with sizes in points; their positions are set later."""
     found = PathCollection(
-        paths, [area], offsets=np.full((count, 2), np.nan), offset_transform=axes.transData, animated=True, **style
+        paths,
+        [area],
+        offsets=np.full((count, 2), np.nan),
+        offset_transform=axes.transData,
+        animated=True,
+        **style,
     )
     found.set_transform(IdentityTransform())
     axes.add_collection(found, autolim=False)
@@ -136,18 +208,28 @@ class _LabelsArtist:
     """Names on markers, except on those that a later marker covers."""
 
     def __init__(self, axes: Axes, layer: Points, order: float, px: float) -> None:
-        outlines = [TextPath((0, 0), name, size=LABEL * px) for name in strip_common_words(layer.names)]
+        outlines = [
+            TextPath((0, 0), name, size=LABEL * px)
+            for name in strip_common_words(layer.names)
+        ]
         middles = [path.get_extents().get_points().mean(axis=0) for path in outlines]
-        paths = [Path(path.vertices - middle, path.codes) for path, middle in zip(outlines, middles, strict=True)]
+        paths = [
+            Path(path.vertices - middle, path.codes)
+            for path, middle in zip(outlines, middles, strict=True)
+        ]
         light = to_oklab(np.asarray(layer.colours, float))[:, :1] > LIGHT
         inks = np.where(light, INK_ON_LIGHT, 1.0).repeat(3, axis=1)
-        self.labels = _add_paths(axes, paths, 1.0, len(paths), facecolors=inks, linewidths=0, zorder=order)
+        self.labels = _add_paths(
+            axes, paths, 1.0, len(paths), facecolors=inks, linewidths=0, zorder=order
+        )
         self.axes, self.covering = axes, 0.75 * LABELLED_MARK * px
 
     def show(self, places: np.ndarray) -> None:
         """places: (point, 2) of the markers."""
         points = places / point_size(self.axes)
-        near = np.hypot(*(points[:, None] - points).T) < self.covering  # NaN is near nothing
+        near = (
+            np.hypot(*(points[:, None] - points).T) < self.covering
+        )  # NaN is near nothing
         covered = np.tril(near, -1).any(axis=0)
         self.labels.set_offsets(np.where(covered[:, None], np.nan, places))
 
@@ -156,7 +238,10 @@ def strip_common_words(names: Sequence[str]) -> list[str]:
     """Names without their common first words: "token 0", "token 1" -> "0", "1"."""
     words = [name.split(" ") for name in names]
     same = 0
-    while all(len(each) > same + 1 for each in words) and len({each[same] for each in words}) == 1:
+    while (
+        all(len(each) > same + 1 for each in words)
+        and len({each[same] for each in words}) == 1
+    ):
         same += 1
     return [" ".join(each[same:]) for each in words]
 
@@ -167,34 +252,48 @@ def axes_size_in_points(axes: Axes) -> np.ndarray:
 
 
 def point_size(axes: Axes) -> np.ndarray:
-    """Width and height of a point, 1/72 inch, in the coordinates of linear axes with their limits of the moment."""
-    return np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]) / axes_size_in_points(axes)
+    """Width and height of a point, 1/72 inch, in the coordinates of linear axes with
+    their limits of the moment."""
+    return np.array(
+        [np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())]
+    ) / axes_size_in_points(axes)
 
 
 class ArrowsArtist:
-    """Arrows as polygons with seven corners; an arrow shorter than its head is drawn smaller.
+    """Arrows as polygons with seven corners; an arrow shorter than its head is drawn
+    smaller.
 
     Arrows at markers with labels begin at the edge of the marker.
     """
 
-    def __init__(self, axes: Axes, layer: Arrows, order: float, px: float, start: float) -> None:
+    def __init__(
+        self, axes: Axes, layer: Arrows, order: float, px: float, start: float
+    ) -> None:
         """start: distance of tails from the positions of `show`, in layout pixels."""
         self.axes, self.px, self.start = axes, px, start
         self.arrows = PolyCollection(
-            [], facecolors=np.asarray(layer.colours, float), edgecolors=colour("background"), linewidths=0.5 * px,
-            zorder=order, animated=True,
-        )  # fmt: skip
+            [],
+            facecolors=np.asarray(layer.colours, float),
+            edgecolors=colour("background"),
+            linewidths=0.5 * px,
+            zorder=order,
+            animated=True,
+        )
         axes.add_collection(self.arrows, autolim=False)
         self.moving: list[Drawn] = [self.arrows]
 
     def show(self, values: np.ndarray, frame: int) -> None:
-        """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are not drawn."""
+        """values: (arrow, 4), tails and heads; arrows that are NaN or have length 0 are
+        not drawn."""
         pixel = point_size(self.axes) * self.px
-        self.arrows.set_verts(pixel * arrow_polygons(values.reshape(-1, 2, 2) / pixel, self.start))
+        self.arrows.set_verts(
+            pixel * arrow_polygons(values.reshape(-1, 2, 2) / pixel, self.start)
+        )
 
 
 def arrow_polygons(ends: np.ndarray, start: float = 0.0) -> np.ndarray:
-    """Polygons (arrow, 7, 2) of arrows from tail to head, (arrow, 2, 2), in layout pixels, moved by `start`."""
+    """Polygons (arrow, 7, 2) of arrows from tail to head, (arrow, 2, 2), in layout
+    pixels, moved by `start`."""
     along = ends[:, 1] - ends[:, 0]
     length = np.hypot(*along.T)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -202,22 +301,41 @@ def arrow_polygons(ends: np.ndarray, start: float = 0.0) -> np.ndarray:
     ends = ends + start * along[:, None]
     across = along[:, ::-1] * [-1, 1]
     size = np.minimum(1, length / (4.5 * SHAFT))
-    neck, tail, head = ends[:, 1] - along * 4.5 * SHAFT * size, ends[:, 0], ends[:, 1] + 0 * along
+    neck, tail, head = (
+        ends[:, 1] - along * 4.5 * SHAFT * size,
+        ends[:, 0],
+        ends[:, 1] + 0 * along,
+    )
     half, wide = 0.5 * SHAFT * size * across, 1.9 * SHAFT * size * across
-    return np.stack([tail + half, neck + half, neck + wide, head, neck - wide, neck - half, tail - half], axis=1)
+    return np.stack(
+        [
+            tail + half,
+            neck + half,
+            neck + wide,
+            head,
+            neck - wide,
+            neck - half,
+            tail - half,
+        ],
+        axis=1,
+    )
 
 
-# --------------------------------------------------------------------------------------------- maps, images
+# ------------------------------------------------------------------------- maps, images
 
 
 class _PixelImage(AxesImage):
-    """An image computed at exactly the size in pixels at which it is drawn, the lowest row first.
+    """An image computed at exactly the size in pixels at which it is drawn, the lowest
+    row first.
 
     matplotlib's resampling takes 20 times as long, and would interrupt contours.
     """
 
-    def paint(self, fill: Callable[[int, int], np.ndarray], count: tuple[int, int]) -> None:
-        """Set the function that returns the image of a given (height, width), (height, width, rgba) uint8.
+    def paint(
+        self, fill: Callable[[int, int], np.ndarray], count: tuple[int, int]
+    ) -> None:
+        """Set the function that returns the image of a given (height, width), (height,
+        width, rgba) uint8.
 
         count: rows and columns of the cells that it shows.
         """
@@ -226,7 +344,8 @@ class _PixelImage(AxesImage):
 
     @allow_rasterization
     def draw(self, renderer) -> None:
-        """Draw at the resolution of the raster; in a vector format, embed an image with four pixels per cell."""
+        """Draw at the resolution of the raster; in a vector format, embed an image with
+        four pixels per cell."""
         if not isinstance(renderer, RendererAgg):
             rows, columns = self.count
             self.set_data(self.fill(2 * rows, 2 * columns))
@@ -235,17 +354,22 @@ class _PixelImage(AxesImage):
         x0, y0, x1, y1 = np.round(self.get_window_extent(renderer).extents).astype(int)
         context = renderer.new_gc()
         context.set_clip_rectangle(self.get_clip_box())
-        renderer.draw_image(context, x0, y0, np.ascontiguousarray(self.fill(y1 - y0, x1 - x0)))
+        renderer.draw_image(
+            context, x0, y0, np.ascontiguousarray(self.fill(y1 - y0, x1 - x0))
+        )
         context.restore()
 
 
 def _enlarge_cells(cells: np.ndarray, height: int, width: int) -> np.ndarray:
     """Cells (row, column) as blocks of pixels, (height, width)."""
-    return cells[:, cells_of_pixels(width, cells.shape[1])][cells_of_pixels(height, len(cells))]
+    return cells[:, cells_of_pixels(width, cells.shape[1])][
+        cells_of_pixels(height, len(cells))
+    ]
 
 
 def _as_words(rgba: np.ndarray) -> np.ndarray:
-    """Colours (..., rgba) uint8 as one number each, (...), which are several times as fast to index."""
+    """Colours (..., rgba) uint8 as one number each, (...), which are several times as
+    fast to index."""
     return np.ascontiguousarray(rgba).view(np.uint32)[..., 0]
 
 
@@ -256,7 +380,9 @@ def _as_colours(words: np.ndarray) -> np.ndarray:
 
 def _pixels(axes: Axes, order: float) -> _PixelImage:
     """An image that fills the axes, whatever their limits are."""
-    image = _PixelImage(axes, interpolation="nearest", origin="lower", extent=(0, 1, 0, 1), zorder=order)
+    image = _PixelImage(
+        axes, interpolation="nearest", origin="lower", extent=(0, 1, 0, 1), zorder=order
+    )
     image.set_transform(axes.transAxes)
     image.set_animated(True)
     image.set_data(np.zeros((1, 1, 4), np.uint8))
@@ -265,25 +391,35 @@ def _pixels(axes: Axes, order: float) -> _PixelImage:
 
 
 class MapArtist:
-    """Categories in the colours of a palette, with contours if `layer.lines` is true."""
+    """Categories in the colours of a palette, with contours if `layer.lines` is
+    true."""
 
     def __init__(self, axes: Axes, layer: Map, order: float, origin: bool) -> None:
         self.count, self.lines = len(layer.palette), layer.lines
-        rgb = contour_tiles(layer.palette) if layer.lines else np.asarray(layer.palette, float)
+        rgb = (
+            contour_tiles(layer.palette)
+            if layer.lines
+            else np.asarray(layer.palette, float)
+        )
         table = np.full((*rgb.shape[:-1], 4), 255, np.uint8)
         table[..., :3] = np.round(255 * rgb)
         self.table = _as_words(table)
         self.image = _pixels(axes, order)
         self.moving: list[Drawn] = [self.image]
         if origin:  # the map covers the origin lines of the panel
-            self.moving += draw_origin_lines(axes, order + 1, colour("muted"), animated=True)
+            self.moving += draw_origin_lines(
+                axes, order + 1, colour("muted"), animated=True
+            )
 
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column) unsigned integers."""
-        self.image.paint(lambda height, width: self.filled(values, height, width), values.shape)
+        self.image.paint(
+            lambda height, width: self.filled(values, height, width), values.shape
+        )
 
     def filled(self, numbers: np.ndarray, height: int, width: int) -> np.ndarray:
-        """Image (height, width, rgba) of a map of numbers (row, column); a smaller image omits some cells."""
+        """Image (height, width, rgba) of a map of numbers (row, column); a smaller
+        image omits some cells."""
         rows, columns = min(height, len(numbers)), min(width, numbers.shape[1])
         if not self.lines:
             return _as_colours(_enlarge_cells(self.table[numbers], height, width))
@@ -305,55 +441,89 @@ class ImageArtist:
         """values: (row, column), the first row at the top; NaN is grey."""
         fraction = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
         known = np.isfinite(fraction)
-        cells = MATRIX_COLOURS[(255 * np.clip(np.where(known, fraction, 0), 0, 1)).round().astype(np.intp)]
+        cells = MATRIX_COLOURS[
+            (255 * np.clip(np.where(known, fraction, 0), 0, 1)).round().astype(np.intp)
+        ]
         cells[~known] = MISSING_COLOUR
         words = _as_words(cells)
-        self.image.paint(lambda height, width: _as_colours(_enlarge_cells(words, height, width)), words.shape)
+        self.image.paint(
+            lambda height, width: _as_colours(_enlarge_cells(words, height, width)),
+            words.shape,
+        )
 
 
 def _strip(axes: Axes, colours: np.ndarray) -> None:
     """Draw the colours of the rows beside the left edge."""
     ends = np.linspace(1, 0, len(colours) + 1)
-    boxes = [[(-0.045, a), (-0.015, a), (-0.015, b), (-0.045, b)] for a, b in pairwise(ends)]
+    boxes = [
+        [(-0.045, a), (-0.015, a), (-0.015, b), (-0.045, b)] for a, b in pairwise(ends)
+    ]
     strip = PolyCollection(
-        boxes, facecolors=colours, edgecolors=colours, linewidths=0.2, transform=axes.transAxes, clip_on=False
+        boxes,
+        facecolors=colours,
+        edgecolors=colours,
+        linewidths=0.2,
+        transform=axes.transAxes,
+        clip_on=False,
     )
     axes.add_collection(strip, autolim=False)
 
 
-def draw_origin_lines(axes: Axes, order: float, ink: str, animated: bool) -> list[Line2D]:
+def draw_origin_lines(
+    axes: Axes, order: float, ink: str, animated: bool
+) -> list[Line2D]:
     """Add lines through the origin."""
-    how: dict[str, Any] = {"color": ink, "linewidth": 0.5, "zorder": order, "animated": animated}
+    how: dict[str, Any] = {
+        "color": ink,
+        "linewidth": 0.5,
+        "zorder": order,
+        "animated": animated,
+    }
     return [axes.axhline(0, **how), axes.axvline(0, **how)]
 
 
 class FollowingAxes:
-    """Axes whose limits follow the points, with lines through the origins and bars of round lengths below.
+    """Axes whose limits follow the points, with lines through the origins and bars of
+    round lengths below.
 
-    All lines and all bars are one artist of the figure each, in inches, which is several times as fast as one per axes.
-    """
+    All lines and all bars are one artist of the figure each, in inches, which is
+    several times as fast as one per axes."""
 
     def __init__(self, figure: Figure, px: float, bars: bool) -> None:
         """bars: whether bars are drawn."""
         how: dict[str, Any] = {"transform": figure.dpi_scale_trans, "animated": True}
-        lines = LineCollection([], colors=colour("grid"), linewidths=0.5, zorder=-1, **how)
-        self.bars = PathPatch(Path(np.zeros((0, 2))), facecolor=colour("ink"), linewidth=0, zorder=99, **how)
+        lines = LineCollection(
+            [], colors=colour("grid"), linewidths=0.5, zorder=-1, **how
+        )
+        self.bars = PathPatch(
+            Path(np.zeros((0, 2))),
+            facecolor=colour("ink"),
+            linewidth=0,
+            zorder=99,
+            **how,
+        )
         self.lines, self.pixel, self.drawn = lines, px / 72, bars
         figure.add_artist(self.lines)
         figure.add_artist(self.bars)
 
     def show(self, views: Sequence[tuple[Axes, np.ndarray, bool]]) -> None:
-        """Axes, their limits (axis, end), and whether lines through the origin are drawn."""
+        """Axes, their limits (axis, end), and whether lines through the origin are
+        drawn."""
         lines, bars, inset = [], [], 1.5 * self.pixel  # not over the frame
         for axes, limits, origin in views:
             axes.viewLim.set_points(limits.T)
             left, bottom, width, height = _position(axes)
-            x, y = -limits[:, 0] / np.ptp(limits, axis=1) * [width, height] + [left, bottom]
+            x, y = -limits[:, 0] / np.ptp(limits, axis=1) * [width, height] + [
+                left,
+                bottom,
+            ]
             if origin and left < x < left + width:
                 lines.append([(x, bottom + inset), (x, bottom + height - inset)])
             if origin and bottom < y < bottom + height:
                 lines.append([(left + inset, y), (left + width - inset, y)])
-            bars.append(self._bar(left, bottom, width / float(np.ptp(limits[0])), width))
+            bars.append(
+                self._bar(left, bottom, width / float(np.ptp(limits[0])), width)
+            )
         self.lines.set_segments(lines)
         if self.drawn:
             self.bars.set_path(Path.make_compound_path(*bars))
@@ -363,11 +533,16 @@ class FollowingAxes:
         length = round_length(_BAR * width / unit)
         end, y, pixel = left + unit * length, bottom - 7 * self.pixel, self.pixel
         boxes = [(left, y - 0.6 * pixel, end, y + 0.6 * pixel)]
-        boxes += [(x - 0.5 * pixel, y - 2.5 * pixel, x + 0.5 * pixel, y + 2.5 * pixel) for x in (left, end)]
+        boxes += [
+            (x - 0.5 * pixel, y - 2.5 * pixel, x + 0.5 * pixel, y + 2.5 * pixel)
+            for x in (left, end)
+        ]
         text = _length_outline(f"{length:g}", TICK * pixel)
         at = np.array([end + 5 * pixel, y - 0.36 * TICK * pixel])
         shifted = Path(np.asarray(text.vertices) + at, text.codes)
-        return Path.make_compound_path(*(Path(_corners(*box), closed=True) for box in boxes), shifted)
+        return Path.make_compound_path(
+            *(Path(_corners(*box), closed=True) for box in boxes), shifted
+        )
 
 
 def _corners(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]]:
@@ -389,27 +564,44 @@ def _position(axes: Axes) -> np.ndarray:
 def round_length(most: float) -> float:
     """The largest of 1, 2 and 5 times a power of ten up to a length."""
     power = 10.0 ** np.floor(np.log10(most))
-    return float(f"{max(lead for lead in (1, 2, 5) if lead * power <= most * (1 + 1e-9)) * power:.0e}")
+    return float(
+        f"{max(lead for lead in (1, 2, 5) if lead * power <= most * (1 + 1e-9)) * power:.0e}"
+    )
 
 
-# --------------------------------------------------------------------------------------------------- curves
+# ------------------------------------------------------------------------------- curves
 
 
 class CurvesArtist:
-    """Curves of the whole run, and a cursor: a vertical line with a dot on each curve."""
+    """Curves of the whole run, and a cursor: a vertical line with a dot on each
+    curve."""
 
     def __init__(self, axes: Axes, layer: Curves, order: float, px: float) -> None:
         self.x, self.y = np.asarray(layer.x, float), np.asarray(layer.y, float)
         for values, rgb in zip(self.y, layer.colours, strict=True):
             axes.plot(self.x, values, color=rgb, linewidth=LINE * px, zorder=BACK)
-        self.cursor = axes.axvline(self.x[0], color=colour("muted"), linewidth=0.8 * px, zorder=order, animated=True)
+        self.cursor = axes.axvline(
+            self.x[0],
+            color=colour("muted"),
+            linewidth=0.8 * px,
+            zorder=order,
+            animated=True,
+        )
         self.dots = _add_paths(
-            axes, [Path.unit_circle()], 0.7 * (0.5 * MARK * px) ** 2, len(self.y), edgecolors=colour("background"),
-            facecolors=np.asarray(layer.colours, float), linewidths=0.6 * px, zorder=order + 1,
-        )  # fmt: skip
+            axes,
+            [Path.unit_circle()],
+            0.7 * (0.5 * MARK * px) ** 2,
+            len(self.y),
+            edgecolors=colour("background"),
+            facecolors=np.asarray(layer.colours, float),
+            linewidths=0.6 * px,
+            zorder=order + 1,
+        )
         self.moving: list[Drawn] = [self.cursor, self.dots]
 
     def show(self, values: np.ndarray, frame: int) -> None:
         """Move the cursor to a frame."""
         self.cursor.set_xdata([self.x[frame]] * 2)
-        self.dots.set_offsets(np.column_stack([np.full(len(self.y), self.x[frame]), self.y[:, frame]]))
+        self.dots.set_offsets(
+            np.column_stack([np.full(len(self.y), self.x[frame]), self.y[:, frame]])
+        )

@@ -1,7 +1,8 @@
-"""Static parts around a panel: frame, ticks, title, note, names of curves, colour bar, event marks; the figure's key.
+"""Static parts around a panel: frame, ticks, title, note, names of curves, colour bar,
+event marks; the figure's key.
 
-Lengths are in layout pixels; a panel with its margins is 240 layout pixels wide. `px` is the size of one in points.
-"""
+Lengths are in layout pixels; a panel with its margins is 240 layout pixels wide. `px`
+is the size of one in points."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, LIGHT, MATRIX_COLOURS, TICK
@@ -29,7 +36,8 @@ TEXT_OVERHANG = 18.0  # how far left of the axes text may begin
 COLOUR_BAR_WIDTH = 34  # with its two numbers
 
 _MAX_SWATCHES, _MAX_CLASSES = 5, 24
-"""Largest numbers of classes that the key shows one by one, and in a colour bar, which shows evenly spaced ones."""
+"""Largest numbers of classes that the key shows one by one, and in a colour bar, which
+shows evenly spaced ones."""
 
 _CELL = 13.0
 """Width of a cell of the key's colour bar."""
@@ -38,7 +46,8 @@ _HINTING = 1.06
 """Largest usual ratio of the width of a drawn text to that of its outlines."""
 
 _BAND = 0.3
-"""Opacity of the bands behind curves that show drops. Spikes are triangles above the curves."""
+"""Opacity of the bands behind curves that show drops. Spikes are triangles above the
+curves."""
 
 
 class _ColouredText(NamedTuple):
@@ -51,15 +60,21 @@ class _ColouredText(NamedTuple):
 
 @functools.cache
 def text_width(text: str, bold: bool = False) -> float:
-    """Width of a text in letters of height 1, as letters on whole pixels are wider than their outlines."""
+    """Width of a text in letters of height 1, as letters on whole pixels are wider than
+    their outlines."""
     if not text.strip():
         return 0.0
     font = FontProperties(weight="bold" if bold else "normal")
-    return _HINTING * float(TextPath((0, 0), text, size=100, prop=font).get_extents().x1) / 100
+    return (
+        _HINTING
+        * float(TextPath((0, 0), text, size=100, prop=font).get_extents().x1)
+        / 100
+    )
 
 
 def _wrap_text(text: str, width: float) -> list[str]:
-    """A note in lines of a given width, broken at semicolons, and between words where a part is too long."""
+    """A note in lines of a given width, broken at semicolons, and between words where a
+    part is too long."""
     lines: list[str] = []
     for part in text.split("; ") if text else []:
         if lines and _SMALL * text_width(f"{lines[-1]}; {part}") <= width:
@@ -75,13 +90,18 @@ def _wrap_text(text: str, width: float) -> list[str]:
     return lines
 
 
-# --------------------------------------------------------------------------------------- text of a panel
+# ---------------------------------------------------------------------- text of a panel
 
 
 def _curve_key(panel: Panel, width: float) -> list[list[_ColouredText]]:
-    """Names of a panel's curves in lines of a given width; none for a single curve, which the title names."""
+    """Names of a panel's curves in lines of a given width; none for a single curve,
+    which the title names."""
     layers = [layer for layer in panel.layers if isinstance(layer, Curves)]
-    names = [(name, rgb) for layer in layers for name, rgb in zip(layer.names, layer.colours, strict=True)]
+    names = [
+        (name, rgb)
+        for layer in layers
+        for name, rgb in zip(layer.names, layer.colours, strict=True)
+    ]
     lines: list[list[_ColouredText]] = []
     used = width
     for name, rgb in names if len(names) > 1 else []:
@@ -98,20 +118,33 @@ class _PanelText(NamedTuple):
     """Texts beside the title and in lines below the axes."""
 
     beside: list[list[_ColouredText]]
-    note: float  # height of the letters of a note beside the title; 0: the note is below
+    note: (
+        float  # height of the letters of a note beside the title; 0: the note is below
+    )
     below: list[list[_ColouredText]]
 
 
 def _place_panel_text(panel: Panel, width: float) -> _PanelText:
-    """Place names of curves and the note where they fit; a note beside the title may be slightly smaller."""
+    """Place names of curves and the note where they fit; a note beside the title may be
+    slightly smaller."""
     line, title = _curve_key(panel, 1e9), _TITLE * text_width(panel.heading) + 8
     beside = line if line and title + 4 + _line_end(line[0]) <= width else []
     below = [] if beside else _curve_key(panel, width)
     free = width - title - (10 + _line_end(line[0]) if beside else 0)
-    size = _SMALL * min(1.0, free / (_SMALL * text_width(panel.note))) if panel.note else 0.0
+    size = (
+        _SMALL * min(1.0, free / (_SMALL * text_width(panel.note)))
+        if panel.note
+        else 0.0
+    )
     if panel.note and size < 0.85 * _SMALL:
         size = 0.0
-        below = [*below, *([_ColouredText(text, colour("muted"), 0.0)] for text in _wrap_text(panel.note, width))]
+        below = [
+            *below,
+            *(
+                [_ColouredText(text, colour("muted"), 0.0)]
+                for text in _wrap_text(panel.note, width)
+            ),
+        ]
     return _PanelText(beside, size, below)
 
 
@@ -124,17 +157,29 @@ def _line_end(line: Sequence[_ColouredText]) -> float:
     return line[-1].left + _SMALL * text_width(line[-1].text)
 
 
-# ---------------------------------------------------------------------------------------------- a panel
+# ------------------------------------------------------------------------------ a panel
 
 
 def decorate_axes(
-    axes: Axes, panel: Panel, px: float, ticks: bool, width: float, marks: Sequence[EventMark] = ()
-) -> None:  # fmt: skip
-    """Draw the static parts of a panel. width: maximum width of text; marks: events in the unit of the clock."""
+    axes: Axes,
+    panel: Panel,
+    px: float,
+    ticks: bool,
+    width: float,
+    marks: Sequence[EventMark] = (),
+) -> None:
+    """Draw the static parts of a panel. width: maximum width of text; marks: events in
+    the unit of the clock."""
     image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
     for spine in axes.spines.values():
-        spine.set(color=colour("faint"), linewidth=0.8 * px, position=("outward", 0.5 * px))  # not covered by a map
-    if panel.origin and panel.views is None and not any(isinstance(layer, Map) for layer in panel.layers):
+        spine.set(
+            color=colour("faint"), linewidth=0.8 * px, position=("outward", 0.5 * px)
+        )  # not covered by a map
+    if (
+        panel.origin
+        and panel.views is None
+        and not any(isinstance(layer, Map) for layer in panel.layers)
+    ):
         artists.draw_origin_lines(axes, BACK - 1, colour("grid"), animated=False)
     if any(isinstance(layer, Curves) for layer in panel.layers):
         _draw_events(axes, marks, px)
@@ -149,12 +194,33 @@ def decorate_axes(
     else:
         _set_ticks(axes, panel)
     axes.tick_params(
-        labelsize=TICK * px, length=2.5 * px, width=0.6 * px, pad=1.5 * px, color=colour("faint"),
+        labelsize=TICK * px,
+        length=2.5 * px,
+        width=0.6 * px,
+        pad=1.5 * px,
+        color=colour("faint"),
         labelcolor=colour("muted"),
-    )  # fmt: skip
+    )
     if ticks:
-        _draw_text(axes, panel.x_label, (0.5, 0), (0, -14 - _SMALL), px, ha="center", va="baseline")
-        _draw_text(axes, panel.y_label, (0, 0.5), (-25, 0), px, rotation=90, ha="center", va="center")
+        _draw_text(
+            axes,
+            panel.x_label,
+            (0.5, 0),
+            (0, -14 - _SMALL),
+            px,
+            ha="center",
+            va="baseline",
+        )
+        _draw_text(
+            axes,
+            panel.y_label,
+            (0, 0.5),
+            (-25, 0),
+            px,
+            rotation=90,
+            ha="center",
+            va="center",
+        )
     if image is not None:
         _draw_colour_bar(axes, image, px)
         if image.row_colours is not None:
@@ -163,18 +229,31 @@ def decorate_axes(
 
 
 def _draw_text(
-    axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], px: float, size: float = _SMALL,
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    shift: tuple[float, float],
+    px: float,
+    size: float = _SMALL,
     **how: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Draw text at a point in fractions of the axes, shifted by layout pixels."""
     axes.annotate(
-        text, at, (shift[0] * px, shift[1] * px), xycoords="axes fraction", textcoords="offset points",
-        annotation_clip=False, **{"fontsize": size * px, "color": colour("muted"), **how},
-    )  # fmt: skip
+        text,
+        at,
+        (shift[0] * px, shift[1] * px),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        annotation_clip=False,
+        **{"fontsize": size * px, "color": colour("muted"), **how},
+    )
 
 
-def _draw_panel_text(axes: Axes, panel: Panel, px: float, ticks: bool, width: float) -> None:
-    """The title above, and beside it or below the axes the names of curves and the note."""
+def _draw_panel_text(
+    axes: Axes, panel: Panel, px: float, ticks: bool, width: float
+) -> None:
+    """The title above, and beside it or below the axes the names of curves and the
+    note."""
     left, up = -TEXT_OVERHANG if ticks else 0.0, 5.5
     size = _TITLE * min(1.0, width / (_TITLE * text_width(panel.heading) + 1e-9))
     _draw_text(axes, panel.heading, (0, 1), (left, up), px, size, color=colour("ink"))
@@ -183,34 +262,68 @@ def _draw_panel_text(axes: Axes, panel: Panel, px: float, ticks: bool, width: fl
     _draw_lines(axes, text.beside, (0, 1), (left + begin, up), px, _SMALL)
     if text.note:
         shift = (left + size * text_width(panel.heading) + 8, up)
-        _draw_text(axes, panel.note, (0, 1), shift, px, text.note, color=colour("muted"))
+        _draw_text(
+            axes, panel.note, (0, 1), shift, px, text.note, color=colour("muted")
+        )
     down = -_SMALL - (14 + (LINE_HEIGHT if panel.x_label else 0) if ticks else 3)
     longest = max((_line_end(line) for line in text.below), default=0)
-    _draw_lines(axes, text.below, (0, 0), (left, down), px, _SMALL * min(1.0, width / max(longest, 1e-9)))
+    _draw_lines(
+        axes,
+        text.below,
+        (0, 0),
+        (left, down),
+        px,
+        _SMALL * min(1.0, width / max(longest, 1e-9)),
+    )
 
 
 def _draw_lines(
-    axes: Axes, lines: Sequence[Sequence[_ColouredText]], at: tuple[float, float], shift: tuple[float, float],
-    px: float, size: float,
-) -> None:  # fmt: skip
+    axes: Axes,
+    lines: Sequence[Sequence[_ColouredText]],
+    at: tuple[float, float],
+    shift: tuple[float, float],
+    px: float,
+    size: float,
+) -> None:
     for row, line in enumerate(lines):
         for text, rgb, left in line:
-            _draw_text(axes, text, at, (shift[0] + left, shift[1] - row * LINE_HEIGHT), px, size, color=rgb)
+            _draw_text(
+                axes,
+                text,
+                at,
+                (shift[0] + left, shift[1] - row * LINE_HEIGHT),
+                px,
+                size,
+                color=rgb,
+            )
 
 
 def _draw_events(axes: Axes, marks: Sequence[EventMark], px: float) -> None:
     """Drops and spikes of the run in a panel of curves."""
     for mark in marks:
         if mark.kind == "drop":
-            axes.axvspan(mark.begin, mark.end, color=colour("drop"), alpha=_BAND, linewidth=0, zorder=BACK - 1.5)
+            axes.axvspan(
+                mark.begin,
+                mark.end,
+                color=colour("drop"),
+                alpha=_BAND,
+                linewidth=0,
+                zorder=BACK - 1.5,
+            )
     spikes = [mark.middle for mark in marks if mark.kind == "spike"]
     axes.plot(
-        spikes, [0.985] * len(spikes), "v", transform=axes.get_xaxis_transform(), color=colour("spike"),
-        markersize=4 * px, markeredgewidth=0, zorder=BACK - 0.5,
-    )  # fmt: skip
+        spikes,
+        [0.985] * len(spikes),
+        "v",
+        transform=axes.get_xaxis_transform(),
+        color=colour("spike"),
+        markersize=4 * px,
+        markeredgewidth=0,
+        zorder=BACK - 0.5,
+    )
 
 
-# ----------------------------------------------------------------------------------------- of all panels
+# ------------------------------------------------------------------------ of all panels
 
 
 class _KeyEntry(NamedTuple):
@@ -230,13 +343,18 @@ class _KeyEntry(NamedTuple):
 
 
 def draw_figure_key(
-    figure: Figure, panels: Sequence[Panel], kinds: Collection[str], at: tuple[float, float], px: float, width: float
-) -> None:  # fmt: skip
-    """Draw a line below all panels with the class of each colour of a map, and the meanings of marks and bars.
+    figure: Figure,
+    panels: Sequence[Panel],
+    kinds: Collection[str],
+    at: tuple[float, float],
+    px: float,
+    width: float,
+) -> None:
+    """Draw a line below all panels with the class of each colour of a map, and the
+    meanings of marks and bars.
 
-    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom left of the figure; width:
-    largest width, in layout pixels.
-    """
+    kinds: kinds of the marked events; at: start of the line, in pixels from the bottom
+    left of the figure; width: largest width, in layout pixels."""
     entries = [*_class_entries(panels), *_mark_entries(panels, kinds)]
     px *= min(1.0, width / max(1.0, sum(entry.width for entry in entries)))
     pixel = np.array([px, px]) / 72 / figure.get_size_inches()
@@ -246,28 +364,54 @@ def draw_figure_key(
         beside = x
         for name, rgb in zip(entry.names, entry.colours, strict=False):
             size = _CELL * pixel[0], 11 * pixel[1]
-            figure.add_artist(Rectangle((beside, y - size[1] / 2), *size, color=rgb, linewidth=0))
-            ink = ("#000000", "#ffffff")[int(to_oklab(np.asarray(rgb, float))[0] < LIGHT)]
-            figure.text(beside + size[0] / 2, y, name, ha="center", color=ink, **how | {"fontsize": 7.5 * px})
+            figure.add_artist(
+                Rectangle((beside, y - size[1] / 2), *size, color=rgb, linewidth=0)
+            )
+            ink = ("#000000", "#ffffff")[
+                int(to_oklab(np.asarray(rgb, float))[0] < LIGHT)
+            ]
+            figure.text(
+                beside + size[0] / 2,
+                y,
+                name,
+                ha="center",
+                color=ink,
+                **how | {"fontsize": 7.5 * px},
+            )
             beside += size[0]
         if not entry.names:
-            style = {"color": entry.colours[0], "alpha": entry.opacity, "markersize": 7 * px, "linestyle": ""}
-            figure.add_artist(Line2D([x + 3 * pixel[0]], [y], marker=entry.marker, **style))
+            style = {
+                "color": entry.colours[0],
+                "alpha": entry.opacity,
+                "markersize": 7 * px,
+                "linestyle": "",
+            }
+            figure.add_artist(
+                Line2D([x + 3 * pixel[0]], [y], marker=entry.marker, **style)
+            )
             beside += 9 * pixel[0]
         figure.text(beside + 3 * pixel[0], y, entry.text, color=colour("muted"), **how)
         x += entry.width * pixel[0]
 
 
 def _class_entries(panels: Sequence[Panel]) -> list[_KeyEntry]:
-    """The classes of the first map: an entry each, or if there are many, all in a colour bar."""
+    """The classes of the first map: an entry each, or if there are many, all in a
+    colour bar."""
     classes = class_colour_key(panels)
     if len(classes) <= _MAX_SWATCHES:
         return [_KeyEntry(name, [rgb]) for name, rgb in classes]
-    return [_KeyEntry("class", [rgb for _, rgb in classes], names=[name.split(" ")[-1] for name, _ in classes])]
+    return [
+        _KeyEntry(
+            "class",
+            [rgb for _, rgb in classes],
+            names=[name.split(" ")[-1] for name, _ in classes],
+        )
+    ]
 
 
 def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyEntry]:
-    """The marks of events and of the frame in panels of curves, and the bars below panels that follow the points."""
+    """The marks of events and of the frame in panels of curves, and the bars below
+    panels that follow the points."""
     found = []
     if any(isinstance(layer, Curves) for panel in panels for layer in panel.layers):
         if "drop" in kinds:
@@ -281,48 +425,82 @@ def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyE
 
 
 def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
-    """Names and full colours of the classes of the first map; of many classes only some."""
-    maps = [layer for panel in panels for layer in panel.layers if isinstance(layer, Map)]
+    """Names and full colours of the classes of the first map; of many classes only
+    some."""
+    maps = [
+        layer for panel in panels for layer in panel.layers if isinstance(layer, Map)
+    ]
     if not maps:
         return []
-    full = {name.split(",")[0]: rgb for name, rgb in zip(maps[0].names, maps[0].palette, strict=True)}
-    shown = np.unique(np.linspace(0, len(full) - 1, min(len(full), _MAX_CLASSES)).astype(int))
+    full = {
+        name.split(",")[0]: rgb
+        for name, rgb in zip(maps[0].names, maps[0].palette, strict=True)
+    }
+    shown = np.unique(
+        np.linspace(0, len(full) - 1, min(len(full), _MAX_CLASSES)).astype(int)
+    )
     return [(name, full[name]) for name in np.array(list(full))[shown].tolist()]
 
 
-# ------------------------------------------------------------------------------------------------- ticks
+# -------------------------------------------------------------------------------- ticks
 
 
 def _set_ticks(axes: Axes, panel: Panel) -> None:
     """A few ticks with short numbers."""
     axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(3 if panel.equal else 4, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(
+        MaxNLocator(3 if panel.equal else 4, steps=[1, 2, 5, 10])
+    )
     low, high = axes.get_ylim()
     if panel.log and high >= 8 * low:
-        at = np.asarray(LogLocator(subs=(1, 3) if high < 100 * low else (1,), numticks=5).tick_values(low, high))
-        axes.yaxis.set_major_locator(FixedLocator(at[(low <= at) & (at <= high)].tolist()))
+        at = np.asarray(
+            LogLocator(
+                subs=(1, 3) if high < 100 * low else (1,), numticks=5
+            ).tick_values(low, high)
+        )
+        axes.yaxis.set_major_locator(
+            FixedLocator(at[(low <= at) & (at <= high)].tolist())
+        )
     for axis in (axes.xaxis, axes.yaxis):
-        least = 0.0 if panel.log and axis is axes.yaxis else 1e-9 * float(np.abs(axis.get_view_interval()).max())
+        least = (
+            0.0
+            if panel.log and axis is axes.yaxis
+            else 1e-9 * float(np.abs(axis.get_view_interval()).max())
+        )
         axis.set_major_formatter(functools.partial(format_tick, least=least))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
 
 
 def format_tick(value: float, position: object = None, least: float = 0.0) -> str:
-    """A short number, such as 100, 0.01 or 1e−4; 0 for magnitudes up to `least`. matplotlib passes `position`."""
+    """A short number, such as 100, 0.01 or 1e−4; 0 for magnitudes up to `least`.
+    matplotlib passes `position`."""
     if abs(value) <= least:
         return "0"
     plain = 1e-3 <= abs(value) < 1e5
-    text = f"{value:g}" if plain else f"{value:.1e}".replace(".0e", "e").replace("e+", "e").replace("e0", "e")
+    text = (
+        f"{value:g}"
+        if plain
+        else f"{value:.1e}".replace(".0e", "e").replace("e+", "e").replace("e0", "e")
+    )
     return text.replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")
 
 
 def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None:
-    """Names of columns, and of rows where they fit beside the matrix; of many, only some."""
+    """Names of columns, and of rows where they fit beside the matrix; of many, only
+    some."""
     width, height = artists.axes_size_in_points(axes) / px
-    columns, rows = artists.strip_common_words(image.columns), artists.strip_common_words(image.rows)
+    columns, rows = (
+        artists.strip_common_words(image.columns),
+        artists.strip_common_words(image.rows),
+    )
     longest = TICK * max(map(text_width, columns), default=0) + 5
-    _set_tick_names(axes.xaxis, np.linspace(*panel.x, 2 * len(columns) + 1)[1::2], columns, int(width // longest))
+    _set_tick_names(
+        axes.xaxis,
+        np.linspace(*panel.x, 2 * len(columns) + 1)[1::2],
+        columns,
+        int(width // longest),
+    )
     margin = 26 - (10 if panel.y_label or image.row_colours is not None else 0)
     fits = TICK * max(map(text_width, rows), default=0) <= margin
     at = np.linspace(*panel.y, 2 * len(rows) + 1)[1::2][::-1]
@@ -330,8 +508,11 @@ def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None
 
 
 def _set_tick_names(axis: Any, at: np.ndarray, names: list[str], fitting: int) -> None:
-    """Set names at positions: all, every second, every third and so on, or none, depending on how many fit."""
-    some = slice(None, None, max(1, -(-len(names) // fitting))) if fitting else slice(0, 0)
+    """Set names at positions: all, every second, every third and so on, or none,
+    depending on how many fit."""
+    some = (
+        slice(None, None, max(1, -(-len(names) // fitting))) if fitting else slice(0, 0)
+    )
     axis.set_major_locator(FixedLocator(at[some].tolist()))
     axis.set_ticklabels(names[some])
 
@@ -340,7 +521,13 @@ def _draw_colour_bar(axes: Axes, image: Image, px: float) -> None:
     """The colours of a matrix, with the values of the first and the last."""
     pixel = px / artists.axes_size_in_points(axes)[0]
     bar = axes.inset_axes((1 + 5 * pixel, 0, 6 * pixel, 1))
-    bar.imshow(MATRIX_COLOURS[:, None], origin="lower", aspect="auto", interpolation="nearest", extent=(0, 1, 0, 1))
+    bar.imshow(
+        MATRIX_COLOURS[:, None],
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0, 1, 0, 1),
+    )
     bar.set_axis_off()
     for end, value, va in ((0, image.low, "bottom"), (1, image.high, "top")):
         _draw_text(bar, f"{value:.2g}", (1, end), (2, 0), px, TICK, va=va)

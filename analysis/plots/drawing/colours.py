@@ -1,8 +1,9 @@
-"""Colours of all pictures, distinguishable with every kind of colour vision: one meaning has one colour.
+"""Colours of all pictures, distinguishable with every kind of colour vision: one
+meaning has one colour.
 
-Arrays of colours are sRGB in 0..1, (..., rgb). Differences are distances in Oklab, in which equal distances look equal
-(Ottosson 2020). Every colour has a variant for dark backgrounds, which the style in use decides.
-"""
+Arrays of colours are sRGB in 0..1, (..., rgb). Differences are distances in Oklab, in
+which equal distances look equal (Ottosson 2020). Every colour has a variant for dark
+backgrounds, which the style in use decides."""
 
 from __future__ import annotations
 
@@ -35,25 +36,51 @@ _COLOURS = {
     "successful": ("#0078c0", "#54b4f0"),
     "failed": ("#d86000", "#fc9048"),
 }
-"""On white and on a dark background: the colours of text, of lines by their importance and of bands behind data, then
-those of meanings. The test split has the colour of the validation split, as no system has both."""
+"""On white and on a dark background: the colours of text, of lines by their importance
+and of bands behind data, then those of meanings. The test split has the colour of the
+validation split, as no system has both."""
 
 PHASES = {"memorisation": "train", "circuit formation": "plateau", "cleanup": "test"}
 """Meaning of the colour of each phase of grokking."""
 
 _CLASSES = (
-    ("3c5a78", "ffa500", "69d2c3", "f03c0f", "9600e1", "5a002d", "009687", "2d0087", "a50f00", "b478ff"),
-    ("a8cca8", "846c84", "e4b430", "c0fcc0", "fc54fc", "24e4fc", "009c0c", "cc00d8", "909ca8", "fce424"),
+    (
+        "3c5a78",
+        "ffa500",
+        "69d2c3",
+        "f03c0f",
+        "9600e1",
+        "5a002d",
+        "009687",
+        "2d0087",
+        "a50f00",
+        "b478ff",
+    ),
+    (
+        "a8cca8",
+        "846c84",
+        "e4b430",
+        "c0fcc0",
+        "fc54fc",
+        "24e4fc",
+        "009c0c",
+        "cc00d8",
+        "909ca8",
+        "fce424",
+    ),
 )
-"""Ten colours for a white and for a dark background, of which any two are at least 0.15, or 0.11, apart in Oklab for
-readers with and without each kind of colour blindness. A search chose those with the largest smallest distance."""
+"""Ten colours for a white and for a dark background, of which any two are at least
+0.15, or 0.11, apart in Oklab for readers with and without each kind of colour
+blindness. A search chose those with the largest smallest distance."""
 
 _PERMUTATION_LIGHTNESS = 0.03
-"""Largest difference in lightness (Oklab) between a multiset's colour and those of its permutations."""
+"""Largest difference in lightness (Oklab) between a multiset's colour and those of its
+permutations."""
 
 
 def class_colours(n: int) -> np.ndarray:
-    """Colours of N classes, (class, rgb): far apart up to ten, otherwise hues around the circle.
+    """Colours of N classes, (class, rgb): far apart up to ten, otherwise hues around
+    the circle.
 
     Neighbouring hues differ in lightness, too.
     """
@@ -69,7 +96,8 @@ def class_colours(n: int) -> np.ndarray:
 
 
 def prefix_colours(multiset: np.ndarray) -> np.ndarray:
-    """Colours of prefixes by the index of their multiset of tokens: (prefix,) -> (prefix, rgb).
+    """Colours of prefixes by the index of their multiset of tokens: (prefix,) ->
+    (prefix, rgb).
 
     Permutations of a multiset differ slightly in lightness.
     """
@@ -79,12 +107,18 @@ def prefix_colours(multiset: np.ndarray) -> np.ndarray:
     for one in np.unique(multiset):
         indices = np.flatnonzero(multiset == one)
         if len(indices) > 1:
-            shift[indices] = np.linspace(-_PERMUTATION_LIGHTNESS, _PERMUTATION_LIGHTNESS, len(indices))
+            shift[indices] = np.linspace(
+                -_PERMUTATION_LIGHTNESS, _PERMUTATION_LIGHTNESS, len(indices)
+            )
     return from_oklab(lightness + shift, a, b)
 
 
 _OKLAB_TO_CONES = np.array(
-    [[1.0, 1.0, 1.0], [0.3963377774, -0.1055613458, -0.0894841775], [0.2158037573, -0.0638541728, -1.2914855480]]
+    [
+        [1.0, 1.0, 1.0],
+        [0.3963377774, -0.1055613458, -0.0894841775],
+        [0.2158037573, -0.0638541728, -1.2914855480],
+    ]
 )
 """From lightness, a and b to the cube roots of the cones' responses."""
 
@@ -101,7 +135,9 @@ _CONES_TO_RGB = np.array(
 def to_oklab(rgb: np.ndarray) -> np.ndarray:
     """Lightness, a and b in Oklab of sRGB (..., rgb): the inverse of `from_oklab`."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return np.cbrt(linear @ np.linalg.inv(_CONES_TO_RGB)) @ np.linalg.inv(_OKLAB_TO_CONES)
+    return np.cbrt(linear @ np.linalg.inv(_CONES_TO_RGB)) @ np.linalg.inv(
+        _OKLAB_TO_CONES
+    )
 
 
 def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -109,20 +145,42 @@ def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarra
     cones = np.stack([np.ones_like(a), a, b], axis=-1) @ _OKLAB_TO_CONES
     cones += (lightness - 1)[..., None]
     linear = (cones**3 @ _CONES_TO_RGB).clip(0, 1)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.where(
+        linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
+    )
 
 
 def pale_colours(colours: np.ndarray, opacity: float = 0.42) -> np.ndarray:
-    """Colours (..., rgb) mixed with the background, for areas on which the full colours are visible."""
+    """Colours (..., rgb) mixed with the background, for areas on which the full colours
+    are visible."""
     return opacity * colours + (1 - opacity) * np.array(to_rgb(colour("background")))
 
 
 _SERIES = (
-    ("#0c4890", "#cc8400", "#009ccc", "#a80030", "#180c0c", "#787878", "#d82430", "#306ca8"),
-    ("#6090e4", "#fcb424", "#78c090", "#d860a8", "#e4fcfc", "#b49c24", "#fcd89c", "#9cd8fc"),
+    (
+        "#0c4890",
+        "#cc8400",
+        "#009ccc",
+        "#a80030",
+        "#180c0c",
+        "#787878",
+        "#d82430",
+        "#306ca8",
+    ),
+    (
+        "#6090e4",
+        "#fcb424",
+        "#78c090",
+        "#d860a8",
+        "#e4fcfc",
+        "#b49c24",
+        "#fcd89c",
+        "#9cd8fc",
+    ),
 )
-"""Colours of layers, and of other things that a figure distinguishes and that have no colour of their own, on a white
-and on a dark background; any two are at least 0.1 apart."""
+"""Colours of layers, and of other things that a figure distinguishes and that have no
+colour of their own, on a white and on a dark background; any two are at least 0.1
+apart."""
 
 
 def colour(meaning: str) -> str:
@@ -131,24 +189,32 @@ def colour(meaning: str) -> str:
 
 
 def series_colours(n: int = 8) -> list[str]:
-    """Colours of n things without a colour of their own, such as layers; they repeat after eight."""
+    """Colours of n things without a colour of their own, such as layers; they repeat
+    after eight."""
     series = _SERIES[current_style().dark]
     return [series[place % len(series)] for place in range(n)]
 
 
 def split_colours(splits: list[str]) -> np.ndarray:
-    """Colours of the curves of splits, (split, rgb), the same for a split in all figures; other names have those of
-    layers."""
+    """Colours of the curves of splits, (split, rgb), the same for a split in all
+    figures; other names have those of layers."""
     others = series_colours(len(splits))
-    known = [colour(split) if split in _COLOURS else other for split, other in zip(splits, others, strict=True)]
+    known = [
+        colour(split) if split in _COLOURS else other
+        for split, other in zip(splits, others, strict=True)
+    ]
     return np.array([to_rgb(each) for each in known]).reshape(-1, 3)
 
 
 def sequential_colours(n: int = 256) -> np.ndarray:
-    """Colours of values, or of tokens along the number line, from dark (low) to light (high): (n, rgb)."""
+    """Colours of values, or of tokens along the number line, from dark (low) to light
+    (high): (n, rgb)."""
     return colormaps["viridis"](np.linspace(0, 1, n))[:, :3]
 
 
 def angle_colours(angle: np.ndarray) -> np.ndarray:
-    """Colours of directions in the plane, by their angle (...) in radians: (..., rgb)."""
-    return from_oklab(0.68 + 0.1 * np.cos(angle - 1), 0.13 * np.cos(angle), 0.13 * np.sin(angle))
+    """Colours of directions in the plane, by their angle (...) in radians: (...,
+    rgb)."""
+    return from_oklab(
+        0.68 + 0.1 * np.cos(angle - 1), 0.13 * np.cos(angle), 0.13 * np.sin(angle)
+    )

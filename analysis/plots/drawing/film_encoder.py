@@ -1,7 +1,8 @@
-"""Films as files: raw frames are piped to ffmpeg, which imageio-ffmpeg installs. Frames are never stored on disk.
+"""Films as files: raw frames are piped to ffmpeg, which imageio-ffmpeg installs. Frames
+are never stored on disk.
 
-Equal frames give identical files, as date and version are omitted and the number of threads is fixed.
-"""
+Equal frames give identical files, as date and version are omitted and the number of
+threads is fixed."""
 
 from __future__ import annotations
 
@@ -24,44 +25,74 @@ from dynamics.errors import MissingPackage, RecordingError
 try:
     import imageio_ffmpeg
 except ImportError:
-    raise MissingPackage("films need imageio-ffmpeg, which comes with: pip install 'training-dynamics[view]'") from None
+    raise MissingPackage(
+        "films need imageio-ffmpeg, which comes with: pip install"
+        " 'training-dynamics[view]'"
+    ) from None
 
 _FRAMES_PER_BATCH = 24
-"""Number of frames whose arrays are computed together, while earlier frames are drawn."""
+"""Number of frames whose arrays are computed together, while earlier frames are
+drawn."""
 
 _REPRODUCIBLE = "-fflags +bitexact -flags:v +bitexact -map_metadata -1".split()
 
-H264_OPTIONS = [*"-preset veryfast -crf 21 -threads 2 -movflags +faststart -f mp4".split(), *_REPRODUCIBLE]
+H264_OPTIONS = [
+    *"-preset veryfast -crf 21 -threads 2 -movflags +faststart -f mp4".split(),
+    *_REPRODUCIBLE,
+]
 """Browsers play this format, and start playing before the whole file is loaded."""
 
 _GIF_FILTER = "split[a][b];[a]palettegen=max_colors=64:reserve_transparent=1[p];[b][p]paletteuse=dither=none"
-"""One palette for the whole film. Without dithering, areas that do not change need no bytes."""
+"""One palette for the whole film. Without dithering, areas that do not change need no
+bytes."""
 
-_GIF_OPTIONS = ["-filter_complex", _GIF_FILTER, *"-loop 0 -threads 1 -f gif".split(), *_REPRODUCIBLE]
+_GIF_OPTIONS = [
+    "-filter_complex",
+    _GIF_FILTER,
+    *"-loop 0 -threads 1 -f gif".split(),
+    *_REPRODUCIBLE,
+]
 
 
-def write_film(grid: PanelGrid, film: FilmFrames, path: Path, fps: float, progress: bool = True) -> None:
-    """Draw a panel grid at all frames of a film into an MP4 or GIF. Raises RecordingError."""
+def write_film(
+    grid: PanelGrid, film: FilmFrames, path: Path, fps: float, progress: bool = True
+) -> None:
+    """Draw a panel grid at all frames of a film into an MP4 or GIF. Raises
+    RecordingError."""
     with (
         open_film_encoder(path, (grid.width, grid.height), fps) as write,
-        tqdm(total=film.length, unit="frame", disable=None if progress else True, leave=False) as bar,
+        tqdm(
+            total=film.length,
+            unit="frame",
+            disable=None if progress else True,
+            leave=False,
+        ) as bar,
     ):
-        for picture, hold in zip(draw_frames(grid, film), film.holds.tolist(), strict=True):
+        for picture, hold in zip(
+            draw_frames(grid, film), film.holds.tolist(), strict=True
+        ):
             for _ in range(hold):
                 write(picture)
             bar.update(hold)
 
 
 def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
-    """The panel grid at each frame of a film, (height, width, rgba); the next picture overwrites it.
+    """The panel grid at each frame of a film, (height, width, rgba); the next picture
+    overwrites it.
 
     A second thread computes the arrays of the next frames while these are drawn.
     """
 
     def compute(batch: np.ndarray) -> list[LayerArrays]:
-        return [scene.arrays(frames, grid.panels) for scene, frames in zip(grid.scenes, batch.T, strict=True)]
+        return [
+            scene.arrays(frames, grid.panels)
+            for scene, frames in zip(grid.scenes, batch.T, strict=True)
+        ]
 
-    batches = [film.frames[k : k + _FRAMES_PER_BATCH] for k in range(0, len(film.frames), _FRAMES_PER_BATCH)]
+    batches = [
+        film.frames[k : k + _FRAMES_PER_BATCH]
+        for k in range(0, len(film.frames), _FRAMES_PER_BATCH)
+    ]
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(compute, batches[0])
         for batch, following in itertools.zip_longest(batches, batches[1:]):
@@ -74,20 +105,30 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """Context manager that returns a function, which appends a frame (height, width, rgba) uint8 to an MP4 or GIF.
+def open_film_encoder(
+    path: Path, size: tuple[int, int], fps: float
+) -> Iterator[Callable[[np.ndarray], None]]:
+    """Context manager that returns a function, which appends a frame (height, width,
+    rgba) uint8 to an MP4 or GIF.
 
-    size: width and height, even for an MP4 (H.264). The file is moved to `path` when complete; after an error or
-    interruption an earlier file of that name remains. Raises RecordingError.
-    """
+    size: width and height, even for an MP4 (H.264). The file is moved to `path` when
+    complete; after an error or interruption an earlier file of that name remains.
+    Raises RecordingError."""
     gif = path.suffix.lower() == ".gif"
     count = 0
     with replace_file(path) as temporary:
         frames = imageio_ffmpeg.write_frames(
-            temporary, size, pix_fmt_in="rgba", pix_fmt_out="pal8" if gif else "yuv420p", fps=fps, quality=None,
-            codec="gif" if gif else "libx264", macro_block_size=1, ffmpeg_log_level="fatal",
+            temporary,
+            size,
+            pix_fmt_in="rgba",
+            pix_fmt_out="pal8" if gif else "yuv420p",
+            fps=fps,
+            quality=None,
+            codec="gif" if gif else "libx264",
+            macro_block_size=1,
+            ffmpeg_log_level="fatal",
             output_params=_GIF_OPTIONS if gif else H264_OPTIONS,
-        )  # fmt: skip
+        )
         try:
             frames.send(None)
         except RuntimeError as error:  # no binary for this kind of machine
@@ -108,13 +149,19 @@ def open_film_encoder(path: Path, size: tuple[int, int], fps: float) -> Iterator
                 frames.throw(error)  # ends ffmpeg at once
             raise
         frames.close()
-        if _count_frames(temporary) != count:  # ffmpeg does not report that it ended early
+        if (
+            _count_frames(temporary) != count
+        ):  # ffmpeg does not report that it ended early
             raise _encoder_error(path)
 
 
 def _encoder_error(path: Path) -> RecordingError:
     folder = path.absolute().parent
-    reason = ", the disk is full" if folder.is_dir() and shutil.disk_usage(folder).free < 2**20 else ""
+    reason = (
+        ", the disk is full"
+        if folder.is_dir() and shutil.disk_usage(folder).free < 2**20
+        else ""
+    )
     return RecordingError(f"{path}: could not be written (the encoder stopped{reason})")
 
 

@@ -1,9 +1,10 @@
-"""The recorded frames that a film shows, of one scene or of two side by side, and how long each is shown.
+"""The recorded frames that a film shows, of one scene or of two side by side, and how
+long each is shown.
 
-Scenes with the same unit of time are synchronised by their clocks. Others, such as a network counted in epochs beside
-particles counted in steps, are synchronised by the fraction of the run that has passed. Each scene shows the last frame
-recorded by that time.
-"""
+Scenes with the same unit of time are synchronised by their clocks. Others, such as a
+network counted in epochs beside particles counted in steps, are synchronised by the
+fraction of the run that has passed. Each scene shows the last frame recorded by that
+time."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _FRAMES_BESIDE_EVENT = 2
 
 
 class FilmFrames(NamedTuple):
-    """Recorded frames of a film, (shown, scene), and the number of film frames for which each is held, (shown,)."""
+    """Recorded frames of a film, (shown, scene), and the number of film frames for
+    which each is held, (shown,)."""
 
     frames: np.ndarray
     holds: np.ndarray
@@ -36,38 +38,65 @@ class FilmFrames(NamedTuple):
 
 
 def compares_by_run_fraction(scenes: Sequence[Scene]) -> bool:
-    """Whether scenes differ in their unit of time, so that they are synchronised by the fraction of the run."""
+    """Whether scenes differ in their unit of time, so that they are synchronised by the
+    fraction of the run."""
     return len({scene.unit for scene in scenes}) > 1
 
 
 def frame_times(scenes: Sequence[Scene]) -> list[np.ndarray]:
-    """Time of each recorded frame of each scene, (frame,), by which they are synchronised."""
+    """Time of each recorded frame of each scene, (frame,), by which they are
+    synchronised."""
     clocks = [np.asarray(scene.clock, float) for scene in scenes]
-    return [run_fraction(clock) for clock in clocks] if compares_by_run_fraction(scenes) else clocks
+    return (
+        [run_fraction(clock) for clock in clocks]
+        if compares_by_run_fraction(scenes)
+        else clocks
+    )
 
 
 def run_fraction(clock: np.ndarray) -> np.ndarray:
-    """Fraction of a run that has passed at each frame, by its clock: (frame,), from 0 to 1."""
+    """Fraction of a run that has passed at each frame, by its clock: (frame,), from 0
+    to 1."""
     return (clock - clock[0]) / max(clock[-1] - clock[0], 1e-300)
 
 
 def film_frames(
-    scenes: Sequence[Scene], begin: int | None = None, end: int | None = None, every: int | None = 1,
-    by_events: bool = False, last: int = 1, most: int = 80,
-) -> FilmFrames:  # fmt: skip
-    """Every recorded frame, or one in `every`, from step `begin` to `end` of the first scene, and the last one.
+    scenes: Sequence[Scene],
+    begin: int | None = None,
+    end: int | None = None,
+    every: int | None = 1,
+    by_events: bool = False,
+    last: int = 1,
+    most: int = 80,
+) -> FilmFrames:
+    """Every recorded frame, or one in `every`, from step `begin` to `end` of the first
+    scene, and the last one.
 
-    every: None: chosen to show about `most` frames. by_events: whether frames near drops and spikes are held for
-    EVENT_HOLD film frames. last: film frames for which the last frame is held. Raises SettingsError.
-    """
+    every: None: chosen to show about `most` frames. by_events: whether frames near
+    drops and spikes are held for EVENT_HOLD film frames. last: film frames for which
+    the last frame is held. Raises SettingsError."""
     times = frame_times(scenes)
-    low, high = (_time_of_step(name, scenes[0], times[0], step) for name, step in (("begin", begin), ("end", end)))
+    low, high = (
+        _time_of_step(name, scenes[0], times[0], step)
+        for name, step in (("begin", begin), ("end", end))
+    )
     both = np.unique(np.concatenate(times))
-    both = both[(both >= (both[0] if low is None else low)) & (both <= (both[-1] if high is None else high))]
+    both = both[
+        (both >= (both[0] if low is None else low))
+        & (both <= (both[-1] if high is None else high))
+    ]
     if not len(both):
-        raise SettingsError("begin, end", f"{begin} to {end}", "steps with a recorded frame between them")
+        raise SettingsError(
+            "begin, end",
+            f"{begin} to {end}",
+            "steps with a recorded frame between them",
+        )
     every = -(-len(both) // most) if every is None else every
-    shown = both[::every] if (len(both) - 1) % every == 0 else np.append(both[::every], both[-1])
+    shown = (
+        both[::every]
+        if (len(both) - 1) % every == 0
+        else np.append(both[::every], both[-1])
+    )
     frames = np.stack([_frames_at(each, shown) for each in times], axis=1)
     holds = np.ones(len(shown), np.int64)
     if by_events:
@@ -82,19 +111,25 @@ def _frames_at(times: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
 
 def _frames_near_events(scenes: Sequence[Scene], frames: np.ndarray) -> np.ndarray:
-    """Which frames (shown, scene) are near a drop or spike of their scene, (shown,) bool."""
+    """Which frames (shown, scene) are near a drop or spike of their scene, (shown,)
+    bool."""
     near = np.zeros(len(frames), bool)
     for column, scene in zip(frames.T, scenes, strict=True):
         for mark in scene.marks:
             if mark.kind in ("drop", "spike"):
-                first = np.searchsorted(scene.steps, mark.begin, side="right") - 1 - _FRAMES_BESIDE_EVENT
+                first = (
+                    np.searchsorted(scene.steps, mark.begin, side="right")
+                    - 1
+                    - _FRAMES_BESIDE_EVENT
+                )
                 last = np.searchsorted(scene.steps, mark.end) + _FRAMES_BESIDE_EVENT
                 near |= (column >= first) & (column <= last)
     return near
 
 
 def nearest_frame(scene: Scene, step: int) -> int:
-    """Recorded frame nearest to a step, the earlier of two; -1 means the last step. Raises SettingsError."""
+    """Recorded frame nearest to a step, the earlier of two; -1 means the last step.
+    Raises SettingsError."""
     if step == -1:
         return len(scene.steps) - 1
     _check_step("step", scene, step, ", or -1, the last")
@@ -107,7 +142,9 @@ def simultaneous_frames(scenes: Sequence[Scene], frame: int) -> list[int]:
     return [frame, *(int(_frames_at(each, first[frame])) for each in others)]
 
 
-def _time_of_step(name: str, scene: Scene, times: np.ndarray, step: int | None) -> float | None:
+def _time_of_step(
+    name: str, scene: Scene, times: np.ndarray, step: int | None
+) -> float | None:
     if step is None:
         return None
     _check_step(name, scene, step)
@@ -115,8 +152,11 @@ def _time_of_step(name: str, scene: Scene, times: np.ndarray, step: int | None) 
 
 
 def _check_step(name: str, scene: Scene, step: int, more: str = "") -> None:
-    """Raise SettingsError unless a scene has a step; the message says where a run diverged."""
+    """Raise SettingsError unless a scene has a step; the message says where a run
+    diverged."""
     if not scene.steps[0] <= step <= scene.steps[-1]:
         status = scene.facts.get("status", "")
         end = f" ({status})" if status.startswith("diverged") else ""
-        raise SettingsError(name, step, f"a step from {scene.steps[0]} to {scene.steps[-1]}{end}{more}")
+        raise SettingsError(
+            name, step, f"a step from {scene.steps[0]} to {scene.steps[-1]}{end}{more}"
+        )

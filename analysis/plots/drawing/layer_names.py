@@ -12,13 +12,17 @@ MAX_NAMED_LAYERS = 16
 
 
 def layer_colours(count: int) -> Sequence[str] | np.ndarray:
-    """Colours of layers: distinct ones up to eight, otherwise from dark (first) to light (last)."""
+    """Colours of layers: distinct ones up to eight, otherwise from dark (first) to
+    light (last)."""
     return series_colours(count) if count <= 8 else sequential_colours(count)
 
 
 def named_layers(count: int, most: int = MAX_NAMED_LAYERS) -> np.ndarray:
-    """Indices of the layers whose names are drawn: all, or evenly spaced ones with the first and the last."""
-    return np.unique(np.linspace(0, max(0, count - 1), min(count, most)).round().astype(int))
+    """Indices of the layers whose names are drawn: all, or evenly spaced ones with the
+    first and the last."""
+    return np.unique(
+        np.linspace(0, max(0, count - 1), min(count, most)).round().astype(int)
+    )
 
 
 MAX_DRAWN_LAYERS = 8
@@ -26,17 +30,25 @@ MAX_DRAWN_LAYERS = 8
 
 
 def largest_layers(sizes: np.ndarray) -> np.ndarray:
-    """Indices of the layers that a figure shows, in their order: those with the largest finite sizes (layer,)."""
-    return np.sort(np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_DRAWN_LAYERS])
+    """Indices of the layers that a figure shows, in their order: those with the largest
+    finite sizes (layer,)."""
+    return np.sort(
+        np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_DRAWN_LAYERS]
+    )
 
 
 def short_names(layers: Sequence[str]) -> list[str]:
-    """The shortest end of each name that no other layer has, of at least two of the parts that dots separate."""
+    """The shortest end of each name that no other layer has, of at least two of the
+    parts that dots separate."""
     names = []
     for layer in layers:
         parts = layer.split(".")
         ends = [".".join(parts[-count:]) for count in range(2, len(parts))]
-        unique = (end for end in ends if sum(f".{each}".endswith(f".{end}") for each in layers) == 1)
+        unique = (
+            end
+            for end in ends
+            if sum(f".{each}".endswith(f".{end}") for each in layers) == 1
+        )
         names.append(next(unique, layer))
     return names
 
@@ -45,12 +57,14 @@ def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
     """Draw the names of layers below an axis with a layer at each whole number."""
     places = named_layers(len(layers))
     names = [layers[place] for place in places]
-    axes.set_xticks(places, names, rotation=rotation, ha="right", rotation_mode="anchor")
+    axes.set_xticks(
+        places, names, rotation=rotation, ha="right", rotation_mode="anchor"
+    )
 
 
 def grouped_layers(layers: Sequence[str]) -> list[str]:
-    """The name of each layer's group: its own, or if there are too many layers, the beginning of its name up to a dot,
-    such that there are few enough groups."""
+    """The name of each layer's group: its own, or if there are too many layers, the
+    beginning of its name up to a dot, such that there are few enough groups."""
     parts = [layer.split(".") for layer in layers]
     groups = list(layers)
     for depth in range(max(map(len, parts), default=1) - 1, 0, -1):

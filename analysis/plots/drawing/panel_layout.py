@@ -1,8 +1,8 @@
-"""Positions of the panels of a grid: the blocks of several scenes side by side, with common limits.
+"""Positions of the panels of a grid: the blocks of several scenes side by side, with
+common limits.
 
-Constants in capitals are in layout pixels; a panel with its margins is 240 layout pixels wide. `PanelLayout.scale` is
-the number of pixels per layout pixel.
-"""
+Constants in capitals are in layout pixels; a panel with its margins is 240 layout
+pixels wide. `PanelLayout.scale` is the number of pixels per layout pixel."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.plots.drawing.axes_decoration import COLOUR_BAR_WIDTH, LINE_HEIGHT, TEXT_OVERHANG, text_lines_below
+from analysis.plots.drawing.axes_decoration import (
+    COLOUR_BAR_WIDTH,
+    LINE_HEIGHT,
+    TEXT_OVERHANG,
+    text_lines_below,
+)
 from analysis.plots.scenes.scene import Curves, Image, Map, Panel, Scene
 from dynamics.settings import SettingsError
 
 LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # margins around the axes of a panel
-HEADING, FOOT, BETWEEN = 25, 18, 18  # heights above and below all panels; width between two scenes
+HEADING, FOOT, BETWEEN = (
+    25,
+    18,
+    18,
+)  # heights above and below all panels; width between two scenes
 _MARGIN_WITHOUT_TICKS = 5
 _MIN_WIDTH_WITH_TICKS = 150
-"""Width of a panel in pixels below which ticks are left out, as they would be too small to read."""
+"""Width of a panel in pixels below which ticks are left out, as they would be too small
+to read."""
 
 _Range = tuple[float, float]
 _PanelLimits = dict[str, tuple[_Range, _Range]]
@@ -31,7 +41,8 @@ _Cell = tuple[int, int, int]  # row, column, and cells in each direction
 
 
 def named_panels(scene: Scene, names: Sequence[str] | None) -> list[Panel]:
-    """The panels with the given names, in their order, by default all. Raises SettingsError."""
+    """The panels with the given names, in their order, by default all. Raises
+    SettingsError."""
     known = {panel.name: panel for panel in scene.panels}
     for name in names or ():
         if name not in known:
@@ -40,42 +51,67 @@ def named_panels(scene: Scene, names: Sequence[str] | None) -> list[Panel]:
 
 
 def common_panel_names(scenes: Sequence[Scene]) -> list[str]:
-    """Names of the panels that all scenes have. Raises SettingsError where there are none."""
+    """Names of the panels that all scenes have. Raises SettingsError where there are
+    none."""
     names = [[panel.name for panel in scene.panels] for scene in scenes]
     found = [name for name in names[0] if all(name in others for others in names)]
     if not found:
-        raise SettingsError("panels", "none that both have", "runs with some panels in common")
+        raise SettingsError(
+            "panels", "none that both have", "runs with some panels in common"
+        )
     return found
 
 
 def default_columns(count: int, leading: int = 0) -> int:
-    """Columns of a grid of `count` panels, some of them leading: at most four, nearly a square for few panels."""
+    """Columns of a grid of `count` panels, some of them leading: at most four, nearly a
+    square for few panels."""
     if leading:
         return 4 if leading > 1 or count > 3 else 1 + count
     return 3 if count in (5, 6, 9) else min(4, math.ceil(math.sqrt(count)))
 
 
-def place_panels(names: Sequence[str], columns: int, leading: Collection[str]) -> list[_Cell]:
-    """Cells of panels in a grid: leading panels, the first, take two by two; the others fill the free cells by row."""
+def place_panels(
+    names: Sequence[str], columns: int, leading: Collection[str]
+) -> list[_Cell]:
+    """Cells of panels in a grid: leading panels, the first, take two by two; the others
+    fill the free cells by row."""
     first = [name for name in names if name in leading] if columns > 1 else []
     pairs = columns // 2
-    cells = {name: (2 * (index // pairs), 2 * (index % pairs), 2) for index, name in enumerate(first)}
-    taken = {(row + down, column + right) for row, column, _ in cells.values() for down in (0, 1) for right in (0, 1)}
-    free = (cell for cell in (divmod(index, columns) for index in itertools.count()) if cell not in taken)
+    cells = {
+        name: (2 * (index // pairs), 2 * (index % pairs), 2)
+        for index, name in enumerate(first)
+    }
+    taken = {
+        (row + down, column + right)
+        for row, column, _ in cells.values()
+        for down in (0, 1)
+        for right in (0, 1)
+    }
+    free = (
+        cell
+        for cell in (divmod(index, columns) for index in itertools.count())
+        if cell not in taken
+    )
     cells |= {name: (*next(free), 1) for name in names if name not in cells}
     return [cells[name] for name in names]
 
 
-def common_limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) -> list[_PanelLimits]:
-    """Limits of the panels (scene, panel) of each scene by name: the same for all scenes, to make them comparable.
+def common_limits(
+    scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]
+) -> list[_PanelLimits]:
+    """Limits of the panels (scene, panel) of each scene by name: the same for all
+    scenes, to make them comparable.
 
-    Panels with a matrix or map, which tile their limits, keep their own, as do curves over different units of time.
-    """
+    Panels with a matrix or map, which tile their limits, keep their own, as do curves
+    over different units of time."""
     one_unit = len({scene.unit for scene in scenes}) == 1
     found: list[_PanelLimits] = [{} for _ in scenes]
     for panels in zip(*blocks, strict=True):
         kinds = {type(layer) for panel in panels for layer in panel.layers}
-        x, y = _union([panel.x for panel in panels]), _union([panel.y for panel in panels])
+        x, y = (
+            _union([panel.x for panel in panels]),
+            _union([panel.y for panel in panels]),
+        )
         if panels[0].equal:
             x, y = _extend_to_shape_of(panels[0], x, y)
         keep = bool(kinds & {Image, Map}) or (Curves in kinds and not one_unit)
@@ -85,12 +121,19 @@ def common_limits(scenes: Sequence[Scene], blocks: Sequence[Sequence[Panel]]) ->
 
 
 def common_views(panels: Sequence[Panel], frames: Sequence[int]) -> list[np.ndarray]:
-    """Limits (axis, end) of a panel of each scene at a frame of each, for limits that follow the points.
+    """Limits (axis, end) of a panel of each scene at a frame of each, for limits that
+    follow the points.
 
-    They are the same for all scenes, except those of maps and images, which tile their limits.
-    """
-    views = [panel.views[frame] for panel, frame in zip(panels, frames, strict=True) if panel.views is not None]
-    if len(views) < 2 or any(isinstance(layer, Map | Image) for panel in panels for layer in panel.layers):
+    They are the same for all scenes, except those of maps and images, which tile their
+    limits."""
+    views = [
+        panel.views[frame]
+        for panel, frame in zip(panels, frames, strict=True)
+        if panel.views is not None
+    ]
+    if len(views) < 2 or any(
+        isinstance(layer, Map | Image) for panel in panels for layer in panel.layers
+    ):
         return views
     x, y = (_union([tuple(view[axis]) for view in views]) for axis in (0, 1))
     common = _extend_to_shape_of(panels[0], x, y) if panels[0].equal else (x, y)
@@ -104,14 +147,23 @@ def set_common_colour_scale(blocks: Sequence[Sequence[Panel]]) -> list[list[Pane
 
 
 def _set_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
-    images = [layer for panel in panels for layer in panel.layers if isinstance(layer, Image)]
+    images = [
+        layer for panel in panels for layer in panel.layers if isinstance(layer, Image)
+    ]
     if not images:
         return panels
     low, high = min(one.low for one in images), max(one.high for one in images)
     found = []
     for panel in panels:
-        layers = [replace(one, low=low, high=high) if isinstance(one, Image) else one for one in panel.layers]
-        note = "; ".join(note for note in panel.note.split("; ") if note not in {one.scale for one in images})
+        layers = [
+            replace(one, low=low, high=high) if isinstance(one, Image) else one
+            for one in panel.layers
+        ]
+        note = "; ".join(
+            note
+            for note in panel.note.split("; ")
+            if note not in {one.scale for one in images}
+        )
         found.append(replace(panel, layers=tuple(layers), note=note))
     return found
 
@@ -122,12 +174,19 @@ def _union(ranges: Sequence[_Range]) -> _Range:
 
 def _extend_to_shape_of(panel: Panel, x: _Range, y: _Range) -> tuple[_Range, _Range]:
     """Limits extended to the aspect ratio of a panel."""
-    width, height, ratio = x[1] - x[0], y[1] - y[0], (panel.y[1] - panel.y[0]) / (panel.x[1] - panel.x[0])
-    more_x, more_y = max(0.0, height / ratio - width) / 2, max(0.0, width * ratio - height) / 2
+    width, height, ratio = (
+        x[1] - x[0],
+        y[1] - y[0],
+        (panel.y[1] - panel.y[0]) / (panel.x[1] - panel.x[0]),
+    )
+    more_x, more_y = (
+        max(0.0, height / ratio - width) / 2,
+        max(0.0, width * ratio - height) / 2,
+    )
     return (x[0] - more_x, x[1] + more_x), (y[0] - more_y, y[1] + more_y)
 
 
-# ---------------------------------------------------------------------------------------------- the layout
+# --------------------------------------------------------------------------- the layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +212,13 @@ class PanelLayout:
 
     @property
     def scale(self) -> float:
-        """Pixels per layout pixel; it grows less than the panels, so that letters stay small in large panels."""
-        return self.panel_width / 240 if self.panel_width < 240 else math.sqrt(self.panel_width / 240)
+        """Pixels per layout pixel; it grows less than the panels, so that letters stay
+        small in large panels."""
+        return (
+            self.panel_width / 240
+            if self.panel_width < 240
+            else math.sqrt(self.panel_width / 240)
+        )
 
     @property
     def ticks(self) -> bool:
@@ -164,11 +228,15 @@ class PanelLayout:
     @functools.cached_property
     def cells(self) -> list[_Cell]:
         """Cells of the panels of a scene."""
-        return place_panels([panel.name for panel in self.blocks[0]], self.columns, self.leading)
+        return place_panels(
+            [panel.name for panel in self.blocks[0]], self.columns, self.leading
+        )
 
     def text_width(self, span: int) -> float:
         """Maximum width of the text of a panel of `span` cells, in layout pixels."""
-        margin = LEFT - TEXT_OVERHANG + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS
+        margin = (
+            LEFT - TEXT_OVERHANG + RIGHT if self.ticks else 2 * _MARGIN_WITHOUT_TICKS
+        )
         return span * self.panel_width / self.scale - margin
 
     def left(self, scene: int) -> float:
@@ -178,7 +246,8 @@ class PanelLayout:
     def _margins(self, row: int) -> float:
         """Height of what is above and below the axes whose last row is a given one."""
         lines = [
-            (self.ticks and bool(panel.x_label)) + text_lines_below(panel, self.text_width(span))
+            (self.ticks and bool(panel.x_label))
+            + text_lines_below(panel, self.text_width(span))
             for block in self.blocks
             for panel, (first, _, span) in zip(block, self.cells, strict=True)
             if first + span - 1 == row
@@ -211,20 +280,38 @@ class PanelLayout:
     def boxes(self, scene: int) -> list[_PixelBox]:
         """Positions of the axes of a scene's panels, in whole pixels."""
         s, found = self.scale, []
-        for panel, (row, column, span) in zip(self.blocks[scene], self.cells, strict=True):
-            x = self.left(scene) + column * self.panel_width + (LEFT if self.ticks else _MARGIN_WITHOUT_TICKS) * s
-            height = self.rows[row + span] - self.rows[row] - self._margins(row + span - 1)
-            box = (x, self.rows[row] + TOP * s, span * self.panel_width - self._across, height)
+        for panel, (row, column, span) in zip(
+            self.blocks[scene], self.cells, strict=True
+        ):
+            x = (
+                self.left(scene)
+                + column * self.panel_width
+                + (LEFT if self.ticks else _MARGIN_WITHOUT_TICKS) * s
+            )
+            height = (
+                self.rows[row + span] - self.rows[row] - self._margins(row + span - 1)
+            )
+            box = (
+                x,
+                self.rows[row] + TOP * s,
+                span * self.panel_width - self._across,
+                height,
+            )
             found.append(self._fit_axes(scene, panel, box))
         return found
 
     def _fit_axes(self, scene: int, panel: Panel, box: _PixelBox) -> _PixelBox:
-        """Position of a panel's axes in its box, with room for a colour bar and with equal scales."""
+        """Position of a panel's axes in its box, with room for a colour bar and with
+        equal scales."""
         x, y, width, height = box
         if any(isinstance(layer, Image) for layer in panel.layers):
             width -= (COLOUR_BAR_WIDTH - RIGHT) * self.scale
         if panel.equal:
             (x0, x1), (y0, y1) = self.limits[scene][panel.name]
             unit = min(width / (x1 - x0), height / (y1 - y0))
-            width, height, y = unit * (x1 - x0), unit * (y1 - y0), y + height - unit * (y1 - y0)
+            width, height, y = (
+                unit * (x1 - x0),
+                unit * (y1 - y0),
+                y + height - unit * (y1 - y0),
+            )
         return round(x), round(y), round(width), round(height)

@@ -1,7 +1,8 @@
-"""Styles of pictures: widths, sizes of text and background. The style in use holds for all that is drawn meanwhile.
+"""Styles of pictures: widths, sizes of text and background. The style in use holds for
+all that is drawn meanwhile.
 
-Lengths are in inches, sizes of text in points. No text is smaller than the size `text` of its style.
-"""
+Lengths are in inches, sizes of text in points. No text is smaller than the size `text`
+of its style."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def current_style() -> Style:
 
 @contextmanager
 def style_in_use(name: StyleName, column: bool = False) -> Iterator[Style]:
-    """Let the package's figures have a style in a `with` block, see `plots.use_style`. Yields the style."""
+    """Let the package's figures have a style in a `with` block, see `plots.use_style`.
+    Yields the style."""
     style = STYLES[name]
     if column:
         style = replace(style, width=style.width * COLUMN / FULL, column=True)

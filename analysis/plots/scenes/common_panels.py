@@ -1,4 +1,5 @@
-"""Panels that any trajectory has: the embedding, its structure, metrics and norms over time. All dimensionless."""
+"""Panels that any trajectory has: the embedding, its structure, metrics and norms over
+time. All dimensionless."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from analysis.plots.drawing import colours
 from analysis.plots.drawing.layer_names import grouped_layers
 from analysis.plots.drawing.limits import PanelLimits, following_limits, panel_limits
 from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
-from analysis.structures.circles_and_grids import CIRCLE_RATIO, circularity, count_imperfections
+from analysis.structures.circles_and_grids import (
+    CIRCLE_RATIO,
+    circularity,
+    count_imperfections,
+)
 from analysis.structures.embedding_motion import time_unit
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
@@ -25,13 +30,16 @@ MAX_LABELLED_POINTS = 40
 """Largest number of points of a panel for which labels are drawn."""
 
 MAX_JOINED_POINTS = 150
-"""Largest number of tokens through which a line is drawn; more would cover the panel with it."""
+"""Largest number of tokens through which a line is drawn; more would cover the panel
+with it."""
 
 MAX_FRAMES = 4000
-"""Largest number of frames from which limits are computed; in a longer run, they are evenly spaced."""
+"""Largest number of frames from which limits are computed; in a longer run, they are
+evenly spaced."""
 
 _MAX_COUNTED_PAIRS = 60_000_000
-"""Largest number of comparisons of pair sums, over all frames, for which imperfections are counted in every frame."""
+"""Largest number of comparisons of pair sums, over all frames, for which imperfections
+are counted in every frame."""
 
 _MAX_CIRCULARITY = 1e6
 """Circularity that is drawn if a token is at the origin."""
@@ -43,10 +51,11 @@ PanelFactory = Callable[[], Panel]
 
 
 class RunPanels(NamedTuple):
-    """Panels of a run, not yet computed: a function for each, by name and in order, and one for their layers' arrays.
+    """Panels of a run, not yet computed: a function for each, by name and in order, and
+    one for their layers' arrays.
 
-    `compute_arrays` takes frames (frame,) and names of arrays and returns each array, (frame, ...).
-    """
+    `compute_arrays` takes frames (frame,) and names of arrays and returns each array,
+    (frame, ...)."""
 
     panels: Mapping[str, PanelFactory]
     compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]
@@ -56,20 +65,30 @@ class RecordedRun:
     """One run of a trajectory: its valid frames, and the unit of its time axis."""
 
     def __init__(
-        self, trajectory: xr.Dataset, run: int, axes: tuple[int, int] | None = None, side: int = 96,
+        self,
+        trajectory: xr.Dataset,
+        run: int,
+        axes: tuple[int, int] | None = None,
+        side: int = 96,
         follow: bool = False,
-    ) -> None:  # fmt: skip
-        """run: index along `run`; axes, side, follow: see `analysis.plots.build_scene`. Raises SettingsError,
-        TrajectoryError."""
+    ) -> None:
+        """run: index along `run`; axes, side, follow: see `analysis.plots.build_scene`.
+        Raises SettingsError, TrajectoryError."""
         runs = trajectory.sizes["run"]
-        if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < runs:
+        if (
+            isinstance(run, bool)
+            or not isinstance(run, int | np.integer)
+            or not 0 <= run < runs
+        ):
             raise SettingsError("run", run, f"an index from 0 to {runs - 1}")
         self.run, self.axes, self.side, self.follow = int(run), axes, side, follow
         steps = trajectory["step"].values
         self.last_step = int(trajectory["last_step"].values[run])
         count = int(np.searchsorted(steps, self.last_step, side="right"))
         if count == 0:
-            raise TrajectoryError(f"run {run}: diverged at step {self.last_step}, before the first frame")
+            raise TrajectoryError(
+                f"run {run}: diverged at step {self.last_step}, before the first frame"
+            )
         self.steps = steps[:count].astype(np.int64)
         self.data = trajectory.isel(run=[run], step=slice(0, count))
         self.settings: Any = read_settings(trajectory)  # of any system
@@ -82,33 +101,47 @@ class RecordedRun:
     def embedding(self) -> np.ndarray:
         """Recorded embedding, (frame, token, axis). Raises TrajectoryError."""
         check_variable_recorded(self.data, "embedding")
-        return self.data["embedding"].transpose("run", "step", "token", "axis").values[0]
+        return (
+            self.data["embedding"].transpose("run", "step", "token", "axis").values[0]
+        )
 
     @property
     def has_residue_tokens(self) -> bool:
-        """Whether each token is a residue modulo the number of tokens, so that circles and grids may form."""
+        """Whether each token is a residue modulo the number of tokens, so that circles
+        and grids may form."""
         if "embedding" not in self.data or "position" in self.data.dims:
             return False
-        return self.data.sizes["token"] > 1 and int(self.data.attrs["modulus"]) == self.data.sizes["token"]
+        return (
+            self.data.sizes["token"] > 1
+            and int(self.data.attrs["modulus"]) == self.data.sizes["token"]
+        )
 
     def metric(self, name: str, dim: str) -> tuple[np.ndarray, list[str]]:
-        """A metric, (dim, frame) with NaN where it is not finite, and the labels along dim."""
-        values = self.data[name].transpose("run", dim, "step").values[0].astype(np.float64)
-        return np.where(np.isfinite(values), values, np.nan), [str(each) for each in self.data[dim].values]
+        """A metric, (dim, frame) with NaN where it is not finite, and the labels along
+        dim."""
+        values = (
+            self.data[name].transpose("run", dim, "step").values[0].astype(np.float64)
+        )
+        return np.where(np.isfinite(values), values, np.nan), [
+            str(each) for each in self.data[dim].values
+        ]
 
     @property
     def limit_frames(self) -> np.ndarray:
-        """Indices of the frames from which limits are computed, the first and the last among them."""
+        """Indices of the frames from which limits are computed, the first and the last
+        among them."""
         return evenly_spaced_indices(len(self.steps), MAX_FRAMES)
 
     @property
     def limits_note(self) -> str:
-        """Note on the number of frames from which limits and colour scales are computed, unless these are all."""
+        """Note on the number of frames from which limits and colour scales are
+        computed, unless these are all."""
         used, count = len(self.limit_frames), len(self.steps)
         return "" if used == count else f"limits of {used} of {count} frames"
 
     def limits(self, places: np.ndarray, square: bool = True) -> PanelLimits:
-        """Limits of points (frame, point, 2) at the frames `limit_frames`; see `panel_limits`, `following_limits`."""
+        """Limits of points (frame, point, 2) at the frames `limit_frames`; see
+        `panel_limits`, `following_limits`."""
         if self.follow:
             found = following_limits(places, self.limit_frames, len(self.steps), square)
         else:
@@ -124,8 +157,11 @@ class RecordedRun:
 
 
 def evenly_spaced_indices(count: int, most: int) -> np.ndarray:
-    """At most `most` (from 2) evenly spaced indices below `count`, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+    """At most `most` (from 2) evenly spaced indices below `count`, the first and the
+    last among them."""
+    return np.unique(
+        np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+    )
 
 
 def join_notes(*notes: str) -> str:
@@ -133,42 +169,73 @@ def join_notes(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-# ------------------------------------------------------------------------------------------- panels of points
+# --------------------------------------------------------------------- panels of points
 
 
 def plane_panel(
-    name: str, title: str, layers: Sequence[Layer], limits: PanelLimits, plane: Projection | None = None,
-    note: str = "", **more: Any,
-) -> Panel:  # fmt: skip
-    """A panel of points in the plane of a projection. more: further fields of `Panel`."""
+    name: str,
+    title: str,
+    layers: Sequence[Layer],
+    limits: PanelLimits,
+    plane: Projection | None = None,
+    note: str = "",
+    **more: Any,
+) -> Panel:
+    """A panel of points in the plane of a projection. more: further fields of
+    `Panel`."""
     one_axis = plane is not None and plane.heights is not None
     notes = join_notes(plane.note if plane else "", note, limits.note)
     y, views = limits.y, limits.views
     if one_axis:
         y = (-1.0, 1.0)
-        views = None if views is None else np.stack([views[:, 0], np.broadcast_to(y, (len(views), 2))], axis=1)
+        views = (
+            None
+            if views is None
+            else np.stack([views[:, 0], np.broadcast_to(y, (len(views), 2))], axis=1)
+        )
     how = {"equal": not one_axis, "origin": True, "views": views, **more}
     return Panel(name, title, tuple(layers), limits.x, y, note=notes, **how)
 
 
 def token_points(array: str, tokens: int, joined: bool = False) -> Points:
-    """Markers of numbered tokens, coloured along the number line. joined: whether a line runs through up to 150."""
+    """Markers of numbered tokens, coloured along the number line. joined: whether a
+    line runs through up to 150."""
     few, joined = tokens <= MAX_LABELLED_POINTS, joined and tokens <= MAX_JOINED_POINTS
     names, rgb = tuple(map(str, range(tokens))), colours.sequential_colours(tokens)
-    return Points(array, rgb, names, size=1.4 if few else min(0.6, 70 / tokens), labelled=few, joined=joined)
+    return Points(
+        array,
+        rgb,
+        names,
+        size=1.4 if few else min(0.6, 70 / tokens),
+        labelled=few,
+        joined=joined,
+    )
 
 
 def token_note(tokens: int, joined: bool = False) -> str:
     """Meaning of the colours of many tokens, and of the line through them."""
-    colour = "" if tokens <= MAX_LABELLED_POINTS else f"colour: token 0 (dark) to {tokens - 1} (light)"
-    return join_notes(colour, "line: successive tokens" if joined and tokens <= MAX_JOINED_POINTS else "")
+    colour = (
+        ""
+        if tokens <= MAX_LABELLED_POINTS
+        else f"colour: token 0 (dark) to {tokens - 1} (light)"
+    )
+    return join_notes(
+        colour,
+        "line: successive tokens" if joined and tokens <= MAX_JOINED_POINTS else "",
+    )
 
 
 def unit_points(array: str, last: np.ndarray) -> Points:
-    """Markers of hidden units, coloured by the direction of their positions in the last frame, (unit, 2)."""
+    """Markers of hidden units, coloured by the direction of their positions in the last
+    frame, (unit, 2)."""
     x, y = last.T
     names = tuple(f"unit {unit}" for unit in range(len(last)))
-    return Points(array, colours.angle_colours(np.arctan2(y, x)), names, size=0.8 if len(last) <= 64 else 0.5)
+    return Points(
+        array,
+        colours.angle_colours(np.arctan2(y, x)),
+        names,
+        size=0.8 if len(last) <= 64 else 0.5,
+    )
 
 
 def _embedding_panels(recorded: RecordedRun) -> RunPanels:
@@ -181,20 +248,31 @@ def _embedding_panels(recorded: RecordedRun) -> RunPanels:
     def panel() -> Panel:
         limits = recorded.limits(plane().places(x[recorded.limit_frames]))
         tokens, joined = x.shape[1], recorded.has_residue_tokens
-        layer, note = token_points("embedding", tokens, joined), token_note(tokens, joined)
+        layer, note = (
+            token_points("embedding", tokens, joined),
+            token_note(tokens, joined),
+        )
         return plane_panel("embedding", "embedding", [layer], limits, plane(), note)
 
     return RunPanels({"embedding": panel}, compute_arrays)
 
 
-# ------------------------------------------------------------------------------------------ panels of curves
+# --------------------------------------------------------------------- panels of curves
 
 
 def curve_panel(
-    recorded: RecordedRun, name: str, title: str, values: np.ndarray, names: Sequence[str], rgb: np.ndarray, log: bool,
-    y: tuple[float, float] | None = None, note: str = "",
-) -> Panel:  # fmt: skip
-    """Quantities (curve, frame) over time; on a logarithmic axis zeros are drawn at the lower edge."""
+    recorded: RecordedRun,
+    name: str,
+    title: str,
+    values: np.ndarray,
+    names: Sequence[str],
+    rgb: np.ndarray,
+    log: bool,
+    y: tuple[float, float] | None = None,
+    note: str = "",
+) -> Panel:
+    """Quantities (curve, frame) over time; on a logarithmic axis zeros are drawn at the
+    lower edge."""
     values = np.asarray(values, np.float64)
     limits, zero_note = y or _curve_limits(values, log, recorded.diverged), ""
     if log:
@@ -205,14 +283,29 @@ def curve_panel(
     sides = {"above": (known > limits[1]).any(), "below": (known < limits[0]).any()}
     off_scale = " and ".join(side for side, exceeded in sides.items() if exceeded)
     notes = join_notes(
-        note, "" if known.size else "no values", zero_note, f"off scale {off_scale}" if off_scale else ""
+        note,
+        "" if known.size else "no values",
+        zero_note,
+        f"off scale {off_scale}" if off_scale else "",
     )
     layer = Curves(recorded.clock, values, rgb, tuple(names))
-    return Panel(name, title, (layer,), recorded.clock_limits, limits, recorded.unit, "", False, log, note=notes)
+    return Panel(
+        name,
+        title,
+        (layer,),
+        recorded.clock_limits,
+        limits,
+        recorded.unit,
+        "",
+        False,
+        log,
+        note=notes,
+    )
 
 
 def _curve_limits(values: np.ndarray, log: bool, diverged: bool) -> tuple[float, float]:
-    """Limits of curves (curve, frame); of a diverged run, some orders of magnitude around its median or start."""
+    """Limits of curves (curve, frame); of a diverged run, some orders of magnitude
+    around its median or start."""
     known = values[np.isfinite(values) & ((values > 0) | (not log))]
     if not known.size:
         return (0.1, 1.0) if log else (0.0, 1.0)
@@ -235,52 +328,77 @@ def metric_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     if "loss" in recorded.data:
         panels["loss"] = lambda: _split_panel(recorded, "loss", log=True)
     if "accuracy" in recorded.data:
-        panels["accuracy"] = lambda: _split_panel(recorded, "accuracy", log=False, y=(-0.03, 1.03))
-    gradient = "norm of the gradient" if "loss" in recorded.data else "norm of the force"
+        panels["accuracy"] = lambda: _split_panel(
+            recorded, "accuracy", log=False, y=(-0.03, 1.03)
+        )
+    gradient = (
+        "norm of the gradient" if "loss" in recorded.data else "norm of the force"
+    )
     if "gradient_norm" in recorded.data:
-        panels["gradient_norm"] = lambda: _norm_panel(recorded, "gradient_norm", gradient)
-        panels["update_norm"] = lambda: _norm_panel(recorded, "update_norm", "norm of the update")
+        panels["gradient_norm"] = lambda: _norm_panel(
+            recorded, "gradient_norm", gradient
+        )
+        panels["update_norm"] = lambda: _norm_panel(
+            recorded, "update_norm", "norm of the update"
+        )
     return panels
 
 
-def _split_panel(recorded: RecordedRun, name: str, log: bool, y: tuple[float, float] | None = None) -> Panel:
+def _split_panel(
+    recorded: RecordedRun, name: str, log: bool, y: tuple[float, float] | None = None
+) -> Panel:
     """A metric of each split."""
     values, splits = recorded.metric(name, "split")
-    return curve_panel(recorded, name, name, values, splits, colours.split_colours(splits), log, y)
+    return curve_panel(
+        recorded, name, name, values, splits, colours.split_colours(splits), log, y
+    )
 
 
 def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
-    """A norm of each layer, or of groups of many layers, smoothed if there are many frames; step 0 is omitted for
-    updates, as it has none."""
+    """A norm of each layer, or of groups of many layers, smoothed if there are many
+    frames; step 0 is omitted for updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
     groups = grouped_layers(layers)
     if groups != layers:
         layers = list(dict.fromkeys(groups))
         members = [[group == layer for group in groups] for layer in layers]
-        values = np.array([np.sqrt((values[each] ** 2).sum(axis=0)) for each in members])
+        values = np.array(
+            [np.sqrt((values[each] ** 2).sum(axis=0)) for each in members]
+        )
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
     width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""
     if width > 1 and len(layers) > 1:
-        values, note = geometric_moving_mean(values, width), f"geometric mean over {width} frames"
+        values, note = (
+            geometric_moving_mean(values, width),
+            f"geometric mean over {width} frames",
+        )
     names = [layer.replace("_", " ") for layer in layers]
     rgb = colours.class_colours(len(layers))
     return curve_panel(recorded, name, title, values, names, rgb, log=True, note=note)
 
 
 def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """Geometric mean of the positive values in windows of `width` frames: (curve, frame) -> the same; NaN is kept."""
+    """Geometric mean of the positive values in windows of `width` frames: (curve,
+    frame) -> the same; NaN is kept."""
     positive = values > 0
     logarithm = np.log(np.where(positive, values, 1.0))
     sums = [
-        ndimage.uniform_filter1d(each, width, axis=1, mode="constant") for each in (logarithm, positive.astype(float))
+        ndimage.uniform_filter1d(each, width, axis=1, mode="constant")
+        for each in (logarithm, positive.astype(float))
     ]
-    mean = np.divide(sums[0], sums[1], out=np.full(values.shape, -np.inf), where=sums[1] > 0.5 / width)
+    mean = np.divide(
+        sums[0],
+        sums[1],
+        out=np.full(values.shape, -np.inf),
+        where=sums[1] > 0.5 / width,
+    )
     return np.where(np.isnan(values), np.nan, np.exp(mean))
 
 
 def structure_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
-    """Circularity and, where tokens are residues modulo their number, grid imperfections over time."""
+    """Circularity and, where tokens are residues modulo their number, grid
+    imperfections over time."""
     tokens, axes = recorded.embedding.shape[1:]
     panels: dict[str, PanelFactory] = {}
     if tokens > 1 and axes > 1:
@@ -291,48 +409,87 @@ def structure_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
 
 
 def _circularity_panel(recorded: RecordedRun) -> Panel:
-    """Ratio of the largest to the smallest norm, and the threshold of a circle (CA algorithm 1)."""
+    """Ratio of the largest to the smallest norm, and the threshold of a circle (CA
+    algorithm 1)."""
     ratio = np.minimum(circularity(recorded.embedding), _MAX_CIRCULARITY)
     values = np.stack([ratio, np.full(len(ratio), CIRCLE_RATIO)])
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
     names = ("largest / smallest norm", f"circle below {CIRCLE_RATIO:g}")
     rgb = colours.class_colours(2)
-    return curve_panel(recorded, "circularity", "circularity", values, names, rgb, log=True, y=(0.95, high))
+    return curve_panel(
+        recorded,
+        "circularity",
+        "circularity",
+        values,
+        names,
+        rgb,
+        log=True,
+        y=(0.95, high),
+    )
 
 
 def _imperfections_panel(recorded: RecordedRun) -> Panel:
-    """Number of pair sums whose nearest other pair sum has another residue (CA algorithm 2)."""
+    """Number of pair sums whose nearest other pair sum has another residue (CA
+    algorithm 2)."""
     x = recorded.embedding
     pairs = x.shape[1] * (x.shape[1] + 1) // 2
     frames = evenly_spaced_indices(len(x), max(2, int(_MAX_COUNTED_PAIRS / pairs**1.5)))
     count = np.interp(np.arange(len(x)), frames, count_imperfections(x[frames]))[None]
-    note = f"of {pairs} pairs" + ("" if len(frames) == len(x) else f", counted in {len(frames)} frames")
+    note = f"of {pairs} pairs" + (
+        "" if len(frames) == len(x) else f", counted in {len(frames)} frames"
+    )
     high = 1.05 * max(1.0, float(count.max()))
     return curve_panel(
-        recorded, "imperfections", "grid imperfections", count, ("imperfections",), colours.class_colours(1), log=False,
-        y=(-0.03 * high, high), note=note,
-    )  # fmt: skip
+        recorded,
+        "imperfections",
+        "grid imperfections",
+        count,
+        ("imperfections",),
+        colours.class_colours(1),
+        log=False,
+        y=(-0.03 * high, high),
+        note=note,
+    )
 
 
 def scalar_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
     """Further variables (run, step) of the trajectory's system."""
-    names = [str(name) for name, values in recorded.data.data_vars.items() if set(values.dims) == {"run", "step"}]
+    names = [
+        str(name)
+        for name, values in recorded.data.data_vars.items()
+        if set(values.dims) == {"run", "step"}
+    ]
     return {name: functools.partial(_scalar_panel, recorded, name) for name in names}
 
 
 def _scalar_panel(recorded: RecordedRun, name: str) -> Panel:
     values = recorded.data[name].transpose("run", "step").values.astype(np.float64)
     values[~np.isfinite(values)] = np.nan
-    return curve_panel(recorded, name, name.replace("_", " "), values, (name,), colours.class_colours(1), log=False)
+    return curve_panel(
+        recorded,
+        name,
+        name.replace("_", " "),
+        values,
+        (name,),
+        colours.class_colours(1),
+        log=False,
+    )
 
 
-# --------------------------------------------------------------------------------------------- any system
+# --------------------------------------------------------------------------- any system
 
 
 def build_default_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of a system that has no builder of its own in `PANEL_BUILDERS`."""
     if "embedding" not in recorded.data:
-        return RunPanels({**metric_panels(recorded), **scalar_panels(recorded)}, lambda frames, names: {})
+        return RunPanels(
+            {**metric_panels(recorded), **scalar_panels(recorded)},
+            lambda frames, names: {},
+        )
     panels, compute_arrays = _embedding_panels(recorded)
-    curves = {**structure_panels(recorded), **metric_panels(recorded), **scalar_panels(recorded)}
+    curves = {
+        **structure_panels(recorded),
+        **metric_panels(recorded),
+        **scalar_panels(recorded),
+    }
     return RunPanels({**panels, **curves}, compute_arrays)

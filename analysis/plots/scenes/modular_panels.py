@@ -1,9 +1,9 @@
 """Panels of CA's network: those of `particle_panels` for a classifier during training.
 
-The map shows the class that the network predicts, and a cross marks each pair that it gets wrong. The force is -dL/dE
-of the training loss. Beside it is the force that the particle law, with all constants 1 and over the training pairs,
-gives at the same embedding (CA section 5). All values are dimensionless.
-"""
+The map shows the class that the network predicts, and a cross marks each pair that it
+gets wrong. The force is -dL/dE of the training loss. Beside it is the force that the
+particle law, with all constants 1 and over the training pairs, gives at the same
+embedding (CA section 5). All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from analysis.plots.scenes.common_panels import (
     plane_panel,
 )
 from analysis.plots.scenes.particle_panels import PairPanels, balanced_force_fields
-from analysis.plots.scenes.recorded_weights import VALUES_PER_BATCH, NetworkPanels, batch_slices
+from analysis.plots.scenes.recorded_weights import (
+    VALUES_PER_BATCH,
+    NetworkPanels,
+    batch_slices,
+)
 from analysis.plots.scenes.scene import LayerArrays, Panel
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.networks.constant_attention import ConstantAttention
@@ -37,20 +41,29 @@ from dynamics.settings import ParticleSettings
 from dynamics.tasks import training_pairs
 
 _MAX_COMPARED_FRAMES, _COMPARISON_WORK = 201, 2e9
-"""Maximum number of frames in which law and gradient are compared, and maximum work, which takes about a second."""
+"""Maximum number of frames in which law and gradient are compared, and maximum work,
+which takes about a second."""
 
 _MAX_PAIRS_OF_LAW = 100_000
-"""Largest number of pairs for which the law, a sum over pairs of pairs, is evaluated (N = 446)."""
+"""Largest number of pairs for which the law, a sum over pairs of pairs, is evaluated (N
+= 446)."""
 
 
 @torch.no_grad()
-def classify_points(network: ConstantAttention, weights: Weights, points: torch.Tensor) -> np.ndarray:
-    """Classes argmax W_o relu(W_h x + b_h) + b_o of points x (..., point, axis): (..., point) int64.
+def classify_points(
+    network: ConstantAttention, weights: Weights, points: torch.Tensor
+) -> np.ndarray:
+    """Classes argmax W_o relu(W_h x + b_h) + b_o of points x (..., point, axis): (...,
+    point) int64.
 
     weights (...): leading axes broadcast with those of the points.
     """
-    twice = torch.arange(points.shape[-2])[:, None].expand(-1, 2)  # a point is the sum of its half with itself
-    return network.logits({**weights, "embedding": points / 2}, twice).argmax(-1).numpy()
+    twice = torch.arange(points.shape[-2])[:, None].expand(
+        -1, 2
+    )  # a point is the sum of its half with itself
+    return (
+        network.logits({**weights, "embedding": points / 2}, twice).argmax(-1).numpy()
+    )
 
 
 class ModularPanels(NetworkPanels, PairPanels):
@@ -63,22 +76,30 @@ class ModularPanels(NetworkPanels, PairPanels):
         self.trained = training_pairs(s.n, s.train_pairs, np.array([recorded.seed]))[0]
 
     def predicted(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Classes of points (frame or 1, point, axis), computed in batches of frames: (frame, point)."""
+        """Classes of points (frame or 1, point, axis), computed in batches of frames:
+        (frame, point)."""
         s, found = self.network.settings, []
         for batch in batch_slices(len(frames), points.shape[1] * (s.n + s.hidden)):
             weights = self.weights_at(frames[batch])
             some = torch.from_numpy(points if len(points) == 1 else points[batch])
             with single_torch_thread():
-                found.append(classify_points(self.network, weights, some.to(weights["embedding"].dtype)))
+                found.append(
+                    classify_points(
+                        self.network, weights, some.to(weights["embedding"].dtype)
+                    )
+                )
         return np.concatenate(found)
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
-        return self.predicted(frames, self.sums(frames, self.marked)) != self.residue[self.marked]
+        return (
+            self.predicted(frames, self.sums(frames, self.marked))
+            != self.residue[self.marked]
+        )
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
         return self.as_map(self.predicted(frames, self.map_points(frames)))
 
-    # ------------------------------------------------------------------------------------------- forces
+    # --------------------------------------------------------------------------- forces
 
     @functools.cached_property
     def law(self) -> tuple[ParticleSettings, PairList]:
@@ -87,14 +108,18 @@ class ModularPanels(NetworkPanels, PairPanels):
         return law, group_pairs(self.n, self.pairs[self.trained], twice=True)
 
     def descent(self, frames: np.ndarray) -> np.ndarray:
-        """-dL/dE of the training loss, (frame, token, axis) float64, computed in batches of pairs."""
+        """-dL/dE of the training loss, (frame, token, axis) float64, computed in
+        batches of pairs."""
         pairs = torch.from_numpy(self.pairs[self.trained])
         weight = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
         batch = max(1, VALUES_PER_BATCH // (self.n + self.network.settings.hidden))
         found = np.zeros((len(frames), self.n, self.dim))
         with single_torch_thread():
             for row, frame in enumerate(frames):
-                weights = {name: values.double() for name, values in self.weights_at(np.array([frame])).items()}
+                weights = {
+                    name: values.double()
+                    for name, values in self.weights_at(np.array([frame])).items()
+                }
                 embedding = weights["embedding"].requires_grad_()
                 for start in range(0, len(pairs), batch):
                     some = slice(start, start + batch)
@@ -108,57 +133,107 @@ class ModularPanels(NetworkPanels, PairPanels):
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
         functions = {"descent": self.descent, "law": self.law_force}
-        return {name: self.arrows(frames, functions[name](frames)) for name in functions if name in names}
+        return {
+            name: self.arrows(frames, functions[name](frames))
+            for name in functions
+            if name in names
+        }
 
-    # ------------------------------------------------------------------------------------------- panels
+    # --------------------------------------------------------------------------- panels
 
     @property
     def compared_frames(self) -> int:
         """Number of frames in which the law is compared with the gradient."""
-        work = len(self.pairs) * (self.n * self.network.settings.hidden + len(self.pairs))
+        work = len(self.pairs) * (
+            self.n * self.network.settings.hidden + len(self.pairs)
+        )
         return int(min(_COMPARISON_WORK / work, _MAX_COMPARED_FRAMES))
 
     def cosine_panel(self) -> Panel:
-        """Cosine between the law's force and -dL/dE, both without their translation and scaling components."""
+        """Cosine between the law's force and -dL/dE, both without their translation and
+        scaling components."""
         count = len(self.recorded.steps)
         frames = common_panels.evenly_spaced_indices(count, self.compared_frames)
         x = self.embedding[frames]
-        forces = (without_shift_and_scaling(force, x) for force in (self.descent(frames), self.law_force(frames)))
+        forces = (
+            without_shift_and_scaling(force, x)
+            for force in (self.descent(frames), self.law_force(frames))
+        )
         values = np.interp(np.arange(count), frames, cosine_similarity(*forces))[None]
-        note = "translation and scaling removed" + ("" if len(frames) == count else f"; in {len(frames)} frames")
+        note = "translation and scaling removed" + (
+            "" if len(frames) == count else f"; in {len(frames)} frames"
+        )
         title = "cosine of law and −dL/dE"
         rgb = colours.class_colours(1)
-        return curve_panel(self.recorded, "cosine", title, values, ("cosine",), rgb, False, (-1.05, 1.05), note)
+        return curve_panel(
+            self.recorded,
+            "cosine",
+            title,
+            values,
+            ("cosine",),
+            rgb,
+            False,
+            (-1.05, 1.05),
+            note,
+        )
 
     def hidden_panel(self) -> Panel:
-        """Rows of the hidden layer's weights W_h, coloured by their direction at the end (CA 5.2)."""
+        """Rows of the hidden layer's weights W_h, coloured by their direction at the
+        end (CA 5.2)."""
         rows, plane = self.weights["hidden_weight"].numpy(), self.hidden_plane
-        points = common_panels.unit_points("hidden", plane._replace(heights=None).places(rows[-1:])[0])
-        limits = self.recorded.limits(plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1)
-        return plane_panel("hidden", "hidden weights", [points], limits, plane, "colour: direction at the end")
+        points = common_panels.unit_points(
+            "hidden", plane._replace(heights=None).places(rows[-1:])[0]
+        )
+        limits = self.recorded.limits(
+            plane.places(rows[self.recorded.limit_frames]), square=self.dim > 1
+        )
+        return plane_panel(
+            "hidden",
+            "hidden weights",
+            [points],
+            limits,
+            plane,
+            "colour: direction at the end",
+        )
 
     @functools.cached_property
     def hidden_plane(self) -> Projection:
-        return fit_projection(self.weights["hidden_weight"][-1].numpy(), self.recorded.axes)
+        return fit_projection(
+            self.weights["hidden_weight"][-1].numpy(), self.recorded.axes
+        )
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         found = dict(super().compute_arrays(frames, names))
         if "hidden" in names:
-            found["hidden"] = self.hidden_plane.places(self.weights_at(frames)["hidden_weight"].numpy())
+            found["hidden"] = self.hidden_plane.places(
+                self.weights_at(frames)["hidden_weight"].numpy()
+            )
         return found
 
     def run_panels(self) -> RunPanels:
         filled = self.trained[self.marked]
-        filled_note = join_notes("background: predicted class", "" if filled.all() else "filled: training pairs")
+        filled_note = join_notes(
+            "background: predicted class",
+            "" if filled.all() else "filled: training pairs",
+        )
         metrics = common_panels.metric_panels(self.recorded)
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
-            "pair_sums": lambda: self.pair_panel("pair sums", filled, filled_note, "wrong"),
-            "descent": lambda: self.force_panel("descent", "−dL/dE", "arrows scaled in each frame"),
+            "pair_sums": lambda: self.pair_panel(
+                "pair sums", filled, filled_note, "wrong"
+            ),
+            "descent": lambda: self.force_panel(
+                "descent", "−dL/dE", "arrows scaled in each frame"
+            ),
         }
         if len(self.pairs) <= _MAX_PAIRS_OF_LAW:
-            panels["law"] = lambda: self.force_panel("law", "particle law, f_a = 1", "arrows scaled in each frame")
-        panels |= {"hidden": self.hidden_panel, **common_panels.structure_panels(self.recorded)}
+            panels["law"] = lambda: self.force_panel(
+                "law", "particle law, f_a = 1", "arrows scaled in each frame"
+            )
+        panels |= {
+            "hidden": self.hidden_panel,
+            **common_panels.structure_panels(self.recorded),
+        }
         panels |= {name: metrics.pop(name) for name in ("loss", "accuracy")}
         if self.compared_frames >= 2:
             panels["cosine"] = self.cosine_panel

@@ -1,12 +1,15 @@
-"""Panels of CA's particles: tokens, their pair sums over a class map of the plane, and forces on tokens.
+"""Panels of CA's particles: tokens, their pair sums over a class map of the plane, and
+forces on tokens.
 
-The map shows the residue of the nearest pair sum. A cross marks each grid imperfection, a pair sum whose nearest other
-pair sum has another residue. Of many pair sums, images show the density and the fraction of imperfections in each cell
-of the plane. The force is drawn in total and as its four fields (CA figures 1 to 5). The longest arrow of a frame has
-the same length in every frame; the curve of the norm shows the strength of the force. All values are dimensionless.
+The map shows the residue of the nearest pair sum. A cross marks each grid imperfection,
+a pair sum whose nearest other pair sum has another residue. Of many pair sums, images
+show the density and the fraction of imperfections in each cell of the plane. The force
+is drawn in total and as its four fields (CA figures 1 to 5). The longest arrow of a
+frame has the same length in every frame; the curve of the norm shows the strength of
+the force. All values are dimensionless.
 
-`PairPanels` is the base class of these panels and of those of CA's network (`modular_panels`).
-"""
+`PairPanels` is the base class of these panels and of those of CA's network
+(`modular_panels`)."""
 
 from __future__ import annotations
 
@@ -21,8 +24,22 @@ from scipy.spatial import cKDTree
 from analysis.plots.drawing import colours
 from analysis.plots.drawing.limits import PANEL_MARGIN, PanelLimits, pixel_centres
 from analysis.plots.scenes import common_panels
-from analysis.plots.scenes.common_panels import PanelFactory, RecordedRun, RunPanels, join_notes, plane_panel
-from analysis.plots.scenes.scene import Arrows, Image, Layer, LayerArrays, Map, Panel, Points
+from analysis.plots.scenes.common_panels import (
+    PanelFactory,
+    RecordedRun,
+    RunPanels,
+    join_notes,
+    plane_panel,
+)
+from analysis.plots.scenes.scene import (
+    Arrows,
+    Image,
+    Layer,
+    LayerArrays,
+    Map,
+    Panel,
+    Points,
+)
 from analysis.structures.circles_and_grids import imperfect_pair_sums
 from analysis.structures.projection import MAX_COORDINATE, Projection, fit_projection
 from dynamics.particles import fast_forces
@@ -37,50 +54,71 @@ _MAP_OPACITY = 0.55
 """Opacity of the colours of classes in the background of pair sums."""
 
 _MAX_MARKED_PAIRS = 2000
-"""Largest number of pair sums that are drawn; of more, a random selection, the same for every run."""
+"""Largest number of pair sums that are drawn; of more, a random selection, the same for
+every run."""
 
 _MIN_PAIRS_FOR_DENSITY = 10_000
 """Number of pair sums of particles from which images show them (N = 141)."""
 
 _MAX_ARROWS = 120
-"""Largest number of arrows of a panel; of more tokens, evenly spaced ones have arrows."""
+"""Largest number of arrows of a panel; of more tokens, evenly spaced ones have
+arrows."""
 
 ARROW_LENGTH = 0.2
 """Length of a frame's longest arrow as a fraction of the embedding panel's width."""
 
 
-# ------------------------------------------------------------------------------------------- array functions
+# ---------------------------------------------------------------------- array functions
 
 
-def nearest_pair_classes(sums: np.ndarray, residue: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Residue of the pair sum nearest to each point: (pair, axis), (pair,), (point, axis) -> (point,)."""
+def nearest_pair_classes(
+    sums: np.ndarray, residue: np.ndarray, points: np.ndarray
+) -> np.ndarray:
+    """Residue of the pair sum nearest to each point: (pair, axis), (pair,), (point,
+    axis) -> (point,)."""
     return residue[cKDTree(sums).query(points)[1]]
 
 
 def shown_as_density(n: int) -> bool:
-    """Whether images show the pair sums of N particles, as there are too many for marks."""
+    """Whether images show the pair sums of N particles, as there are too many for
+    marks."""
     return n * (n + 1) // 2 >= _MIN_PAIRS_FOR_DENSITY
 
 
-def cell_sums(places: np.ndarray, box: np.ndarray, side: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Number of points (point, 2), or sum of their weights (point,), in side x side cells that tile a box (axis, end).
+def cell_sums(
+    places: np.ndarray, box: np.ndarray, side: int, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Number of points (point, 2), or sum of their weights (point,), in side x side
+    cells that tile a box (axis, end).
 
     (row, column), the first row at the top.
     """
     across, (low, high) = box
-    found = np.histogram2d(-places[:, 1], places[:, 0], side, [(-high, -low), across], weights=weights)
+    found = np.histogram2d(
+        -places[:, 1], places[:, 0], side, [(-high, -low), across], weights=weights
+    )
     return found[0].astype(np.float32)
 
 
-def balanced_force_fields(embedding: np.ndarray, law: ParticleSettings, pairs: PairList) -> np.ndarray:
-    """The four force fields with their constants and balance: (..., token, axis) -> (field, ..., token, axis).
+def balanced_force_fields(
+    embedding: np.ndarray, law: ParticleSettings, pairs: PairList
+) -> np.ndarray:
+    """The four force fields with their constants and balance: (..., token, axis) ->
+    (field, ..., token, axis).
 
-    Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method that `law` names.
-    """
+    Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method
+    that `law` names."""
     if law.method == "tree":
-        each = [fast_forces.fast_fields(x, pairs, law.accuracy) for x in embedding.reshape(-1, *embedding.shape[-2:])]
-        force = np.stack([one.force for one in each], axis=1).reshape(4, *embedding.shape)
-        magnitude = np.stack([one.magnitude for one in each], axis=1).reshape(4, *embedding.shape[:-2])
+        each = [
+            fast_forces.fast_fields(x, pairs, law.accuracy)
+            for x in embedding.reshape(-1, *embedding.shape[-2:])
+        ]
+        force = np.stack([one.force for one in each], axis=1).reshape(
+            4, *embedding.shape
+        )
+        magnitude = np.stack([one.magnitude for one in each], axis=1).reshape(
+            4, *embedding.shape[:-2]
+        )
     else:
         force, magnitude = force_fields(embedding, pairs)
     attraction, repulsion, like, unlike = magnitude
@@ -93,29 +131,41 @@ def balanced_force_fields(embedding: np.ndarray, law: ParticleSettings, pairs: P
     return np.stack(weights)[..., None, None] * force
 
 
-def _balance(rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList) -> np.ndarray:
-    """Weight of a field over unlike pairs: the ratio of summed magnitudes (...), the ratio of pair counts, or 1."""
+def _balance(
+    rule: str, like: np.ndarray, unlike: np.ndarray, pairs: PairList
+) -> np.ndarray:
+    """Weight of a field over unlike pairs: the ratio of summed magnitudes (...), the
+    ratio of pair counts, or 1."""
     if rule == "magnitude":
         return np.divide(like, unlike, out=np.zeros_like(like), where=unlike > 0)
-    ratio = (pairs.like / pairs.unlike if pairs.unlike else 0.0) if rule == "count" else 1.0
+    ratio = (
+        (pairs.like / pairs.unlike if pairs.unlike else 0.0) if rule == "count" else 1.0
+    )
     return np.full(like.shape, ratio)
 
 
 def scaled_arrows(
-    places: np.ndarray, vectors: np.ndarray, length: float | np.ndarray, longest: np.ndarray | None = None
+    places: np.ndarray,
+    vectors: np.ndarray,
+    length: float | np.ndarray,
+    longest: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Arrows (frame, token, 4) of vectors at places, both (frame, token, 2), scaled in each frame.
+    """Arrows (frame, token, 4) of vectors at places, both (frame, token, 2), scaled in
+    each frame.
 
-    A vector of the norm `longest` (frame,), by default the largest norm of the frame, becomes an arrow of `length`,
-    which may differ between frames.
-    """
+    A vector of the norm `longest` (frame,), by default the largest norm of the frame,
+    becomes an arrow of `length`, which may differ between frames."""
     most = np.linalg.norm(vectors, axis=-1).max(axis=-1) if longest is None else longest
     scale = np.divide(length, most, out=np.zeros_like(most), where=most > 0)
     tips = places + scale[:, None, None] * vectors
-    return np.concatenate([places, tips], axis=-1).clip(-MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
+    return (
+        np.concatenate([places, tips], axis=-1)
+        .clip(-MAX_COORDINATE, MAX_COORDINATE)
+        .astype(np.float32)
+    )
 
 
-# ------------------------------------------------------------------------------------------------ the panels
+# --------------------------------------------------------------------------- the panels
 
 
 class PairPanels:
@@ -129,7 +179,11 @@ class PairPanels:
         count = len(self.pairs)
         order = random_stream(0, "panels/pairs").permutation(count)
         self.with_arrows = common_panels.evenly_spaced_indices(self.n, _MAX_ARROWS)
-        self.marked = np.sort(order[:_MAX_MARKED_PAIRS]) if count > _MAX_MARKED_PAIRS else np.arange(count)
+        self.marked = (
+            np.sort(order[:_MAX_MARKED_PAIRS])
+            if count > _MAX_MARKED_PAIRS
+            else np.arange(count)
+        )
 
     def sums(self, frames: np.ndarray, which: np.ndarray | None = None) -> np.ndarray:
         """Pair sums at frames, all or some: (frame, pair, axis)."""
@@ -144,7 +198,8 @@ class PairPanels:
 
     @functools.cached_property
     def pair_plane(self) -> Projection:
-        """Projection of pair sums: that of tokens, which has the same axes; on one axis, with heights by residue."""
+        """Projection of pair sums: that of tokens, which has the same axes; on one
+        axis, with heights by residue."""
         if self.dim > 1:
             return self.plane
         sums = self.sums(np.array([-1]), self.marked)[0]
@@ -161,13 +216,18 @@ class PairPanels:
         return self._limits_of(2)
 
     def _limits_of(self, multiple: int) -> PanelLimits:
-        places = multiple * self.plane.places(self.embedding[self.recorded.limit_frames])
+        places = multiple * self.plane.places(
+            self.embedding[self.recorded.limit_frames]
+        )
         return self.recorded.limits(places, square=self.dim > 1)
 
     @functools.cached_property
     def force_limits(self) -> PanelLimits:
-        """Limits of tokens, extended so that the longest arrow at an outermost token is inside."""
-        return self.limits.widened(1.2 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN))
+        """Limits of tokens, extended so that the longest arrow at an outermost token is
+        inside."""
+        return self.limits.widened(
+            1.2 * ARROW_LENGTH - PANEL_MARGIN / (1 + 2 * PANEL_MARGIN)
+        )
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """See `Scene.compute_arrays`."""
@@ -178,7 +238,9 @@ class PairPanels:
             "classes": self.classes,
         }
         found = {name: functions[name](frames) for name in names if name in functions}
-        return found | self.forces(frames, [name for name in names if name not in functions])
+        return found | self.forces(
+            frames, [name for name in names if name not in functions]
+        )
 
     def crosses(self, frames: np.ndarray) -> np.ndarray:
         """Positions of the wrong pair sums, NaN for the others: (frame, pair, 2)."""
@@ -188,15 +250,22 @@ class PairPanels:
     def map_points(self, frames: np.ndarray) -> np.ndarray:
         """Points at the centres of the map's pixels: (frame or 1, pixel, axis)."""
         mean_sum = 2 * self.embedding[frames].mean(axis=1)
-        return self.pair_plane.points(pixel_centres(self.pair_limits.at(frames), self.recorded.side), mean_sum)
+        return self.pair_plane.points(
+            pixel_centres(self.pair_limits.at(frames), self.recorded.side), mean_sum
+        )
 
     def as_map(self, classes: np.ndarray) -> np.ndarray:
         """Classes (frame, pixel) as an array of a `Map`, (frame, row, column)."""
         side = self.recorded.side
-        return classes.reshape(-1, side, side).astype(np.uint8 if self.n <= 256 else np.uint16)
+        return classes.reshape(-1, side, side).astype(
+            np.uint8 if self.n <= 256 else np.uint16
+        )
 
-    def arrows(self, frames: np.ndarray, vectors: np.ndarray, longest: np.ndarray | None = None) -> np.ndarray:
-        """Arrows of vectors (frame, token, axis) at the tokens that have arrows: (frame, arrow, 4)."""
+    def arrows(
+        self, frames: np.ndarray, vectors: np.ndarray, longest: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Arrows of vectors (frame, token, axis) at the tokens that have arrows:
+        (frame, arrow, 4)."""
         tips = vectors[:, self.with_arrows] @ self.plane.basis.T
         places = self.plane.places(self.embedding[frames])[:, self.with_arrows]
         length = ARROW_LENGTH * np.ptp(self.limits.at(frames)[:, 0], axis=-1)
@@ -216,27 +285,44 @@ class PairPanels:
         """Arrows of the named forces: (frame, arrow, 4) each."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------------- panels
+    # --------------------------------------------------------------------------- panels
 
     def embedding_panel(self) -> Panel:
         tokens = common_panels.token_points("embedding", self.n, joined=True)
         note = common_panels.token_note(self.n, joined=True)
-        return plane_panel("embedding", "embedding", [tokens], self.limits, self.plane, note)
+        return plane_panel(
+            "embedding", "embedding", [tokens], self.limits, self.plane, note
+        )
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
-        count, names = len(self.with_arrows), tuple(f"{title} on {token}" for token in self.with_arrows)
+        count, names = (
+            len(self.with_arrows),
+            tuple(f"{title} on {token}" for token in self.with_arrows),
+        )
         ink = np.tile(to_rgb(colours.colour("ink")), (count, 1))
-        layers: list[Layer] = [Arrows(name, ink, names), common_panels.token_points("embedding", self.n)]
+        layers: list[Layer] = [
+            Arrows(name, ink, names),
+            common_panels.token_points("embedding", self.n),
+        ]
         some = "" if count == self.n else f"on {count} of {self.n} tokens"
         note = join_notes(note, some, common_panels.token_note(self.n))
-        return plane_panel(name, title, layers, self.force_limits, self.plane, note=note)
+        return plane_panel(
+            name, title, layers, self.force_limits, self.plane, note=note
+        )
 
-    def pair_panel(self, title: str, filled: np.ndarray | None, filled_note: str, cross: str) -> Panel:
+    def pair_panel(
+        self, title: str, filled: np.ndarray | None, filled_note: str, cross: str
+    ) -> Panel:
         """Pair sums over the class map. cross: meaning of a cross."""
         rgb, marked = colours.class_colours(self.n), self.marked
-        names = tuple(f"{i} + {j} = {c}" for (i, j), c in zip(self.pairs[marked], self.residue[marked], strict=True))
+        names = tuple(
+            f"{i} + {j} = {c}"
+            for (i, j), c in zip(self.pairs[marked], self.residue[marked], strict=True)
+        )
         size = float(np.clip(np.sqrt(150 / len(marked)), 0.3, 1.2))
-        sums = Points("pair_sums", rgb[self.residue[marked]], names, filled=filled, size=size)
+        sums = Points(
+            "pair_sums", rgb[self.residue[marked]], names, filled=filled, size=size
+        )
         crosses = Points(
             "crosses",
             np.tile(to_rgb(colours.colour("ink")), (len(marked), 1)),
@@ -246,14 +332,31 @@ class PairPanels:
         )
         class_names = tuple(f"class {c}" for c in range(self.n))
         layers: list[Layer] = [
-            Map("classes", colours.pale_colours(rgb, _MAP_OPACITY), class_names, lines=False),
+            Map(
+                "classes",
+                colours.pale_colours(rgb, _MAP_OPACITY),
+                class_names,
+                lines=False,
+            ),
             sums,
             crosses,
         ]
-        some = "" if len(marked) == len(self.pairs) else f"{len(marked)} of {len(self.pairs)} pairs"
+        some = (
+            ""
+            if len(marked) == len(self.pairs)
+            else f"{len(marked)} of {len(self.pairs)} pairs"
+        )
         through = "background: plane through the mean" if self.dim > 2 else ""
         note = join_notes(filled_note, through, "×: " + cross, some)
-        return plane_panel("pair_sums", title, layers, self.pair_limits, self.pair_plane, note=note, origin=False)
+        return plane_panel(
+            "pair_sums",
+            title,
+            layers,
+            self.pair_limits,
+            self.pair_plane,
+            note=note,
+            origin=False,
+        )
 
 
 class ParticlePanels(PairPanels):
@@ -261,7 +364,10 @@ class ParticlePanels(PairPanels):
 
     def __init__(self, recorded: RecordedRun) -> None:
         super().__init__(recorded)
-        self.dense, self.cells = shown_as_density(self.n), min(recorded.side, math.isqrt(len(self.pairs)))
+        self.dense, self.cells = (
+            shown_as_density(self.n),
+            min(recorded.side, math.isqrt(len(self.pairs))),
+        )
         if self.dense:
             self.marked = np.arange(len(self.pairs))
 
@@ -273,77 +379,142 @@ class ParticlePanels(PairPanels):
         return imperfect_pair_sums(self.embedding[frames])[:, self.marked]
 
     def classes(self, frames: np.ndarray) -> np.ndarray:
-        points = np.broadcast_to(self.map_points(frames), (len(frames), self.recorded.side**2, self.dim))
+        points = np.broadcast_to(
+            self.map_points(frames), (len(frames), self.recorded.side**2, self.dim)
+        )
         each = zip(self.sums(frames), points, strict=True)
-        return self.as_map(np.stack([nearest_pair_classes(sums, self.residue, at) for sums, at in each]))
+        return self.as_map(
+            np.stack(
+                [nearest_pair_classes(sums, self.residue, at) for sums, at in each]
+            )
+        )
 
     def forces(self, frames: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
         if not names:
             return {}
-        fields = balanced_force_fields(self.embedding[frames], self.system.settings, self.system.pairs)
+        fields = balanced_force_fields(
+            self.embedding[frames], self.system.settings, self.system.pairs
+        )
         found = {"force": self.arrows(frames, fields.sum(axis=0))}
         longest = np.linalg.norm(fields @ self.plane.basis.T, axis=-1).max(axis=(0, 2))
         for name, field in zip(FIELD_NAMES, fields, strict=True):
             found[name] = self.arrows(frames, field, longest)
         return {name: found[name] for name in names}
 
-    # ------------------------------------------------------------------------------------- images of pair sums
+    # -------------------------------------------------------------- images of pair sums
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        images = {"density": self.density, "imperfect_fraction": self.imperfect_fraction}
-        found = {name: np.stack([images[name](frame) for frame in frames]) for name in images if name in names}
-        return {**found, **super().compute_arrays(frames, [name for name in names if name not in images])}
+        images = {
+            "density": self.density,
+            "imperfect_fraction": self.imperfect_fraction,
+        }
+        found = {
+            name: np.stack([images[name](frame) for frame in frames])
+            for name in images
+            if name in names
+        }
+        return {
+            **found,
+            **super().compute_arrays(
+                frames, [name for name in names if name not in images]
+            ),
+        }
 
     def cell_sums(self, frame: int, weights: np.ndarray | None = None) -> np.ndarray:
-        """Number of pair sums in each cell of the plane at a frame, or sum of their weights: (row, column)."""
+        """Number of pair sums in each cell of the plane at a frame, or sum of their
+        weights: (row, column)."""
         at = np.array([frame])
-        return cell_sums(self.pair_plane.places(self.sums(at))[0], self.pair_limits.at(at)[0], self.cells, weights)
+        return cell_sums(
+            self.pair_plane.places(self.sums(at))[0],
+            self.pair_limits.at(at)[0],
+            self.cells,
+            weights,
+        )
 
     def density(self, frame: int) -> np.ndarray:
         """Decimal logarithm of 1 + number of pair sums in each cell: (row, column)."""
         return np.log10(1 + self.cell_sums(frame))
 
     def imperfect_fraction(self, frame: int) -> np.ndarray:
-        """Fraction of the pair sums in each cell that are grid imperfections, NaN in empty cells: (row, column)."""
+        """Fraction of the pair sums in each cell that are grid imperfections, NaN in
+        empty cells: (row, column)."""
         with np.errstate(invalid="ignore"):
-            return self.cell_sums(frame, imperfect_pair_sums(self.embedding[frame])) / self.cell_sums(frame)
+            return self.cell_sums(
+                frame, imperfect_pair_sums(self.embedding[frame])
+            ) / self.cell_sums(frame)
 
-    def image_panel(self, name: str, title: str, array: str, high: float, note: str) -> Panel:
-        """An image over the plane of pair sums, from 0 to `high`; rows and columns are named by their positions."""
+    def image_panel(
+        self, name: str, title: str, array: str, high: float, note: str
+    ) -> Panel:
+        """An image over the plane of pair sums, from 0 to `high`; rows and columns are
+        named by their positions."""
         centres = pixel_centres(self.pair_limits.at(np.array([-1])), self.cells)[0]
         each = centres[: self.cells, 0], centres[:: -self.cells, 1]
         columns, rows = (tuple(f"{value:.3g}" for value in values) for values in each)
         image = Image(array, 0.0, high, rows, columns)
-        return plane_panel(name, title, [image], self.pair_limits, self.pair_plane, note=note, origin=False)
+        return plane_panel(
+            name,
+            title,
+            [image],
+            self.pair_limits,
+            self.pair_plane,
+            note=note,
+            origin=False,
+        )
 
     def density_panel(self) -> Panel:
-        """Where pair sums are, with a colour scale up to the largest density of the last frame."""
+        """Where pair sums are, with a colour scale up to the largest density of the
+        last frame."""
         note = f"log10(1 + pair sums in a cell); {len(self.pairs)} pairs"
-        return self.image_panel("pair_sums", "pair sums", "density", float(self.density(-1).max()), note)
+        return self.image_panel(
+            "pair_sums", "pair sums", "density", float(self.density(-1).max()), note
+        )
 
     def imperfect_panel(self) -> Panel:
-        """An image of the fraction of pair sums in each cell that are grid imperfections."""
-        name, note = "imperfect_pair_sums", "fraction of the pair sums in a cell; grey: none"
-        return self.image_panel(name, "imperfect pair sums", "imperfect_fraction", 1.0, note)
+        """An image of the fraction of pair sums in each cell that are grid
+        imperfections."""
+        name, note = (
+            "imperfect_pair_sums",
+            "fraction of the pair sums in a cell; grey: none",
+        )
+        return self.image_panel(
+            name, "imperfect pair sums", "imperfect_fraction", 1.0, note
+        )
 
     def pair_panels(self) -> dict[str, PanelFactory]:
-        """Panels of the pair sums: marks over the class map, or images if there are many."""
+        """Panels of the pair sums: marks over the class map, or images if there are
+        many."""
         if self.dense:
-            return {"pair_sums": self.density_panel, "imperfect_pair_sums": self.imperfect_panel}
+            return {
+                "pair_sums": self.density_panel,
+                "imperfect_pair_sums": self.imperfect_panel,
+            }
         note = "background: nearest pair sum"
-        return {"pair_sums": lambda: self.pair_panel("pair sums", None, note, "grid imperfection")}
+        return {
+            "pair_sums": lambda: self.pair_panel(
+                "pair sums", None, note, "grid imperfection"
+            )
+        }
 
     def run_panels(self) -> RunPanels:
         panels: dict[str, PanelFactory] = {
             "embedding": self.embedding_panel,
             **self.pair_panels(),
-            "force": lambda: self.force_panel("force", "force", "arrows scaled in each frame"),
+            "force": lambda: self.force_panel(
+                "force", "force", "arrows scaled in each frame"
+            ),
         }
         for name in FIELD_NAMES:
             panels[name] = functools.partial(
-                self.force_panel, name, name.replace("_", " "), "same scale as the other fields"
+                self.force_panel,
+                name,
+                name.replace("_", " "),
+                "same scale as the other fields",
             )
-        panels |= {**common_panels.structure_panels(self.recorded), **common_panels.metric_panels(self.recorded)}
+        panels |= {
+            **common_panels.structure_panels(self.recorded),
+            **common_panels.metric_panels(self.recorded),
+        }
         return RunPanels(panels, self.compute_arrays)
 
 

@@ -1,4 +1,5 @@
-"""Recorded weights of one run of a network, at any of its frames. All values are dimensionless."""
+"""Recorded weights of one run of a network, at any of its frames. All values are
+dimensionless."""
 
 from __future__ import annotations
 
@@ -21,9 +22,14 @@ class NetworkPanels:
 
     @functools.cached_property
     def weights(self) -> dict[str, torch.Tensor]:
-        """Weights of all frames, (frame, ...); of a diverged run, whose weights may be huge, in double precision."""
+        """Weights of all frames, (frame, ...); of a diverged run, whose weights may be
+        huge, in double precision."""
         found = weights(self.recorded.data, run=0)
-        return {name: weight.double() for name, weight in found.items()} if self.recorded.diverged else found
+        return (
+            {name: weight.double() for name, weight in found.items()}
+            if self.recorded.diverged
+            else found
+        )
 
     def weights_at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
         """Weights at frames, (frame, ...)."""
@@ -32,6 +38,7 @@ class NetworkPanels:
 
 
 def batch_slices(count: int, size: int) -> Iterator[slice]:
-    """Slices of `count` items, at least one slice; an item needs `size` values, a batch about VALUES_PER_BATCH."""
+    """Slices of `count` items, at least one slice; an item needs `size` values, a batch
+    about VALUES_PER_BATCH."""
     batch = max(1, VALUES_PER_BATCH // size)
     return (slice(start, start + batch) for start in range(0, max(1, count), batch))

@@ -1,9 +1,11 @@
-"""Description of what a figure, a film or a browser page shows of one run. This module does not draw.
+"""Description of what a figure, a film or a browser page shows of one run. This module
+does not draw.
 
-A scene consists of panels, and a panel of layers (points, arrows, maps, images, curves). A layer holds the constant
-properties, such as colours and names, and the name of the array that changes. `Scene.compute_arrays` gives those
-arrays at any frames. All values are dimensionless; colours are sRGB in 0..1; positions are in the panel's coordinates.
-"""
+A scene consists of panels, and a panel of layers (points, arrows, maps, images,
+curves). A layer holds the constant properties, such as colours and names, and the name
+of the array that changes. `Scene.compute_arrays` gives those arrays at any frames. All
+values are dimensionless; colours are sRGB in 0..1; positions are in the panel's
+coordinates."""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ class Points:
 
     array: str
     colours: np.ndarray  # (point, rgb)
-    names: tuple[str, ...]  # of each point, for its label or for the text at the mouse pointer
+    names: tuple[
+        str, ...
+    ]  # of each point, for its label or for the text at the mouse pointer
     shapes: tuple[str, ...] = ()  # of MARKER_SHAPES, one per point; empty: all circles
     filled: np.ndarray | None = None  # (point,) bool; None: all
     size: float = 1.0  # area of a marker relative to other layers
     labelled: bool = False  # whether names are drawn on the markers
-    joined: bool = False  # whether a closed line runs through all points, in their order
+    joined: bool = (
+        False  # whether a closed line runs through all points, in their order
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +47,11 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Categories over the plane: array (frame, row, column) of unsigned integers, the lowest row first.
+    """Categories over the plane: array (frame, row, column) of unsigned integers, the
+    lowest row first.
 
-    Each integer is an index into the palette. The pixels tile the panel's limits. Contours run between neighbours with
-    different integers.
-    """
+    Each integer is an index into the palette. The pixels tile the panel's limits.
+    Contours run between neighbours with different integers."""
 
     array: str
     palette: np.ndarray  # (category, rgb)
@@ -55,18 +61,22 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """A matrix: array (frame, row, column), the first row at the top, stretched over the panel."""
+    """A matrix: array (frame, row, column), the first row at the top, stretched over
+    the panel."""
 
     array: str
     low: float
     high: float
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    row_colours: np.ndarray | None = None  # (row, rgb), drawn as a strip at the left edge
+    row_colours: np.ndarray | None = (
+        None  # (row, rgb), drawn as a strip at the left edge
+    )
 
     @property
     def scale(self) -> str:
-        """Values of the first and the last colour, for a note where no colour bar is drawn."""
+        """Values of the first and the last colour, for a note where no colour bar is
+        drawn."""
         return f"{self.low:.2g} to {self.high:.2g}"
 
 
@@ -93,7 +103,8 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Layers drawn on top of each other, in their order, within limits that hold for all frames, or for each frame."""
+    """Layers drawn on top of each other, in their order, within limits that hold for
+    all frames, or for each frame."""
 
     name: str  # as typed on a command line, such as normalised_sequences
     title: str
@@ -107,7 +118,9 @@ class Panel:
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # which axes are shown, and what colours and symbols mean
     spans: tuple[Span, ...] = ()  # behind curves
-    views: np.ndarray | None = None  # limits of each frame (frame, axis, end), where they follow the points
+    views: np.ndarray | None = (
+        None  # limits of each frame (frame, axis, end), where they follow the points
+    )
 
     @property
     def heading(self) -> str:
@@ -136,12 +149,24 @@ class Scene:
     clock: np.ndarray  # (frame,) x values of curves: epochs, or steps
     unit: str  # of the clock: epoch or step
     panels: tuple[Panel, ...]
-    compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]  # frames (frame,), names -> each (frame, ...)
+    compute_arrays: Callable[
+        [np.ndarray, Sequence[str]], LayerArrays
+    ]  # frames (frame,), names -> each (frame, ...)
     marks: tuple[EventMark, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)  # further properties of the run, by name
+    facts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # further properties of the run, by name
 
-    def arrays(self, frames: np.ndarray | Sequence[int], panels: Sequence[str] | None = None) -> LayerArrays:
-        """Arrays of the layers of some panels, or of all, at frames: name -> (frame, ...)."""
-        names = [layer.array for panel in self.panels if panels is None or panel.name in panels
-                 for layer in panel.layers if not isinstance(layer, Curves)]  # fmt: skip
+    def arrays(
+        self, frames: np.ndarray | Sequence[int], panels: Sequence[str] | None = None
+    ) -> LayerArrays:
+        """Arrays of the layers of some panels, or of all, at frames: name -> (frame,
+        ...)."""
+        names = [
+            layer.array
+            for panel in self.panels
+            if panels is None or panel.name in panels
+            for layer in panel.layers
+            if not isinstance(layer, Curves)
+        ]
         return self.compute_arrays(np.asarray(frames), list(dict.fromkeys(names)))

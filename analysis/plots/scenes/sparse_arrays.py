@@ -1,10 +1,10 @@
-"""Activations of VC's transformer for tokens, positions and sequences, layer by layer, and class maps of the plane.
+"""Activations of VC's transformer for tokens, positions and sequences, layer by layer,
+and class maps of the plane.
 
     z(x, t) = N(E(x) + P(t)),  xi = V sum_t softmax_t(z_t . q / sqrt d) z_t,  zeta = transform(xi),  p = softmax(E zeta)
 
-`dynamics.networks.clustering_head` describes the network. VC calls the input weights of its MLP receptors and the
-output weights assemblers. All values are dimensionless.
-"""
+`dynamics.networks.clustering_head` describes the network. VC calls the input weights of
+its MLP receptors and the output weights assemblers. All values are dimensionless."""
 
 from __future__ import annotations
 
@@ -26,16 +26,33 @@ CLASS_SHADES = (0.15, 0.26, 0.38, 0.5, 0.62)
 """Opacity of the class's colour between those thresholds."""
 
 _BOUNDARY_RADIUS = 1.15
-"""Radius at which the boundaries of units are drawn, relative to the circle of normalised vectors."""
+"""Radius at which the boundaries of units are drawn, relative to the circle of
+normalised vectors."""
 
 
 class SparseActivations:
-    """Activations of the network at some frames: tensors (frame, point, axis), computed on demand."""
+    """Activations of the network at some frames: tensors (frame, point, axis), computed
+    on demand."""
 
-    def __init__(self, network: ClusteringHead, weights: Weights, tokens: torch.Tensor, shown: torch.Tensor) -> None:
-        """weights (frame, ...); tokens (sequence, position); shown (token,): tokens shown at each position."""
-        self.network, self.weights, self.tokens, self.shown = network, weights, tokens, shown
-        self.token_embeddings, self.position_embeddings = weights["embedding"], weights["position_embedding"]
+    def __init__(
+        self,
+        network: ClusteringHead,
+        weights: Weights,
+        tokens: torch.Tensor,
+        shown: torch.Tensor,
+    ) -> None:
+        """weights (frame, ...); tokens (sequence, position); shown (token,): tokens
+        shown at each position."""
+        self.network, self.weights, self.tokens, self.shown = (
+            network,
+            weights,
+            tokens,
+            shown,
+        )
+        self.token_embeddings, self.position_embeddings = (
+            weights["embedding"],
+            weights["position_embedding"],
+        )
         self.receptors, self.assemblers = weights["receptor"], weights["assembler"]
 
     @functools.cached_property
@@ -46,7 +63,10 @@ class SparseActivations:
     @property
     def sums(self) -> torch.Tensor:
         """E(x) + P(t), position by position."""
-        each = self.position_embeddings[:, :, None] + self.token_embeddings[:, None, self.shown]
+        each = (
+            self.position_embeddings[:, :, None]
+            + self.token_embeddings[:, None, self.shown]
+        )
         return each.flatten(1, 2)
 
     @functools.cached_property
@@ -75,7 +95,9 @@ class SparseActivations:
     @functools.cached_property
     def transforms(self) -> torch.Tensor:
         """zeta"""
-        return self.network.transform(self.weights, self.sequence_embeddings, self.normalised_sequences)
+        return self.network.transform(
+            self.weights, self.sequence_embeddings, self.normalised_sequences
+        )
 
     @property
     def output_probabilities(self) -> torch.Tensor:
@@ -84,29 +106,39 @@ class SparseActivations:
 
     @property
     def boundaries(self) -> torch.Tensor:
-        """Points of the circle of normalised vectors where units switch, w . x + b = 0, drawn slightly outside it.
+        """Points of the circle of normalised vectors where units switch, w . x + b = 0,
+        drawn slightly outside it.
 
-        (frame, 2 hidden, 2): first the points counterclockwise from the units' receptors, then the clockwise ones;
-        NaN for units that do not switch. Only for two axes.
-        """
+        (frame, 2 hidden, 2): first the points counterclockwise from the units'
+        receptors, then the clockwise ones; NaN for units that do not switch. Only for
+        two axes."""
         x, y = self.receptors[..., 0], self.receptors[..., 1]
         bias = self.weights.get("receptor_bias", torch.zeros_like(x))
         angle = torch.atan2(y, x)
-        radius = normalised_length(self.network.settings.norm, self.network.settings.dim)
+        radius = normalised_length(
+            self.network.settings.norm, self.network.settings.dim
+        )
         half = torch.arccos(-bias / (self.receptors.norm(dim=-1) * radius))
         angles = torch.cat([angle + half, angle - half], dim=-1)
-        return _BOUNDARY_RADIUS * radius * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+        return (
+            _BOUNDARY_RADIUS
+            * radius
+            * torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+        )
 
 
-# ------------------------------------------------------------------------------------------------- class maps
+# --------------------------------------------------------------------------- class maps
 
 
 def class_level_numbers(logits: torch.Tensor) -> np.ndarray:
-    """Most probable class and level interval of its probability, as one number: (..., class) -> (...)."""
+    """Most probable class and level interval of its probability, as one number: (...,
+    class) -> (...)."""
     top, winner = logits.max(dim=-1)
     probability = 1 / torch.exp(logits - top[..., None]).sum(-1)
     edges = torch.tensor(PROBABILITY_LEVELS, dtype=probability.dtype)
-    number = winner * len(CLASS_SHADES) + torch.bucketize(probability, edges, right=True)
+    number = winner * len(CLASS_SHADES) + torch.bucketize(
+        probability, edges, right=True
+    )
     return number.numpy().astype(map_dtype(logits.shape[-1]))
 
 
@@ -117,12 +149,23 @@ def map_dtype(classes: int) -> type[np.unsignedinteger]:
 
 def probability_level_names(classes: int) -> tuple[str, ...]:
     """Meaning of each number of a map."""
-    between = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(PROBABILITY_LEVELS)]
-    bands = [f"below {PROBABILITY_LEVELS[0]:g}", *between, f"above {PROBABILITY_LEVELS[-1]:g}"]
-    return tuple(f"class {one}, probability {band}" for one in range(classes) for band in bands)
+    between = [
+        f"{low:g} to {high:g}" for low, high in itertools.pairwise(PROBABILITY_LEVELS)
+    ]
+    bands = [
+        f"below {PROBABILITY_LEVELS[0]:g}",
+        *between,
+        f"above {PROBABILITY_LEVELS[-1]:g}",
+    ]
+    return tuple(
+        f"class {one}, probability {band}" for one in range(classes) for band in bands
+    )
 
 
 def probability_palette(classes: int) -> np.ndarray:
-    """Colour of each number of a map: that of the class, from pale to full, (number, rgb)."""
+    """Colour of each number of a map: that of the class, from pale to full, (number,
+    rgb)."""
     rgb = colours.class_colours(classes)
-    return np.concatenate([[colours.pale_colours(one, shade) for shade in CLASS_SHADES] for one in rgb])
+    return np.concatenate(
+        [[colours.pale_colours(one, shade) for shade in CLASS_SHADES] for one in rgb]
+    )

@@ -1,10 +1,11 @@
-"""Panels of the transformer (ZL, NA): embeddings in the planes of the strongest frequencies, attention, correct logits,
-restricted and excluded loss.
+"""Panels of the transformer (ZL, NA): embeddings in the planes of the strongest
+frequencies, attention, correct logits, restricted and excluded loss.
 
-The plane of a frequency k is that of the cosine and the sine component of W_E at k in the last frame, with orthonormal
-axes. Frequencies are in the order of their power in the last logits (`analysis.progress_measures`), which only the task
-add has. Images show at most 120 of the elements, evenly spaced. All values are dimensionless, losses in nats.
-"""
+The plane of a frequency k is that of the cosine and the sine component of W_E at k in
+the last frame, with orthonormal axes. Frequencies are in the order of their power in
+the last logits (`analysis.progress_measures`), which only the task add has. Images show
+at most 120 of the elements, evenly spaced. All values are dimensionless, losses in
+nats."""
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ from dynamics.tasks import operation_pairs, operation_splits
 _PLANES = 4
 _MAX_ELEMENTS = 120
 _MAX_MEASURED_FRAMES, _MEASURE_WORK = 51, 3e10
-"""Maximum number of frames in which losses of parts of the logits are computed, and maximum work, which takes some
-seconds."""
+"""Maximum number of frames in which losses of parts of the logits are computed, and
+maximum work, which takes some seconds."""
 
 
 def frequency_plane(embedding: np.ndarray, k: int) -> np.ndarray:
-    """Orthonormal axes of the plane of a frequency k of the embedding (token, axis), nearest to its cosine and sine
-    component: (axis, 2)."""
+    """Orthonormal axes of the plane of a frequency k of the embedding (token, axis),
+    nearest to its cosine and sine component: (axis, 2)."""
     angle = 2 * np.pi * k * np.arange(len(embedding)) / len(embedding)
     components = embedding.T @ np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     left, _, right = np.linalg.svd(components, full_matrices=False)
@@ -54,20 +55,28 @@ class TransformerPanels(NetworkPanels):
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.recorded, self.network = recorded, transformer_of(recorded.data)
-        self.n, self.adds = self.network.settings.elements, self.network.settings.task == "add"
+        self.n, self.adds = (
+            self.network.settings.elements,
+            self.network.settings.task == "add",
+        )
         self.shown = evenly_spaced_indices(self.n, _MAX_ELEMENTS)
         self.last = np.array([len(recorded.steps) - 1])
         self.places = functools.cache(self._places)
 
     def double_weights(self, frames: np.ndarray) -> dict[str, torch.Tensor]:
-        return {name: values.double() for name, values in self.weights_at(frames).items()}
+        return {
+            name: values.double() for name, values in self.weights_at(frames).items()
+        }
 
-    # ------------------------------------------------------------------------------------------ frequencies
+    # ---------------------------------------------------------------------- frequencies
 
     @functools.cached_property
     def powers(self) -> np.ndarray:
-        """Fraction of the variance of the last logits in each frequency of a + b, (frequency,)."""
-        logits = progress_measures.all_logits(self.network, self.double_weights(self.last))
+        """Fraction of the variance of the last logits in each frequency of a + b,
+        (frequency,)."""
+        logits = progress_measures.all_logits(
+            self.network, self.double_weights(self.last)
+        )
         return np.nan_to_num(progress_measures.sum_frequency_fractions(logits)[0])
 
     @functools.cached_property
@@ -88,41 +97,72 @@ class TransformerPanels(NetworkPanels):
     def frequency_panel(self, place: int) -> Panel:
         k = int(self.strongest[place])
         limits = self.recorded.limits(self.places(k)[self.recorded.limit_frames])
-        names, angle = tuple(map(str, range(self.n))), 2 * np.pi * (k * np.arange(self.n) % self.n) / self.n
-        points = Points(f"frequency_{place + 1}", colours.angle_colours(angle), names, size=1.0 if self.n < 60 else 0.6)
-        note = f"{self.powers[k - 1]:.0%} of the logits' variance; colour: {k} a mod {self.n}"
+        names, angle = (
+            tuple(map(str, range(self.n))),
+            2 * np.pi * (k * np.arange(self.n) % self.n) / self.n,
+        )
+        points = Points(
+            f"frequency_{place + 1}",
+            colours.angle_colours(angle),
+            names,
+            size=1.0 if self.n < 60 else 0.6,
+        )
+        note = (
+            f"{self.powers[k - 1]:.0%} of the logits' variance; colour: {k} a mod"
+            f" {self.n}"
+        )
         title = f"W_E at frequency {k}"
-        return common_panels.plane_panel(f"frequency_{place + 1}", title, [points], limits, note=note)
+        return common_panels.plane_panel(
+            f"frequency_{place + 1}", title, [points], limits, note=note
+        )
 
     def norms_panel(self) -> Panel:
-        """Fourier norms of W_E: those of the strongest frequencies, and the largest other one."""
+        """Fourier norms of W_E: those of the strongest frequencies, and the largest
+        other one."""
         norms = progress_measures.fourier_norms(self.recorded.embedding[:, : self.n]).T
         others = np.setdiff1d(np.arange(len(norms)), self.strongest - 1)
         values, names = norms[self.strongest - 1], [f"k = {k}" for k in self.strongest]
         if len(others):
-            values, names = np.vstack([values, norms[others].max(axis=0)]), [*names, "largest other"]
+            values, names = (
+                np.vstack([values, norms[others].max(axis=0)]),
+                [*names, "largest other"],
+            )
         rgb = colours.split_colours(names)
-        return curve_panel(self.recorded, "fourier_norms", "Fourier norms of W_E", values, names, rgb, log=False)
+        return curve_panel(
+            self.recorded,
+            "fourier_norms",
+            "Fourier norms of W_E",
+            values,
+            names,
+            rgb,
+            log=False,
+        )
 
-    # --------------------------------------------------------------------------------------------- images
+    # --------------------------------------------------------------------------- images
 
     @functools.cached_property
     def image_pairs(self) -> torch.Tensor:
         """Pairs (a, b) of elements that images show, (pair, 2)."""
-        return torch.cartesian_prod(torch.from_numpy(self.shown), torch.from_numpy(self.shown))
+        return torch.cartesian_prod(
+            torch.from_numpy(self.shown), torch.from_numpy(self.shown)
+        )
 
     @functools.cached_property
     def by_difference(self) -> bool:
-        """Whether correct logits are arranged by a + b and a - b, which determine a and b if N is odd."""
+        """Whether correct logits are arranged by a + b and a - b, which determine a and
+        b if N is odd."""
         return self.adds and self.n % 2 == 1
 
     @torch.no_grad()
     def attention(self, frames: np.ndarray) -> np.ndarray:
-        """Attention of the last position to a for each pair, the heads side by side, (frame, row, column)."""
+        """Attention of the last position to a for each pair, the heads side by side,
+        (frame, row, column)."""
         heads, size = self.network.settings.heads, len(self.shown)
         found = np.full((len(frames), *self.tiles * (size + 1) - 1), np.nan, np.float32)
         for batch in batch_slices(len(frames), 4 * size * size * heads):
-            values = self.network.attention(self.weights_at(frames[batch]), self.image_pairs)[..., 0]
+            values = self.network.attention(
+                self.weights_at(frames[batch]), self.image_pairs
+            )[..., 0]
             for head in range(heads):
                 row, column = (size + 1) * np.array(divmod(head, self.tiles[1]))
                 tile = values[..., head].unflatten(-1, (size, size)).numpy()
@@ -139,8 +179,19 @@ class TransformerPanels(NetworkPanels):
         alpha, names = self.network.settings.attention_rate, [*map(str, self.shown), ""]
         rows, columns = (tuple((names * count)[:-1]) for count in self.tiles.tolist())
         image = Image("attention", 1 - alpha, 1.0, rows, columns)
-        heads = "" if self.network.settings.heads == 1 else f"; {self.network.settings.heads} heads, by rows"
-        return self._image_panel("attention", "attention to a", image, "b", "a", f"of the last position{heads}")
+        heads = (
+            ""
+            if self.network.settings.heads == 1
+            else f"; {self.network.settings.heads} heads, by rows"
+        )
+        return self._image_panel(
+            "attention",
+            "attention to a",
+            image,
+            "b",
+            "a",
+            f"of the last position{heads}",
+        )
 
     @torch.no_grad()
     def correct_logits(self, frames: np.ndarray) -> np.ndarray:
@@ -148,15 +199,26 @@ class TransformerPanels(NetworkPanels):
         pairs, found = self.image_pairs, []
         if self.by_difference:
             half = (self.n + 1) // 2
-            pairs = torch.stack([pairs.sum(dim=-1), pairs[:, 0] - pairs[:, 1]], dim=-1) * half % self.n
+            pairs = (
+                torch.stack([pairs.sum(dim=-1), pairs[:, 0] - pairs[:, 1]], dim=-1)
+                * half
+                % self.n
+            )
         target = self.network.target(pairs)[:, None]
-        for batch in batch_slices(len(frames), len(pairs) * (self.n + 2 * self.network.settings.width)):
+        for batch in batch_slices(
+            len(frames), len(pairs) * (self.n + 2 * self.network.settings.width)
+        ):
             logits = self.network.logits(self.weights_at(frames[batch]), pairs)
-            found.append(torch.take_along_dim(logits, target.expand(len(logits), -1, -1), -1)[..., 0].numpy())
+            found.append(
+                torch.take_along_dim(logits, target.expand(len(logits), -1, -1), -1)[
+                    ..., 0
+                ].numpy()
+            )
         return np.concatenate(found).reshape(len(frames), len(self.shown), -1)
 
     def correct_panel(self) -> Panel:
-        """The correct logits, with a colour scale from 0 to the largest of the last frame."""
+        """The correct logits, with a colour scale from 0 to the largest of the last
+        frame."""
         values = self.correct_logits(self.last)
         names = tuple(map(str, self.shown))
         low, high = min(0.0, float(values.min())), float(values.max())
@@ -164,37 +226,79 @@ class TransformerPanels(NetworkPanels):
         x, y = ("a - b", "a + b") if self.by_difference else ("b", "a")
         return self._image_panel("correct_logits", "correct logit", image, x, y, "")
 
-    def _image_panel(self, name: str, title: str, image: Image, x_label: str, y_label: str, note: str) -> Panel:
+    def _image_panel(
+        self, name: str, title: str, image: Image, x_label: str, y_label: str, note: str
+    ) -> Panel:
         x, y = ((-0.5, len(names) - 0.5) for names in (image.columns, image.rows))
-        some = "" if len(self.shown) == self.n else f"{len(self.shown)} of {self.n} elements"
+        some = (
+            ""
+            if len(self.shown) == self.n
+            else f"{len(self.shown)} of {self.n} elements"
+        )
         return Panel(
-            name, title, (image,), x, y, x_label, y_label, equal=False, note=join_notes(image.scale, note, some)
+            name,
+            title,
+            (image,),
+            x,
+            y,
+            x_label,
+            y_label,
+            equal=False,
+            note=join_notes(image.scale, note, some),
         )
 
-    # ---------------------------------------------------------------------------------------------- losses
+    # --------------------------------------------------------------------------- losses
 
     @functools.cached_property
     def measured_frames(self) -> np.ndarray:
         """Frames in which losses of parts of the logits are computed."""
         sizes = self.network.settings
         work = self.n**2 * sizes.width * (sizes.heads * sizes.head_width + self.n)
-        return evenly_spaced_indices(len(self.recorded.steps), int(min(_MAX_MEASURED_FRAMES, 2 + _MEASURE_WORK / work)))
+        return evenly_spaced_indices(
+            len(self.recorded.steps),
+            int(min(_MAX_MEASURED_FRAMES, 2 + _MEASURE_WORK / work)),
+        )
 
     def restricted_panel(self) -> Panel:
         """Restricted and excluded loss, computed in some frames."""
-        settings, keys = self.network.settings, progress_measures.key_frequencies(self.powers)
-        pairs = operation_pairs(settings)[operation_splits(settings, np.array([self.recorded.seed]))[0][0]]
+        settings, keys = (
+            self.network.settings,
+            progress_measures.key_frequencies(self.powers),
+        )
+        pairs = operation_pairs(settings)[
+            operation_splits(settings, np.array([self.recorded.seed]))[0][0]
+        ]
         losses = []
         for frame in self.measured_frames:
-            logits = progress_measures.all_logits(self.network, self.double_weights(np.array([frame])))
-            losses.append([progress_measures.restricted_loss(logits, keys)[0],
-                           progress_measures.excluded_loss(logits, keys, pairs)[0]])  # fmt: skip
+            logits = progress_measures.all_logits(
+                self.network, self.double_weights(np.array([frame]))
+            )
+            losses.append(
+                [
+                    progress_measures.restricted_loss(logits, keys)[0],
+                    progress_measures.excluded_loss(logits, keys, pairs)[0],
+                ]
+            )
         every = np.arange(len(self.recorded.steps))
-        values = np.stack([np.interp(every, self.measured_frames, each) for each in np.transpose(losses)])
+        values = np.stack(
+            [
+                np.interp(every, self.measured_frames, each)
+                for each in np.transpose(losses)
+            ]
+        )
         names = ["restricted loss, all pairs", "excluded loss, training pairs"]
         few = "" if len(every) == len(losses) else f"in {len(losses)} frames"
         rgb, title = colours.split_colours(names), "losses of parts"
-        return curve_panel(self.recorded, "restricted_loss", title, values, names, rgb, log=True, note=few)
+        return curve_panel(
+            self.recorded,
+            "restricted_loss",
+            title,
+            values,
+            names,
+            rgb,
+            log=True,
+            note=few,
+        )
 
     @functools.cached_property
     def phases(self) -> dict[str, Span]:
@@ -205,7 +309,10 @@ class TransformerPanels(NetworkPanels):
             return {}
         spans = {}
         for phase, meaning in colours.PHASES.items():
-            begin, end = (float(phases[name].sel(phase=phase)) / self.recorded.epoch_steps for name in ("begin", "end"))
+            begin, end = (
+                float(phases[name].sel(phase=phase)) / self.recorded.epoch_steps
+                for name in ("begin", "end")
+            )
             if end > begin:
                 spans[phase] = Span(begin, end, colours.colour(meaning))
         return spans
@@ -213,17 +320,20 @@ class TransformerPanels(NetworkPanels):
     def with_phases(self, factory: PanelFactory) -> Panel:
         """A panel of curves with a band for each phase; that of the loss names them."""
         panel = factory()
-        ends = ", ".join(f"{phase} to {span.end:.0f}" for phase, span in self.phases.items())
+        ends = ", ".join(
+            f"{phase} to {span.end:.0f}" for phase, span in self.phases.items()
+        )
         note = join_notes(panel.note, ends) if panel.name == "loss" else panel.note
         return replace(panel, spans=tuple(self.phases.values()), note=note)
 
-    # ---------------------------------------------------------------------------------------------- panels
+    # --------------------------------------------------------------------------- panels
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """Arrays of the panels that the other systems do not have."""
         functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-            "attention": self.attention, "correct_logits": self.correct_logits,
-        }  # fmt: skip
+            "attention": self.attention,
+            "correct_logits": self.correct_logits,
+        }
         found = {name: functions[name](frames) for name in functions if name in names}
         for place in range(_PLANES):
             if (name := f"frequency_{place + 1}") in names:
@@ -235,24 +345,38 @@ class TransformerPanels(NetworkPanels):
         panels: dict[str, PanelFactory] = {}
         if self.adds:
             for place in range(min(_PLANES, self.n // 2)):
-                panels[f"frequency_{place + 1}"] = functools.partial(self.frequency_panel, place)
+                panels[f"frequency_{place + 1}"] = functools.partial(
+                    self.frequency_panel, place
+                )
         if self.network.settings.attention_rate > 0:
             panels["attention"] = self.attention_panel
         panels["correct_logits"] = self.correct_panel
-        curves: dict[str, PanelFactory] = {name: others[name] for name in ("loss", "accuracy")}
+        curves: dict[str, PanelFactory] = {
+            name: others[name] for name in ("loss", "accuracy")
+        }
         if self.adds:
-            curves |= {"restricted_loss": self.restricted_panel, "fourier_norms": self.norms_panel}
+            curves |= {
+                "restricted_loss": self.restricted_panel,
+                "fourier_norms": self.norms_panel,
+            }
         for name, factory in curves.items():
             panels[name] = functools.partial(self.with_phases, factory)
 
         def compute_arrays(frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-            return {**default_arrays(frames, names), **self.compute_arrays(frames, names)}
+            return {
+                **default_arrays(frames, names),
+                **self.compute_arrays(frames, names),
+            }
 
-        return RunPanels({**panels, **{name: others[name] for name in others if name not in panels}}, compute_arrays)
+        return RunPanels(
+            {**panels, **{name: others[name] for name in others if name not in panels}},
+            compute_arrays,
+        )
 
 
 def build_transformer_panels(recorded: RecordedRun) -> RunPanels:
-    """Panels of the transformer; without recorded weights, only those of the metrics."""
+    """Panels of the transformer; without recorded weights, only those of the
+    metrics."""
     network = transformer_of(recorded.data)
     if any(name not in recorded.data for name in network.variables):
         return common_panels.build_default_panels(recorded)

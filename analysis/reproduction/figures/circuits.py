@@ -1,4 +1,5 @@
-"""Figures of circuits of VC's network: ideal ones, those that were learned, and finetuned ones with a token more."""
+"""Figures of circuits of VC's network: ideal ones, those that were learned, and
+finetuned ones with a token more."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,9 +13,18 @@ from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
 from analysis.plots.panels import build_scene
 from analysis.reproduction.figures import frames
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, RunChoice, name_run, sparse_settings
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    name_run,
+    sparse_settings,
+)
 from analysis.reproduction.figures.run_choice import runs_not_diverged
-from analysis.reproduction.figures.settings_line import settings_summary, untrained_summary
+from analysis.reproduction.figures.settings_line import (
+    settings_summary,
+    untrained_summary,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.initial_conditions import start_step_index
 from dynamics.networks.from_trajectory import clustering_head_of
@@ -23,12 +33,19 @@ from dynamics.simulation import simulate
 from dynamics.training.finetuning import source_run_indices, successful_runs
 
 PANELS = (
-    "token_embeddings", "position_embeddings", "sums", "normalised_sums",
-    "attention", "values", "sequence_embeddings", "transform_map",
-)  # fmt: skip
+    "token_embeddings",
+    "position_embeddings",
+    "sums",
+    "normalised_sums",
+    "attention",
+    "values",
+    "sequence_embeddings",
+    "transform_map",
+)
 LEGEND = (
-    "Circles: non-spurious positions; squares: spurious ones. Sequences: one colour per prefix, one shape per class. "
-    "The map shows the predicted class of a sequence embedding, in paler colours where the probability is lower."
+    "Circles: non-spurious positions; squares: spurious ones. Sequences: one colour per"
+    " prefix, one shape per class. The map shows the predicted class of a sequence"
+    " embedding, in paler colours where the probability is lower."
 )
 
 WIDTH = 1360
@@ -36,12 +53,18 @@ WIDTH = 1360
 
 
 def plot_circuit_panels(
-    trajectory: xr.Dataset, run: int, small: bool, step: int | None = None, title: str = ""
+    trajectory: xr.Dataset,
+    run: int,
+    small: bool,
+    step: int | None = None,
+    title: str = "",
 ) -> Figure:
-    """The panels of a run's circuit at a recorded step, the last by default; of one with a title of its own, which is
-    no run's, the step is not told."""
+    """The panels of a run's circuit at a recorded step, the last by default; of one
+    with a title of its own, which is no run's, the step is not told."""
     step = int(trajectory["last_step"][run]) if step is None else step
-    moment = trajectory.sel(step=[step])  # alone, so that limits are those of this frame
+    moment = trajectory.sel(
+        step=[step]
+    )  # alone, so that limits are those of this frame
     scene = build_scene(moment, run, side=frames.SIDE, panels=PANELS, marks=())
     width = frames.SMALL_WIDTH if small else WIDTH
     return frames.plot_frame(scene, title or scene.title, 4, width, timed=not title)
@@ -52,16 +75,22 @@ MOST_CACHED_LABELS = 4
 _labels: dict[str, list[CircuitLabel]] = {}
 
 
-def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> list[CircuitLabel]:
-    """The label of every run at a recorded step, the last by default. Raises TrajectoryError.
+def cached_circuit_labels(
+    trajectory: xr.Dataset, step: int | None = None
+) -> list[CircuitLabel]:
+    """The label of every run at a recorded step, the last by default. Raises
+    TrajectoryError.
 
-    The last few answers are kept, by a hash over all that labels depend on: several figures show circuits of one
-    ensemble.
-    """
+    The last few answers are kept, by a hash over all that labels depend on: several
+    figures show circuits of one ensemble."""
     step = int(trajectory["step"][-1]) if step is None else step
     told = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
     for name in ("seed", "last_step", *clustering_head_of(trajectory).variables):
-        recorded = trajectory[name].sel(step=step) if "step" in trajectory[name].dims else trajectory[name]
+        recorded = (
+            trajectory[name].sel(step=step)
+            if "step" in trajectory[name].dims
+            else trajectory[name]
+        )
         told.update(np.ascontiguousarray(recorded.values).tobytes())
     key = told.hexdigest()
     if key not in _labels:
@@ -71,7 +100,7 @@ def cached_circuit_labels(trajectory: xr.Dataset, step: int | None = None) -> li
     return list(_labels[key])
 
 
-# --------------------------------------------------------------------------------------------- the four kinds
+# ----------------------------------------------------------------------- the four kinds
 
 
 Kind = tuple[str, Callable[[CircuitLabel], bool]]
@@ -79,30 +108,52 @@ Kind = tuple[str, Callable[[CircuitLabel], bool]]
 
 
 def _plot_first_run_of_kind(data: FigureData, *kinds: Kind) -> DrawnFigure:
-    """The final circuit of the first successful run of a kind, or of the next one named where there is none of it."""
+    """The final circuit of the first successful run of a kind, or of the next one named
+    where there is none of it."""
     trajectory = data.only
     if data.run is None:
-        chosen = first_run_of_kind(cached_circuit_labels(trajectory), successful_runs(trajectory), kinds)
+        chosen = first_run_of_kind(
+            cached_circuit_labels(trajectory), successful_runs(trajectory), kinds
+        )
     else:
         (label,) = cached_circuit_labels(trajectory.isel(run=[data.run]))
-        chosen = RunChoice(data.run, f"the run that was asked for, labelled {label.label}: {label.reason}")
+        chosen = RunChoice(
+            data.run,
+            f"the run that was asked for, labelled {label.label}: {label.reason}",
+        )
     figure = plot_circuit_panels(trajectory, chosen.run, data.small)
-    here, seeds = f"{name_run(trajectory, chosen.run)}, at the end", [int(trajectory["seed"][chosen.run])]
+    here, seeds = (
+        f"{name_run(trajectory, chosen.run)}, at the end",
+        [int(trajectory["seed"][chosen.run])],
+    )
     return DrawnFigure(figure, here, f"Chosen: {chosen.why}. {LEGEND}", seeds)
 
 
-def first_run_of_kind(labels: Sequence[CircuitLabel], success: np.ndarray, kinds: Sequence[Kind]) -> RunChoice:
-    """The first run of the first kind that there is; successful ones come first. Raises TrajectoryError."""
+def first_run_of_kind(
+    labels: Sequence[CircuitLabel], success: np.ndarray, kinds: Sequence[Kind]
+) -> RunChoice:
+    """The first run of the first kind that there is; successful ones come first. Raises
+    TrajectoryError."""
     wanted = kinds[0][0]
     for words, fits in kinds:
         of_kind = [run for run, label in enumerate(labels) if fits(label)]
         if of_kind:
             run = min(of_kind, key=lambda each: not success[each])
-            lacking = "" if words == wanted else f"NO run of {len(labels)} is {wanted}; instead "
+            lacking = (
+                ""
+                if words == wanted
+                else f"NO run of {len(labels)} is {wanted}; instead "
+            )
             some = "first successful run" if success[run] else "first run"
-            rule = f"{lacking}the {some} that is {words} ({len(of_kind)} of {len(labels)} are)"
+            rule = (
+                f"{lacking}the {some} that is {words} ({len(of_kind)} of {len(labels)}"
+                " are)"
+            )
             return RunChoice(run, f"{rule}: {labels[run].reason}")
-    raise TrajectoryError(f"found no run that is {wanted} among {len(labels)}, nor any that has learned the task")
+    raise TrajectoryError(
+        f"found no run that is {wanted} among {len(labels)}, nor any that has learned"
+        " the task"
+    )
 
 
 def vc1(data: FigureData) -> DrawnFigure:
@@ -113,25 +164,40 @@ def vc1(data: FigureData) -> DrawnFigure:
         return _plot_first_run_of_kind(data, runs_with_label("ideal"))
     settings = sparse_settings(trajectory)
     title = f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
-    figure = plot_circuit_panels(ideal_circuit_trajectory(settings), 0, data.small, title=title)
-    rule = f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on non-spurious positions, all "
-    rule += "alike, no other position of effect), so this circuit was built by hand with the properties of section "
+    figure = plot_circuit_panels(
+        ideal_circuit_trajectory(settings), 0, data.small, title=title
+    )
+    rule = (
+        f"NONE of {len(labels)} runs is labelled ideal (at least .9 of the attention on"
+        " non-spurious positions, all "
+    )
+    rule += (
+        "alike, no other position of effect), so this circuit was built by hand with"
+        " the properties of section "
+    )
     rule += "3.1. "
     here = "built by hand, as no run is ideal"
     return DrawnFigure(figure, here, rule + LEGEND, about=untrained_summary(settings))
 
 
 def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
-    """The weights of the ideal circuit as a trajectory of a single frame, without metrics. Raises SettingsError."""
+    """The weights of the ideal circuit as a trajectory of a single frame, without
+    metrics. Raises SettingsError."""
     try:
         weights = ideal_circuit(settings)
     except SettingsError:
         raise
     except ValueError as error:
-        raise TrajectoryError(f"no ideal circuit is known for this task: {error}") from None
-    found = simulate(settings, runs=1, steps=0, progress=False).drop_vars(["loss", "accuracy"])
+        raise TrajectoryError(
+            f"no ideal circuit is known for this task: {error}"
+        ) from None
+    found = simulate(settings, runs=1, steps=0, progress=False).drop_vars(
+        ["loss", "accuracy"]
+    )
     for name, weight in weights.items():
-        found[name] = found[name].copy(data=weight.float().numpy().reshape(found[name].shape))
+        found[name] = found[name].copy(
+            data=weight.float().numpy().reshape(found[name].shape)
+        )
     return found
 
 
@@ -140,7 +206,10 @@ def runs_with_label(label: str) -> Kind:
     return f"labelled {label}", lambda each: each.label == label
 
 
-LEARNED: Kind = ("a run that has learned the task, however", lambda each: each.label != "none")
+LEARNED: Kind = (
+    "a run that has learned the task, however",
+    lambda each: each.label != "none",
+)
 LACKING_BOTH: Kind = (
     "labelled partial and lacks invariance both to a suffix and to an order",
     lambda each: each.label == "partial" and bool(each.leaking) and bool(each.apart),
@@ -149,35 +218,63 @@ LACKING_BOTH: Kind = (
 
 def vc2(data: FigureData) -> DrawnFigure:
     """Faulty attention, corrected by the value matrix."""
-    return _plot_first_run_of_kind(data, runs_with_label("corrected"), runs_with_label("part of the values"), LEARNED)
+    return _plot_first_run_of_kind(
+        data,
+        runs_with_label("corrected"),
+        runs_with_label("part of the values"),
+        LEARNED,
+    )
 
 
 def vc3(data: FigureData) -> DrawnFigure:
     """Partially learned invariances."""
-    return _plot_first_run_of_kind(data, LACKING_BOTH, runs_with_label("partial"), LEARNED)
+    return _plot_first_run_of_kind(
+        data, LACKING_BOTH, runs_with_label("partial"), LEARNED
+    )
 
 
 def vc4(data: FigureData) -> DrawnFigure:
     """A fuzzy construction."""
-    return _plot_first_run_of_kind(data, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED)
+    return _plot_first_run_of_kind(
+        data, runs_with_label("fuzzy"), runs_with_label("partial"), LEARNED
+    )
 
 
-# ------------------------------------------------------------------------------------------------- finetuning
+# --------------------------------------------------------------------------- finetuning
 
 CARRIED = ("position_embedding", "query", "value", "receptor")
 """Weights that finetuning begins with as they were, by which a source is known."""
 
 
 def vc10(data: FigureData, frame: int = 0) -> DrawnFigure:
-    """A circuit of p = 2 with a token more, in the first or the last frame of finetuning."""
+    """A circuit of p = 2 with a token more, in the first or the last frame of
+    finetuning."""
     source, trajectory = data.datasets
     places, begun = finetuning_start_points(source, trajectory)
-    chosen = data.choose(lambda: best_from_corrected(cached_circuit_labels(source, begun), places, trajectory))
-    figure = plot_circuit_panels(trajectory, chosen.run, data.small, int(trajectory["step"][frame]))
+    chosen = data.choose(
+        lambda: best_from_corrected(
+            cached_circuit_labels(source, begun), places, trajectory
+        )
+    )
+    figure = plot_circuit_panels(
+        trajectory, chosen.run, data.small, int(trajectory["step"][frame])
+    )
     when = "before finetuning" if frame == 0 else "after finetuning"
-    rule = f"Chosen: {chosen.why}. {inherited_weights(source, trajectory, int(places[chosen.run]), begun)} {LEGEND}"
-    here = f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
-    return DrawnFigure(figure, here, rule, [int(trajectory["seed"][chosen.run])], settings_summary(trajectory))
+    rule = (
+        f"Chosen: {chosen.why}."
+        f" {inherited_weights(source, trajectory, int(places[chosen.run]), begun)}"
+        f" {LEGEND}"
+    )
+    here = (
+        f"{name_run(trajectory, chosen.run)}, p = {trajectory.sizes['token']}, {when}"
+    )
+    return DrawnFigure(
+        figure,
+        here,
+        rule,
+        [int(trajectory["seed"][chosen.run])],
+        settings_summary(trajectory),
+    )
 
 
 def vc11(data: FigureData) -> DrawnFigure:
@@ -185,21 +282,38 @@ def vc11(data: FigureData) -> DrawnFigure:
     return vc10(data, frame=-1)
 
 
-def inherited_weights(source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int) -> str:
-    """Which weights a run that began with those of a run of its source has got from it."""
-    more, end = sparse_settings(trajectory).rows - sparse_settings(source).rows, int(source["step"][-1])
+def inherited_weights(
+    source: xr.Dataset, trajectory: xr.Dataset, place: int, begun: int
+) -> str:
+    """Which weights a run that began with those of a run of its source has got from
+    it."""
+    more, end = (
+        sparse_settings(trajectory).rows - sparse_settings(source).rows,
+        int(source["step"][-1]),
+    )
     when = "at its end" if begun == end else f"at step {begun} of {end}"
-    new = {0: "", 1: ", and a new row of the embedding"}.get(more, ", and new rows of the embedding")
-    return f"Its first weights are those of the source's {name_run(source, place)} {when}{new}."
+    new = {0: "", 1: ", and a new row of the embedding"}.get(
+        more, ", and new rows of the embedding"
+    )
+    return (
+        f"Its first weights are those of the source's {name_run(source, place)}"
+        f" {when}{new}."
+    )
 
 
-def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple[np.ndarray, int]:
-    """Where along the source's runs each finetuned run began, (run,), and at which of its steps.
+def finetuning_start_points(
+    source: xr.Dataset, trajectory: xr.Dataset
+) -> tuple[np.ndarray, int]:
+    """Where along the source's runs each finetuned run began, (run,), and at which of
+    its steps.
 
     Raises TrajectoryError where these runs did not begin at this source.
     """
     settings = sparse_settings(trajectory)
-    other = TrajectoryError("the finetuned runs began at other weights than those of the source among the files")
+    other = TrajectoryError(
+        "the finetuned runs began at other weights than those of the source among the"
+        " files"
+    )
     try:
         places = source_run_indices(source, settings, trajectory["seed"].values)
         at = start_step_index(source, settings.start_step)
@@ -207,16 +321,21 @@ def finetuning_start_points(source: xr.Dataset, trajectory: xr.Dataset) -> tuple
         raise other from None
     for name in CARRIED:
         first = trajectory[name].isel(step=0)
-        if not np.array_equal(source[name].isel(run=places, step=at).transpose(*first.dims), first):
+        if not np.array_equal(
+            source[name].isel(run=places, step=at).transpose(*first.dims), first
+        ):
             raise other
     return places, int(source["step"][at])
 
 
-def best_from_corrected(labels: Sequence[CircuitLabel], places: np.ndarray, trajectory: xr.Dataset) -> RunChoice:
-    """The most accurate finetuned run among those whose source is labelled corrected, as the one of figure 2.
+def best_from_corrected(
+    labels: Sequence[CircuitLabel], places: np.ndarray, trajectory: xr.Dataset
+) -> RunChoice:
+    """The most accurate finetuned run among those whose source is labelled corrected,
+    as the one of figure 2.
 
-    labels: of the source's runs; places: of each finetuned run among these. Raises TrajectoryError.
-    """
+    labels: of the source's runs; places: of each finetuned run among these. Raises
+    TrajectoryError."""
     runs = runs_not_diverged(trajectory).tolist()
     corrected = [run for run in runs if labels[places[run]].label == "corrected"]
     split = "unseen" if "unseen" in trajectory["split"].values else "test"
@@ -224,5 +343,12 @@ def best_from_corrected(labels: Sequence[CircuitLabel], places: np.ndarray, traj
     best = max(corrected or runs, key=lambda run: accuracy[run])
     rule = f"NO circuit was labelled corrected; of all {len(runs)} runs"
     if corrected:
-        rule = f"of {len(corrected)} runs whose circuit was labelled corrected, as that of figure 2,"
-    return RunChoice(best, f"{rule} the first with the best accuracy after finetuning, {accuracy[best]:.3f} ({split})")
+        rule = (
+            f"of {len(corrected)} runs whose circuit was labelled corrected, as that of"
+            " figure 2,"
+        )
+    return RunChoice(
+        best,
+        f"{rule} the first with the best accuracy after finetuning,"
+        f" {accuracy[best]:.3f} ({split})",
+    )

@@ -1,4 +1,5 @@
-"""Excerpts of the figures that other commands draw: fewer panels, of which the letters can be read in a small picture.
+"""Excerpts of the figures that other commands draw: fewer panels, of which the letters
+can be read in a small picture.
 
 Lengths are in inches, places in fractions of the figure.
 """
@@ -14,11 +15,14 @@ WIDTH = 7.6
 
 
 def keep_run_panels(figure: Figure) -> None:
-    """Of a figure of gradient norms (`analysis.plots.gradients_figure`) the four panels of one run: loss and accuracy
-    above the norms of all layers, logarithmic and linear."""
+    """Of a figure of gradient norms (`analysis.plots.gradients_figure`) the four panels
+    of one run: loss and accuracy above the norms of all layers, logarithmic and
+    linear."""
     panels = figure.axes[:4]
     _keep_panels(figure, panels, 5.0)
-    for axes, (bottom, left) in zip(panels, itertools.product((0.69, 0.21), (0.075, 0.575)), strict=True):
+    for axes, (bottom, left) in zip(
+        panels, itertools.product((0.69, 0.21), (0.075, 0.575)), strict=True
+    ):
         axes.set_position((left, bottom, 0.4, 0.26))
         axes.tick_params(labelsize=8)
     for axes in panels[:2]:
@@ -33,8 +37,8 @@ PANEL = 2.1
 
 
 def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> None:
-    """Of a figure of sparsity (`analysis.sparsity`) some panels, by place and title, three in a row; and its colour bar
-    where there is a panel of accuracies."""
+    """Of a figure of sparsity (`analysis.sparsity`) some panels, by place and title,
+    three in a row; and its colour bar where there is a panel of accuracies."""
     columns = min(3, len(kept))
     lines = -(-len(kept) // columns)
     panels, high = [figure.axes[at] for at, _ in kept], PANEL * lines + 0.75
@@ -46,9 +50,14 @@ def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> Non
         line, column = divmod(place, columns)
         width, lowest = (0.82 if with_bar else 0.9) / columns, line == lines - 1
         bottom = 0.45 + PANEL * (lines - 1 - line)
-        axes.set_position((0.08 + column * width, bottom / high, width - 0.03, (PANEL - 0.4) / high))
+        axes.set_position(
+            (0.08 + column * width, bottom / high, width - 0.03, (PANEL - 0.4) / high)
+        )
         axes.set_title(title, fontsize=9)
-        axes.set(xlabel="threshold eps" if lowest else "", ylabel="" if column else "sparsity")
+        axes.set(
+            xlabel="threshold eps" if lowest else "",
+            ylabel="" if column else "sparsity",
+        )
         axes.tick_params(labelbottom=lowest, labelleft=column == 0)
     _place_legend(figure, 2, "upper center")
 
@@ -61,7 +70,9 @@ def _keep_panels(figure: Figure, kept: Sequence[Axes], high: float) -> None:
     figure.set_size_inches(WIDTH, high)
 
 
-def _place_legend(figure: Figure, columns: int, where: Literal["upper center", "lower center"]) -> None:
+def _place_legend(
+    figure: Figure, columns: int, where: Literal["upper center", "lower center"]
+) -> None:
     """Arrange the legend in so many columns, above or below the panels."""
     (legend,) = figure.legends
     handles = [each for each in legend.legend_handles if each is not None]

@@ -19,7 +19,8 @@ from dynamics.trajectory.schema import read_settings
 
 @dataclasses.dataclass(frozen=True)
 class RequiredResult:
-    """The result of another command, computed from many ensembles, that a figure needs."""
+    """The result of another command, computed from many ensembles, that a figure
+    needs."""
 
     title: str
     """The attribute `title` of the result's file"""
@@ -48,7 +49,8 @@ class FigureData(NamedTuple):
     run: int | None = None
     """Index of the requested run"""
     small: bool = False
-    """Whether the figure is for a web page, with fewer panels where labels would be too small"""
+    """Whether the figure is for a web page, with fewer panels where labels would be too
+    small"""
 
     @property
     def only(self) -> xr.Dataset:
@@ -57,7 +59,11 @@ class FigureData(NamedTuple):
 
     def choose(self, rule: Callable[[], RunChoice]) -> RunChoice:
         """The requested run, or the choice of a rule."""
-        return rule() if self.run is None else RunChoice(self.run, "the run that was asked for")
+        return (
+            rule()
+            if self.run is None
+            else RunChoice(self.run, "the run that was asked for")
+        )
 
 
 class DrawnFigure(NamedTuple):
@@ -69,7 +75,8 @@ class DrawnFigure(NamedTuple):
     rule: str
     """The rule by which runs were chosen, and what else a reader needs"""
     seeds: Sequence[int] = ()
-    """Seeds of the runs that are drawn, in the order of panels; none for weights that come from no run"""
+    """Seeds of the runs that are drawn, in the order of panels; none for weights that
+    come from no run"""
     about: str = ""
     """The settings; by default those of all datasets"""
 
@@ -92,15 +99,21 @@ class PaperFigure(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The figure or appendix of the paper, such as CA figure 3, or else its subject."""
+        """The figure or appendix of the paper, such as CA figure 3, or else its
+        subject."""
         paper, place = self.name[:2].upper(), self.name[2:]
         if len(place) > 2 and place.startswith("-"):
             return f"{paper} {place[1:]}"
-        return f"{paper} appendix {place[1:].upper()}" if place.startswith("-") else f"{paper} figure {place}"
+        return (
+            f"{paper} appendix {place[1:].upper()}"
+            if place.startswith("-")
+            else f"{paper} figure {place}"
+        )
 
 
 def own_style(data: FigureData) -> AbstractContextManager[Style]:
-    """The style of a figure that a command draws, too: with larger letters in a small picture."""
+    """The style of a figure that a command draws, too: with larger letters in a small
+    picture."""
     return style_in_use("paper" if data.small else "screen")
 
 
@@ -118,22 +131,35 @@ def sparse_settings(trajectory: xr.Dataset) -> SparseSettings:
 
 
 def drawn_panel_names(figure: Figure) -> list[str]:
-    """What each panel of a figure shows, in the order of drawing, by the label, the title or the x label of its axes.
-    Keys and colour bars, whose labels are in angle brackets, are no panels."""
+    """What each panel of a figure shows, in the order of drawing, by the label, the
+    title or the x label of its axes. Keys and colour bars, whose labels are in angle
+    brackets, are no panels."""
     names = []
     for axes in figure.axes:
         if axes.axison or axes.get_label():
-            found = (axes.get_label(), axes.get_title(), axes.get_title("left"), axes.get_xlabel())
+            found = (
+                axes.get_label(),
+                axes.get_title(),
+                axes.get_title("left"),
+                axes.get_xlabel(),
+            )
             names.append(next((str(each) for each in found if each), ""))
     in_grid = re.compile(r"^\d+-(\w+)$")  # such as 0-token_embeddings, of `PanelGrid`
     shown = (name for name in names if not name.startswith("<"))
-    return [in_grid.sub(lambda found: found[1].replace("_", " "), name) for name in shown]
+    return [
+        in_grid.sub(lambda found: found[1].replace("_", " "), name) for name in shown
+    ]
 
 
 def panel_sentences(figure: Figure, sentences: Mapping[str, str]) -> str:
-    """Of the sentences about panels, by how the names of these panels begin, those whose panels are in a figure."""
+    """Of the sentences about panels, by how the names of these panels begin, those
+    whose panels are in a figure."""
     names = drawn_panel_names(figure)
-    return " ".join(text for start, text in sentences.items() if any(name.startswith(start) for name in names))
+    return " ".join(
+        text
+        for start, text in sentences.items()
+        if any(name.startswith(start) for name in names)
+    )
 
 
 def format_seeds(seeds: Sequence[int]) -> str:
@@ -147,22 +173,27 @@ def format_seeds(seeds: Sequence[int]) -> str:
 def draw_paper_figure(figure: PaperFigure, data: FigureData) -> DrawnFigure:
     """Draw a figure. Raises TrajectoryError if the data do not suffice."""
     drawn = figure.draw(data)
-    return drawn if drawn.about else drawn._replace(about=settings_summary(*data.datasets))
+    return (
+        drawn if drawn.about else drawn._replace(about=settings_summary(*data.datasets))
+    )
 
 
 def paper_figure_title(figure: PaperFigure, drawn: DrawnFigure) -> str:
-    """The title of a drawn figure: which figure of the paper it is, and what is shown here."""
+    """The title of a drawn figure: which figure of the paper it is, and what is shown
+    here."""
     return f"{figure.source}: {drawn.here}"
 
 
 def paper_figure_caption(drawn: DrawnFigure) -> str:
-    """The caption of a drawn figure: the rule by which runs were chosen, the seeds of those drawn, and the settings."""
+    """The caption of a drawn figure: the rule by which runs were chosen, the seeds of
+    those drawn, and the settings."""
     seeds = f"{format_seeds(drawn.seeds).capitalize()}. " if drawn.seeds else ""
     return f"{drawn.rule}\n{seeds}Data: {drawn.about}."
 
 
 def paper_figure_alt(drawn: DrawnFigure) -> str:
-    """A text in place of a drawn figure: what its panels show, and the seeds of their runs."""
+    """A text in place of a drawn figure: what its panels show, and the seeds of their
+    runs."""
     panels = Counter(drawn_panel_names(drawn.figure)).items()
     shown = [f"{count} of {name}" if count > 1 else name for name, count in panels]
     return "; ".join(shown) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")

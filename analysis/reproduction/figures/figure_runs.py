@@ -1,4 +1,5 @@
-"""The trajectories of a figure: from given files, or from runs/ where missing ones are simulated."""
+"""The trajectories of a figure: from given files, or from runs/ where missing ones are
+simulated."""
 
 import dataclasses
 import sys
@@ -17,41 +18,67 @@ from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
 
 
-def load_figure_runs(figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None) -> FigureData:
-    """The data of a figure, from given files or from its own runs; prints a line about each run.
+def load_figure_runs(
+    figure: PaperFigure, files: Sequence[Path], sizes: SizeOverrides, run: int | None
+) -> FigureData:
+    """The data of a figure, from given files or from its own runs; prints a line about
+    each run.
 
     Raises TrajectoryError, SettingsError, RecordingError, Interrupted.
     """
-    for field, size, least, most in zip(sizes._fields, sizes, figure.least, (10_000_000, 2**40), strict=True):
+    for field, size, least, most in zip(
+        sizes._fields, sizes, figure.least, (10_000_000, 2**40), strict=True
+    ):
         if size is not None and files:
-            raise SettingsError(field, size, "no value beside files, which are as large as they are")
+            raise SettingsError(
+                field, size, "no value beside files, which are as large as they are"
+            )
         if size is not None:
             check_integer(field, size, least or 1, most)
-    datasets = match_files_to_requirements(figure, files) if files else _find_or_make_runs(figure, sizes)
+    datasets = (
+        match_files_to_requirements(figure, files)
+        if files
+        else _find_or_make_runs(figure, sizes)
+    )
     if run is not None:
         check_integer("run", run, 0, datasets[-1].sizes["run"] - 1)
         last = int(datasets[-1]["last_step"][run])
         if last < int(datasets[-1]["step"][-1]):
-            raise TrajectoryError(f"run {run}: diverged after step {last}, expected one that has not")
+            raise TrajectoryError(
+                f"run {run}: diverged after step {last}, expected one that has not"
+            )
     return FigureData(tuple(datasets), run)
 
 
-# ------------------------------------------------------------------------------------------ files that are given
+# ----------------------------------------------------------------- files that are given
 
 
-def match_files_to_requirements(figure: PaperFigure, files: Sequence[Path]) -> list[xr.Dataset]:
+def match_files_to_requirements(
+    figure: PaperFigure, files: Sequence[Path]
+) -> list[xr.Dataset]:
     """The first fitting file for each need of a figure. Raises TrajectoryError."""
     opened = {path: _opened(path, figure) for path in files}
     chosen = []
     for need in figure.needs:
         fitting = [path for path, each in opened.items() if _fits(each, need)]
         if not fitting:
-            found = "; ".join(f"{path.name}: {_what(each, need)}" for path, each in opened.items())
-            raise TrajectoryError(f"{figure.source} needs {need.words()}, found {found}")
+            found = "; ".join(
+                f"{path.name}: {_what(each, need)}" for path, each in opened.items()
+            )
+            raise TrajectoryError(
+                f"{figure.source} needs {need.words()}, found {found}"
+            )
         chosen.append(opened[fitting[0]])
-        if isinstance(need, RequiredRuns) and need.weights and "embedding" not in chosen[-1]:
+        if (
+            isinstance(need, RequiredRuns)
+            and need.weights
+            and "embedding" not in chosen[-1]
+        ):
             name = fitting[0].name
-            raise TrajectoryError(f"{name}: {figure.source} needs weights; a run with record=metrics keeps none")
+            raise TrajectoryError(
+                f"{name}: {figure.source} needs weights; a run with record=metrics"
+                " keeps none"
+            )
     return chosen
 
 
@@ -63,21 +90,31 @@ def _opened(path: Path, figure: PaperFigure) -> xr.Dataset:
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as there:
             return there.load()
     except (OSError, ValueError) as error:
-        raise TrajectoryError(f"{path}: could not be read as NetCDF ({error})") from None
+        raise TrajectoryError(
+            f"{path}: could not be read as NetCDF ({error})"
+        ) from None
 
 
 def _fits(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
     if isinstance(need, RequiredResult):
         return found.attrs.get("title") == need.title
-    if found.attrs.get("system") != need.settings.system or "schema_version" not in found.attrs:
+    if (
+        found.attrs.get("system") != need.settings.system
+        or "schema_version" not in found.attrs
+    ):
         return False
     settings = read_settings(found)
-    alike = all(getattr(settings, name) == getattr(need.settings, name) for name in need.must)
-    return alike and (not need.follows or getattr(settings, "start", "random") != "random")
+    alike = all(
+        getattr(settings, name) == getattr(need.settings, name) for name in need.must
+    )
+    return alike and (
+        not need.follows or getattr(settings, "start", "random") != "random"
+    )
 
 
 def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
-    """The content of a file in words: settings that differ from the defaults, and those that are required."""
+    """The content of a file in words: settings that differ from the defaults, and those
+    that are required."""
     if "schema_version" not in found.attrs:
         return f"“{found.attrs.get('title', 'something else')}”"
     settings = read_settings(found)
@@ -89,22 +126,28 @@ def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     return ", ".join(told)
 
 
-# ------------------------------------------------------------------------------------------- found, or made
+# ----------------------------------------------------------------------- found, or made
 
 
 RUNNER = Runner(sys.stdout)
 
 
-def plan_ensemble(need: RequiredRuns, sizes: SizeOverrides, source: RequiredRuns | None) -> RequiredRuns:
-    """An ensemble of a figure at some size. source: the one before it, from whose end some trainings start."""
+def plan_ensemble(
+    need: RequiredRuns, sizes: SizeOverrides, source: RequiredRuns | None
+) -> RequiredRuns:
+    """An ensemble of a figure at some size. source: the one before it, from whose end
+    some trainings start."""
     settings = need.settings
     if need.follows and source and isinstance(settings, SparseSettings):
-        settings = dataclasses.replace(settings, start=str(RUNNER.path(source)), start_step=source.steps)
+        settings = dataclasses.replace(
+            settings, start=str(RUNNER.path(source)), start_step=source.steps
+        )
     return dataclasses.replace(need.at(sizes), settings=settings)
 
 
 def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dataset]:
-    """The ensemble or result for each need of a figure, read or computed. Raises what `simulate` raises."""
+    """The ensemble or result for each need of a figure, read or computed. Raises what
+    `simulate` raises."""
     found: list[xr.Dataset] = []
     ensemble = None
     for need in figure.needs:
@@ -113,8 +156,15 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
             found.append(need.make(sizes))
             continue
         ensemble = plan_ensemble(need, sizes, ensemble)
-        path, cost = RUNNER.path(ensemble), f" ({figure.cost})" if sizes == SizeOverrides() else ""
+        path, cost = (
+            RUNNER.path(ensemble),
+            f" ({figure.cost})" if sizes == SizeOverrides() else "",
+        )
         plan = "found, or gone on with" if path.exists() else f"to be made{cost}"
-        print(f"{need.words()}: {ensemble.runs} runs of {ensemble.steps} steps, {path}, {plan}", flush=True)
+        print(
+            f"{need.words()}: {ensemble.runs} runs of {ensemble.steps} steps, {path},"
+            f" {plan}",
+            flush=True,
+        )
         found.append(RUNNER.ensemble(ensemble))
     return found

@@ -1,4 +1,5 @@
-"""Titles and captions around a paper figure, and the files that figures are saved to."""
+"""Titles and captions around a paper figure, and the files that figures are saved
+to."""
 
 import io
 import textwrap
@@ -20,37 +21,73 @@ TITLE = 0.42  # inches
 LARGEST = 56_000
 """Bytes of a small picture."""
 ACROSS, SMALL_DPI = 800, 100
-"""Pixels of a small picture, at most, and in an inch of the figure, so that its letters are as large as they can be."""
-SMALLER = ((1.0, 256), (1.0, 128), (1.0, 64), (1.0, 32), (0.85, 64), (0.7, 64), (0.5, 32))
+"""Pixels of a small picture, at most, and in an inch of the figure, so that its letters
+are as large as they can be."""
+SMALLER = (
+    (1.0, 256),
+    (1.0, 128),
+    (1.0, 64),
+    (1.0, 32),
+    (0.85, 64),
+    (0.7, 64),
+    (0.5, 32),
+)
 """Shares of its pixels across, and colours, that are tried until it is no larger."""
 
 
 def add_title_and_caption(figure: Figure, title: str, caption: str) -> Bbox:
-    """Write a title above what a figure holds and a caption below it; where all of that lies, in inches.
+    """Write a title above what a figure holds and a caption below it; where all of that
+    lies, in inches.
 
-    The figure's own layout stays as it is, and what it leaves free above and below is left out.
-    """
+    The figure's own layout stays as it is, and what it leaves free above and below is
+    left out."""
     for legend in figure.legends:  # in the room of the figure, whatever is saved of it
         if legend.get_bbox_to_anchor() is figure.bbox:
             legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
     width, height = figure.get_size_inches()
     held = figure.get_tightbbox()
     low, high = held.y0 - 0.12, held.y1 + 0.1
-    lines = [line for part in caption.split("\n") for line in textwrap.wrap(part, int(CHARACTERS * (width - 0.3)))]
+    lines = [
+        line
+        for part in caption.split("\n")
+        for line in textwrap.wrap(part, int(CHARACTERS * (width - 0.3)))
+    ]
     below = LINE * len(lines) + 0.12
     size = min(13.0, 105 * (width - 0.3) / max(1, len(title)))
     left = 0.15 / width
-    figure.text(left, (high + 0.45 * TITLE) / height, title, fontsize=size, fontweight="bold", va="center")
-    figure.text(left, low / height, "\n".join(lines), fontsize=CAPTION_SIZE, va="top", color="0.25", linespacing=1.25)
+    figure.text(
+        left,
+        (high + 0.45 * TITLE) / height,
+        title,
+        fontsize=size,
+        fontweight="bold",
+        va="center",
+    )
+    figure.text(
+        left,
+        low / height,
+        "\n".join(lines),
+        fontsize=CAPTION_SIZE,
+        va="top",
+        color="0.25",
+        linespacing=1.25,
+    )
     return Bbox.from_extents(0, low - below, width, high + TITLE)
 
 
 def check_figure_path(path: Path) -> Path:
-    """The path of a picture, if it can be one, which would not replace a trajectory. Raises SettingsError."""
+    """The path of a picture, if it can be one, which would not replace a trajectory.
+    Raises SettingsError."""
     if path.suffix.lower()[1:] not in PICTURE_FORMATS or path.is_dir():
-        raise SettingsError("out", path, f"the name of a file that ends in .{', .'.join(PICTURE_FORMATS)}")
+        raise SettingsError(
+            "out",
+            path,
+            f"the name of a file that ends in .{', .'.join(PICTURE_FORMATS)}",
+        )
     if path.is_file() and path.open("rb").read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
-        raise SettingsError("out", path, "another name, as this is a NetCDF file, which would be lost")
+        raise SettingsError(
+            "out", path, "another name, as this is a NetCDF file, which would be lost"
+        )
     return path
 
 
@@ -59,7 +96,9 @@ def save_paper_figure(figure: Figure, box: Bbox, path: Path) -> None:
     kind = path.suffix.lower()[1:]
     metadata = dict.fromkeys(PICTURE_FORMATS[kind])  # same bytes for the same figure
     with replace_file(path) as temporary, rc_context({"svg.hashsalt": kind}):
-        figure.savefig(temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata)
+        figure.savefig(
+            temporary, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata
+        )
 
 
 def small_dpi(figure: Figure) -> float:
@@ -68,7 +107,8 @@ def small_dpi(figure: Figure) -> float:
 
 
 def save_small_png(figure: Figure, path: Path) -> None:
-    """Draw a small PNG of few colours, without title and caption, for a web page. Raises RecordingError."""
+    """Draw a small PNG of few colours, without title and caption, for a web page.
+    Raises RecordingError."""
     drawn, dpi = io.BytesIO(), small_dpi(figure)
     figure.savefig(drawn, format="png", dpi=2 * dpi)
     with Image.open(drawn) as image, replace_file(path) as temporary:
@@ -76,7 +116,9 @@ def save_small_png(figure: Figure, path: Path) -> None:
         for share, colours in SMALLER:
             size = round(share * whole.width / 2), round(share * whole.height / 2)
             small = whole.resize(size, Image.Resampling.LANCZOS)
-            few = small.quantize(colours, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+            few = small.quantize(
+                colours, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
+            )
             few.save(temporary, format="PNG", optimize=True)
             if temporary.stat().st_size <= LARGEST:
                 break

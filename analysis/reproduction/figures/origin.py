@@ -1,4 +1,5 @@
-"""Figure of the normalisation near the origin: how far a step turns a vector there, and how near to it runs come."""
+"""Figure of the normalisation near the origin: how far a step turns a vector there, and
+how near to it runs come."""
 
 import numpy as np
 import xarray as xr
@@ -6,11 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from analysis.linearization.normalisation import normalisation_jacobian_norm, normalised_length
+from analysis.linearization.normalisation import (
+    normalisation_jacobian_norm,
+    normalised_length,
+)
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
 from analysis.plots.drawing.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, sparse_settings
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    sparse_settings,
+)
 from dynamics.settings import SparseSettings
 from dynamics.training.finetuning import successful_runs
 
@@ -19,7 +27,8 @@ DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 
 
 def vc12(data: FigureData) -> DrawnFigure:
-    """How far equal steps turn normalised vectors; the derivative of the norms; how near to the origin runs come."""
+    """How far equal steps turn normalised vectors; the derivative of the norms; how
+    near to the origin runs come."""
     trajectory = data.only
     settings = sparse_settings(trajectory)
     found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])
@@ -34,9 +43,11 @@ def vc12(data: FigureData) -> DrawnFigure:
         axes.grid(color=colour("grid"))
     every = int(np.ptp(trajectory["step"].values[:2]))
     rule = (
-        "Left: a sketch, as in the paper: the same small step turns a vector little far from the origin and reverses "
-        "it near the origin. Middle: largest slope of the norms. Right: of each run, the smallest length of an E + P "
-        "and its largest movement between recorded frames over its length. Single steps: see VC.s4.3.scheduled-steps."
+        "Left: a sketch, as in the paper: the same small step turns a vector little far"
+        " from the origin and reverses it near the origin. Middle: largest slope of the"
+        " norms. Right: of each run, the smallest length of an E + P and its largest"
+        " movement between recorded frames over its length. Single steps: see"
+        " VC.s4.3.scheduled-steps."
     )
     here = f"{moved} within {every} steps (between recorded frames)"
     return DrawnFigure(figure, here, rule, trajectory["seed"].values.tolist())
@@ -51,12 +62,31 @@ def _draw_steps(axes: Axes, radius: float) -> None:
         ends = [radius * each / np.linalg.norm(each) for each in (x, moved)]
         angles = np.unwrap([np.arctan2(*each[::-1]) for each in ends])
         arc = np.linspace(float(angles[0]), float(angles[1]), 50)
-        axes.plot(radius * np.cos(arc), radius * np.sin(arc), color=shade, linewidth=4, alpha=0.5)
+        axes.plot(
+            radius * np.cos(arc),
+            radius * np.sin(arc),
+            color=shade,
+            linewidth=4,
+            alpha=0.5,
+        )
         for point, end in zip((x, moved), ends, strict=True):
-            axes.plot(*np.stack([point, end]).T, color=shade, linewidth=0.7, linestyle=":")
-        axes.annotate("", tuple(moved), tuple(x), arrowprops={"arrowstyle": "->", "color": shade, "linewidth": 2})
+            axes.plot(
+                *np.stack([point, end]).T, color=shade, linewidth=0.7, linestyle=":"
+            )
+        axes.annotate(
+            "",
+            tuple(moved),
+            tuple(x),
+            arrowprops={"arrowstyle": "->", "color": shade, "linewidth": 2},
+        )
         turn = np.degrees(abs(np.diff(angles)[0]))
-        axes.plot([], [], color=shade, linewidth=3, label=f"|x| = {distance:g}: turned by {turn:.0f}°")
+        axes.plot(
+            [],
+            [],
+            color=shade,
+            linewidth=3,
+            label=f"|x| = {distance:g}: turned by {turn:.0f}°",
+        )
     axes.plot(0, 0, "k+", markersize=9)
     reach = 1.75 * max(radius, 1.0)
     axes.set(
@@ -71,30 +101,53 @@ def _draw_steps(axes: Axes, radius: float) -> None:
 
 
 def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
-    """The operator norm of N' against the distance from the origin, sharp and smooth."""
+    """The operator norm of N' against the distance from the origin, sharp and
+    smooth."""
     kind = "rms" if settings.norm.startswith("rms") else "unit"
     length = np.logspace(-3, 1, 400)
     norms = {kind: "x / |x|", f"{kind}-smooth": "σ(|x|) x / |x|, the remedy"}
     for (norm, word), shade in zip(norms.items(), series_colours(2), strict=True):
         values = normalisation_jacobian_norm(length, norm, settings.dim)  # type: ignore[arg-type]
         axes.plot(length, values, color=shade, linewidth=1.8, label=f"{word} ({norm})")
-    axes.set(xscale="log", yscale="log", xlabel="|x|, distance from the origin", ylabel="largest slope |N'(x)|")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="|x|, distance from the origin",
+        ylabel="largest slope |N'(x)|",
+    )
     axes.set_ylim(top=50 * axes.dataLim.y1)  # room for the legend
     axes.set_title("slopes of the norm near the origin", fontsize=10)
 
 
 def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
-    """Each run's nearest approach of E + P to the origin and its largest movement in lengths; how many may flip."""
+    """Each run's nearest approach of E + P to the origin and its largest movement in
+    lengths; how many may flip."""
     near = np.nanmin(found["x_smallest"].values, axis=1)
     ratios = found["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(ratios), ratios, 0.0).max(axis=1)
     for of, meaning, mark in ((~success, "failed", "x"), (success, "successful", "o")):
-        axes.plot(near[of], ratio[of], mark, color=colour(meaning), markersize=5, linestyle="none", label=meaning)
+        axes.plot(
+            near[of],
+            ratio[of],
+            mark,
+            color=colour(meaning),
+            markersize=5,
+            linestyle="none",
+            label=meaning,
+        )
     axes.axhline(1, color="0.3", linewidth=0.9, linestyle="--")
-    axes.set(xscale="log", yscale="log", xlabel="smallest |E + P| of a run", ylabel="largest movement / |E + P|")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="smallest |E + P| of a run",
+        ylabel="largest movement / |E + P|",
+    )
     axes.set_title("how near runs come", fontsize=10)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    return f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by more than its length"
+    return (
+        f"{int((ratio > 1).sum())} of {len(ratio)} runs have an E + P that moves by"
+        " more than its length"
+    )

@@ -1,4 +1,5 @@
-"""All figures of the papers: what each shows, which runs it needs, and the function that draws it."""
+"""All figures of the papers: what each shows, which runs it needs, and the function
+that draws it."""
 
 import dataclasses
 import re
@@ -18,11 +19,19 @@ from analysis.reproduction.figures.figure import PaperFigure
 from analysis.reproduction.nanda2023 import phases as grokking_phases
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.reproduction.zhong2023 import attention_rate
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+)
 
 
-def _modular_runs(weight_decay: float, runs: int = 100, dim: int = 2, every: int | None = None) -> RequiredRuns:
-    """Networks of CA's recipe, with which `analysis.table1` shares those of its rows."""
+def _modular_runs(
+    weight_decay: float, runs: int = 100, dim: int = 2, every: int | None = None
+) -> RequiredRuns:
+    """Networks of CA's recipe, with which `analysis.table1` shares those of its
+    rows."""
     settings = ModularSettings(weight_decay=weight_decay, dim=dim)
     return RequiredRuns(settings, runs, every=every, must=("weight_decay", "dim"))
 
@@ -32,15 +41,25 @@ def _particle_runs(fa: float) -> RequiredRuns:
     return RequiredRuns(ParticleSettings(fa=fa), must=("fa", "dim"))
 
 
-def sparse_runs(dim: int, runs: int = 20, every: int | None = None, weights: bool = True) -> RequiredRuns:
+def sparse_runs(
+    dim: int, runs: int = 20, every: int | None = None, weights: bool = True
+) -> RequiredRuns:
     """VC's network with embeddings of a dimension."""
-    return RequiredRuns(SparseSettings(dim=dim), runs, every=every, must=("batch", "dim"), weights=weights)
+    return RequiredRuns(
+        SparseSettings(dim=dim),
+        runs,
+        every=every,
+        must=("batch", "dim"),
+        weights=weights,
+    )
 
 
 def _full_batch_runs(dim: int) -> RequiredRuns:
     """VC's network with all data in a batch, so that an epoch is one update."""
     settings = SparseSettings(batch=SparseSettings.data, dim=dim)
-    return RequiredRuns(settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False)
+    return RequiredRuns(
+        settings, 20, epochs=UPDATES, every=4, must=("batch", "dim"), weights=False
+    )
 
 
 UPDATES = 4000
@@ -54,83 +73,297 @@ FINETUNING = (
     dataclasses.replace(sparse_runs(2, 100), must=("vocab",)),
     RequiredRuns(SparseSettings(vocab=3), every=0, must=("vocab",), follows=True),
 )
-DIMENSIONS = (sparse_runs(2, 100), sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)))
+DIMENSIONS = (
+    sparse_runs(2, 100),
+    sparse_runs(3),
+    *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)),
+)
 ATTENTION_RATES = tuple(attention_rate.ensembles(attention_rate.RATE.default.params))
 GROKKING = tuple(grokking_phases.ensembles(grokking_phases.PHASES.default.params))
 ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
-"""Epochs in which events can be seen, of full batches in every fourth; runs that can differ."""
+"""Epochs in which events can be seen, of full batches in every fourth; runs that can
+differ."""
 MINUTE, MINUTES = "1 minute", "2 minutes"
 
 PAPER_FIGURES = (
-    PaperFigure("ca1", "embeddings at the end: a grid and a circle", MODULAR, "7 s", embeddings.ca1, picks=False),
-    PaperFigure("ca2", "embeddings at the end: an imperfect grid", MODULAR, "7 s", embeddings.ca2),
-    PaperFigure("ca3", "a grid: embedding, and class map of the plane with pair sums", MODULAR, "7 s", embeddings.ca3),
-    PaperFigure("ca4", "a circle: embedding, class map of the plane with pair sums", MODULAR, "7 s", embeddings.ca4),
-    PaperFigure("ca5", "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
-        PARTICLES, "2 s", embeddings.ca5, picks=False),
-    PaperFigure("ca6", "size of hidden weights and biases against weight decay, 10 networks each",
-        tuple(_modular_runs(each, 10, every=0) for each in DECAYS), "15 s", embeddings.ca6, picks=False),
-    PaperFigure("ca-c", "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
-        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))), "30 s", embeddings.ca_c, picks=False),
-    PaperFigure("ca-d", "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
-        tuple(map(_particle_runs, (1.0, 2.0, 0.5))), "5 s", embeddings.ca_c, picks=False),
-    PaperFigure("ca-e", "embeddings beside class maps, seeds 10 to 23, weight decay .6", (_modular_runs(0.6),), "7 s",
-        embeddings.ca_e, picks=False),
-    PaperFigure("ca-f", "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the paper does not "
+    PaperFigure(
+        "ca1",
+        "embeddings at the end: a grid and a circle",
+        MODULAR,
+        "7 s",
+        embeddings.ca1,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca2",
+        "embeddings at the end: an imperfect grid",
+        MODULAR,
+        "7 s",
+        embeddings.ca2,
+    ),
+    PaperFigure(
+        "ca3",
+        "a grid: embedding, and class map of the plane with pair sums",
+        MODULAR,
+        "7 s",
+        embeddings.ca3,
+    ),
+    PaperFigure(
+        "ca4",
+        "a circle: embedding, class map of the plane with pair sums",
+        MODULAR,
+        "7 s",
+        embeddings.ca4,
+    ),
+    PaperFigure(
+        "ca5",
+        "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
+        PARTICLES,
+        "2 s",
+        embeddings.ca5,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca6",
+        "size of hidden weights and biases against weight decay, 10 networks each",
+        tuple(_modular_runs(each, 10, every=0) for each in DECAYS),
+        "15 s",
+        embeddings.ca6,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca-c",
+        "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
+        tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))),
+        "30 s",
+        embeddings.ca_c,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca-d",
+        "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
+        tuple(map(_particle_runs, (1.0, 2.0, 0.5))),
+        "5 s",
+        embeddings.ca_c,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca-e",
+        "embeddings beside class maps, seeds 10 to 23, weight decay .6",
+        (_modular_runs(0.6),),
+        "7 s",
+        embeddings.ca_e,
+        picks=False,
+    ),
+    PaperFigure(
+        "ca-f",
+        "embeddings with D = 3 (7 runs) and D = 4 (8 runs), three projections each; the paper does not "
         "specify which three of six for D = 4; here neighbouring axes",
-        (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)), "5 s", embeddings.ca_f, picks=False),
-    PaperFigure("vc1", "the ideal circuit: embeddings, attention, values, sequence embeddings and the class map; "
-        "constructed by hand if no run is ideal", SPARSE, MINUTE, circuits.vc1),
-    PaperFigure("vc2", "the same, with faulty attention that the values correct", SPARSE, MINUTE, circuits.vc2),
-    PaperFigure("vc3", "the same, with partially learned invariances", SPARSE, MINUTE, circuits.vc3),
-    PaperFigure("vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuits.vc4),
-    PaperFigure("vc5", "two-phase learning: the map of classes with the sequence embeddings where the two drops of the "
-        "loss begin and end, as they are found", SPARSE, MINUTE, phases.vc5, ENOUGH),
-    PaperFigure("vc6", "test accuracy of one run against batch size, width, learning rate, MLP discount",
-        (ensembles.ABLATIONS,), "30 minutes", ensembles.vc6, picks=False),
-    PaperFigure("vc7", "the same for 100 runs: mean and standard deviation", (ensembles.ABLATIONS,), "30 minutes",
-        ensembles.vc7, TWO, picks=False),
-    PaperFigure("vc8", "attention at the start and the end of training, p = 2", SPARSE, MINUTE, attention.vc8),
-    PaperFigure("vc9", "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
-        (ensembles.TRANSFERS,), "10 minutes", ensembles.vc9, picks=False),
-    PaperFigure("vc10", "a circuit as in figure 2 with a token more, p = 3", FINETUNING, MINUTES, circuits.vc10),
-    PaperFigure("vc11", "the same after 1000 epochs of finetuning", FINETUNING, MINUTES, circuits.vc11),
-    PaperFigure("vc12", "steps near the origin of the normalisation: a sketch as the paper's; next to it slopes of the "
-        "norms, and distances of runs from the origin", SPARSE, MINUTE, origin.vc12, picks=False),
-    PaperFigure("vc13", "a loss spike, sequence embeddings before and after", SPARSE, MINUTES, spikes.vc13, ENOUGH),
-    PaperFigure("vc14", "the same spike: change of sequence embeddings, MLP output weights, change of the MLP's "
-        "response", PLANE, MINUTES, spikes.vc14, ENOUGH),
-    PaperFigure("vc15", f"losses, accuracies and gradient norms of a run trained on full batches, {UPDATES} updates "
-        "(unknown in VC)", (_full_batch_runs(2),), MINUTES, ensembles.vc15, ENOUGH),
-    PaperFigure("vc16", "the same with mini-batches", MINI_BATCHES, MINUTE, ensembles.vc15, ENOUGH),
-    PaperFigure("vc17", "sparsity of activations against the threshold, 20 runs", SPARSE, MINUTE, ensembles.vc17, TWO,
-        picks=False),
-    PaperFigure("vc18", "figure 15 with d = 3", (_full_batch_runs(3),), MINUTES, ensembles.vc15, ENOUGH),
-    PaperFigure("vc19", "figure 16 with d = 3", (sparse_runs(3, weights=False),), "20 s", ensembles.vc15, ENOUGH),
-    PaperFigure("vc20", "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each", DIMENSIONS, "5 minutes",
-        ensembles.vc17, TWO, picks=False),
-    PaperFigure("zl-rates", "gradient symmetricity, distance irrelevance and circularity over the attention rate, "
-        "beside the table of ZL's runs", ATTENTION_RATES, "20 minutes", transformers.zl_rates, picks=False),
-    PaperFigure("na-phases", "losses, progress measures and phases of a network that generalises late", GROKKING,
-        "5 minutes", transformers.na_phases, picks=False),
-)  # fmt: skip
+        (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)),
+        "5 s",
+        embeddings.ca_f,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc1",
+        "the ideal circuit: embeddings, attention, values, sequence embeddings and the class map; "
+        "constructed by hand if no run is ideal",
+        SPARSE,
+        MINUTE,
+        circuits.vc1,
+    ),
+    PaperFigure(
+        "vc2",
+        "the same, with faulty attention that the values correct",
+        SPARSE,
+        MINUTE,
+        circuits.vc2,
+    ),
+    PaperFigure(
+        "vc3",
+        "the same, with partially learned invariances",
+        SPARSE,
+        MINUTE,
+        circuits.vc3,
+    ),
+    PaperFigure(
+        "vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuits.vc4
+    ),
+    PaperFigure(
+        "vc5",
+        "two-phase learning: the map of classes with the sequence embeddings where the two drops of the "
+        "loss begin and end, as they are found",
+        SPARSE,
+        MINUTE,
+        phases.vc5,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc6",
+        "test accuracy of one run against batch size, width, learning rate, MLP discount",
+        (ensembles.ABLATIONS,),
+        "30 minutes",
+        ensembles.vc6,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc7",
+        "the same for 100 runs: mean and standard deviation",
+        (ensembles.ABLATIONS,),
+        "30 minutes",
+        ensembles.vc7,
+        TWO,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc8",
+        "attention at the start and the end of training, p = 2",
+        SPARSE,
+        MINUTE,
+        attention.vc8,
+    ),
+    PaperFigure(
+        "vc9",
+        "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
+        (ensembles.TRANSFERS,),
+        "10 minutes",
+        ensembles.vc9,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc10",
+        "a circuit as in figure 2 with a token more, p = 3",
+        FINETUNING,
+        MINUTES,
+        circuits.vc10,
+    ),
+    PaperFigure(
+        "vc11",
+        "the same after 1000 epochs of finetuning",
+        FINETUNING,
+        MINUTES,
+        circuits.vc11,
+    ),
+    PaperFigure(
+        "vc12",
+        "steps near the origin of the normalisation: a sketch as the paper's; next to it slopes of the "
+        "norms, and distances of runs from the origin",
+        SPARSE,
+        MINUTE,
+        origin.vc12,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc13",
+        "a loss spike, sequence embeddings before and after",
+        SPARSE,
+        MINUTES,
+        spikes.vc13,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc14",
+        "the same spike: change of sequence embeddings, MLP output weights, change of the MLP's "
+        "response",
+        PLANE,
+        MINUTES,
+        spikes.vc14,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc15",
+        f"losses, accuracies and gradient norms of a run trained on full batches, {UPDATES} updates "
+        "(unknown in VC)",
+        (_full_batch_runs(2),),
+        MINUTES,
+        ensembles.vc15,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc16",
+        "the same with mini-batches",
+        MINI_BATCHES,
+        MINUTE,
+        ensembles.vc15,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc17",
+        "sparsity of activations against the threshold, 20 runs",
+        SPARSE,
+        MINUTE,
+        ensembles.vc17,
+        TWO,
+        picks=False,
+    ),
+    PaperFigure(
+        "vc18",
+        "figure 15 with d = 3",
+        (_full_batch_runs(3),),
+        MINUTES,
+        ensembles.vc15,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc19",
+        "figure 16 with d = 3",
+        (sparse_runs(3, weights=False),),
+        "20 s",
+        ensembles.vc15,
+        ENOUGH,
+    ),
+    PaperFigure(
+        "vc20",
+        "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
+        DIMENSIONS,
+        "5 minutes",
+        ensembles.vc17,
+        TWO,
+        picks=False,
+    ),
+    PaperFigure(
+        "zl-rates",
+        "gradient symmetricity, distance irrelevance and circularity over the attention rate, "
+        "beside the table of ZL's runs",
+        ATTENTION_RATES,
+        "20 minutes",
+        transformers.zl_rates,
+        picks=False,
+    ),
+    PaperFigure(
+        "na-phases",
+        "losses, progress measures and phases of a network that generalises late",
+        GROKKING,
+        "5 minutes",
+        transformers.na_phases,
+        picks=False,
+    ),
+)
 
 
 def get_paper_figure(name: str) -> PaperFigure:
-    """The figure with a name, such as ca3; case and punctuation do not matter. Raises SettingsError."""
+    """The figure with a name, such as ca3; case and punctuation do not matter. Raises
+    SettingsError."""
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())
     for each in PAPER_FIGURES:
         if each.name.replace("-", "") == wanted:
             return each
-    raise SettingsError("figure", name, "one of " + ", ".join(each.name for each in PAPER_FIGURES))
+    raise SettingsError(
+        "figure", name, "one of " + ", ".join(each.name for each in PAPER_FIGURES)
+    )
 
 
 def format_figure_list() -> str:
-    """A list of all figures: the runs that each needs, how long these take to compute, and what the figure shows."""
+    """A list of all figures: the runs that each needs, how long these take to compute,
+    and what the figure shows."""
     lines = [f"{'figure':11}{'in the paper':16}{'needs':22}to make"]
     for each in PAPER_FIGURES:
-        lines.append(f"{each.name:11}{each.source:16}{_format_required_runs(each):22}{each.cost}")
-        lines += textwrap.wrap(each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8)
+        lines.append(
+            f"{each.name:11}{each.source:16}{_format_required_runs(each):22}{each.cost}"
+        )
+        lines += textwrap.wrap(
+            each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8
+        )
     return "\n".join(lines) + "\n\n" + LEGEND
 
 
@@ -147,4 +380,7 @@ def _format_required_runs(figure: PaperFigure) -> str:
         if not isinstance(need, RequiredRuns):
             return need.command
         sizes.setdefault(need.settings.system, []).append(need.runs)
-    return "; ".join(f"{name} {f'{len(runs)} x ' * (len(runs) > 1)}{runs[0]}" for name, runs in sizes.items())
+    return "; ".join(
+        f"{name} {f'{len(runs)} x ' * (len(runs) > 1)}{runs[0]}"
+        for name, runs in sizes.items()
+    )

@@ -10,7 +10,15 @@ from dynamics.trajectory.schema import read_settings
 SYMBOLS = {
     "particles": {"n": "N", "dim": "D", "fa": "f_a"},
     "modular": {"n": "N", "dim": "D", "hidden": "H", "weight_decay": "weight decay"},
-    "sparse": {"vocab": "p", "length": "L", "sparsity": "k", "dim": "d", "hidden": "h", "batch": "batch", "lr": "lr"},
+    "sparse": {
+        "vocab": "p",
+        "length": "L",
+        "sparsity": "k",
+        "dim": "d",
+        "hidden": "h",
+        "batch": "batch",
+        "lr": "lr",
+    },
     "transformer": {
         "n": "p",
         "train_share": "training fraction",
@@ -19,27 +27,46 @@ SYMBOLS = {
         "weight_decay": "weight decay",
     },
 }
-"""What is always told, by system; other settings are told where they are not the default."""
-TASKS = {"modular": "modular addition", "sparse": "sparse modular addition", "transformer": "modular addition"}
+"""What is always told, by system; other settings are told where they are not the
+default."""
+TASKS = {
+    "modular": "modular addition",
+    "sparse": "sparse modular addition",
+    "transformer": "modular addition",
+}
 TRAINING = ("batch", "lr")
 """Settings that tell nothing of weights which were not trained."""
 
 
 def settings_summary(*trajectories: xr.Dataset) -> str:
-    """Task, settings, length and runs of trajectories of one system; a setting that differs has all its values."""
+    """Task, settings, length and runs of trajectories of one system; a setting that
+    differs has all its values."""
     settings, first = [read_settings(each) for each in trajectories], trajectories[0]
     steps = [int(each["step"][-1]) for each in trajectories]
-    lengths = [str(step // (each.epoch_steps or 1)) for step, each in zip(steps, settings, strict=True)]
+    lengths = [
+        str(step // (each.epoch_steps or 1))
+        for step, each in zip(steps, settings, strict=True)
+    ]
     unit = "epochs" if "epoch" in first.variables else "steps"
     runs = " and ".join(dict.fromkeys(str(each.sizes["run"]) for each in trajectories))
     each = " each" if len(trajectories) > 1 and runs.isdigit() else ""
-    size = f"{', '.join(dict.fromkeys(lengths))} {unit}, {runs} {'run' if runs == '1' else 'runs'}{each}"
-    return f"{_format_settings(settings, _words(settings))}, {size} from seed {first['seed'].values[0]}"
+    size = (
+        f"{', '.join(dict.fromkeys(lengths))} {unit}, {runs}"
+        f" {'run' if runs == '1' else 'runs'}{each}"
+    )
+    return (
+        f"{_format_settings(settings, _words(settings))}, {size} from seed"
+        f" {first['seed'].values[0]}"
+    )
 
 
 def untrained_summary(settings: Settings) -> str:
     """Task and network of weights that come from no training."""
-    words = {name: word for name, word in SYMBOLS.get(settings.system, {}).items() if name not in TRAINING}
+    words = {
+        name: word
+        for name, word in SYMBOLS.get(settings.system, {}).items()
+        if name not in TRAINING
+    }
     return f"{_format_settings([settings], words)}; not trained"
 
 
@@ -58,6 +85,9 @@ def _format_settings(settings: list[Settings], words: dict[str, str]) -> str:
     told = []
     for name, word in words.items():
         values = dict.fromkeys(getattr(each, name) for each in settings)
-        shown = ", ".join(f"{value:g}" if isinstance(value, int | float) else str(value) for value in values)
+        shown = ", ".join(
+            f"{value:g}" if isinstance(value, int | float) else str(value)
+            for value in values
+        )
         told.append(f"{word} = {shown}")
     return f"{TASKS.get(settings[0].system, settings[0].system)}: {', '.join(told)}"

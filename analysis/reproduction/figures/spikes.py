@@ -1,4 +1,5 @@
-"""Figures of loss spikes: sequence embeddings that cross a decision boundary, and the feed-forward layer's response."""
+"""Figures of loss spikes: sequence embeddings that cross a decision boundary, and the
+feed-forward layer's response."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,9 +15,24 @@ from tqdm import tqdm
 from analysis.plots.drawing.colours import class_colours, colour, pale_colours
 from analysis.plots.figure_files import new_figure
 from analysis.plots.scenes.sparse_arrays import class_level_numbers, probability_palette
-from analysis.reproduction.figures.figure import DrawnFigure, FigureData, name_run, sparse_settings
-from analysis.transitions.spike_attribution import ForwardPass, TrainingSequences, forward_pass, training_sequences
-from analysis.transitions.spike_replays import RecordedSpike, examine_spike, recorded_spikes, replay_span
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    name_run,
+    sparse_settings,
+)
+from analysis.transitions.spike_attribution import (
+    ForwardPass,
+    TrainingSequences,
+    forward_pass,
+    training_sequences,
+)
+from analysis.transitions.spike_replays import (
+    RecordedSpike,
+    examine_spike,
+    recorded_spikes,
+    replay_span,
+)
 from dynamics.branching import replay
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
@@ -35,7 +51,8 @@ class _SpikeReplay(NamedTuple):
 
     spike: RecordedSpike
     moments: tuple[int, int]
-    """Steps before and after the spike: its foot, and the step behind the largest rise"""
+    """Steps before and after the spike: its foot, and the step behind the largest
+    rise"""
     path: xr.Dataset
     here: str
     """Which spike it is"""
@@ -44,38 +61,67 @@ class _SpikeReplay(NamedTuple):
 
 
 def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
-    """Of successful runs the highest spike in which sequences cross a decision boundary, which explains it; see
-    `analysis.transitions.spike_replays`. Where there is none, the highest one that rises. Raises TrajectoryError."""
+    """Of successful runs the highest spike in which sequences cross a decision
+    boundary, which explains it; see `analysis.transitions.spike_replays`. Where there
+    is none, the highest one that rises. Raises TrajectoryError."""
     trajectory = data.only
-    settings, (spikes, of) = sparse_settings(trajectory), highest_spikes(trajectory, data.run)
+    settings, (spikes, of) = (
+        sparse_settings(trajectory),
+        highest_spikes(trajectory, data.run),
+    )
     found: tuple[RecordedSpike, dict] | None = None
-    why = f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is crossed; this is the highest"
+    why = (
+        f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
+        " crossed; this is the highest"
+    )
     for spike in tqdm(spikes, desc="spikes", unit="spike", disable=None, leave=False):
-        what = examine_spike(trajectory, spike, training_sequences(settings, spike.seed)).values
+        what = examine_spike(
+            trajectory, spike, training_sequences(settings, spike.seed)
+        ).values
         if what and what["cause"] == "feed-forward" and what["explained"]:
-            found, why = (spike, what), f"the highest spike {of} that sequences which cross a decision boundary explain"
+            found, why = (
+                (spike, what),
+                (
+                    f"the highest spike {of} that sequences which cross a decision"
+                    " boundary explain"
+                ),
+            )
             break
         if what and not found:
             found = spike, what
     if found is None:
-        raise TrajectoryError(f"none of {len(spikes)} spikes shows a rise when it is replayed")
+        raise TrajectoryError(
+            f"none of {len(spikes)} spikes shows a rise when it is replayed"
+        )
     spike, what = found
     first, _, last = replay_span(trajectory, spike)
     path = replay(trajectory, spike.run, first, last)
-    here = f"{name_run(trajectory, spike.run)}, spike at epoch {spike.step / settings.epoch_steps:g}"
+    here = (
+        f"{name_run(trajectory, spike.run)}, spike at epoch"
+        f" {spike.step / settings.epoch_steps:g}"
+    )
     return _SpikeReplay(spike, (what["foot"], what["at"] + 1), path, here, why)
 
 
-def highest_spikes(trajectory: xr.Dataset, run: int | None) -> tuple[list[RecordedSpike], str]:
-    """The highest spikes of a run, or of the successful runs, or of all if these have none; and of which, in words.
+def highest_spikes(
+    trajectory: xr.Dataset, run: int | None
+) -> tuple[list[RecordedSpike], str]:
+    """The highest spikes of a run, or of the successful runs, or of all if these have
+    none; and of which, in words.
 
     Raises TrajectoryError.
     """
     spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
     if run is not None:
-        spikes, of = [each for each in spikes if each.run == run], "of the run that was asked for"
+        spikes, of = (
+            [each for each in spikes if each.run == run],
+            "of the run that was asked for",
+        )
     elif any(success[each.run] for each in spikes):
-        spikes, of = [each for each in spikes if success[each.run]], f"of the {int(success.sum())} successful runs"
+        spikes, of = (
+            [each for each in spikes if success[each.run]],
+            f"of the {int(success.sum())} successful runs",
+        )
     else:
         of = f"of {len(success)} runs, none of them successful with a spike,"
     if not spikes:
@@ -90,7 +136,8 @@ def format_delay(moments: tuple[int, int]) -> str:
 
 
 class _SpikeStates(NamedTuple):
-    """The network before and after the step of a spike, on the distinct training sequences of its run."""
+    """The network before and after the step of a spike, on the distinct training
+    sequences of its run."""
 
     network: ClusteringHead
     on: TrainingSequences
@@ -101,7 +148,8 @@ class _SpikeStates(NamedTuple):
 
     @property
     def lost(self) -> np.ndarray:
-        """Of each sequence, whether it is correct before and wrong after: (sequence,)."""
+        """Of each sequence, whether it is correct before and wrong after:
+        (sequence,)."""
         return self.correct[0] & ~self.correct[1]
 
 
@@ -109,10 +157,17 @@ class _SpikeStates(NamedTuple):
 def _states_of_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> _SpikeStates:
     network = clustering_head_of(trajectory)
     on = training_sequences(network.settings, found.spike.seed)
-    states = [{name: each.double() for name, each in weights(found.path, 0, at).items()} for at in found.moments]
+    states = [
+        {name: each.double() for name, each in weights(found.path, 0, at).items()}
+        for at in found.moments
+    ]
     passes = [forward_pass(network, state, on) for state in states]
     return _SpikeStates(
-        network, on, states, passes, [(each.logits.argmax(-1) == on.targets).numpy() for each in passes]
+        network,
+        on,
+        states,
+        passes,
+        [(each.logits.argmax(-1) == on.targets).numpy() for each in passes],
     )
 
 
@@ -120,41 +175,86 @@ MOMENTS = ("before", "after")
 
 
 def vc13(data: FigureData) -> DrawnFigure:
-    """The loss around a spike, and sequence embeddings on the map of classes, before and after."""
+    """The loss around a spike, and sequence embeddings on the map of classes, before
+    and after."""
     trajectory, found = data.only, highest_crossing_spike(data)
     states = _states_of_spike(trajectory, found)
     epochs = [step / sparse_settings(trajectory).epoch_steps for step in found.moments]
     figure = new_figure(WIDTH, 6.6)
     (whole, close), maps = figure.subplots(2, 2, height_ratios=(0.75, 1))
-    figure.subplots_adjust(left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22)
-    for axes, path, run in ((whole, trajectory, found.spike.run), (close, found.path, 0)):
+    figure.subplots_adjust(
+        left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22
+    )
+    for axes, path, run in (
+        (whole, trajectory, found.spike.run),
+        (close, found.path, 0),
+    ):
         losses = path["loss"].sel(split="train").isel(run=run)
         axes.plot(path["epoch"], losses, color=colour("train"), linewidth=1)
         axes.set(yscale="log", xlabel="epoch", ylabel="training loss (nats)")
     whole.axvline(epochs[1], color=colour("spike"), linewidth=1, linestyle="--")
     whole.set_title("the whole run; dashed: the spike", fontsize=9)
     close.set_title("the spike, step by step", fontsize=9)
-    for epoch, word, side, shift in zip(epochs, MOMENTS, ("right", "left"), (-3, 3), strict=True):
+    for epoch, word, side, shift in zip(
+        epochs, MOMENTS, ("right", "left"), (-3, 3), strict=True
+    ):
         close.axvline(epoch, color=colour("spike"), linewidth=1, linestyle="--")
-        how: dict[str, Any] = {"xytext": (shift, 4), "textcoords": "offset points", "fontsize": 8, "ha": side}
+        how: dict[str, Any] = {
+            "xytext": (shift, 4),
+            "textcoords": "offset points",
+            "fontsize": 8,
+            "ha": side,
+        }
         close.annotate(word, (epoch, 0), xycoords=("data", "axes fraction"), **how)
     xi = [each.xi.numpy() for each in states.passes]
     limits = _limits_of(np.concatenate([each[states.lost] for each in xi]))
-    shares = found.path["accuracy"].sel(split="train", step=list(found.moments)).isel(run=0).values
-    for axes, places, weight, word, share in zip(maps, xi, states.weights, MOMENTS, shares, strict=True):
+    shares = (
+        found.path["accuracy"]
+        .sel(split="train", step=list(found.moments))
+        .isel(run=0)
+        .values
+    )
+    for axes, places, weight, word, share in zip(
+        maps, xi, states.weights, MOMENTS, shares, strict=True
+    ):
         _draw_class_map(axes, states.network, weight, limits)
         _draw_sequences(axes, places, states)
         axes.set_title(f"{word}: {share:.0%} of training correct", fontsize=9)
-    for axes, name in zip(figure.axes, ("loss of the run", "loss around the spike", *MOMENTS), strict=True):
-        axes.set_label("sequence embeddings on the class map" if name in MOMENTS else name)
+    for axes, name in zip(
+        figure.axes, ("loss of the run", "loss around the spike", *MOMENTS), strict=True
+    ):
+        axes.set_label(
+            "sequence embeddings on the class map" if name in MOMENTS else name
+        )
         axes.tick_params(labelsize=8)
     classes = class_colours(states.network.settings.rows)
-    marks = [Line2D([], [], **DOT | {"color": each}, label=f"class {label}") for label, each in enumerate(classes)]
-    marks.append(Line2D([], [], **DOT | {"color": "0.5", "markeredgecolor": "black"}, label="becomes wrong"))
-    figure.legend(handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5)
-    rule = f"Chosen: {found.why}. Replayed step by step: before is the spike's foot; after is "
-    rule += f"{format_delay(found.moments)}, behind the step with the largest rise. Below: distinct training sequences "
-    rule += "in the colour of their class, on the map of predicted classes, enlarged to the sequences that become "
+    marks = [
+        Line2D([], [], **DOT | {"color": each}, label=f"class {label}")
+        for label, each in enumerate(classes)
+    ]
+    marks.append(
+        Line2D(
+            [],
+            [],
+            **DOT | {"color": "0.5", "markeredgecolor": "black"},
+            label="becomes wrong",
+        )
+    )
+    figure.legend(
+        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+    )
+    rule = (
+        f"Chosen: {found.why}. Replayed step by step: before is the spike's foot;"
+        " after is "
+    )
+    rule += (
+        f"{format_delay(found.moments)}, behind the step with the largest rise. Below:"
+        " distinct training sequences "
+    )
+    rule += (
+        "in the colour of their class, on the map of predicted classes, enlarged to the"
+        " sequences that become "
+    )
     rule += "wrong; both have the same limits. Axes are not equal."
     return DrawnFigure(figure, found.here, rule, [found.spike.seed])
 
@@ -171,20 +271,36 @@ def _limits_of(places: np.ndarray, margin: float = 0.12) -> Limits:
 
 
 @torch.no_grad()
-def _draw_class_map(axes: Axes, network: ClusteringHead, weight: Weights, limits: Limits) -> None:
-    """The class that the feed-forward layer and the output give to each place, paler where it is less probable."""
+def _draw_class_map(
+    axes: Axes, network: ClusteringHead, weight: Weights, limits: Limits
+) -> None:
+    """The class that the feed-forward layer and the output give to each place, paler
+    where it is less probable."""
     left, right, low, high = limits
-    x, y = np.meshgrid(np.linspace(left, right, MAP_SIDE), np.linspace(low, high, MAP_SIDE))
+    x, y = np.meshgrid(
+        np.linspace(left, right, MAP_SIDE), np.linspace(low, high, MAP_SIDE)
+    )
     places = torch.from_numpy(np.stack([x, y], axis=-1).reshape(-1, 2))
-    numbers = class_level_numbers(network.transform(weight, places) @ weight["embedding"].mT)
-    rgb = probability_palette(network.settings.rows)[numbers.reshape(MAP_SIDE, MAP_SIDE)]
-    axes.imshow(rgb, extent=limits, origin="lower", aspect="auto", interpolation="nearest")
-    axes.set(xlabel="ξ, first axis (dimensionless)", ylabel="ξ, second axis (dimensionless)", autoscale_on=False)
+    numbers = class_level_numbers(
+        network.transform(weight, places) @ weight["embedding"].mT
+    )
+    rgb = probability_palette(network.settings.rows)[
+        numbers.reshape(MAP_SIDE, MAP_SIDE)
+    ]
+    axes.imshow(
+        rgb, extent=limits, origin="lower", aspect="auto", interpolation="nearest"
+    )
+    axes.set(
+        xlabel="ξ, first axis (dimensionless)",
+        ylabel="ξ, second axis (dimensionless)",
+        autoscale_on=False,
+    )
     axes.locator_params(nbins=5)
 
 
 def _draw_sequences(axes: Axes, places: np.ndarray, states: _SpikeStates) -> None:
-    """Sequences at places (sequence, 2) in the colours of their classes, with a black edge if they become wrong."""
+    """Sequences at places (sequence, 2) in the colours of their classes, with a black
+    edge if they become wrong."""
     rgb = class_colours(states.network.settings.rows)[states.on.targets]
     for some, edge, size in ((~states.lost, "white", 10), (states.lost, "black", 14)):
         x, y = places[some].T
@@ -192,63 +308,120 @@ def _draw_sequences(axes: Axes, places: np.ndarray, states: _SpikeStates) -> Non
 
 
 def vc14(data: FigureData) -> DrawnFigure:
-    """What a small change of sequence embeddings does: before and after, with the assemblers between."""
+    """What a small change of sequence embeddings does: before and after, with the
+    assemblers between."""
     found = highest_crossing_spike(data)
     states = _states_of_spike(data.only, found)
     network, on = states.network, states.on
     with torch.no_grad():
         pairs = zip(states.weights, states.passes, strict=True)
-        responses = [network.transform(weight, each.xi).numpy() for weight, each in pairs]
+        responses = [
+            network.transform(weight, each.xi).numpy() for weight, each in pairs
+        ]
     prefixes = np.sort(on.tokens[:, list(network.settings.counting)].numpy(), axis=1)
     multisets, group = np.unique(prefixes, axis=0, return_inverse=True)
     group = group.ravel()  # NumPy 2.0 gives a column
     names = ["".join(map(str, each)) for each in multisets.tolist()]
-    rgb = class_colours(network.settings.rows)[multisets.sum(axis=1) % network.settings.vocab]
+    rgb = class_colours(network.settings.rows)[
+        multisets.sum(axis=1) % network.settings.vocab
+    ]
     figure = new_figure(WIDTH, 3.9)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 0.9, 1.1))
     figure.subplots_adjust(left=0.085, right=0.985, top=0.9, bottom=0.27, wspace=0.42)
-    _draw_displacements(left, [each.xi.numpy() for each in states.passes], group, names, rgb)
+    _draw_displacements(
+        left, [each.xi.numpy() for each in states.passes], group, names, rgb
+    )
     direction = _draw_assemblers(middle, states.weights[0]["assembler"].numpy())
-    _draw_responses(right, [each @ direction for each in responses], group, names, rgb, states.correct[1])
+    _draw_responses(
+        right,
+        [each @ direction for each in responses],
+        group,
+        names,
+        rgb,
+        states.correct[1],
+    )
     for axes in (left, middle, right):
         axes.set_label(axes.get_title().split(":")[0])
         axes.grid(color="0.92")
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=8)
     _draw_legend(figure)
-    moved = [np.linalg.norm(after - before, axis=1).mean() for before, after in
-             (tuple(each.xi.numpy() for each in states.passes), tuple(responses))]  # fmt: skip
-    rule = f"Chosen, as in figure 13: {found.why}. Before is the spike's foot, after is {format_delay(found.moments)}. "
-    rule += "Left: means of the sequence embeddings of distinct training sequences with the same tokens, in any order, "
-    rule += "at the positions that count; an arrow leads from before to after. Right: the response of the feed-forward "
-    rule += "layer to these sequences, along the line on which the assemblers lie; colours are those of the correct "
-    rule += f"class. In the mean over sequences ξ moves by {moved[0]:.2g}, ζ by {moved[1]:.2g}. Axes are not equal."
+    moved = [
+        np.linalg.norm(after - before, axis=1).mean()
+        for before, after in (
+            tuple(each.xi.numpy() for each in states.passes),
+            tuple(responses),
+        )
+    ]
+    rule = (
+        f"Chosen, as in figure 13: {found.why}. Before is the spike's foot, after is"
+        f" {format_delay(found.moments)}. "
+    )
+    rule += (
+        "Left: means of the sequence embeddings of distinct training sequences with the"
+        " same tokens, in any order, "
+    )
+    rule += (
+        "at the positions that count; an arrow leads from before to after. Right: the"
+        " response of the feed-forward "
+    )
+    rule += (
+        "layer to these sequences, along the line on which the assemblers lie; colours"
+        " are those of the correct "
+    )
+    rule += (
+        f"class. In the mean over sequences ξ moves by {moved[0]:.2g}, ζ by"
+        f" {moved[1]:.2g}. Axes are not equal."
+    )
     lost = float((on.weight * torch.from_numpy(states.lost)).sum())
-    return DrawnFigure(figure, f"{found.here}, {lost:.0%} of sequences become wrong", rule, [found.spike.seed])
+    return DrawnFigure(
+        figure,
+        f"{found.here}, {lost:.0%} of sequences become wrong",
+        rule,
+        [found.spike.seed],
+    )
 
 
 def _draw_displacements(
-    axes: Axes, ends: Sequence[np.ndarray], group: np.ndarray, names: Sequence[str], rgb: np.ndarray
+    axes: Axes,
+    ends: Sequence[np.ndarray],
+    group: np.ndarray,
+    names: Sequence[str],
+    rgb: np.ndarray,
 ) -> None:
-    """Sequence embeddings (sequence, 2) before and after, pale, and an arrow between the means of each group."""
+    """Sequence embeddings (sequence, 2) before and after, pale, and an arrow between
+    the means of each group."""
     x, y = ends[0].T
     axes.scatter(x, y, s=5, c=pale_colours(rgb)[group], linewidths=0)
     for place, (name, shade) in enumerate(zip(names, rgb, strict=True)):
         before, after = (each[group == place].mean(axis=0) for each in ends)
-        arrow = {"arrowstyle": "-|>", "color": shade, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
+        arrow = {
+            "arrowstyle": "-|>",
+            "color": shade,
+            "linewidth": 1.8,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        }
         axes.annotate("", after, before, arrowprops=arrow)
-        axes.annotate(name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center")
+        axes.annotate(
+            name, after, (6, 0), textcoords="offset points", fontsize=7.5, va="center"
+        )
     axes.set(xlabel="first axis (dimensionless)", ylabel="second axis (dimensionless)")
     axes.set_title("sequence embeddings ξ", fontsize=9)
 
 
 def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
-    """The assemblers u (hidden, axis) as arrows, with their norm; returns the direction (axis,) of the line nearest to
-    them."""
+    """The assemblers u (hidden, axis) as arrows, with their norm; returns the direction
+    (axis,) of the line nearest to them."""
     _, singular, directions = np.linalg.svd(assemblers, full_matrices=False)
     fraction = singular[0] ** 2 / max(float((singular**2).sum()), 1e-300)
     for x in assemblers:
-        axes.annotate("", x, (0, 0), arrowprops={"arrowstyle": "-|>", "color": "#555555", "linewidth": 0.9})
+        axes.annotate(
+            "",
+            x,
+            (0, 0),
+            arrowprops={"arrowstyle": "-|>", "color": "#555555", "linewidth": 0.9},
+        )
     reach = 1.12 * max(float(np.abs(assemblers).max()), 1e-9)
     axes.set(
         xlim=(-reach, reach),
@@ -258,7 +431,10 @@ def _draw_assemblers(axes: Axes, assemblers: np.ndarray) -> np.ndarray:
         ylabel="second axis (dimensionless)",
     )
     norm = float(np.linalg.norm(assemblers))
-    axes.set_title(f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line", fontsize=9)
+    axes.set_title(
+        f"assemblers u: norm {norm:.1f},\n{fraction:.1%} of squares on a line",
+        fontsize=9,
+    )
     return directions[0]
 
 
@@ -270,22 +446,63 @@ def _draw_responses(
     rgb: np.ndarray,
     correct: np.ndarray,
 ) -> None:
-    """Responses (sequence,) along a line, a row for each group: before as rings, after as dots, or crosses if wrong."""
+    """Responses (sequence,) along a line, a row for each group: before as rings, after
+    as dots, or crosses if wrong."""
     colours = rgb[group]
-    axes.scatter(ends[0], group + 0.18, s=14, facecolors="none", edgecolors=colours, linewidths=0.6)
+    axes.scatter(
+        ends[0],
+        group + 0.18,
+        s=14,
+        facecolors="none",
+        edgecolors=colours,
+        linewidths=0.6,
+    )
     for some, mark in ((correct, "o"), (~correct, "x")):
-        axes.scatter(ends[1][some], group[some] - 0.18, s=10, c=colours[some], marker=mark, linewidths=0.7)
+        axes.scatter(
+            ends[1][some],
+            group[some] - 0.18,
+            s=10,
+            c=colours[some],
+            marker=mark,
+            linewidths=0.7,
+        )
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="ζ along the assemblers' line", ylabel="non-spurious tokens", ylim=(-0.6, len(names) - 0.4))
+    axes.set(
+        xlabel="ζ along the assemblers' line",
+        ylabel="non-spurious tokens",
+        ylim=(-0.6, len(names) - 0.4),
+    )
     axes.set_title("transforms ζ", fontsize=9)
 
 
-DOT: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "0.4", "markersize": 5}
+DOT: dict[str, Any] = {
+    "marker": "o",
+    "linestyle": "none",
+    "color": "0.4",
+    "markersize": 5,
+}
 
 
 def _draw_legend(figure: Figure) -> None:
     """What the marks mean."""
-    styles = {"before": {"markerfacecolor": "none"}, "after, correct": {}, "after, wrong": {"marker": "x"}}
-    marks = [Line2D([], [], **DOT | style, label=label) for label, style in styles.items()]
-    marks.insert(0, Line2D([], [], color="0.4", linewidth=1.8, label="arrows: from before to after, mean of a group"))
-    figure.legend(handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5)
+    styles = {
+        "before": {"markerfacecolor": "none"},
+        "after, correct": {},
+        "after, wrong": {"marker": "x"},
+    }
+    marks = [
+        Line2D([], [], **DOT | style, label=label) for label, style in styles.items()
+    ]
+    marks.insert(
+        0,
+        Line2D(
+            [],
+            [],
+            color="0.4",
+            linewidth=1.8,
+            label="arrows: from before to after, mean of a group",
+        ),
+    )
+    figure.legend(
+        handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
+    )

@@ -1,4 +1,5 @@
-"""Figures of ZL's and NA's transformers: measures over the attention rate, and the phases of training."""
+"""Figures of ZL's and NA's transformers: measures over the attention rate, and the
+phases of training."""
 
 import numpy as np
 import xarray as xr
@@ -16,21 +17,33 @@ from dynamics.trajectory.schema import read_settings
 
 
 def zl_rates(data: FigureData) -> DrawnFigure:
-    """Symmetricity, irrelevance and circularity of networks over the attention rate, beside ZL's table."""
+    """Symmetricity, irrelevance and circularity of networks over the attention rate,
+    beside ZL's table."""
     rows = []
     for trajectory in data.datasets:
         found = network_measures(trajectory.isel(run=not_diverged(trajectory)))
         rows.append(xr.Dataset({name: ("run", found[name]) for name in MEASURES}))
     rates = [read_settings(each).attention_rate for each in data.datasets]  # type: ignore[attr-defined]
-    measures = xr.concat(rows, "attention_rate", join="outer").assign_coords(attention_rate=rates)
+    measures = xr.concat(rows, "attention_rate", join="outer").assign_coords(
+        attention_rate=rates
+    )
     with figure.own_style(data):
         drawn = plot_attention_rates(measures.sortby("attention_rate"), ZL_RUNS)
     for axes in drawn.axes:
         axes.set_label(axes.get_title())
-    rule = "All runs that have not diverged. Grey: means of ZL's table of one-layer runs, each over a fifth of the "
+    rule = (
+        "All runs that have not diverged. Grey: means of ZL's table of one-layer runs,"
+        " each over a fifth of the "
+    )
     rule += "range of α."
     seeds = data.only["seed"].values.tolist()
-    return DrawnFigure(drawn, f"{len(rates)} attention rates", rule, seeds, settings_summary(*data.datasets))
+    return DrawnFigure(
+        drawn,
+        f"{len(rates)} attention rates",
+        rule,
+        seeds,
+        settings_summary(*data.datasets),
+    )
 
 
 def na_phases(data: FigureData) -> DrawnFigure:
@@ -42,7 +55,10 @@ def na_phases(data: FigureData) -> DrawnFigure:
     drawn.suptitle("")
     for axes in drawn.axes:
         axes.set_label(axes.get_title().split(":")[0])
-    rule = "All runs that have not diverged: medians with quartiles. Bands: phases at their median times."
+    rule = (
+        "All runs that have not diverged: medians with quartiles. Bands: phases at"
+        " their median times."
+    )
     settings = read_settings(trajectory)
     here = f"p = {settings.n}, {settings.train_share:.0%} of the pairs"  # type: ignore[attr-defined]
     return DrawnFigure(drawn, here, rule, trajectory["seed"].values.tolist())

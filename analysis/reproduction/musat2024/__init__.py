@@ -1,1 +1,2 @@
-"""Musat's paper (CA): one module per section or experiment, with its experiment, measures and claims."""
+"""Musat's paper (CA): one module per section or experiment, with its experiment,
+measures and claims."""

@@ -7,64 +7,106 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.musat2024.structures import RANDOM_EMBEDDINGS, RARE, RARE_ATTRS, rare_values
+from analysis.reproduction.musat2024.structures import (
+    RANDOM_EMBEDDINGS,
+    RARE,
+    RARE_ATTRS,
+    rare_values,
+)
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claim, claims_of, parts_over
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
-from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
+from analysis.reproduction.verification.final_frames import (
+    frame_values,
+    measure_ensembles,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import count_imperfections
-from analysis.structures.nearest_structures import GRID_SEARCH_STARTS, nearest_circle, nearest_grid
+from analysis.structures.nearest_structures import (
+    GRID_SEARCH_STARTS,
+    nearest_circle,
+    nearest_grid,
+)
 from dynamics.settings import ModularSettings
 
 HIGHER = (3, 4)
 
 QUANTITIES = {
     "imperfections": "grid imperfections",
-    "circle_distance": "smallest distance of a projection on two axes from a perfect circle",
+    "circle_distance": (
+        "smallest distance of a projection on two axes from a perfect circle"
+    ),
     "grid_distance": "smallest distance of a projection on two axes from a grid",
 }
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with embeddings of three and four axes, with weight decay 1."""
-    settings = [ModularSettings(weight_decay=1.0, dim=dim, **params.get("settings", {})) for dim in HIGHER]
-    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=0) for each in settings]
+    settings = [
+        ModularSettings(weight_decay=1.0, dim=dim, **params.get("settings", {}))
+        for dim in HIGHER
+    ]
+    return [
+        RequiredRuns(each, params["runs"], params.get("epochs"), every=0)
+        for each in settings
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Imperfections, and distances of projections from circles and grids, (dim, run); and by chance, (dim,)."""
-    quantities = QUANTITIES | {"chance_imperfections": "mean grid imperfections with tokens permuted at random"}
+    """Imperfections, and distances of projections from circles and grids, (dim, run);
+    and by chance, (dim,)."""
+    quantities = QUANTITIES | {
+        "chance_imperfections": "mean grid imperfections with tokens permuted at random"
+    }
     needs = ensembles(params)
     found = measure_ensembles(runner, needs, quantities, _measure_runs, ("dim", "run"))
     shapes = [(need.settings.n, dim) for need, dim in zip(needs, HIGHER, strict=True)]  # type: ignore[attr-defined]
     rows = [rare_values(projection_measures, params, shape) for shape in shapes]
-    rare = {f"rare_{name}": ("dim", [row[name] for row in rows], RARE_ATTRS) for name in QUANTITIES}
+    rare = {
+        f"rare_{name}": ("dim", [row[name] for row in rows], RARE_ATTRS)
+        for name in QUANTITIES
+    }
     return found.assign(rare).assign_coords(dim=list(HIGHER))
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     """The quantities of one ensemble, each (kept run,)."""
     x = frame_values(trajectory, "embedding", -1)[kept]
-    return projection_measures(x) | {"chance_imperfections": networks.shuffled_imperfections(x)}
+    return projection_measures(x) | {
+        "chance_imperfections": networks.shuffled_imperfections(x)
+    }
 
 
 def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Imperfections, and smallest distances of projections on two axes from a circle and a grid, each (run,).
+    """Imperfections, and smallest distances of projections on two axes from a circle
+    and a grid, each (run,).
 
     x: (run, token, axis).
 
-    The pairs of axes are the embedding's own, as in appendix F, and the principal ones, since no axis is special.
-    """
+    The pairs of axes are the embedding's own, as in appendix F, and the principal ones,
+    since no axis is special."""
     centred = x - x.mean(axis=-2, keepdims=True)
     turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].mT
-    planes = [each[..., list(axes)] for each in (x, turned) for axes in combinations(range(x.shape[-1]), 2)]
+    planes = [
+        each[..., list(axes)]
+        for each in (x, turned)
+        for axes in combinations(range(x.shape[-1]), 2)
+    ]
     return {
         "imperfections": count_imperfections(x),
-        "circle_distance": np.min([nearest_circle(plane).distance for plane in planes], axis=0),
-        "grid_distance": np.min([nearest_grid(plane).distance for plane in planes], axis=0),
+        "circle_distance": np.min(
+            [nearest_circle(plane).distance for plane in planes], axis=0
+        ),
+        "grid_distance": np.min(
+            [nearest_grid(plane).distance for plane in planes], axis=0
+        ),
     }
 
 
@@ -75,22 +117,33 @@ APPENDIX_F = Experiment(
     quick=sized(8, runs=40, random=300),
     default=sized(25, runs=100),
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": GRID_SEARCH_STARTS, "shuffles": networks.SHUFFLES},
+    depends={
+        "random": RANDOM_EMBEDDINGS,
+        "rare": RARE,
+        "starts": GRID_SEARCH_STARTS,
+        "shuffles": networks.SHUFFLES,
+    },
     command="python -m analysis.paper ca-f",
 )
 
 
 def rarely_by_chance(evidence: xr.Dataset, dim: int, names: Sequence[str]) -> Estimate:
-    """Percentage of networks of which some of the named quantities is lower than in 99% of random embeddings."""
+    """Percentage of networks of which some of the named quantities is lower than in 99%
+    of random embeddings."""
     row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
-    low = np.any([row[name].values < float(row[f"rare_{name}"]) for name in names], axis=0)
+    low = np.any(
+        [row[name].values < float(row[f"rare_{name}"]) for name in names], axis=0
+    )
     return samples.percentage_of_ones(low, "networks")
 
 
 def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
-    """Imperfections as a percentage of those of the same positions with tokens permuted."""
+    """Imperfections as a percentage of those of the same positions with tokens
+    permuted."""
     row = evidence.sel(dim=dim)
-    return samples.estimate_mean(100 * row["imperfections"] / row["chance_imperfections"], "networks")
+    return samples.estimate_mean(
+        100 * row["imperfections"] / row["chance_imperfections"], "networks"
+    )
 
 
 IMPERFECTIONS, PROJECTIONS = ("imperfections",), ("circle_distance", "grid_distance")
@@ -101,12 +154,30 @@ CLAIMS = claims_of(
     APPENDIX_F,
     claim(
         "CA.appF.structures",
-        "Embeddings of three and four dimensions form similar grids or circles, visible in projections on two axes.",
-        "percentage of networks with fewer imperfections than 99% of random embeddings; imperfections in percent of "
-        "those with permuted tokens; percentage with a projection nearer to a circle or grid than 99% of them",
-        *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, few imperfections", "%", names=IMPERFECTIONS),
+        "Embeddings of three and four dimensions form similar grids or circles, visible"
+        " in projections on two axes.",
+        "percentage of networks with fewer imperfections than 99% of random embeddings;"
+        " imperfections in percent of those with permuted tokens; percentage with a"
+        " projection nearer to a circle or grid than 99% of them",
+        *parts_over(
+            "dim",
+            HIGHER,
+            rarely_by_chance,
+            MOST,
+            "D = {}, few imperfections",
+            "%",
+            names=IMPERFECTIONS,
+        ),
         *parts_over("dim", HIGHER, relative_imperfections, FEW, RELATIVE, "%"),
-        *parts_over("dim", HIGHER, rarely_by_chance, MOST, "D = {}, projections", "%", names=PROJECTIONS),
+        *parts_over(
+            "dim",
+            HIGHER,
+            rarely_by_chance,
+            MOST,
+            "D = {}, projections",
+            "%",
+            names=PROJECTIONS,
+        ),
         places="appendix F",
     ),
 )

@@ -1,7 +1,8 @@
-"""CA sections 5 to 7: the classifier that the layers after the embedding form, and what weight decay does to it.
+"""CA sections 5 to 7: the classifier that the layers after the embedding form, and what
+weight decay does to it.
 
-Also whether its hidden weights align with pair sums in circles (CA section 5.2), for several numbers of tokens.
-"""
+Also whether its hidden weights align with pair sums in circles (CA section 5.2), for
+several numbers of tokens."""
 
 from collections.abc import Sequence
 
@@ -12,11 +13,27 @@ from analysis.forces import alignment, pair_sum_classifier
 from analysis.forces.pair_sum_classifier import Classifier
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
-from analysis.reproduction.verification.final_frames import WEIGHTS, frame_values, training_pairs_of_runs
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
+from analysis.reproduction.verification.final_frames import (
+    WEIGHTS,
+    frame_values,
+    training_pairs_of_runs,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.fourier import dominant_frequency, power_fractions
@@ -32,14 +49,18 @@ CONSTANTS = {
 }
 QUANTITIES = {
     "circle": "whether it is a circle by CA algorithm 1",
-    "rays": "fraction of the pair sums' variance along their class's line through the origin",
+    "rays": (
+        "fraction of the pair sums' variance along their class's line through the"
+        " origin"
+    ),
     "rays_chance": "the same with tokens renamed at random",
     **pair_sum_classifier.CLASSIFIER_MEASURES,
 }
 
 
 def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
-    """The classifier of the runs that are kept (run,) bool, in a recorded frame, with their training pairs."""
+    """The classifier of the runs that are kept (run,) bool, in a recorded frame, with
+    their training pairs."""
     embedding, *layers = (frame_values(trajectory, name, at)[kept] for name in WEIGHTS)
     pairs = training_pairs_of_runs(trajectory)[kept]
     sums = alignment.embedding_pair_sums(embedding, pairs)
@@ -48,19 +69,30 @@ def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classi
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Pair sums and classifiers at the end of training, (weight_decay, run)."""
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
+    return networks.measure_by_weight_decay(
+        runner, networks.ensembles(params), QUANTITIES, _measure_runs
+    )
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     embedding = frame_values(trajectory, "embedding", -1)[kept]
-    rays = alignment.pair_sum_collinearity(embedding, training_pairs_of_runs(trajectory)[kept])
-    found = {"circle": is_circle(embedding), "rays": rays.value, "rays_chance": rays.chance}
-    return found | pair_sum_classifier.classifier_measures(load_classifier(trajectory, -1, kept))
+    rays = alignment.pair_sum_collinearity(
+        embedding, training_pairs_of_runs(trajectory)[kept]
+    )
+    found = {
+        "circle": is_circle(embedding),
+        "rays": rays.value,
+        "rays_chance": rays.chance,
+    }
+    return found | pair_sum_classifier.classifier_measures(
+        load_classifier(trajectory, -1, kept)
+    )
 
 
 CLASSIFIER = Experiment(
     "ca.classifier",
-    "pair sums and the classifier: its steepness, where its gradient is large, its regions, at four weight decays",
+    "pair sums and the classifier: its steepness, where its gradient is large, its"
+    " regions, at four weight decays",
     measure=measure,
     quick=sized(3, runs=100),
     default=sized(18, runs=1000, every=0),
@@ -72,18 +104,25 @@ CLASSIFIER = Experiment(
 
 
 def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Training accuracy of pair sums whose nearest other is of the same class minus that of the others, in points; of
-    networks that are not circles."""
+    """Training accuracy of pair sums whose nearest other is of the same class minus
+    that of the others, in points; of networks that are not circles."""
     others = networks.networks_of_kind(evidence, decay)
     like, unlike = 100 * others["right_near_like"], 100 * others["right_near_unlike"]
     return samples.paired_difference(like, unlike, "networks that have both")
 
 
 def rays_of_circles(evidence: xr.Dataset) -> Estimate:
-    """Mean fraction of variance along the classes' lines, over seeds that have circles; chance in the note."""
-    found, chance = networks.mean_in_circles(evidence, "rays"), evidence["rays_chance"].where(evidence["circle"] == 1)
+    """Mean fraction of variance along the classes' lines, over seeds that have circles;
+    chance in the note."""
+    found, chance = (
+        networks.mean_in_circles(evidence, "rays"),
+        evidence["rays_chance"].where(evidence["circle"] == 1),
+    )
     possible = found.interval._replace(high=min(found.interval.high, 1.0))
-    return found._replace(interval=possible, note=found.note or f"{chance.mean():.2f} with tokens renamed at random")
+    return found._replace(
+        interval=possible,
+        note=found.note or f"{chance.mean():.2f} with tokens renamed at random",
+    )
 
 
 EPOCHS = (100, 200, 500, 1000, 2000)
@@ -93,38 +132,70 @@ EVERY = 100
 def angle_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with weight decay 1 of several numbers of tokens."""
     settings = [ModularSettings(n=n, weight_decay=1.0) for n in params["tokens"]]
-    return [RequiredRuns(each, params["runs"], params.get("epochs"), every=EVERY) for each in settings]
+    return [
+        RequiredRuns(each, params["runs"], params.get("epochs"), every=EVERY)
+        for each in settings
+    ]
 
 
 def measure_angles(runner: Runner, params: Params) -> xr.Dataset:
-    """Angles in degrees between hidden units and the nearest pair sum, in networks that end as circles."""
-    return xr.concat([_angles_of_circles(runner.ensemble(need)) for need in angle_ensembles(params)], "circle")
+    """Angles in degrees between hidden units and the nearest pair sum, in networks that
+    end as circles."""
+    return xr.concat(
+        [_angles_of_circles(runner.ensemble(need)) for need in angle_ensembles(params)],
+        "circle",
+    )
 
 
 def _angles_of_circles(trajectory: xr.Dataset) -> xr.Dataset:
-    """Angles of the weights and of the boundaries, (epoch, direction, circle), beside those of random directions."""
+    """Angles of the weights and of the boundaries, (epoch, direction, circle), beside
+    those of random directions."""
     end, steps = frame_values(trajectory, "embedding", -1), trajectory["step"].values
     circles = np.flatnonzero(not_diverged(trajectory) & is_circle(end))
     n, angles = end.shape[1], []
     for epoch in EPOCHS:
         of = load_classifier(trajectory, int(np.abs(steps - epoch).argmin()), circles)
         units = (of.sums, of.hidden, of.bias)
-        angles.append([alignment.weight_angles(*units), alignment.boundary_angles(*units)])
+        angles.append(
+            [alignment.weight_angles(*units), alignment.boundary_angles(*units)]
+        )
     of_units, of_random = np.moveaxis(np.array(angles), 2, 0)
-    dims, degrees = ("epoch", "direction", "circle"), "mean angle between {} and the nearest pair sum"
+    dims, degrees = (
+        ("epoch", "direction", "circle"),
+        "mean angle between {} and the nearest pair sum",
+    )
     corners = n // np.gcd(dominant_frequency(power_fractions(end[circles])), n)
     data = {
-        "angle": (dims, of_units, {"long_name": degrees.format("hidden units"), "units": "degrees"}),
-        "random": (dims, of_random, {"long_name": degrees.format("random directions"), "units": "degrees"}),
-        "tokens": ("circle", np.full(len(circles), n), {"long_name": "number of tokens N", "units": "1"}),
-        "corners": ("circle", corners, {"long_name": "number of corners of the polygon of tokens", "units": "1"}),
+        "angle": (
+            dims,
+            of_units,
+            {"long_name": degrees.format("hidden units"), "units": "degrees"},
+        ),
+        "random": (
+            dims,
+            of_random,
+            {"long_name": degrees.format("random directions"), "units": "degrees"},
+        ),
+        "tokens": (
+            "circle",
+            np.full(len(circles), n),
+            {"long_name": "number of tokens N", "units": "1"},
+        ),
+        "corners": (
+            "circle",
+            corners,
+            {"long_name": "number of corners of the polygon of tokens", "units": "1"},
+        ),
     }
-    return xr.Dataset(data, {"epoch": list(EPOCHS), "direction": ["weight", "boundary"]})
+    return xr.Dataset(
+        data, {"epoch": list(EPOCHS), "direction": ["weight", "boundary"]}
+    )
 
 
 WEIGHT_ANGLES = Experiment(
     "ca.weight-angles",
-    "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight decay 1",
+    "angles between hidden units and pair sums in circles of N = 5 to 18 tokens, weight"
+    " decay 1",
     measure=measure_angles,
     quick=sized(2, "three values of N", tokens=[13, 16, 17], runs=100),
     default=sized(15, tokens=list(range(5, 19)), runs=200),
@@ -135,15 +206,24 @@ WEIGHT_ANGLES = Experiment(
 
 
 def angle_from_random(evidence: xr.Dataset, tokens: int, epoch: int) -> Estimate:
-    """Angle between weights and the nearest pair sum less that of random directions, in degrees, in circles of N."""
-    here = evidence.isel(circle=evidence["tokens"].values == tokens).sel(epoch=epoch, direction="weight")
+    """Angle between weights and the nearest pair sum less that of random directions, in
+    degrees, in circles of N."""
+    here = evidence.isel(circle=evidence["tokens"].values == tokens).sel(
+        epoch=epoch, direction="weight"
+    )
     found = samples.paired_difference(here["angle"], here["random"], "circles")
-    return found._replace(note=found.note or f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°")
+    return found._replace(
+        note=found.note
+        or f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°"
+    )
 
 
 def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
-    """Angle to the nearest pair sum in percent of that of random directions, in polygons of odd or even corners."""
-    here = evidence.isel(circle=evidence["corners"].values % 2 == odd).sel(epoch=EPOCHS[-1], direction=direction)
+    """Angle to the nearest pair sum in percent of that of random directions, in
+    polygons of odd or even corners."""
+    here = evidence.isel(circle=evidence["corners"].values % 2 == odd).sel(
+        epoch=EPOCHS[-1], direction=direction
+    )
     return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
 
 
@@ -152,90 +232,199 @@ def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
     whose = {"weight": "weights", "boundary": "boundaries"}[direction]
     label = f"angle of {whose} relative to random directions, {{}} number of corners"
     return tuple(
-        part(relative_angle, Below(100, 10), label.format(name), "%", digits=0, direction=direction, odd=name == "odd")
+        part(
+            relative_angle,
+            Below(100, 10),
+            label.format(name),
+            "%",
+            digits=0,
+            direction=direction,
+            odd=name == "odd",
+        )
         for name in ("odd", "even")
     )
 
 
 def _angle_part(epoch: int) -> Measurement:
     """Angle of weights compared with random directions, N = 17."""
-    label = f"angle to the nearest pair sum, weights minus random directions, epoch {epoch}"
-    return part(angle_from_random, Below(0, 0.2), label, "degrees", tokens=17, epoch=epoch)
+    label = (
+        f"angle to the nearest pair sum, weights minus random directions, epoch {epoch}"
+    )
+    return part(
+        angle_from_random, Below(0, 0.2), label, "degrees", tokens=17, epoch=epoch
+    )
 
 
 MINUS_OTHERS = "circles minus other networks"
 ORIGIN = (
-    part(networks.ratio_without_decay, Above(1, 1), "distance", "times", digits=2, name="offset"),
-    part(networks.ratio_without_decay, Above(1, 1), "distance / size", "times", digits=2, name="relative_offset"),
+    part(
+        networks.ratio_without_decay,
+        Above(1, 1),
+        "distance",
+        "times",
+        digits=2,
+        name="offset",
+    ),
+    part(
+        networks.ratio_without_decay,
+        Above(1, 1),
+        "distance / size",
+        "times",
+        digits=2,
+        name="relative_offset",
+    ),
 )
 DISTANCE_FROM_ORIGIN = (
-    "mean distance from the origin of the boundaries at which hidden units become active, without weight decay divided "
-    "by that at weight decay 1, at the end of training: the distance itself, which shrinks with all weights, and "
-    "relative to the size (root mean square length) of the pair sums"
+    "mean distance from the origin of the boundaries at which hidden units become"
+    " active, without weight decay divided by that at weight decay 1, at the end of"
+    " training: the distance itself, which shrinks with all weights, and relative to"
+    " the size (root mean square length) of the pair sums"
 )
 
 CLAIMS = claims_of(
     CLASSIFIER,
     finding(
         "CA.s5.classified",
-        "Clusters of pair sums with the same modular sum enable the network to classify them.",
-        "training accuracy of pair sums whose nearest other is of the same class, minus that of the network's other "
-        "pair sums; networks with weight decay 0.6 that are not circles",
-        part(clustered_accuracy_gain, Above(0, 5), "clustered minus other pair sums", "points", decay=0.6),
+        "Clusters of pair sums with the same modular sum enable the network to classify"
+        " them.",
+        "training accuracy of pair sums whose nearest other is of the same class, minus"
+        " that of the network's other pair sums; networks with weight decay 0.6 that"
+        " are not circles",
+        part(
+            clustered_accuracy_gain,
+            Above(0, 5),
+            "clustered minus other pair sums",
+            "points",
+            decay=0.6,
+        ),
         departure="a correlation, which does not show the cause",
         figure="ca3",
     ),
     finding(
         "CA.s5.1.narrow",
-        "Without weight decay the boundaries between classes become very narrow; with it they are wide.",
-        "inverse of a boundary's relative width: slope of the logit margin (right class's logit minus the strongest "
-        "other's) at a pair sum, times the size of the pair sums; median without weight decay divided by that at 1",
-        part(networks.ratio_without_decay, Above(1, 1), "ratio", "times", name="relative_steepness"),
-        meaning="narrow boundaries would not be what stops the embeddings without weight decay",
+        "Without weight decay the boundaries between classes become very narrow; with"
+        " it they are wide.",
+        "inverse of a boundary's relative width: slope of the logit margin (right"
+        " class's logit minus the strongest other's) at a pair sum, times the size of"
+        " the pair sums; median without weight decay divided by that at 1",
+        part(
+            networks.ratio_without_decay,
+            Above(1, 1),
+            "ratio",
+            "times",
+            name="relative_steepness",
+        ),
+        meaning=(
+            "narrow boundaries would not be what stops the embeddings without weight"
+            " decay"
+        ),
     ),
     claim(
         "CA.s5.1.nowhere",
-        "Without weight decay the clustering force is strong in a narrow region and nearly zero elsewhere.",
-        "participation ratio of the gradient over training pair sums, as a fraction, at the end of training",
-        part(networks.difference, Below(0, 0.05), "weight decay 0 minus 1", digits=2, name="evenness", at=(0, 1)),
-        part(networks.mean_at_decay, Below(0.25, ours=True), "weight decay 0", digits=2, name="evenness", decay=0),
+        "Without weight decay the clustering force is strong in a narrow region and"
+        " nearly zero elsewhere.",
+        "participation ratio of the gradient over training pair sums, as a fraction, at"
+        " the end of training",
+        part(
+            networks.difference,
+            Below(0, 0.05),
+            "weight decay 0 minus 1",
+            digits=2,
+            name="evenness",
+            at=(0, 1),
+        ),
+        part(
+            networks.mean_at_decay,
+            Below(0.25, ours=True),
+            "weight decay 0",
+            digits=2,
+            name="evenness",
+            decay=0,
+        ),
     ),
     main_result(
         "CA.figure4.rays",
         "In circles the pair sums of a class lie on a line through the origin.",
-        "fraction of the pair sums' squared length along their class's line, and minus that in other networks",
+        "fraction of the pair sums' squared length along their class's line, and minus"
+        " that in other networks",
         part(rays_of_circles, Above(0.95, ours=True), "circles", digits=3),
-        part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=3, name="rays"),
+        part(
+            networks.circles_minus_others,
+            Above(0, 0.1),
+            MINUS_OTHERS,
+            digits=3,
+            name="rays",
+        ),
     ),
     finding(
         "CA.figure4.pizza",
-        "In circles the regions of the classes start at the origin, like slices of a pizza.",
-        "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length, that are in the class further out "
-        "in the same direction: in circles, and minus that in other networks of equal weight decay",
-        part(networks.mean_in_circles, Above(50, 10, ours=True), "circles", "%", name="slices", unit=100),
-        part(networks.circles_minus_others, Above(0, 10), MINUS_OTHERS, "points", name="slices", unit=100),
+        "In circles the regions of the classes start at the origin, like slices of a"
+        " pizza.",
+        "percentage of points, at 1/4, 1/2 and 3/4 of the longest pair sum's length,"
+        " that are in the class further out in the same direction: in circles, and"
+        " minus that in other networks of equal weight decay",
+        part(
+            networks.mean_in_circles,
+            Above(50, 10, ours=True),
+            "circles",
+            "%",
+            name="slices",
+            unit=100,
+        ),
+        part(
+            networks.circles_minus_others,
+            Above(0, 10),
+            MINUS_OTHERS,
+            "points",
+            name="slices",
+            unit=100,
+        ),
     ),
     claim(
         "CA.s5.2.pizza",
         "Circles correspond exactly to the pizza algorithm that Zhong et al. found.",
-        "Pearson's r of a pair sum's length and the right class's logit in circles, and minus that in other networks: "
-        "unlike the clock algorithm, the pizza algorithm gives longer pair sums larger logits. Exact correspondence is "
-        "taken as r above 0.99",
-        part(networks.mean_in_circles, Above(0.5, ours=True), "circles", digits=2, name="longer"),
-        part(networks.circles_minus_others, Above(0, 0.1), MINUS_OTHERS, digits=2, name="longer"),
-        part(networks.mean_in_circles, Above(0.99, ours=True), "circles, exactly", digits=2, name="longer"),
-        departure="one correlation that distinguishes pizza from clock, not the whole algorithm",
+        "Pearson's r of a pair sum's length and the right class's logit in circles, and"
+        " minus that in other networks: unlike the clock algorithm, the pizza algorithm"
+        " gives longer pair sums larger logits. Exact correspondence is taken as r"
+        " above 0.99",
+        part(
+            networks.mean_in_circles,
+            Above(0.5, ours=True),
+            "circles",
+            digits=2,
+            name="longer",
+        ),
+        part(
+            networks.circles_minus_others,
+            Above(0, 0.1),
+            MINUS_OTHERS,
+            digits=2,
+            name="longer",
+        ),
+        part(
+            networks.mean_in_circles,
+            Above(0.99, ours=True),
+            "circles, exactly",
+            digits=2,
+            name="longer",
+        ),
+        departure=(
+            "one correlation that distinguishes pizza from clock, not the whole"
+            " algorithm"
+        ),
     ),
     finding(
         "CA.s7.origin",
-        "Weight decay keeps the boundaries at which hidden units become active very close to the origin.",
+        "Weight decay keeps the boundaries at which hidden units become active very"
+        " close to the origin.",
         DISTANCE_FROM_ORIGIN,
         ORIGIN,
         meaning="there would be no point around which alignment could take place",
     ),
     claim(
         "CA.s7.origin-absolute",
-        "Without weight decay biases could get so large that the boundaries lie far from the origin.",
+        "Without weight decay biases could get so large that the boundaries lie far"
+        " from the origin.",
         DISTANCE_FROM_ORIGIN,
         ORIGIN,
     ),
@@ -244,21 +433,28 @@ CLAIMS = claims_of(
     main_result(
         "CA.s5.2.weights-align",
         "The hidden weights tend to align with the pair sums.",
-        "angle between a unit's weights and the nearest pair sum's direction, in circles with weight decay 1: for "
-        "N = 17 minus that of random directions; for N from 5 to 18, at the end of training, in percent of that of "
-        "random directions. The tokens of a circle lie on a regular polygon. If it has an even number of corners, the "
-        "direction perpendicular to a pair sum is that of another pair sum, so weights and boundaries can both align. "
-        "If the number is odd, only one of them can",
+        "angle between a unit's weights and the nearest pair sum's direction, in"
+        " circles with weight decay 1: for N = 17 minus that of random directions; for"
+        " N from 5 to 18, at the end of training, in percent of that of random"
+        " directions. The tokens of a circle lie on a regular polygon. If it has an"
+        " even number of corners, the direction perpendicular to a pair sum is that of"
+        " another pair sum, so weights and boundaries can both align. If the number is"
+        " odd, only one of them can",
         *map(_angle_part, (100, 500, 2000)),
         *_polygon_parts("weight"),
         figure="ca4",
-        meaning="the step from weight decay to the alignment force would not be what happens in the network",
+        meaning=(
+            "the step from weight decay to the alignment force would not be what"
+            " happens in the network"
+        ),
     ),
     finding(
         "OWN.boundaries-align",
-        "In circles the boundaries of the hidden units, rather than their weights, align with the pair sums.",
-        "mean angle between a unit's boundary, without its bias, and the nearest pair sum at the end of training, in "
-        "percent of that of random directions; N from 5 to 18",
+        "In circles the boundaries of the hidden units, rather than their weights,"
+        " align with the pair sums.",
+        "mean angle between a unit's boundary, without its bias, and the nearest pair"
+        " sum at the end of training, in percent of that of random directions; N from 5"
+        " to 18",
         _polygon_parts("boundary"),
     ),
 )

@@ -1,8 +1,8 @@
-"""CA sections 2, 5 and 7: how much of the true gradient of the embeddings the formulae of the forces explain.
+"""CA sections 2, 5 and 7: how much of the true gradient of the embeddings the formulae
+of the forces explain.
 
-Also the motion of neighbouring pair sums under the true gradient, and the power of the distance in each force (CA
-section 5.1).
-"""
+Also the motion of neighbouring pair sums under the true gradient, and the power of the
+distance in each force (CA section 5.1)."""
 
 import math
 from collections.abc import Sequence
@@ -18,10 +18,22 @@ from analysis.forces.pair_sum_classifier import pair_sum_gradients
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.final_frames import expand_to_runs
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
@@ -29,38 +41,64 @@ from analysis.statistics.resampling import jackknife_runs
 from dynamics.trajectory.diverged import not_diverged
 
 MOMENTS = (0, 20, 100, 500, 2000)
-"""Epochs at which gradients are measured: the start, while structures form, and the end."""
+"""Epochs at which gradients are measured: the start, while structures form, and the
+end."""
 FORMING = (20, 100)
-"""Epochs at which structures are forming; half of all networks have theirs by epoch 200."""
+"""Epochs at which structures are forming; half of all networks have theirs by epoch
+200."""
 AUDITED = {
     "law_r_squared": "R² of the particle law, f_a = 1, with one free scale",
     "r_squared": "R² of the four fields, fitted",
     "renamed_r_squared": "mean R² of the four fields with tokens renamed at random",
-    "weight": "coefficient of a field in the fit, times its norm divided by that of the gradient",
+    "weight": (
+        "coefficient of a field in the fit, times its norm divided by that of the"
+        " gradient"
+    ),
 }
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """What the forces explain of -dL/dE without shift and scaling, (weight_decay, epoch, run), and by field."""
+    """What the forces explain of -dL/dE without shift and scaling, (weight_decay,
+    epoch, run), and by field."""
     rows = []
-    for need in tqdm(networks.ensembles(params), desc="force audit", unit="ensemble", disable=None, leave=False):
+    for need in tqdm(
+        networks.ensembles(params),
+        desc="force audit",
+        unit="ensemble",
+        disable=None,
+        leave=False,
+    ):
         trajectory = runner.ensemble(need).isel(run=slice(params.get("audited")))
         steps = trajectory["step"].values
-        at = sorted({int(np.abs(steps - epoch).argmin()) for epoch in params.get("moments", MOMENTS)})
-        found = audit_forces(trajectory.isel(step=at), frames=max(2, len(at)))[list(AUDITED)]
+        at = sorted(
+            {
+                int(np.abs(steps - epoch).argmin())
+                for epoch in params.get("moments", MOMENTS)
+            }
+        )
+        found = audit_forces(trajectory.isel(step=at), frames=max(2, len(at)))[
+            list(AUDITED)
+        ]
         found = (
-            found.sel(target="gradient", part="normalised", drop=True).sel(step=steps[at]).drop_vars(["time", "seed"])
+            found.sel(target="gradient", part="normalised", drop=True)
+            .sel(step=steps[at])
+            .drop_vars(["time", "seed"])
         )
         rows.append(found.rename(step="epoch").transpose("epoch", "run", ...))
-    joined = xr.concat(rows, xr.Variable("weight_decay", list(networks.DECAYS)), join="exact")
+    joined = xr.concat(
+        rows, xr.Variable("weight_decay", list(networks.DECAYS)), join="exact"
+    )
     for name, words in AUDITED.items():
         joined[name].attrs.update(long_name=words, units="1")
-    return joined.assign_coords(run=np.arange(joined.sizes["run"])).drop_attrs(deep=False)
+    return joined.assign_coords(run=np.arange(joined.sizes["run"])).drop_attrs(
+        deep=False
+    )
 
 
 AUDIT = Experiment(
     "ca.audit",
-    "how much of the true gradient of the embeddings the formulae of the forces explain",
+    "how much of the true gradient of the embeddings the formulae of the forces"
+    " explain",
     measure=measure,
     quick=sized(11, runs=100, audited=40),
     default=sized(26, runs=100),
@@ -72,21 +110,30 @@ AUDIT = Experiment(
 
 
 def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
-    """Evidence at the recorded epoch nearest to one, with the R² beyond that with renamed tokens."""
+    """Evidence at the recorded epoch nearest to one, with the R² beyond that with
+    renamed tokens."""
     here = evidence.sel(epoch=epoch, method="nearest")
     return here.assign(excess=here["r_squared"] - here["renamed_r_squared"])
 
 
 def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
-    """Mean R² of the four fields at weight decay 1; in the note, that of the law with its own constants."""
-    found, law = (networks.mean_at_decay(at_epoch(evidence, epoch), name, 1) for name in ("r_squared", "law_r_squared"))
-    return found._replace(note=found.note or f"{law.interval.value:.2f} with the paper's constants")
+    """Mean R² of the four fields at weight decay 1; in the note, that of the law with
+    its own constants."""
+    found, law = (
+        networks.mean_at_decay(at_epoch(evidence, epoch), name, 1)
+        for name in ("r_squared", "law_r_squared")
+    )
+    return found._replace(
+        note=found.note or f"{law.interval.value:.2f} with the paper's constants"
+    )
 
 
 def excess_r_squared(evidence: xr.Dataset, epoch: int, decay: float) -> Estimate:
     """R² of the four fields less that with tokens renamed."""
     here = at_epoch(evidence, epoch).sel(weight_decay=decay)
-    return samples.paired_difference(here["r_squared"], here["renamed_r_squared"], "networks")
+    return samples.paired_difference(
+        here["r_squared"], here["renamed_r_squared"], "networks"
+    )
 
 
 def excess_change(evidence: xr.Dataset, epoch: int) -> Estimate:
@@ -95,8 +142,11 @@ def excess_change(evidence: xr.Dataset, epoch: int) -> Estimate:
 
 
 def field_weight(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
-    """Mean weight of a field in the fit, at weight decay 1: above 0 where it acts as its formula says."""
-    return networks.mean_at_decay(at_epoch(evidence, epoch).sel(field=field), "weight", 1)
+    """Mean weight of a field in the fit, at weight decay 1: above 0 where it acts as
+    its formula says."""
+    return networks.mean_at_decay(
+        at_epoch(evidence, epoch).sel(field=field), "weight", 1
+    )
 
 
 def field_weight_change(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
@@ -110,24 +160,44 @@ FIELDS = {
     "like_alignment": "alignment, same class",
     "unlike_alignment": "alignment, different classes",
 }
-UNSCALED = "without its components along a common translation and a uniform scaling of all of them"
-FIT = f"all four fields fitted to the negative gradient of the loss at the embeddings, {UNSCALED}; weight decay 1"
+UNSCALED = (
+    "without its components along a common translation and a uniform scaling of all of"
+    " them"
+)
+FIT = (
+    "all four fields fitted to the negative gradient of the loss at the embeddings,"
+    f" {UNSCALED}; weight decay 1"
+)
 
 
-def _weight_parts(measure, epochs: Sequence[int], *fields: str) -> tuple[Measurement, ...]:
+def _weight_parts(
+    measure, epochs: Sequence[int], *fields: str
+) -> tuple[Measurement, ...]:
     """The weights of some fields at some epochs."""
     return tuple(
-        part(measure, Above(0, 0.1), f"{FIELDS[field]}, epoch {epoch}", digits=2, field=field, epoch=epoch)
+        part(
+            measure,
+            Above(0, 0.1),
+            f"{FIELDS[field]}, epoch {epoch}",
+            digits=2,
+            field=field,
+            epoch=epoch,
+        )
         for field, epoch in product(fields, epochs)
     )
 
 
 def _excess_part(decay: float, epoch: int) -> Measurement:
     label = f"weight decay {decay:g}, epoch {epoch}"
-    return part(excess_r_squared, Above(0, 0.05), label, digits=2, decay=decay, epoch=epoch)
+    return part(
+        excess_r_squared, Above(0, 0.05), label, digits=2, decay=decay, epoch=epoch
+    )
 
 
-POWERS = {"repulsion": distance_laws.REPULSIONS, "attraction": distance_laws.ATTRACTIONS}
+POWERS = {
+    "repulsion": distance_laws.REPULSIONS,
+    "attraction": distance_laws.ATTRACTIONS,
+}
 """Powers of the distance in laws of each force."""
 PAPERS = {"repulsion": 1.0, "attraction": 0.0}
 """Those of the paper."""
@@ -139,10 +209,16 @@ def decayed_networks(params: Params) -> Sequence[RequiredRuns]:
 
 
 def measure_distance_laws(runner: Runner, params: Params) -> xr.Dataset:
-    """Motion of neighbours, (epoch, run), and R² by the power of the distance, (epoch, run, power)."""
+    """Motion of neighbours, (epoch, run), and R² by the power of the distance, (epoch,
+    run, power)."""
     trajectory = runner.ensemble(decayed_networks(params)[0])
     epochs = params.get("moments", FORMING)
-    frames = [_measure_frame(trajectory, int(np.abs(trajectory["step"].values - epoch).argmin())) for epoch in epochs]
+    frames = [
+        _measure_frame(
+            trajectory, int(np.abs(trajectory["step"].values - epoch).argmin())
+        )
+        for epoch in epochs
+    ]
     return xr.concat(frames, xr.Variable("epoch", list(epochs)))
 
 
@@ -160,8 +236,13 @@ def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
     runs = zip(of.sums, of.right, pair_sum_gradients(of), strict=True)
     fits = [distance_laws.distance_law_fits(*run) for run in runs]
     for place, (kind, powers) in enumerate(POWERS.items()):
-        values = expand_to_runs(np.reshape([fit[place] for fit in fits], (-1, len(powers))), kept)
-        attrs = {"long_name": f"R² of the four fields by the power of {kind}", "units": "1"}
+        values = expand_to_runs(
+            np.reshape([fit[place] for fit in fits], (-1, len(powers))), kept
+        )
+        attrs = {
+            "long_name": f"R² of the four fields by the power of {kind}",
+            "units": "1",
+        }
         found[f"{kind}_power"] = list(powers)
         found[f"by_{kind}"] = (("run", f"{kind}_power"), values, attrs)
     return found
@@ -169,59 +250,97 @@ def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
 
 DISTANCE = Experiment(
     "ca.distance",
-    "motion of neighbouring pair sums under the true gradient, and the power of the distance in each force",
+    "motion of neighbouring pair sums under the true gradient, and the power of the"
+    " distance in each force",
     measure=measure_distance_laws,
     quick=sized(3, runs=100),
     default=sized(3, runs=100),
     ensembles=decayed_networks,
-    depends={"moments": FORMING, **POWERS, "soft": distance_laws.SOFT, "fewest": distance_laws.FEWEST},
+    depends={
+        "moments": FORMING,
+        **POWERS,
+        "soft": distance_laws.SOFT,
+        "fewest": distance_laws.FEWEST,
+    },
     version=3,
     command="python -m analysis.audit",
 )
 
 
 def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
-    """The power of the distance that explains most of the gradients, for the mean R² over networks.
+    """The power of the distance that explains most of the gradients, for the mean R²
+    over networks.
 
-    Between the powers tried, the vertex of a parabola through the best and its neighbours; the interval is a jackknife
-    interval. At the end of the powers tried it is no estimate, which the note says.
-    """
+    Between the powers tried, the vertex of a parabola through the best and its
+    neighbours; the interval is a jackknife interval. At the end of the powers tried it
+    is no estimate, which the note says."""
     powers = evidence[f"{kind}_power"].values
-    curves = evidence[f"by_{kind}"].sel(epoch=epoch, method="nearest").dropna("run").transpose("run", ...).values
+    curves = (
+        evidence[f"by_{kind}"]
+        .sel(epoch=epoch, method="nearest")
+        .dropna("run")
+        .transpose("run", ...)
+        .values
+    )
     if not len(curves):
         return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
-    found = jackknife_runs(lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)), len(curves))
+    found = jackknife_runs(
+        lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)),
+        len(curves),
+    )
     mean = curves.mean(axis=0)
     papers = float(mean[powers == PAPERS[kind]][0])
     note = f"R² {mean.max():.3f}; with the paper's power {papers:.3f}"
     if mean.argmax() in (0, len(powers) - 1):
         note += "; at the end of the powers that were tried"
-    return Estimate(found, len(curves), "networks", float(mean.max() - papers), "gain of R²", note)
+    return Estimate(
+        found, len(curves), "networks", float(mean.max() - papers), "gain of R²", note
+    )
 
 
-def neighbour_percentage(evidence: xr.Dataset, kind: str, what: str, epoch: int) -> Estimate:
-    """Percentage of neighbours of different classes ("unlike") or of the same ("like") that move so, or are so."""
-    here = evidence.sel(epoch=epoch, method="nearest").dropna("run", subset=[f"{kind}_count"])
+def neighbour_percentage(
+    evidence: xr.Dataset, kind: str, what: str, epoch: int
+) -> Estimate:
+    """Percentage of neighbours of different classes ("unlike") or of the same ("like")
+    that move so, or are so."""
+    here = evidence.sel(epoch=epoch, method="nearest").dropna(
+        "run", subset=[f"{kind}_count"]
+    )
     hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
     if not counts.sum():
         return Estimate(NO_INTERVAL, 0, "neighbours", note="there are none")
     found = clustered_binomial_interval(hits, counts)
     effect = 2 * math.asin(math.sqrt(found.value)) - math.pi / 2
-    return Estimate(as_percentage(found), int(counts.sum()), "neighbours", effect, "Cohen's h against a half")
+    return Estimate(
+        as_percentage(found),
+        int(counts.sum()),
+        "neighbours",
+        effect,
+        "Cohen's h against a half",
+    )
 
 
 def distance_correlation(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
-    """Mean over networks of Spearman's correlation of a push or pull with a distance."""
-    return samples.estimate_mean(evidence[kind].sel(epoch=epoch, method="nearest"), "networks")
+    """Mean over networks of Spearman's correlation of a push or pull with a
+    distance."""
+    return samples.estimate_mean(
+        evidence[kind].sel(epoch=epoch, method="nearest"), "networks"
+    )
 
 
-def _while_forming(measure, criterion: Criterion, label: str = "", unit: str = "", **more) -> tuple[Measurement, ...]:
+def _while_forming(
+    measure, criterion: Criterion, label: str = "", unit: str = "", **more
+) -> tuple[Measurement, ...]:
     """A part for each epoch at which structures are forming."""
     label, digits = label + "epoch {}", 1 if unit else 2
-    return parts_over("epoch", FORMING, measure, criterion, label, unit, digits=digits, **more)
+    return parts_over(
+        "epoch", FORMING, measure, criterion, label, unit, digits=digits, **more
+    )
 
 
-GRADIENT = f"the negative gradient of the loss at the pair sums, {UNSCALED}; weight decay 1"
+GRADIENT = (
+    f"the negative gradient of the loss at the pair sums, {UNSCALED}; weight decay 1"
+)
 NEIGHBOUR = "neighbours (a pair sum and the one nearest to it)"
 MOST = Above(50, 10)
 """More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
@@ -230,92 +349,145 @@ CLAIMS = claims_of(
     AUDIT,
     finding(
         "CA.s5.1.signs",
-        "The gradient attracts pair sums of the same class to each other and repels those of different classes.",
+        "The gradient attracts pair sums of the same class to each other and repels"
+        " those of different classes.",
         f"mean weights of the two fields of clustering, {FIT}",
         _weight_parts(field_weight, FORMING, "like_attraction", "unlike_repulsion"),
     ),
     finding(
         "CA.s5.2.field",
-        "The gradient pulls a pair sum along those of its class in its half-plane, and against those of other classes.",
+        "The gradient pulls a pair sum along those of its class in its half-plane, and"
+        " against those of other classes.",
         f"mean weights of the two fields of alignment, {FIT}",
         _weight_parts(field_weight, FORMING, "like_alignment", "unlike_alignment"),
     ),
     finding(
         "CA.s7.forces",
-        "Weight decay strengthens the clustering force and introduces the alignment force.",
+        "Weight decay strengthens the clustering force and introduces the alignment"
+        " force.",
         f"mean weights of the fields, {FIT}; minus those without weight decay",
         _weight_parts(field_weight_change, (100, 2000), *FIELDS),
         meaning="weight decay would not make circles and grids by these forces",
     ),
     finding(
         "OWN.audit",
-        "While structures form, the formulae of clustering and alignment explain more than half of the true gradient.",
+        "While structures form, the formulae of clustering and alignment explain more"
+        " than half of the true gradient.",
         f"R² of {FIT}",
-        parts_over("epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2),
-        meaning="particles would not end as networks do because the forces on both are the same",
+        parts_over(
+            "epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2
+        ),
+        meaning=(
+            "particles would not end as networks do because the forces on both are the"
+            " same"
+        ),
     ),
     claim(
         "OWN.audit-names",
-        "The formulae explain more of the true gradient than with randomly renamed tokens, at every weight decay while "
-        "structures form, and at weight decay 1 also at the end.",
-        f"R² of the four fields ({FIT} or another) minus the mean R² with renamed tokens",
-        tuple(_excess_part(*case) for case in (*product(networks.DECAYS, FORMING), (1.0, 2000))),
+        "The formulae explain more of the true gradient than with randomly renamed"
+        " tokens, at every weight decay while structures form, and at weight decay 1"
+        " also at the end.",
+        f"R² of the four fields ({FIT} or another) minus the mean R² with renamed"
+        " tokens",
+        tuple(
+            _excess_part(*case)
+            for case in (*product(networks.DECAYS, FORMING), (1.0, 2000))
+        ),
     ),
     claim(
         "OWN.audit-decay",
-        "At the end of training the formulae explain more of the true gradient with weight decay than without.",
-        "R² of the four fields minus that with renamed tokens, at weight decay 1 minus that without",
-        part(excess_change, Above(0, 0.05), "weight decay 1 minus 0", digits=2, epoch=2000),
+        "At the end of training the formulae explain more of the true gradient with"
+        " weight decay than without.",
+        "R² of the four fields minus that with renamed tokens, at weight decay 1 minus"
+        " that without",
+        part(
+            excess_change,
+            Above(0, 0.05),
+            "weight decay 1 minus 0",
+            digits=2,
+            epoch=2000,
+        ),
     ),
 ) + claims_of(
     DISTANCE,
     finding(
         "CA.s5.1.apart",
         "The gradient pushes two neighbouring pair sums of different classes apart.",
-        f"percentage of {NEIGHBOUR} of different classes that move apart along {GRADIENT}",
-        _while_forming(neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"),
+        f"percentage of {NEIGHBOUR} of different classes that move apart along"
+        f" {GRADIENT}",
+        _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"
+        ),
     ),
     claim(
         "CA.s5.1.closer",
-        "The closer two neighbouring pair sums of different classes are, the stronger the push.",
-        f"Spearman's correlation of push and distance, for {NEIGHBOUR} of different classes and {GRADIENT}",
+        "The closer two neighbouring pair sums of different classes are, the stronger"
+        " the push.",
+        f"Spearman's correlation of push and distance, for {NEIGHBOUR} of different"
+        f" classes and {GRADIENT}",
         _while_forming(distance_correlation, Below(0, 0.1), kind="unlike_rank"),
     ),
     finding(
         "CA.s5.1.inverse",
-        "The push between pair sums of different classes is inversely proportional to their distance.",
-        f"the power p of a repulsion 1 / r^p that, with the other three fields, explains most of {GRADIENT}. The "
-        "paper's power is 1; the powers tried differ by 0.25",
+        "The push between pair sums of different classes is inversely proportional to"
+        " their distance.",
+        "the power p of a repulsion 1 / r^p that, with the other three fields,"
+        f" explains most of {GRADIENT}. The paper's power is 1; the powers tried differ"
+        " by 0.25",
         _while_forming(best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"),
-        readings=("the sum over all pair sums, as in the particle simulation", "between neighbours only"),
+        readings=(
+            "the sum over all pair sums, as in the particle simulation",
+            "between neighbours only",
+        ),
     ),
     finding(
         "CA.s5.1.together",
         "The gradient pulls two neighbouring pair sums of the same class together.",
-        f"percentage of {NEIGHBOUR} of the same class that move together along {GRADIENT}",
+        f"percentage of {NEIGHBOUR} of the same class that move together along"
+        f" {GRADIENT}",
         _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
     ),
     finding(
         "CA.s5.1.constant",
-        "The pull between pair sums of the same class does not depend on their distance.",
-        f"the power q of an attraction r^q that, with the other three fields, explains most of {GRADIENT}; and "
-        "Spearman's correlation of pull and distance of neighbours at epoch 100, before which there are too few",
+        "The pull between pair sums of the same class does not depend on their"
+        " distance.",
+        "the power q of an attraction r^q that, with the other three fields, explains"
+        f" most of {GRADIENT}; and Spearman's correlation of pull and distance of"
+        " neighbours at epoch 100, before which there are too few",
         *_while_forming(best_power, Within(-0.25, 0.25), "power, ", kind="attraction"),
-        _while_forming(distance_correlation, Within(-0.1, 0.1, ours=True), "correlation, ", kind="like_rank")[-1],
+        _while_forming(
+            distance_correlation,
+            Within(-0.1, 0.1, ours=True),
+            "correlation, ",
+            kind="like_rank",
+        )[-1],
     ),
     claim(
         "CA.s5.1.region",
-        "Two neighbouring pair sums of the same class are likely to lie in one region of the classifier.",
-        f"percentage of {NEIGHBOUR} of the same class that the network predicts to be of one class; weight decay 1",
-        _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="region"),
+        "Two neighbouring pair sums of the same class are likely to lie in one region"
+        " of the classifier.",
+        f"percentage of {NEIGHBOUR} of the same class that the network predicts to be"
+        " of one class; weight decay 1",
+        _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="like", what="region"
+        ),
     ),
     claim(
         "CA.s5.1.sigmoid",
-        "The gradient is largest at a boundary between classes and falls with the distance from it.",
-        "Spearman's correlation of the gradient's size and the distance from the boundary in logits (right class's "
-        "minus the strongest other's), on both sides of it; weight decay 1",
-        *_while_forming(distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"),
-        *_while_forming(distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"),
-        departure="the paper speaks of the slope of the softmax, the test of the gradient of the cross-entropy",
+        "The gradient is largest at a boundary between classes and falls with the"
+        " distance from it.",
+        "Spearman's correlation of the gradient's size and the distance from the"
+        " boundary in logits (right class's minus the strongest other's), on both sides"
+        " of it; weight decay 1",
+        *_while_forming(
+            distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"
+        ),
+        *_while_forming(
+            distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"
+        ),
+        departure=(
+            "the paper speaks of the slope of the softmax, the test of the gradient of"
+            " the cross-entropy"
+        ),
     ),
 )

@@ -1,6 +1,8 @@
-"""CA section 6 and table 2: circles and grid imperfections of particles at three alignment constants.
+"""CA section 6 and table 2: circles and grid imperfections of particles at three
+alignment constants.
 
-The choices that the paper leaves open are changed one at a time from this package's defaults (OWN.sensitivity).
+The choices that the paper leaves open are changed one at a time from this package's
+defaults (OWN.sensitivity).
 
 What the particles of the same ensembles have in common with networks is measured in
 `analysis.reproduction.musat2024.structures`.
@@ -18,11 +20,37 @@ from scipy.stats import t as student_t
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, finding, main_result, part
-from analysis.reproduction.verification.criteria import Agrees, Every, Verdict, judge_estimate
-from analysis.reproduction.verification.estimate import Estimate, ReportedNumber, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
-from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
+from analysis.reproduction.verification.claim import (
+    Claim,
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+)
+from analysis.reproduction.verification.criteria import (
+    Agrees,
+    Every,
+    Verdict,
+    judge_estimate,
+)
+from analysis.reproduction.verification.estimate import (
+    Estimate,
+    ReportedNumber,
+    reported_count,
+    reported_number,
+)
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
+from analysis.reproduction.verification.final_frames import (
+    frame_values,
+    measure_ensembles,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 from analysis.statistics.resampling import jackknife_runs
@@ -33,20 +61,31 @@ from dynamics.settings import ParticleSettings
 FAS = tuple(PRINTED)
 """Alignment constants of the table."""
 FITTED = "fitted to table 2"
-"""The departure of every claim about these particles; the claims of table 2 explain it."""
+"""The departure of every claim about these particles; the claims of table 2 explain
+it."""
 RESAMPLES = 5000
 
-QUANTITIES = {"circle": "whether it is a circle by CA algorithm 1", "imperfections": "grid imperfections at the end"}
+QUANTITIES = {
+    "circle": "whether it is a circle by CA algorithm 1",
+    "imperfections": "grid imperfections at the end",
+}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Particles of each row."""
-    return [RequiredRuns(ParticleSettings(fa=fa, **params.get("settings", {})), params["runs"]) for fa in FAS]
+    return [
+        RequiredRuns(
+            ParticleSettings(fa=fa, **params.get("settings", {})), params["runs"]
+        )
+        for fa in FAS
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections at the end, (fa, run)."""
-    found = measure_ensembles(runner, ensembles(params), QUANTITIES, end_structures, ("fa", "run"))
+    found = measure_ensembles(
+        runner, ensembles(params), QUANTITIES, end_structures, ("fa", "run")
+    )
     return found.assign_coords(fa=list(FAS))
 
 
@@ -84,49 +123,84 @@ def mean_imperfections(evidence: xr.Dataset, fa: float) -> Estimate:
 
 
 def imperfection_spread(evidence: xr.Dataset, fa: float) -> Estimate:
-    """Standard deviation of the imperfections of the simulations that are not circles, with its jackknife interval."""
+    """Standard deviation of the imperfections of the simulations that are not circles,
+    with its jackknife interval."""
     values = imperfections_of_grids(evidence, fa)
-    found = jackknife_runs(lambda runs: float(values[runs].std(ddof=1)) if len(runs) > 1 else math.nan, len(values))
+    found = jackknife_runs(
+        lambda runs: float(values[runs].std(ddof=1)) if len(runs) > 1 else math.nan,
+        len(values),
+    )
     p = probability_of_printed(values, fa)
     note = (
-        f"p = {p:.3f}, the probability that a resample of our simulations of the paper's size deviates as much from "
-        "ours as the printed mean and standard deviation do"
+        f"p = {p:.3f}, the probability that a resample of our simulations of the"
+        " paper's size deviates as much from ours as the printed mean and standard"
+        " deviation do"
     )
     note = "too few simulations" if math.isnan(p) else note
     return Estimate(found, len(values), networks.OTHERS, note=note)
 
 
 def printed_spread(fa: float) -> ReportedNumber:
-    """The standard deviation that a row's 95% half-width of the mean implies; the paper prints no interval of it."""
-    imperfections, grids = reported_number(PRINTED[fa]["imperfections"]).interval, 100 - PRINTED[fa]["circles"]
-    spread = imperfections.half * math.sqrt(grids) / student_t.ppf((1 + CONFIDENCE_LEVEL) / 2, grids - 1)
-    return ReportedNumber(Interval(spread, math.nan, math.nan), grids, f"from ± {imperfections.half:.1f}")
+    """The standard deviation that a row's 95% half-width of the mean implies; the paper
+    prints no interval of it."""
+    imperfections, grids = (
+        reported_number(PRINTED[fa]["imperfections"]).interval,
+        100 - PRINTED[fa]["circles"],
+    )
+    spread = (
+        imperfections.half
+        * math.sqrt(grids)
+        / student_t.ppf((1 + CONFIDENCE_LEVEL) / 2, grids - 1)
+    )
+    return ReportedNumber(
+        Interval(spread, math.nan, math.nan), grids, f"from ± {imperfections.half:.1f}"
+    )
 
 
 def probability_of_printed(values: np.ndarray, fa: float) -> float:
-    """Fraction of resamples of our imperfections, of the paper's size, that are as far from ours as the printed row.
+    """Fraction of resamples of our imperfections, of the paper's size, that are as far
+    from ours as the printed row.
 
-    values (simulation,). The distance is Mahalanobis' of the mean and the logarithm of the standard deviation together.
-    """
+    values (simulation,). The distance is Mahalanobis' of the mean and the logarithm of
+    the standard deviation together."""
     printed = printed_spread(fa)
     if len(values) < 2 or np.ptp(values) == 0:
         return math.nan
-    drawn = random_stream(0, "verify/resampling").choice(values, (RESAMPLES, printed.runs))
-    points = np.stack([drawn.mean(axis=1), np.log(np.maximum(drawn.std(axis=1, ddof=1), 1e-9))], axis=1)
+    drawn = random_stream(0, "verify/resampling").choice(
+        values, (RESAMPLES, printed.runs)
+    )
+    points = np.stack(
+        [drawn.mean(axis=1), np.log(np.maximum(drawn.std(axis=1, ddof=1), 1e-9))],
+        axis=1,
+    )
     mean = reported_number(PRINTED[fa]["imperfections"]).interval.value
-    offsets = np.vstack([[mean, math.log(printed.interval.value)], points]) - points.mean(axis=0)
+    offsets = np.vstack(
+        [[mean, math.log(printed.interval.value)], points]
+    ) - points.mean(axis=0)
     squared = (offsets * np.linalg.solve(np.cov(points.T), offsets.T).T).sum(axis=1)
     return float((squared[1:] >= squared[0]).mean())
 
 
 def row_parts(fa: float) -> tuple[Measurement, ...]:
-    """Circles, mean imperfections, and the standard deviation that their interval implies, compared with a row's."""
+    """Circles, mean imperfections, and the standard deviation that their interval
+    implies, compared with a row's."""
     circles = PRINTED[fa]["circles"]
     imperfections = reported_number(PRINTED[fa]["imperfections"], 100 - circles)
     return (
-        part(particle_circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", fa=fa),
+        part(
+            particle_circle_percentage,
+            Agrees(reported_count(circles), 10),
+            "circles",
+            "%",
+            fa=fa,
+        ),
         part(mean_imperfections, Agrees(imperfections, 5), "imperfections", fa=fa),
-        part(imperfection_spread, Agrees(printed_spread(fa), 5), "standard deviation of imperfections", fa=fa),
+        part(
+            imperfection_spread,
+            Agrees(printed_spread(fa), 5),
+            "standard deviation of imperfections",
+            fa=fa,
+        ),
     )
 
 
@@ -134,20 +208,32 @@ def _row_claim(fa: float, printed: Mapping[str, Any]) -> Claim:
     """The claim of a row."""
     return main_result(
         f"CA.table2.fa{fa:g}",
-        f"With f_a = {fa:g}, {printed['circles']} of 100 simulations become circles. The others become grids with "
-        f"{printed['imperfections']} imperfections on average.",
-        "structures of N = 17 particles at the end, by the algorithms of CA appendix A; imperfections of those that "
-        "are not circles. We read ± as a 95% interval of the mean, as in table 1; it implies the paper's standard "
-        "deviation. We set the choices that the paper leaves open (step size, balance of forces) to match its table 2 "
-        "(OWN.sensitivity), so agreement with table 2 is no independent evidence",
+        f"With f_a = {fa:g}, {printed['circles']} of 100 simulations become circles."
+        f" The others become grids with {printed['imperfections']} imperfections on"
+        " average.",
+        "structures of N = 17 particles at the end, by the algorithms of CA appendix A;"
+        " imperfections of those that are not circles. We read ± as a 95% interval of"
+        " the mean, as in table 1; it implies the paper's standard deviation. We set"
+        " the choices that the paper leaves open (step size, balance of forces) to"
+        " match its table 2 (OWN.sensitivity), so agreement with table 2 is no"
+        " independent evidence",
         row_parts(fa),
         departure=FITTED,
         readings=(
-            "repulsion is scaled to the attraction, alignment by pair counts; steps are 0.003 times forces",
-            "the other choices that the text leaves open, which OWN.sensitivity measures",
+            (
+                "repulsion is scaled to the attraction, alignment by pair counts; steps"
+                " are 0.003 times forces"
+            ),
+            (
+                "the other choices that the text leaves open, which OWN.sensitivity"
+                " measures"
+            ),
         ),
         figure="ca-d",
-        meaning="the forces, as interpreted here, would not produce the structures as often as in the paper",
+        meaning=(
+            "the forces, as interpreted here, would not produce the structures as often"
+            " as in the paper"
+        ),
     )
 
 
@@ -166,29 +252,44 @@ CHANGES: dict[str, dict[str, float | str]] = {
     "(i, i) moves i once": {"diagonal": "once"},
     "(i, i) is no pair": {"diagonal": "none"},
 }
-"""Readings of CA section 6. The step size of another rule has other units; 0.2 is about as long as the default."""
+"""Readings of CA section 6. The step size of another rule has other units; 0.2 is about
+as long as the default."""
 
 AGAINST = ("repulsion not balanced", "alignment not balanced", "variance not kept")
-"""Readings that the paper's text excludes: both kinds of pairs contribute the same, and the variance is kept."""
+"""Readings that the paper's text excludes: both kinds of pairs contribute the same, and
+the variance is kept."""
 
 COMPATIBLE = 0.05
 """Probability above which a printed mean and spread may be due to chance."""
 
 
-def ensembles_of_reading(params: Params, change: Mapping[str, Any]) -> list[RequiredRuns]:
-    """Particles of each row of the table with some settings changed; the first and the last frame."""
-    return [RequiredRuns(ParticleSettings(fa=fa, **change), params["runs"], every=0) for fa in FAS]
+def ensembles_of_reading(
+    params: Params, change: Mapping[str, Any]
+) -> list[RequiredRuns]:
+    """Particles of each row of the table with some settings changed; the first and the
+    last frame."""
+    return [
+        RequiredRuns(ParticleSettings(fa=fa, **change), params["runs"], every=0)
+        for fa in FAS
+    ]
 
 
 def ensembles_of_readings(params: Params) -> Sequence[RequiredRuns]:
     """The same under each reading."""
-    return [need for change in CHANGES.values() for need in ensembles_of_reading(params, change)]
+    return [
+        need
+        for change in CHANGES.values()
+        for need in ensembles_of_reading(params, change)
+    ]
 
 
 def measure_readings(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections of particles under each reading, (reading, fa, run)."""
     needs = [ensembles_of_reading(params, change) for change in CHANGES.values()]
-    rows = [measure_ensembles(runner, each, QUANTITIES, end_structures, ("fa", "run")) for each in needs]
+    rows = [
+        measure_ensembles(runner, each, QUANTITIES, end_structures, ("fa", "run"))
+        for each in needs
+    ]
     return xr.concat(rows, "reading").assign_coords(reading=list(CHANGES), fa=list(FAS))
 
 
@@ -205,12 +306,15 @@ SENSITIVITY = Experiment(
 )
 
 
-def percentage_of_choices(evidence: xr.Dataset, failure: Callable[[xr.Dataset], str], listed: bool = True) -> Estimate:
-    """Percentage of the open choices without a failure. The choices are no sample, so there is no interval.
+def percentage_of_choices(
+    evidence: xr.Dataset, failure: Callable[[xr.Dataset], str], listed: bool = True
+) -> Estimate:
+    """Percentage of the open choices without a failure. The choices are no sample, so
+    there is no interval.
 
-    failure is called with the evidence of a choice, as of ca.table2, and returns a description, or "" for no failure.
-    listed: whether the note lists the choices with their failures.
-    """
+    failure is called with the evidence of a choice, as of ca.table2, and returns a
+    description, or "" for no failure. listed: whether the note lists the choices with
+    their failures."""
     names = [str(name) for name in evidence["reading"].values if name != "defaults"]
     failures = {name: failure(evidence.sel(reading=name)) for name in names}
     counted = [name for name in names if name not in AGAINST]
@@ -218,20 +322,34 @@ def percentage_of_choices(evidence: xr.Dataset, failure: Callable[[xr.Dataset], 
         return Estimate(NO_INTERVAL, 0, "choices", note="there are no choices")
     holding = sum(not failures[name] for name in counted)
     excluded = dict.fromkeys(AGAINST, " (not counted)")
-    texts = [f"{name}: {why}{excluded.get(name, '')}" for name, why in failures.items() if why and listed]
+    texts = [
+        f"{name}: {why}{excluded.get(name, '')}"
+        for name, why in failures.items()
+        if why and listed
+    ]
     note = "; ".join([f"{holding} of {len(counted)} choices", *texts])
-    return Estimate(Interval(100 * holding / len(counted), math.nan, math.nan), len(counted), "choices", note=note)
+    return Estimate(
+        Interval(100 * holding / len(counted), math.nan, math.nan),
+        len(counted),
+        "choices",
+        note=note,
+    )
 
 
 def contradicted_numbers(table: xr.Dataset) -> str:
-    """How many of the six numbers of table 2 the claims of table 2 would call not reproduced."""
+    """How many of the six numbers of table 2 the claims of table 2 would call not
+    reproduced."""
     parts = [each for fa in FAS for each in row_parts(fa)[:2]]
-    count = sum(judge_estimate(each.criterion, each.measure(table)).verdict is Verdict.NOT for each in parts)
+    count = sum(
+        judge_estimate(each.criterion, each.measure(table)).verdict is Verdict.NOT
+        for each in parts
+    )
     return f"{count} of 6" if count else ""
 
 
 def incompatible_spread(table: xr.Dataset) -> str:
-    """How unlikely the printed mean and spread of imperfections at f_a = 2 are; empty if they may be due to chance."""
+    """How unlikely the printed mean and spread of imperfections at f_a = 2 are; empty
+    if they may be due to chance."""
     p = probability_of_printed(imperfections_of_grids(table, 2.0), 2.0)
     if math.isnan(p):
         return "too few simulations"
@@ -239,7 +357,8 @@ def incompatible_spread(table: xr.Dataset) -> str:
 
 
 def falling_circles(table: xr.Dataset) -> str:
-    """The percentages of circles, if there are significantly fewer at some f_a than at the next smaller one."""
+    """The percentages of circles, if there are significantly fewer at some f_a than at
+    the next smaller one."""
     rows = [table["circle"].sel(fa=fa) for fa in FAS]
     changes = [samples.difference_of_ones(high, low) for low, high in pairwise(rows)]
     if not any(change.interval.high < 0 for change in changes):
@@ -247,16 +366,19 @@ def falling_circles(table: xr.Dataset) -> str:
     return ", ".join(f"{100 * float(row.mean()):.1f}%" for row in rows) + " circles"
 
 
-CLAIMS = claims_of(TABLE_2, *(_row_claim(fa, printed) for fa, printed in PRINTED.items())) + claims_of(
+CLAIMS = claims_of(
+    TABLE_2, *(_row_claim(fa, printed) for fa, printed in PRINTED.items())
+) + claims_of(
     SENSITIVITY,
     finding(
         "OWN.sensitivity",
-        "Table 2 does not depend on the choices that the paper leaves open: changing one of them keeps its numbers "
-        "compatible with ours.",
-        "each of nine choices is changed alone. (1) Percentage of choices with which none of the six numbers of table "
-        '2 is "not reproduced" by its criteria; the list gives the contradicted numbers. (2) Percentage of choices '
-        "with which the printed mean and spread of imperfections at f_a = 2 may be due to chance (p of at least 0.05). "
-        "Choices that the text excludes are not counted",
+        "Table 2 does not depend on the choices that the paper leaves open: changing"
+        " one of them keeps its numbers compatible with ours.",
+        "each of nine choices is changed alone. (1) Percentage of choices with which"
+        ' none of the six numbers of table 2 is "not reproduced" by its criteria; the'
+        " list gives the contradicted numbers. (2) Percentage of choices with which the"
+        " printed mean and spread of imperfections at f_a = 2 may be due to chance (p"
+        " of at least 0.05). Choices that the text excludes are not counted",
         part(
             percentage_of_choices,
             Every(),
@@ -272,13 +394,18 @@ CLAIMS = claims_of(TABLE_2, *(_row_claim(fa, printed) for fa, printed in PRINTED
             failure=incompatible_spread,
             listed=False,
         ),
-        meaning="table 2 would be evidence for one reading of section 6, chosen to reproduce it, not for the forces",
+        meaning=(
+            "table 2 would be evidence for one reading of section 6, chosen to"
+            " reproduce it, not for the forces"
+        ),
     ),
     claim(
         "OWN.sensitivity-rise",
-        "The number of circles among particles increases with f_a, whichever open choice of the method is made.",
-        "percentage of nine choices, each changed alone, with which circles nowhere become significantly fewer from "
-        "f_a = 0.5 to 1 and 2; percentages of circles in the list",
+        "The number of circles among particles increases with f_a, whichever open"
+        " choice of the method is made.",
+        "percentage of nine choices, each changed alone, with which circles nowhere"
+        " become significantly fewer from f_a = 0.5 to 1 and 2; percentages of circles"
+        " in the list",
         part(percentage_of_choices, Every(), "", "%", failure=falling_circles),
     ),
 )

@@ -1,7 +1,8 @@
-"""CA sections 4 and 6, figures 1, 2 and 5, appendix A: structures in which networks and particles end.
+"""CA sections 4 and 6, figures 1, 2 and 5, appendix A: structures in which networks and
+particles end.
 
-Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near means nearer
-than 99% of random embeddings:
+Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near
+means nearer than 99% of random embeddings:
 
     circle           circle by CA algorithm 1
     grid             no circle; near a grid that respects addition and has no holes
@@ -29,8 +30,16 @@ from analysis.reproduction.verification.claim import (
 )
 from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
-from analysis.reproduction.verification.final_frames import frame_values, measure_ensembles
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
+from analysis.reproduction.verification.final_frames import (
+    frame_values,
+    measure_ensembles,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
@@ -53,10 +62,17 @@ QUANTITIES = {
 Measures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
-def rare_values(measures: Measures, params: Params, shape: tuple[int, int]) -> dict[str, float]:
-    """The quantile at 1% of each measure of random embeddings of a shape (token, axis)."""
-    x = normal_samples(np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", shape)
-    return {name: float(np.quantile(values, RARE)) for name, values in measures(x).items()}
+def rare_values(
+    measures: Measures, params: Params, shape: tuple[int, int]
+) -> dict[str, float]:
+    """The quantile at 1% of each measure of random embeddings of a shape (token,
+    axis)."""
+    x = normal_samples(
+        np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", shape
+    )
+    return {
+        name: float(np.quantile(values, RARE)) for name, values in measures(x).items()
+    }
 
 
 def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
@@ -71,15 +87,28 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Distances of end states from perfect circles and grids, (weight_decay, network) and (fa, particle)."""
+    """Distances of end states from perfect circles and grids, (weight_decay, network)
+    and (fa, particle)."""
     found, n = [], ensembles(params)[0].settings.n  # type: ignore[attr-defined]
     for system, setting in SYSTEMS.items():
-        quantities = QUANTITIES | ({"accuracy": "validation accuracy, %"} if system == "network" else {})
-        rows = measure_ensembles(runner, ensembles_of(params, system), quantities, _measure_runs, (setting, system))
+        quantities = QUANTITIES | (
+            {"accuracy": "validation accuracy, %"} if system == "network" else {}
+        )
+        rows = measure_ensembles(
+            runner,
+            ensembles_of(params, system),
+            quantities,
+            _measure_runs,
+            (setting, system),
+        )
         found.append(rows.rename({name: f"{system}_{name}" for name in quantities}))
     rare = rare_values(structure_distances, params, (n, 2)).items()
     chance = {f"chance_{name}": ((), value, RARE_ATTRS) for name, value in rare}
-    return xr.merge(found).assign(chance).assign_coords(weight_decay=list(networks.DECAYS), fa=list(particles.FAS))
+    return (
+        xr.merge(found)
+        .assign(chance)
+        .assign_coords(weight_decay=list(networks.DECAYS), fa=list(particles.FAS))
+    )
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
@@ -87,12 +116,15 @@ def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndar
     found = particles.end_structures(trajectory, kept)
     found |= structure_distances(frame_values(trajectory, "embedding", -1)[kept])
     if "accuracy" in trajectory:
-        found["accuracy"] = 100 * end_accuracy(trajectory, trajectory["seed"].values[kept])
+        found["accuracy"] = 100 * end_accuracy(
+            trajectory, trajectory["seed"].values[kept]
+        )
     return found
 
 
 def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Distances of embeddings (run, token, axis) from perfect structures, each (run,)."""
+    """Distances of embeddings (run, token, axis) from perfect structures, each
+    (run,)."""
     return {
         "circle_distance": nearest_structures.nearest_circle(x).distance,
         "grid_distance": nearest_structures.nearest_grid(x).distance,
@@ -107,15 +139,26 @@ STRUCTURES = Experiment(
     quick=sized(5, networks=100, particles=100),
     default=sized(20, networks=1000, particles=1000, every=0),
     ensembles=ensembles,
-    depends={"random": RANDOM_EMBEDDINGS, "rare": RARE, "starts": nearest_structures.GRID_SEARCH_STARTS},
+    depends={
+        "random": RANDOM_EMBEDDINGS,
+        "rare": RARE,
+        "starts": nearest_structures.GRID_SEARCH_STARTS,
+    },
     command="python -m analysis.formation",
 )
 
 
 def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
-    """Which end states are of each kind: by name (setting, run) bool, all false for a run that diverged."""
-    circle, level = evidence[f"{system}_circle"].values, float(evidence["chance_grid_distance"])
-    near, perfect = (evidence[f"{system}_{name}_distance"].values < level for name in ("grid", "perfect"))
+    """Which end states are of each kind: by name (setting, run) bool, all false for a
+    run that diverged."""
+    circle, level = (
+        evidence[f"{system}_circle"].values,
+        float(evidence["chance_grid_distance"]),
+    )
+    near, perfect = (
+        evidence[f"{system}_{name}_distance"].values < level
+        for name in ("grid", "perfect")
+    )
     return {
         "circle": circle == 1,
         "grid": (circle == 0) & perfect,
@@ -124,84 +167,151 @@ def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarra
     }
 
 
-def percentage_of_kinds(evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]) -> Estimate:
-    """Percentage of end states of some kinds, at a weight decay or alignment constant."""
+def percentage_of_kinds(
+    evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]
+) -> Estimate:
+    """Percentage of end states of some kinds, at a weight decay or alignment
+    constant."""
     found = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
     known = sum(int(each.sum()) for each in found.values())
-    return samples.percentage_or_none(sum(int(found[kind].sum()) for kind in kinds), known, CASES[system])
+    return samples.percentage_or_none(
+        sum(int(found[kind].sum()) for kind in kinds), known, CASES[system]
+    )
 
 
-def overlap_with_algorithm(evidence: xr.Dataset, system: str, of_found: bool) -> Estimate:
-    """Percentage of the circles of algorithm 1 that are regular polygons, or of these that algorithm 1 finds.
+def overlap_with_algorithm(
+    evidence: xr.Dataset, system: str, of_found: bool
+) -> Estimate:
+    """Percentage of the circles of algorithm 1 that are regular polygons, or of these
+    that algorithm 1 finds.
 
-    A regular polygon is nearer to a perfect circle than to any grid, and than 99% of random embeddings.
-    """
-    distance, circle = evidence[f"{system}_circle_distance"].values, evidence[f"{system}_circle"].values == 1
+    A regular polygon is nearer to a perfect circle than to any grid, and than 99% of
+    random embeddings."""
+    distance, circle = (
+        evidence[f"{system}_circle_distance"].values,
+        evidence[f"{system}_circle"].values == 1,
+    )
     near = distance < float(evidence["chance_circle_distance"])
     polygon = near & (distance < evidence[f"{system}_grid_distance"].values)
     total, of = (circle, "circles") if of_found else (polygon, "regular polygons")
-    return samples.percentage_or_none(int((polygon & circle).sum()), int(total.sum()), of)
+    return samples.percentage_or_none(
+        int((polygon & circle).sum()), int(total.sum()), of
+    )
 
 
-def accuracy_by_kind(evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """Validation accuracy of networks of some kinds minus that of others, within weight decays, in points.
+def accuracy_by_kind(
+    evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]
+) -> Estimate:
+    """Validation accuracy of networks of some kinds minus that of others, within weight
+    decays, in points.
 
     Seeds, which the weight decays have in common, are left out in turn.
     """
     found = end_states_by_kind(evidence, "network")
-    one, other = (np.any([found[kind] for kind in kinds], axis=0).ravel() for kinds in (first, second))
+    one, other = (
+        np.any([found[kind] for kind in kinds], axis=0).ravel()
+        for kinds in (first, second)
+    )
     accuracy = evidence["network_accuracy"].values
     decays, seeds = (each.ravel() for each in np.indices(accuracy.shape))
-    return samples.stratified_difference(accuracy.ravel(), one, other, seeds, decays, "networks")
+    return samples.stratified_difference(
+        accuracy.ravel(), one, other, seeds, decays, "networks"
+    )
 
 
 def circle_rise(evidence: xr.Dataset, fa: float) -> Estimate:
-    """Percentage of circles of particles with an alignment constant minus that with half of it, in points."""
+    """Percentage of circles of particles with an alignment constant minus that with
+    half of it, in points."""
     circle = evidence["particle_circle"]
-    return samples.difference_of_ones(circle.sel(fa=fa), circle.sel(fa=fa / 2), CASES["particle"])
+    return samples.difference_of_ones(
+        circle.sel(fa=fa), circle.sel(fa=fa / 2), CASES["particle"]
+    )
 
 
 def circle_difference(evidence: xr.Dataset) -> Estimate:
-    """Percentage of circles of particles with f_a = 1 minus that of networks with weight decay 1, in points."""
+    """Percentage of circles of particles with f_a = 1 minus that of networks with
+    weight decay 1, in points."""
     at = evidence.sel(fa=1.0, weight_decay=1.0)
-    return samples.difference_of_ones(at["particle_circle"], at["network_circle"], "networks and simulations")
+    return samples.difference_of_ones(
+        at["particle_circle"], at["network_circle"], "networks and simulations"
+    )
 
 
 def imperfection_difference(evidence: xr.Dataset) -> Estimate:
-    """Mean imperfections of the others of these particles minus those of these networks."""
+    """Mean imperfections of the others of these particles minus those of these
+    networks."""
     at = evidence.sel(fa=1.0, weight_decay=1.0)
-    network, particle = (at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS)
-    return samples.independent_difference(particle, network, "networks and simulations that are not circles")
+    network, particle = (
+        at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS
+    )
+    return samples.independent_difference(
+        particle, network, "networks and simulations that are not circles"
+    )
 
 
 STRUCTURED = ("circle", "grid", "imperfect grid")
 GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
 
 
-def _kind_parts(system: str, settings: Sequence[float], criterion: Criterion, *kinds: str) -> tuple[Measurement, ...]:
-    """The percentage of end states of some kinds at each weight decay or alignment constant."""
+def _kind_parts(
+    system: str, settings: Sequence[float], criterion: Criterion, *kinds: str
+) -> tuple[Measurement, ...]:
+    """The percentage of end states of some kinds at each weight decay or alignment
+    constant."""
     label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
-    return parts_over("at", settings, percentage_of_kinds, criterion, label, "%", system=system, kinds=kinds)
+    return parts_over(
+        "at",
+        settings,
+        percentage_of_kinds,
+        criterion,
+        label,
+        "%",
+        system=system,
+        kinds=kinds,
+    )
 
 
 def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
-    """Whether there are end states of each of some kinds, at weight decay 1 or f_a = 1."""
+    """Whether there are end states of each of some kinds, at weight decay 1 or f_a =
+    1."""
     each = [(kind,) for kind in kinds]
-    return parts_over("kinds", each, percentage_of_kinds, Exists(), "{0[0]}s", "%", system=system, at=1.0)
+    return parts_over(
+        "kinds",
+        each,
+        percentage_of_kinds,
+        Exists(),
+        "{0[0]}s",
+        "%",
+        system=system,
+        at=1.0,
+    )
 
 
 def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
-    """Whether one group of kinds, such as "circles and grids", has a higher validation accuracy than another."""
-    one, other = ([kind.removesuffix("s") for kind in group.split(" and ")] for group in (first, second))
-    return part(accuracy_by_kind, Above(0, minimum), f"{first} minus {second}", "points", first=one, second=other)
+    """Whether one group of kinds, such as "circles and grids", has a higher validation
+    accuracy than another."""
+    one, other = (
+        [kind.removesuffix("s") for kind in group.split(" and ")]
+        for group in (first, second)
+    )
+    return part(
+        accuracy_by_kind,
+        Above(0, minimum),
+        f"{first} minus {second}",
+        "points",
+        first=one,
+        second=other,
+    )
 
 
 CLAIMS = claims_of(
     STRUCTURES,
     main_result(
         "CA.s4.structures",
-        "Embeddings tend to arrange themselves in arithmetic progressions, as grids or as circles.",
-        "percentage of networks that end as a circle or near a grid, with or without holes",
+        "Embeddings tend to arrange themselves in arithmetic progressions, as grids or"
+        " as circles.",
+        "percentage of networks that end as a circle or near a grid, with or without"
+        " holes",
         _kind_parts("network", networks.DECAYS, Above(50, 10), *STRUCTURED),
         places="abstract, section 2, section 4, appendix C",
         figure="ca-c",
@@ -210,21 +320,25 @@ CLAIMS = claims_of(
     finding(
         "CA.figure1.both",
         "Some networks end with embeddings in a regular grid, others in a circle.",
-        "percentage of circles, and of grids without holes, among networks with weight decay 1",
+        "percentage of circles, and of grids without holes, among networks with weight"
+        " decay 1",
         _examples("network", "circle", "grid"),
         kind=Kind.EXAMPLE,
     ),
     claim(
         "CA.figure2.imperfect",
         "Sometimes the embeddings end as an imperfect grid.",
-        "percentage of networks that end near a grid with holes and not near one without",
+        "percentage of networks that end near a grid with holes and not near one"
+        " without",
         _kind_parts("network", (0.6, 1.0), Exists(), "imperfect grid"),
         kind=Kind.EXAMPLE,
     ),
     finding(
         "CA.s4.order",
-        "Validation accuracy is highest for clear structures, lower for imperfect grids, and lowest for the others.",
-        "difference of the mean validation accuracies of two kinds of networks within weight decays, averaged",
+        "Validation accuracy is highest for clear structures, lower for imperfect"
+        " grids, and lowest for the others.",
+        "difference of the mean validation accuracies of two kinds of networks within"
+        " weight decays, averaged",
         _accuracy_part(5, "circles and grids", "imperfect grids"),
         _accuracy_part(5, "grids", "imperfect grids"),
         _accuracy_part(5, "imperfect grids", "neither"),
@@ -233,24 +347,45 @@ CLAIMS = claims_of(
     finding(
         "CA.s2.generalisation",
         "Grids and circles are key to the generalisation performance of the network.",
-        "validation accuracy of circles, and of all grids, minus that of those that are neither, within weight decays",
+        "validation accuracy of circles, and of all grids, minus that of those that are"
+        " neither, within weight decays",
         _accuracy_part(10, "circles", "neither"),
         _accuracy_part(10, "grids and imperfect grids", "neither"),
         departure="a correlation, which does not show the cause",
     ),
     claim(
         "CA.appA.circles",
-        "A largest norm below 1.2 times the smallest norm detects circles with great accuracy.",
-        "percentage of the circles by algorithm 1 that are regular polygons with tokens in the order of one frequency, "
-        "and percentage of these polygons that algorithm 1 finds; 90% counts as great accuracy",
-        *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "regular circles, {}s", "%", of_found=True),
-        *parts_over("system", SYSTEMS, overlap_with_algorithm, GREAT, "polygons found, {}s", "%", of_found=False),
+        "A largest norm below 1.2 times the smallest norm detects circles with great"
+        " accuracy.",
+        "percentage of the circles by algorithm 1 that are regular polygons with tokens"
+        " in the order of one frequency, and percentage of these polygons that"
+        " algorithm 1 finds; 90% counts as great accuracy",
+        *parts_over(
+            "system",
+            SYSTEMS,
+            overlap_with_algorithm,
+            GREAT,
+            "regular circles, {}s",
+            "%",
+            of_found=True,
+        ),
+        *parts_over(
+            "system",
+            SYSTEMS,
+            overlap_with_algorithm,
+            GREAT,
+            "polygons found, {}s",
+            "%",
+            of_found=False,
+        ),
         places="appendix A.1",
     ),
     main_result(
         "CA.s6.structures",
-        "Under these forces alone, particles arrange themselves in the same structures as the embeddings.",
-        "percentage of simulations that end as a circle or near a grid, with or without holes",
+        "Under these forces alone, particles arrange themselves in the same structures"
+        " as the embeddings.",
+        "percentage of simulations that end as a circle or near a grid, with or without"
+        " holes",
         _kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
         departure=particles.FITTED,
         places="abstract, section 2, section 6, appendix D",
@@ -266,20 +401,35 @@ CLAIMS = claims_of(
     ),
     main_result(
         "CA.s6.as-networks",
-        "Circles are as frequent among particles as among networks, and the other runs have as many imperfections.",
-        "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean imperfections of the others",
+        "Circles are as frequent among particles as among networks, and the other runs"
+        " have as many imperfections.",
+        "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean"
+        " imperfections of the others",
         part(circle_difference, SIMILAR, "circles", "points"),
         part(imperfection_difference, SIMILAR, "imperfections"),
         departure=particles.FITTED,
-        readings=("f_a = 1 compared with weight decay 1", "f_a = 1 compared with weight decay 0.6"),
+        readings=(
+            "f_a = 1 compared with weight decay 1",
+            "f_a = 1 compared with weight decay 0.6",
+        ),
         figure="ca5",
-        meaning="the simulation would be no evidence that its forces are those in the network",
+        meaning=(
+            "the simulation would be no evidence that its forces are those in the"
+            " network"
+        ),
     ),
     main_result(
         "CA.s6.more-circles",
         "A larger f_a leads to more circles.",
         "difference between the percentages of circles of successive rows of table 2",
-        parts_over("fa", (1.0, 2.0), circle_rise, Above(0, 5), "f_a = {0:g} minus half of it", "points"),
+        parts_over(
+            "fa",
+            (1.0, 2.0),
+            circle_rise,
+            Above(0, 5),
+            "f_a = {0:g} minus half of it",
+            "points",
+        ),
         departure=particles.FITTED,
         figure="ca-d",
     ),

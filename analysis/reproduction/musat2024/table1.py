@@ -1,7 +1,8 @@
-"""CA table 1: circles, validation accuracy, grid imperfections and clusters of networks at four weight decays.
+"""CA table 1: circles, validation accuracy, grid imperfections and clusters of networks
+at four weight decays.
 
-The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are here too.
-"""
+The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are here
+too."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,10 +15,27 @@ from analysis.reproduction.ca_tables import end_accuracy
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claim, claims_of, finding, main_result, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Claim,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Agrees, Below
-from analysis.reproduction.verification.estimate import Estimate, reported_count, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.estimate import (
+    Estimate,
+    reported_count,
+    reported_number,
+)
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
@@ -35,7 +53,9 @@ QUANTITIES = {
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """How each network begins and ends, (weight_decay, run)."""
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), QUANTITIES, _measure_runs)
+    return networks.measure_by_weight_decay(
+        runner, networks.ensembles(params), QUANTITIES, _measure_runs
+    )
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
@@ -47,13 +67,16 @@ def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndar
         "start_imperfections": count_imperfections(start),
         "chance_imperfections": networks.shuffled_imperfections(end),
         "accuracy": 100 * end_accuracy(trajectory, trajectory["seed"].values[kept]),
-        "train_accuracy": 100 * trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept],
+        "train_accuracy": (
+            100 * trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept]
+        ),
     }
 
 
 TABLE_1 = Experiment(
     "ca.table1",
-    "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6 and 1",
+    "structures and accuracy of networks after 2000 epochs at weight decay 0, 0.3, 0.6"
+    " and 1",
     measure=measure,
     quick=sized(3, runs=100),
     default=sized(25, runs=1000, every=0),
@@ -65,59 +88,90 @@ TABLE_1 = Experiment(
 
 def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
     """Percentage of circles at a weight decay."""
-    return samples.percentage_of_ones(evidence["circle"].sel(weight_decay=decay), "networks")
+    return samples.percentage_of_ones(
+        evidence["circle"].sel(weight_decay=decay), "networks"
+    )
 
 
-def mean_of_kind(evidence: xr.Dataset, name: str, decay: float, circles: bool = False) -> Estimate:
-    """Mean of a quantity of the circles, or of the other networks, at a weight decay."""
+def mean_of_kind(
+    evidence: xr.Dataset, name: str, decay: float, circles: bool = False
+) -> Estimate:
+    """Mean of a quantity of the circles, or of the other networks, at a weight
+    decay."""
     values = networks.networks_of_kind(evidence, decay, circles)[name]
     return samples.estimate_mean(values, "circles" if circles else networks.OTHERS)
 
 
 def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Pearson's r of imperfections and validation accuracy over the networks that are not circles."""
+    """Pearson's r of imperfections and validation accuracy over the networks that are
+    not circles."""
     others = networks.networks_of_kind(evidence, decay)
-    found = correlation_interval(others["imperfections"].values, others["accuracy"].values)
-    note = "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    return Estimate(found, others.sizes["run"], networks.OTHERS, found.value, "Pearson's r", note)
+    found = correlation_interval(
+        others["imperfections"].values, others["accuracy"].values
+    )
+    note = (
+        "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
+    )
+    return Estimate(
+        found, others.sizes["run"], networks.OTHERS, found.value, "Pearson's r", note
+    )
 
 
 def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Validation accuracy of circles minus that of the other networks at a weight decay, in points."""
-    circles, others = (networks.networks_of_kind(evidence, decay, kind)["accuracy"] for kind in (True, False))
+    """Validation accuracy of circles minus that of the other networks at a weight
+    decay, in points."""
+    circles, others = (
+        networks.networks_of_kind(evidence, decay, kind)["accuracy"]
+        for kind in (True, False)
+    )
     found = samples.independent_difference(circles, others, "networks")
-    return found._replace(note=f"{circles.size} circles" if circles.size else "there are no circles")
+    return found._replace(
+        note=f"{circles.size} circles" if circles.size else "there are no circles"
+    )
 
 
 def circle_change(evidence: xr.Dataset) -> Estimate:
     """Percentage of circles at weight decay 1 minus that without, in points."""
     circle = evidence["circle"]
-    return samples.difference_of_ones(circle.sel(weight_decay=1.0), circle.sel(weight_decay=0.0), "networks")
+    return samples.difference_of_ones(
+        circle.sel(weight_decay=1.0), circle.sel(weight_decay=0.0), "networks"
+    )
 
 
 def imperfection_change(evidence: xr.Dataset) -> Estimate:
-    """Mean imperfections of the networks that are not circles at weight decay 1 minus those without."""
-    strong, none = (networks.networks_of_kind(evidence, decay)["imperfections"] for decay in (1.0, 0.0))
+    """Mean imperfections of the networks that are not circles at weight decay 1 minus
+    those without."""
+    strong, none = (
+        networks.networks_of_kind(evidence, decay)["imperfections"]
+        for decay in (1.0, 0.0)
+    )
     return samples.independent_difference(strong, none, networks.OTHERS)
 
 
 def _clustered(imperfections: xr.DataArray) -> xr.DataArray:
-    """Percentage of the 153 pair sums whose nearest other has the same modular sum: those that are not imperfect."""
+    """Percentage of the 153 pair sums whose nearest other has the same modular sum:
+    those that are not imperfect."""
     return 100 - 100 * imperfections / ModularSettings().pairs
 
 
 def clustered_sums(evidence: xr.Dataset, decay: float, less: str = "") -> Estimate:
-    """Percentage of clustered pair sums of the networks that are not circles, or its difference from another state."""
+    """Percentage of clustered pair sums of the networks that are not circles, or its
+    difference from another state."""
     others = networks.networks_of_kind(evidence, decay)
     values, of = _clustered(others["imperfections"]), networks.OTHERS
     return (
-        samples.paired_difference(values, _clustered(others[less]), of) if less else samples.estimate_mean(values, of)
+        samples.paired_difference(values, _clustered(others[less]), of)
+        if less
+        else samples.estimate_mean(values, of)
     )
 
 
 def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
-    """The percentage in circles less that in other networks of equal weight decay, in points."""
-    return networks.circles_minus_others(evidence.assign(clustered=_clustered(evidence["imperfections"])), "clustered")
+    """The percentage in circles less that in other networks of equal weight decay, in
+    points."""
+    return networks.circles_minus_others(
+        evidence.assign(clustered=_clustered(evidence["imperfections"])), "clustered"
+    )
 
 
 def overfitting_gap(evidence: xr.Dataset) -> Estimate:
@@ -128,35 +182,94 @@ def overfitting_gap(evidence: xr.Dataset) -> Estimate:
 
 def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
     """The same less that at weight decay 1, in points."""
-    return networks.difference(evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]), "gap", (0, 1))
+    return networks.difference(
+        evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]),
+        "gap",
+        (0, 1),
+    )
 
 
 def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     """The claim of a row. The accuracy of a single circle is not compared."""
     circles, others = printed["circles"], 100 - printed["circles"]
-    parts = [part(network_circle_percentage, Agrees(reported_count(circles), 10), "circles", "%", decay=decay)]
+    parts = [
+        part(
+            network_circle_percentage,
+            Agrees(reported_count(circles), 10),
+            "circles",
+            "%",
+            decay=decay,
+        )
+    ]
 
-    def compare(measure: Callable[..., Estimate], column: str, runs: int, margin: float, *label: str, **more):
-        parts.append(part(measure, Agrees(reported_number(printed[column], runs), margin), *label, decay=decay, **more))
+    def compare(
+        measure: Callable[..., Estimate],
+        column: str,
+        runs: int,
+        margin: float,
+        *label: str,
+        **more,
+    ):
+        parts.append(
+            part(
+                measure,
+                Agrees(reported_number(printed[column], runs), margin),
+                *label,
+                decay=decay,
+                **more,
+            )
+        )
 
     if circles > 1:
         of_circles = {"name": "accuracy", "circles": True}
-        compare(mean_of_kind, "circle_accuracy_percent", circles, 10, "accuracy of circles", "%", **of_circles)
-    compare(mean_of_kind, "other_accuracy_percent", others, 10, "accuracy of others", "%", name="accuracy")
-    compare(mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections")
-    compare(imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2)
-    accuracy = f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%"
-    told = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}.get(circles, accuracy)
+        compare(
+            mean_of_kind,
+            "circle_accuracy_percent",
+            circles,
+            10,
+            "accuracy of circles",
+            "%",
+            **of_circles,
+        )
+    compare(
+        mean_of_kind,
+        "other_accuracy_percent",
+        others,
+        10,
+        "accuracy of others",
+        "%",
+        name="accuracy",
+    )
+    compare(
+        mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections"
+    )
+    compare(
+        imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2
+    )
+    accuracy = (
+        f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%"
+    )
+    told = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}.get(
+        circles, accuracy
+    )
     return main_result(
         f"CA.table1.wd{decay:g}",
-        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}. The other "
-        f"networks have a mean validation accuracy of {printed['other_accuracy_percent']}% and "
-        f"{printed['imperfections']} grid imperfections; the correlation between the two is {printed['correlation']}.",
-        "structures by the algorithms of CA appendix A; accuracy on pairs outside the training set; Pearson's r",
+        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}."
+        " The other networks have a mean validation accuracy of"
+        f" {printed['other_accuracy_percent']}% and {printed['imperfections']} grid"
+        f" imperfections; the correlation between the two is {printed['correlation']}.",
+        "structures by the algorithms of CA appendix A; accuracy on pairs outside the"
+        " training set; Pearson's r",
         tuple(parts),
-        readings=("each network has its own training pairs", "all networks have the same training pairs"),
+        readings=(
+            "each network has its own training pairs",
+            "all networks have the same training pairs",
+        ),
         figure="ca-c",
-        meaning="the networks trained here would differ from those of the paper, or its 100 seeds were unusual",
+        meaning=(
+            "the networks trained here would differ from those of the paper, or its 100"
+            " seeds were unusual"
+        ),
     )
 
 
@@ -167,21 +280,42 @@ CLAIMS = claims_of(
     *(_row_claim(decay, printed) for decay, printed in PRINTED.items()),
     finding(
         "CA.table1.circles-ahead",
-        "Circles have a higher validation accuracy than the other networks at weight decays 0.3, 0.6 and 1.",
-        "difference between the mean validation accuracies; the paper's table has one circle at weight decay 0.3",
-        parts_over("decay", networks.DECAYS[1:], circle_accuracy_gain, Above(0, 5), WEIGHT_DECAY, "points"),
+        "Circles have a higher validation accuracy than the other networks at weight"
+        " decays 0.3, 0.6 and 1.",
+        "difference between the mean validation accuracies; the paper's table has one"
+        " circle at weight decay 0.3",
+        parts_over(
+            "decay",
+            networks.DECAYS[1:],
+            circle_accuracy_gain,
+            Above(0, 5),
+            WEIGHT_DECAY,
+            "points",
+        ),
     ),
     finding(
         "CA.table1.correlated",
-        "Among networks that are not circles, validation accuracy is highly correlated with grid imperfections.",
+        "Among networks that are not circles, validation accuracy is highly correlated"
+        " with grid imperfections.",
         "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
-        parts_over("decay", networks.DECAYS, imperfection_correlation, Below(-0.5, ours=True), WEIGHT_DECAY, digits=2),
-        meaning="the imperfections of algorithm 2 would not measure what makes a grid useful",
+        parts_over(
+            "decay",
+            networks.DECAYS,
+            imperfection_correlation,
+            Below(-0.5, ours=True),
+            WEIGHT_DECAY,
+            digits=2,
+        ),
+        meaning=(
+            "the imperfections of algorithm 2 would not measure what makes a grid"
+            " useful"
+        ),
     ),
     main_result(
         "CA.s4.decay-circles",
         "Weight decay is crucial for circles to form.",
-        "percentage of circles at weight decay 1 minus that without; its trend over the four weight decays",
+        "percentage of circles at weight decay 1 minus that without; its trend over the"
+        " four weight decays",
         part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"),
         networks.trend_part(Above(0, 0.1), "circle"),
         departure="shows more circles with weight decay, which is less than crucial",
@@ -189,19 +323,37 @@ CLAIMS = claims_of(
     main_result(
         "CA.s4.decay-imperfections",
         "Weight decay is crucial for grids to have fewer imperfections.",
-        "mean imperfections of networks that are not circles, at weight decay 1 minus those without, and their trend",
+        "mean imperfections of networks that are not circles, at weight decay 1 minus"
+        " those without, and their trend",
         part(imperfection_change, Below(0, 15), ONE_MINUS_NONE),
         networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
-        meaning="weight decay would improve generalisation by something other than grids",
+        meaning=(
+            "weight decay would improve generalisation by something other than grids"
+        ),
     ),
     main_result(
         "CA.figure3.clusters",
         "In networks that form grids the pair sums cluster by their modular sum.",
-        "percentage of pair sums whose nearest other has the same modular sum, at the end of training, its start, and "
-        "with tokens renamed at random; networks with weight decay 0.6 that are not circles",
+        "percentage of pair sums whose nearest other has the same modular sum, at the"
+        " end of training, its start, and with tokens renamed at random; networks with"
+        " weight decay 0.6 that are not circles",
         part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
-        part(clustered_sums, Above(0, 10), "minus start of training", "points", decay=0.6, less="start_imperfections"),
-        part(clustered_sums, Above(0, 10), "minus renamed tokens", "points", decay=0.6, less="chance_imperfections"),
+        part(
+            clustered_sums,
+            Above(0, 10),
+            "minus start of training",
+            "points",
+            decay=0.6,
+            less="start_imperfections",
+        ),
+        part(
+            clustered_sums,
+            Above(0, 10),
+            "minus renamed tokens",
+            "points",
+            decay=0.6,
+            less="chance_imperfections",
+        ),
         places="section 2, section 5, section 5.1, figure 3, appendix E",
     ),
     claim(
@@ -213,15 +365,21 @@ CLAIMS = claims_of(
     finding(
         "CA.s7.overfit",
         "Without weight decay the classifier overfits to the pair sums.",
-        "training minus validation accuracy at the end, without weight decay, and minus that at weight decay 1",
+        "training minus validation accuracy at the end, without weight decay, and minus"
+        " that at weight decay 1",
         part(overfitting_gap, Above(0, 10), "gap without weight decay", "points"),
-        part(overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"),
+        part(
+            overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"
+        ),
     ),
     finding(
         "CA.s7.generalises",
         "Weight decay is important for the trained network to generalise.",
-        "validation accuracy at weight decay 1 minus that without, and its trend over four weight decays",
-        part(networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"),
+        "validation accuracy at weight decay 1 minus that without, and its trend over"
+        " four weight decays",
+        part(
+            networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"
+        ),
         networks.trend_part(Above(0, 0.1), "accuracy"),
     ),
 )

@@ -1,4 +1,5 @@
-"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights and to the motion of embeddings."""
+"""CA sections 5.1 and 7, figure 6, appendix B: what weight decay does to weights and to
+the motion of embeddings."""
 
 from collections.abc import Sequence
 
@@ -7,16 +8,31 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claim, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import (
+    claim,
+    claims_of,
+    finding,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.procrustes import procrustes_distance
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-WEIGHTS = {"weight": "hidden_weight", "bias": "hidden_bias", "output_weight": "output_weight"}
+WEIGHTS = {
+    "weight": "hidden_weight",
+    "bias": "hidden_bias",
+    "output_weight": "output_weight",
+}
 
 
 def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -26,13 +42,23 @@ def figure_6_ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure_weight_sizes(runner: Runner, params: Params) -> xr.Dataset:
     """Mean absolute weights and biases at the end, (weight_decay, run)."""
-    quantities = {name: f"mean absolute {variable}" for name, variable in WEIGHTS.items()}
-    return networks.measure_by_weight_decay(runner, figure_6_ensembles(params), quantities, _sizes)
+    quantities = {
+        name: f"mean absolute {variable}" for name, variable in WEIGHTS.items()
+    }
+    return networks.measure_by_weight_decay(
+        runner, figure_6_ensembles(params), quantities, _sizes
+    )
 
 
 def _sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    weights = {name: np.abs(frame_values(trajectory, variable, -1)[kept]) for name, variable in WEIGHTS.items()}
-    return {name: values.mean(axis=tuple(range(1, values.ndim))) for name, values in weights.items()}
+    weights = {
+        name: np.abs(frame_values(trajectory, variable, -1)[kept])
+        for name, variable in WEIGHTS.items()
+    }
+    return {
+        name: values.mean(axis=tuple(range(1, values.ndim)))
+        for name, values in weights.items()
+    }
 
 
 FIGURE_6 = Experiment(
@@ -48,30 +74,49 @@ FIGURE_6 = Experiment(
 
 MOVEMENT = {
     "second_half": "Procrustes distance between the embedding half-way and at the end",
-    "slowing": "mean size of an update of the embedding in the last tenth over that in the first tenth of training",
-    "rate": "mean size of an update of the embedding over its size, in the last tenth of training",
+    "slowing": (
+        "mean size of an update of the embedding in the last tenth over that in the"
+        " first tenth of training"
+    ),
+    "rate": (
+        "mean size of an update of the embedding over its size, in the last tenth of"
+        " training"
+    ),
 }
 
 
 def measure_movement(runner: Runner, params: Params) -> xr.Dataset:
-    """How much each embedding moves in the second half of training, (weight_decay, run)."""
-    return networks.measure_by_weight_decay(runner, networks.ensembles(params), MOVEMENT, _movement)
+    """How much each embedding moves in the second half of training, (weight_decay,
+    run)."""
+    return networks.measure_by_weight_decay(
+        runner, networks.ensembles(params), MOVEMENT, _movement
+    )
 
 
 def _movement(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     steps = trajectory["step"].values
     middle = int(np.abs(steps - steps[-1] / 2).argmin())
     half, end = (frame_values(trajectory, "embedding", at)[kept] for at in (middle, -1))
-    updates = trajectory["update_norm"].sel(layer="embedding").transpose("run", "step").values[kept]
+    updates = (
+        trajectory["update_norm"]
+        .sel(layer="embedding")
+        .transpose("run", "step")
+        .values[kept]
+    )
     early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
     late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
     size = np.linalg.norm(end, axis=(-2, -1))
-    return {"second_half": procrustes_distance(half, end), "slowing": late / early, "rate": late / size}
+    return {
+        "second_half": procrustes_distance(half, end),
+        "slowing": late / early,
+        "rate": late / size,
+    }
 
 
 HALT = Experiment(
     "ca.halt",
-    "whether embeddings still move in the second half of training, at four weight decays",
+    "whether embeddings still move in the second half of training, at four weight"
+    " decays",
     measure=measure_movement,
     quick=sized(1, runs=100),
     default=sized(1, runs=100),
@@ -82,12 +127,16 @@ HALT = Experiment(
 
 
 def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
-    """How much more weight decay reduces the biases than the weights, a ratio of ratios."""
+    """How much more weight decay reduces the biases than the weights, a ratio of
+    ratios."""
     ratio = evidence.sel(weight_decay=0.0) / evidence.sel(weight_decay=1.0)
     return samples.paired_ratio(ratio["bias"], ratio["weight"], "seeds")
 
 
-LIMITED = "mean absolute value at the end of training, without weight decay divided by that at weight decay 1"
+LIMITED = (
+    "mean absolute value at the end of training, without weight decay divided by that"
+    " at weight decay 1"
+)
 LINEAR = ("weight", "bias")
 
 CLAIMS = claims_of(
@@ -95,8 +144,8 @@ CLAIMS = claims_of(
     finding(
         "CA.s5.1.halt",
         "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
-        "Procrustes distance between the embedding half-way through training and at the end, without weight decay, "
-        "and divided by that at weight decay 1",
+        "Procrustes distance between the embedding half-way through training and at the"
+        " end, without weight decay, and divided by that at weight decay 1",
         part(
             networks.mean_at_decay,
             Below(0.05, ours=True),
@@ -105,15 +154,25 @@ CLAIMS = claims_of(
             name="second_half",
             decay=0,
         ),
-        part(networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="second_half"),
+        part(
+            networks.ratio_without_decay,
+            Below(1, 0.2),
+            "weight decay 0 / 1",
+            "times",
+            digits=2,
+            name="second_half",
+        ),
         departure="whether the halt is in a local minimum is not tested",
-        meaning="a halt would not explain why there are no circles without weight decay",
+        meaning=(
+            "a halt would not explain why there are no circles without weight decay"
+        ),
     ),
     claim(
         "CA.s5.1.slowing",
         "Without weight decay the updates of the embeddings die away.",
-        "mean size of an embedding update in the last tenth of training divided by that in the first, without "
-        "weight decay; and size relative to the embedding, without weight decay divided by that at weight decay 1",
+        "mean size of an embedding update in the last tenth of training divided by that"
+        " in the first, without weight decay; and size relative to the embedding,"
+        " without weight decay divided by that at weight decay 1",
         part(
             networks.mean_at_decay,
             Below(0.1, ours=True),
@@ -122,7 +181,14 @@ CLAIMS = claims_of(
             name="slowing",
             decay=0,
         ),
-        part(networks.ratio_without_decay, Below(1, 0.2), "weight decay 0 / 1", "times", digits=2, name="rate"),
+        part(
+            networks.ratio_without_decay,
+            Below(1, 0.2),
+            "weight decay 0 / 1",
+            "times",
+            digits=2,
+            name="rate",
+        ),
     ),
 ) + claims_of(
     FIGURE_6,
@@ -130,26 +196,58 @@ CLAIMS = claims_of(
         "CA.figure6.limited",
         "Weight decay strongly limits the linear layer's weights and biases.",
         LIMITED,
-        parts_over("name", LINEAR, networks.ratio_without_decay, Above(1, 1), "mean {}", "times"),
+        parts_over(
+            "name",
+            LINEAR,
+            networks.ratio_without_decay,
+            Above(1, 1),
+            "mean {}",
+            "times",
+        ),
         places="figure 6, appendix B",
-        meaning="weight decay would act on the embeddings in another way than by the linear layer",
+        meaning=(
+            "weight decay would act on the embeddings in another way than by the linear"
+            " layer"
+        ),
     ),
     claim(
         "CA.s7.output",
         "Weight decay limits the weights of the output layer.",
         LIMITED,
-        part(networks.ratio_without_decay, Above(1, 0.1), "ratio", "times", digits=2, name="output_weight"),
+        part(
+            networks.ratio_without_decay,
+            Above(1, 0.1),
+            "ratio",
+            "times",
+            digits=2,
+            name="output_weight",
+        ),
     ),
     claim(
         "CA.figure6.falls",
         "The mean size of weights and of biases falls with increasing weight decay.",
-        "Spearman's correlation of the mean absolute value with weight decay, over eleven values",
-        parts_over("name", LINEAR, networks.weight_decay_trend, Below(0, 0.3), "mean {}", digits=2),
+        "Spearman's correlation of the mean absolute value with weight decay, over"
+        " eleven values",
+        parts_over(
+            "name",
+            LINEAR,
+            networks.weight_decay_trend,
+            Below(0, 0.3),
+            "mean {}",
+            digits=2,
+        ),
     ),
     claim(
         "CA.figure6.biases",
         "Weight decay limits the biases of the linear layer more than its weights.",
-        "the biases without weight decay divided by those at weight decay 1, over the same ratio of the weights",
-        part(bias_to_weight_ratio, Above(1, 0.1), "biases over weights", "times", digits=2),
+        "the biases without weight decay divided by those at weight decay 1, over the"
+        " same ratio of the weights",
+        part(
+            bias_to_weight_ratio,
+            Above(1, 0.1),
+            "biases over weights",
+            "times",
+            digits=2,
+        ),
     ),
 )

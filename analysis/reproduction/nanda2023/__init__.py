@@ -1,1 +1,2 @@
-"""Claims of NA: Nanda, Chan, Lieberum, Smith and Steinhardt, Progress measures for grokking (arXiv 2301.05217)."""
+"""Claims of NA: Nanda, Chan, Lieberum, Smith and Steinhardt, Progress measures for
+grokking (arXiv 2301.05217)."""

@@ -1,4 +1,5 @@
-"""NA: the phases of training, and the measures that change before the network generalises."""
+"""NA: the phases of training, and the measures that change before the network
+generalises."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,42 +11,84 @@ from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claim, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import (
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
 from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.structures.formation_times import halfway_time
 from dynamics.settings import TRANSFORMER_PRESETS
 from dynamics.trajectory.diverged import not_diverged
 
-SERIES = ("restricted_loss", "excluded_loss", "embedding_gini", "map_gini", "squared_weights")
+SERIES = (
+    "restricted_loss",
+    "excluded_loss",
+    "embedding_gini",
+    "map_gini",
+    "squared_weights",
+)
 """Of the progress measures, those of NA."""
 FORMATION, CLEANUP = "circuit formation", "cleanup"
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of a preset."""
-    settings = dataclasses.replace(TRANSFORMER_PRESETS[params["preset"]], **params.get("settings", {}))
-    return [RequiredRuns(settings, params["runs"], params["epochs"], params["every"], must=("n", "weight_decay"))]
+    settings = dataclasses.replace(
+        TRANSFORMER_PRESETS[params["preset"]], **params.get("settings", {})
+    )
+    return [
+        RequiredRuns(
+            settings,
+            params["runs"],
+            params["epochs"],
+            params["every"],
+            must=("n", "weight_decay"),
+        )
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Times and phases of the networks that have not diverged, and their measures along training (run, step)."""
+    """Times and phases of the networks that have not diverged, and their measures along
+    training (run, step)."""
     (need,) = ensembles(params)
     trajectory = runner.ensemble(need)
     trajectory = trajectory.isel(run=not_diverged(trajectory))
-    result = progress_measures.measure_progress(trajectory, frames=trajectory.sizes["step"])
+    result = progress_measures.measure_progress(
+        trajectory, frames=trajectory.sizes["step"]
+    )
     kept = [*SERIES, "memorised", "generalised", "begin", "end"]
-    found = result[kept].assign_coords(step=result["step"].values / result.attrs["unit"])
+    found = result[kept].assign_coords(
+        step=result["step"].values / result.attrs["unit"]
+    )
     for name in ("memorised", "generalised", "begin", "end"):
-        found[name] = (found[name] / result.attrs["unit"]).assign_attrs(result[name].attrs, units="1")
+        found[name] = (found[name] / result.attrs["unit"]).assign_attrs(
+            result[name].attrs, units="1"
+        )
     for name in ("loss", "accuracy"):
         values = trajectory[name].sel(split="test").transpose("run", "step").values
-        found[f"test_{name}"] = (("run", "step"), values, dimensionless(f"{name} of the test pairs"))
+        found[f"test_{name}"] = (
+            ("run", "step"),
+            values,
+            dimensionless(f"{name} of the test pairs"),
+        )
     count = result["key_frequency"].sum("frequency").values
-    found["keys"] = ("run", count, dimensionless("number of key frequencies at the end"))
+    found["keys"] = (
+        "run",
+        count,
+        dimensionless("number of key frequencies at the end"),
+    )
     return found.drop_vars("seed").assign_attrs(preset=params["preset"])
 
 
@@ -55,30 +98,43 @@ PHASES = Experiment(
     measure=measure,
     quick=sized(15, preset="small", runs=4, epochs=2000, every=100),
     default=sized(
-        30, "p = 53 and half of the pairs instead of 113 and 30%, 4,000 epochs instead of 40,000",
-        preset="small", runs=6, epochs=4000, every=100,
+        30,
+        "p = 53 and half of the pairs instead of 113 and 30%, 4,000 epochs instead of 40,000",
+        preset="small",
+        runs=6,
+        epochs=4000,
+        every=100,
     ),
     full=sized(1200, preset="nanda", runs=10, epochs=40_000, every=400),
     ensembles=ensembles,
     depends={
-        "memorised": progress_measures.MEMORISED, "generalised": progress_measures.GENERALISED, "keys": KEY_FRACTION,
+        "memorised": progress_measures.MEMORISED,
+        "generalised": progress_measures.GENERALISED,
+        "keys": KEY_FRACTION,
     },
     command="python -m analysis.progress",
-)  # fmt: skip
+)
 
 
-# ------------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def _of_preset(evidence: xr.Dataset, preset: str, values: np.ndarray) -> Estimate:
-    """The median of values (run,), which is compared with a number of the runs of a preset; skipped for another."""
+    """The median of values (run,), which is compared with a number of the runs of a
+    preset; skipped for another."""
     if evidence.attrs["preset"] != preset:
-        return Estimate(NO_INTERVAL, 0, note="the number is of another modulus than that of this size", skipped=True)
+        return Estimate(
+            NO_INTERVAL,
+            0,
+            note="the number is of another modulus than that of this size",
+            skipped=True,
+        )
     return samples.estimate_median(values)
 
 
 def median_time(evidence: xr.Dataset, name: str, preset: str) -> Estimate:
-    """Median of the epoch by which a run has memorised or generalised, of those that have."""
+    """Median of the epoch by which a run has memorised or generalised, of those that
+    have."""
     return _of_preset(evidence, preset, evidence[name].values)
 
 
@@ -92,24 +148,38 @@ def key_count(evidence: xr.Dataset, preset: str) -> Estimate:
     return _of_preset(evidence, preset, evidence["keys"].values)
 
 
-def between_epochs(evidence: xr.Dataset, name: str, first: float, last: float) -> Estimate:
+def between_epochs(
+    evidence: xr.Dataset, name: str, first: float, last: float
+) -> Estimate:
     """Percentage of runs that have memorised or generalised between two epochs."""
     when = evidence[name].values
     late = when[np.isfinite(when)]
     note = f"epochs {late.min():.0f} to {late.max():.0f}" if late.size else "no run has"
-    return samples.percentage_or_none(int(((first <= when) & (when <= last)).sum()), when.size, "runs", note)
+    return samples.percentage_or_none(
+        int(((first <= when) & (when <= last)).sum()), when.size, "runs", note
+    )
 
 
 def delay_ratio(evidence: xr.Dataset) -> Estimate:
-    """Epoch by which a run has generalised divided by that by which it has memorised, a geometric mean."""
+    """Epoch by which a run has generalised divided by that by which it has memorised, a
+    geometric mean."""
     return samples.paired_ratio(evidence["generalised"], evidence["memorised"])
 
 
-def _at_phase(evidence: xr.Dataset, name: str, phase: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A measure at the beginning and at the end of a phase, and the epochs it takes, each (run,)."""
+def _at_phase(
+    evidence: xr.Dataset, name: str, phase: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A measure at the beginning and at the end of a phase, and the epochs it takes,
+    each (run,)."""
     when = [evidence[each].sel(phase=phase).values for each in ("begin", "end")]
     series = evidence[name].transpose("run", "step").values
-    at = [[np.interp(t, evidence["step"].values, y) for t, y in zip(each, series, strict=True)] for each in when]
+    at = [
+        [
+            np.interp(t, evidence["step"].values, y)
+            for t, y in zip(each, series, strict=True)
+        ]
+        for each in when
+    ]
     return np.array(at[0]), np.array(at[1]), when[1] - when[0]
 
 
@@ -120,51 +190,67 @@ def phase_change(evidence: xr.Dataset, name: str, phase: str = FORMATION) -> Est
 
 
 def phase_ratio(evidence: xr.Dataset, name: str, phase: str = FORMATION) -> Estimate:
-    """A measure at the end of a phase divided by that at its beginning, a geometric mean over runs that have it."""
+    """A measure at the end of a phase divided by that at its beginning, a geometric
+    mean over runs that have it."""
     begin, end, _ = _at_phase(evidence, name, phase)
     return samples.paired_ratio(end, begin, "runs with the phase")
 
 
 def cleanup_pace(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
-    """Change of a measure per epoch of cleanup divided by that of circuit formation, a geometric mean over runs.
+    """Change of a measure per epoch of cleanup divided by that of circuit formation, a
+    geometric mean over runs.
 
-    sign: 1 for a measure that rises, -1 for one that falls; runs in which it does not are left out.
-    """
-    cleanup, formation = (sign * _pace(evidence, name, phase) for phase in (CLEANUP, FORMATION))
+    sign: 1 for a measure that rises, -1 for one that falls; runs in which it does not
+    are left out."""
+    cleanup, formation = (
+        sign * _pace(evidence, name, phase) for phase in (CLEANUP, FORMATION)
+    )
     return samples.paired_ratio(cleanup, formation, "runs with both phases")
 
 
 def _pace(evidence: xr.Dataset, name: str, phase: str) -> np.ndarray:
     """Change of a measure per epoch of a phase, (run,)."""
     begin, end, epochs = _at_phase(evidence, name, phase)
-    return np.divide(end - begin, epochs, out=np.full(len(epochs), np.nan), where=epochs > 0)
+    return np.divide(
+        end - begin, epochs, out=np.full(len(epochs), np.nan), where=epochs > 0
+    )
 
 
 def half_lead(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
-    """Epochs from half of a measure's change to half of the test loss's fall, both after memorisation.
+    """Epochs from half of a measure's change to half of the test loss's fall, both
+    after memorisation.
 
-    sign: 1 for a measure that rises, -1 for one that falls. A change is that from memorisation to the last frame.
-    """
+    sign: 1 for a measure that rises, -1 for one that falls. A change is that from
+    memorisation to the last frame."""
     half = _half_times(evidence, lambda run: -sign * run[name].values)
-    return samples.paired_difference(_half_times(evidence, lambda run: run["test_loss"].values), half)
+    return samples.paired_difference(
+        _half_times(evidence, lambda run: run["test_loss"].values), half
+    )
 
 
-def _half_times(evidence: xr.Dataset, falling: Callable[[xr.Dataset], np.ndarray]) -> np.ndarray:
-    """When a falling series of a run (step,) is last half-way between memorisation and the end, NaN without: (run,)."""
+def _half_times(
+    evidence: xr.Dataset, falling: Callable[[xr.Dataset], np.ndarray]
+) -> np.ndarray:
+    """When a falling series of a run (step,) is last half-way between memorisation and
+    the end, NaN without: (run,)."""
     times = np.full(evidence.sizes["run"], np.nan)
     for run in np.flatnonzero(np.isfinite(evidence["memorised"].values)):
         one = evidence.isel(run=run)
-        later = one.isel(step=np.flatnonzero(one["step"].values >= float(one["memorised"])))
+        later = one.isel(
+            step=np.flatnonzero(one["step"].values >= float(one["memorised"]))
+        )
         values = falling(later)
         if np.isfinite(values).all() and values[-1] < values[0]:
             times[run] = halfway_time(values, later["step"].values)
     return times
 
 
-# ---------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 SMALLER = "p = 53 and half of the pairs instead of 113 and 30%"
-AT_PHASES = "phases by the rule of analysis.progress; measures interpolated between frames"
+AT_PHASES = (
+    "phases by the rule of analysis.progress; measures interpolated between frames"
+)
 
 CLAIMS = claims_of(
     PHASES,
@@ -172,30 +258,70 @@ CLAIMS = claims_of(
         "NA.grokking.delay",
         "Networks memorise early and generalise much later.",
         "training accuracy above .99, test accuracy above .9; percentage of runs; ratio of the two epochs",
-        part(between_epochs, Above(50, ours=True), "memorise before epoch 300", "%",
-             name="memorised", first=0, last=300),
-        part(between_epochs, Above(50, ours=True), "generalise from epoch 800 to 4,000", "%",
-             name="generalised", first=800, last=4000),
-        part(delay_ratio, Above(1, 2, ours=True), "epoch of generalisation relative to memorisation"),
+        part(
+            between_epochs,
+            Above(50, ours=True),
+            "memorise before epoch 300",
+            "%",
+            name="memorised",
+            first=0,
+            last=300,
+        ),
+        part(
+            between_epochs,
+            Above(50, ours=True),
+            "generalise from epoch 800 to 4,000",
+            "%",
+            name="generalised",
+            first=800,
+            last=4000,
+        ),
+        part(
+            delay_ratio,
+            Above(1, 2, ours=True),
+            "epoch of generalisation relative to memorisation",
+        ),
         departure=SMALLER,
     ),
     claim(
         "NA.record.p53",
         "A run with p = 53 and half of the pairs has memorised at epoch 93 and generalised at 1,637.",
         "medians over runs; the numbers are from a public record, not from the paper",
-        part(median_time, Agrees(reported_number("93", 1), 100), "memorised", "epochs", name="memorised",
-             preset="small"),
-        part(median_time, Agrees(reported_number("1637", 1), 500), "generalised", "epochs", name="generalised",
-             preset="small"),
+        part(
+            median_time,
+            Agrees(reported_number("93", 1), 100),
+            "memorised",
+            "epochs",
+            name="memorised",
+            preset="small",
+        ),
+        part(
+            median_time,
+            Agrees(reported_number("1637", 1), 500),
+            "generalised",
+            "epochs",
+            name="generalised",
+            preset="small",
+        ),
     ),
     claim(
         "NA.phases.epochs",
         "In the main run memorisation ends at about epoch 1,400, circuit formation at 9,400 and cleanup at 14,000.",
         f"medians over runs with p = 113; {AT_PHASES}",
         tuple(
-            part(phase_end, Agrees(reported_number(printed, 1), margin), phase, "epochs", phase=phase, preset="nanda")
-            for phase, printed, margin in (("memorisation", "1400", 700), (FORMATION, "9400", 3000),
-                                           (CLEANUP, "14000", 4000))
+            part(
+                phase_end,
+                Agrees(reported_number(printed, 1), margin),
+                phase,
+                "epochs",
+                phase=phase,
+                preset="nanda",
+            )
+            for phase, printed, margin in (
+                ("memorisation", "1400", 700),
+                (FORMATION, "9400", 3000),
+                (CLEANUP, "14000", 4000),
+            )
         ),
     ),
     claim(
@@ -208,8 +334,21 @@ CLAIMS = claims_of(
         "NA.phases.excluded",
         "In circuit formation the excluded loss rises, while the test loss remains flat.",
         f"change of the excluded loss; test loss at the end relative to the beginning. {AT_PHASES}",
-        part(phase_change, Above(0, 0.1), "excluded loss", "nats", digits=2, name="excluded_loss"),
-        part(phase_ratio, Within(2 / 3, 1.5, ours=True), "test loss, ratio", digits=2, name="test_loss"),
+        part(
+            phase_change,
+            Above(0, 0.1),
+            "excluded loss",
+            "nats",
+            digits=2,
+            name="excluded_loss",
+        ),
+        part(
+            phase_ratio,
+            Within(2 / 3, 1.5, ours=True),
+            "test loss, ratio",
+            digits=2,
+            name="test_loss",
+        ),
         departure=SMALLER,
     ),
     main_result(
@@ -217,8 +356,23 @@ CLAIMS = claims_of(
         "The restricted loss declines before the test loss does.",
         "its change in circuit formation; epochs from half of its fall after memorisation to half of that of the test "
         "loss",
-        part(phase_change, Below(0, 0.1), "change in circuit formation", "nats", digits=2, name="restricted_loss"),
-        part(half_lead, Above(0, 100), "lead", "epochs", digits=0, name="restricted_loss", sign=-1),
+        part(
+            phase_change,
+            Below(0, 0.1),
+            "change in circuit formation",
+            "nats",
+            digits=2,
+            name="restricted_loss",
+        ),
+        part(
+            half_lead,
+            Above(0, 100),
+            "lead",
+            "epochs",
+            digits=0,
+            name="restricted_loss",
+            sign=-1,
+        ),
         departure=SMALLER,
     ),
     finding(
@@ -226,26 +380,85 @@ CLAIMS = claims_of(
         "The Gini coefficients of the Fourier norms of the embedding and of the neuron-logit map rise sharply in "
         "cleanup.",
         f"change per epoch of cleanup relative to circuit formation, geometric mean. {AT_PHASES}",
-        part(cleanup_pace, Above(1, 0.5), "Gini of the embedding", digits=2, name="embedding_gini", sign=1),
-        part(cleanup_pace, Above(1, 0.5), "Gini of the neuron-logit map", digits=2, name="map_gini", sign=1),
+        part(
+            cleanup_pace,
+            Above(1, 0.5),
+            "Gini of the embedding",
+            digits=2,
+            name="embedding_gini",
+            sign=1,
+        ),
+        part(
+            cleanup_pace,
+            Above(1, 0.5),
+            "Gini of the neuron-logit map",
+            digits=2,
+            name="map_gini",
+            sign=1,
+        ),
         departure=SMALLER,
     ),
     finding(
         "NA.phases.squared-weights",
         "The sum of squared weights decreases in circuit formation and faster in cleanup.",
         f"its change; change per epoch of cleanup relative to circuit formation, geometric mean. {AT_PHASES}",
-        part(phase_change, Below(0), "change in circuit formation", digits=0, name="squared_weights"),
-        part(cleanup_pace, Above(1, 0.2), "pace in cleanup", digits=2, name="squared_weights", sign=-1),
+        part(
+            phase_change,
+            Below(0),
+            "change in circuit formation",
+            digits=0,
+            name="squared_weights",
+        ),
+        part(
+            cleanup_pace,
+            Above(1, 0.2),
+            "pace in cleanup",
+            digits=2,
+            name="squared_weights",
+            sign=-1,
+        ),
         departure=SMALLER,
     ),
     claim(
         "OWN.grokking-order",
         "Of NA's measures, those of the logits are half-way before the test loss, those of the weights after it.",
         "epochs from half of a measure's change after memorisation to half of the test loss's fall",
-        part(half_lead, Above(0), "excluded loss", "epochs", digits=0, name="excluded_loss", sign=1),
-        part(half_lead, Below(0), "Gini of the embedding", "epochs", digits=0, name="embedding_gini", sign=1),
-        part(half_lead, Below(0), "Gini of the neuron-logit map", "epochs", digits=0, name="map_gini", sign=1),
-        part(half_lead, Below(0), "squared weights", "epochs", digits=0, name="squared_weights", sign=-1),
+        part(
+            half_lead,
+            Above(0),
+            "excluded loss",
+            "epochs",
+            digits=0,
+            name="excluded_loss",
+            sign=1,
+        ),
+        part(
+            half_lead,
+            Below(0),
+            "Gini of the embedding",
+            "epochs",
+            digits=0,
+            name="embedding_gini",
+            sign=1,
+        ),
+        part(
+            half_lead,
+            Below(0),
+            "Gini of the neuron-logit map",
+            "epochs",
+            digits=0,
+            name="map_gini",
+            sign=1,
+        ),
+        part(
+            half_lead,
+            Below(0),
+            "squared weights",
+            "epochs",
+            digits=0,
+            name="squared_weights",
+            sign=-1,
+        ),
     ),
     figure="na-phases",
-)  # fmt: skip
+)

@@ -13,7 +13,12 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, main_result, part
 from analysis.reproduction.verification.criteria import Above
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.settings import TRANSFORMER_PRESETS
 from dynamics.trajectory.diverged import not_diverged
@@ -28,26 +33,41 @@ QUANTITIES = {
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks of a preset without weight decay."""
     settings = dataclasses.replace(
-        TRANSFORMER_PRESETS[params["preset"]], weight_decay=0.0, **params.get("settings", {})
+        TRANSFORMER_PRESETS[params["preset"]],
+        weight_decay=0.0,
+        **params.get("settings", {}),
     )
-    return [RequiredRuns(settings, params["runs"], params["epochs"], params["every"], weights=False, record="metrics")]
+    return [
+        RequiredRuns(
+            settings,
+            params["runs"],
+            params["epochs"],
+            params["every"],
+            weights=False,
+            record="metrics",
+        )
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """When each network that has not diverged has memorised and generalised, and its last test accuracy, (run,)."""
+    """When each network that has not diverged has memorised and generalised, and its
+    last test accuracy, (run,)."""
     (need,) = ensembles(params)
     trajectory = runner.ensemble(need)
     trajectory = trajectory.isel(run=not_diverged(trajectory))
-    times = progress_measures.grokking_times(trajectory)[["memorised", "generalised"]] / (
-        need.settings.epoch_steps or 1
-    )
+    times = progress_measures.grokking_times(trajectory)[
+        ["memorised", "generalised"]
+    ] / (need.settings.epoch_steps or 1)
     last = trajectory["accuracy"].sel(split="test").isel(step=-1).values
     found = times.assign(test_accuracy=("run", 100 * last))
     words = {
         "memorised": "first epoch with a training accuracy above .99",
         "generalised": "with a test accuracy above .9",
     }
-    for name, about in {**words, "test_accuracy": "accuracy of the test pairs at the end, %"}.items():
+    for name, about in {
+        **words,
+        "test_accuracy": "accuracy of the test pairs at the end, %",
+    }.items():
         found[name].attrs = dimensionless(about)
     return found
 
@@ -57,21 +77,37 @@ DECAY = Experiment(
     "whether transformers of NA's recipe generalise without weight decay",
     measure=measure,
     default=sized(
-        2, "p = 53 and half of the pairs instead of 113 and 30%, 10,000 epochs instead of 40,000",
-        preset="small", runs=6, epochs=10_000, every=100,
+        2,
+        "p = 53 and half of the pairs instead of 113 and 30%, 10,000 epochs instead of 40,000",
+        preset="small",
+        runs=6,
+        epochs=10_000,
+        every=100,
     ),
     full=sized(10, preset="nanda", runs=10, epochs=40_000, every=400),
     ensembles=ensembles,
-    depends={"memorised": progress_measures.MEMORISED, "generalised": progress_measures.GENERALISED},
-)  # fmt: skip
+    depends={
+        "memorised": progress_measures.MEMORISED,
+        "generalised": progress_measures.GENERALISED,
+    },
+)
 
 
-def percentage_that_has(evidence: xr.Dataset, name: str, never: bool = False) -> Estimate:
-    """Percentage of runs that have memorised, or generalised; with `never`, of those that have not."""
+def percentage_that_has(
+    evidence: xr.Dataset, name: str, never: bool = False
+) -> Estimate:
+    """Percentage of runs that have memorised, or generalised; with `never`, of those
+    that have not."""
     has = np.isfinite(evidence[name].values)
     accuracy = evidence["test_accuracy"].values
-    note = f"test accuracies at the end: {accuracy.min():.1f}% to {accuracy.max():.1f}%" if accuracy.size else ""
-    return samples.percentage_of_ones(~has if never else has, "runs", note if never else "")
+    note = (
+        f"test accuracies at the end: {accuracy.min():.1f}% to {accuracy.max():.1f}%"
+        if accuracy.size
+        else ""
+    )
+    return samples.percentage_of_ones(
+        ~has if never else has, "runs", note if never else ""
+    )
 
 
 CLAIMS = claims_of(
@@ -79,10 +115,17 @@ CLAIMS = claims_of(
     main_result(
         "NA.weight-decay.needed",
         "Without weight decay networks memorise and do not generalise within the run.",
-        "percentage of runs without weight decay with a training accuracy above .99 at some time, and of those that "
-        "never have a test accuracy above .9",
+        "percentage of runs without weight decay with a training accuracy above .99 at"
+        " some time, and of those that never have a test accuracy above .9",
         part(percentage_that_has, Above(50, 25), "memorise", "%", name="memorised"),
-        part(percentage_that_has, Above(50, 25), "do not generalise", "%", name="generalised", never=True),
+        part(
+            percentage_that_has,
+            Above(50, 25),
+            "do not generalise",
+            "%",
+            name="generalised",
+            never=True,
+        ),
         departure=SMALLER,
     ),
 )

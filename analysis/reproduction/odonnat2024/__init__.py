@@ -1,1 +1,2 @@
-"""Claims of Odonnat, Bouaziz and Cabannes (VC), and the experiments that test them, by section."""
+"""Claims of Odonnat, Bouaziz and Cabannes (VC), and the experiments that test them, by
+section."""

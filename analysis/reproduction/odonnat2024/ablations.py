@@ -1,4 +1,5 @@
-"""VC figures 6 and 7: test accuracy along four hyperparameters, of single runs and of the mean; where it is largest."""
+"""VC figures 6 and 7: test accuracy along four hyperparameters, of single runs and of
+the mean; where it is largest."""
 
 from collections.abc import Sequence
 
@@ -7,13 +8,33 @@ import xarray as xr
 
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claims_of, constructed, finding, part
+from analysis.reproduction.verification.claim import (
+    claims_of,
+    constructed,
+    finding,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Every, Within
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics import jackknife_runs
-from analysis.statistics.intervals import NO_INTERVAL, Interval, clustered_binomial_interval
-from analysis.transitions.ablations import ABLATION_PANELS, merge_ablation_sweeps, plan_ablation, run_ablation
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    Interval,
+    clustered_binomial_interval,
+)
+from analysis.transitions.ablations import (
+    ABLATION_PANELS,
+    merge_ablation_sweeps,
+    plan_ablation,
+    run_ablation,
+)
 from dynamics.randomness import random_stream
 from dynamics.settings import SparseSettings
 from dynamics.sweeps.design import SweepDesign
@@ -22,102 +43,160 @@ from dynamics.trajectory.reader import open_trajectory
 LABELS = {name: label.split(":")[0] for name, label in ABLATION_PANELS.items()}
 
 SAME_START = ("batch", "lr", "mlp_lr_discount")
-"""Panels along which networks have the same size, and so can have the same initial weights."""
+"""Panels along which networks have the same size, and so can have the same initial
+weights."""
 
 RECIPE = {name: float(getattr(SparseSettings(), name)) for name in ABLATION_PANELS}
 """VC's default recipe."""
 
 
-# ---------------------------------------------------------------------------------------------- experiment
+# --------------------------------------------------------------------------- experiment
 
 
 def _designs(params: Params, device: str = "auto") -> dict[str, SweepDesign]:
     """The sweeps of `analysis.ablation`, whose runs are used here too."""
     settings = SparseSettings(**params.get("settings", {}))
     sizes = {name: params[name] for name in ("points", "max_hidden", "runs")}
-    return plan_ablation(settings, epochs=params.get("epochs", 1000), device=device, **sizes)
+    return plan_ablation(
+        settings, epochs=params.get("epochs", 1000), device=device, **sizes
+    )
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """All values of all panels, the fastest first: the first and the last frame of each, without weights."""
+    """All values of all panels, the fastest first: the first and the last frame of
+    each, without weights."""
     points = merge_ablation_sweeps(_designs(params).values()).points
     epochs = params.get("epochs", 1000)
-    return [RequiredRuns(each.settings, params["runs"], epochs, every=0, record="metrics") for each in points]
+    return [
+        RequiredRuns(each.settings, params["runs"], epochs, every=0, record="metrics")
+        for each in points
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Final test accuracy, NaN for runs that have diverged, and initial loss, of each panel: (value, run)."""
+    """Final test accuracy, NaN for runs that have diverged, and initial loss, of each
+    panel: (value, run)."""
     designs = _designs(params, runner.device)
     found, _ = run_ablation(designs, runner.scheduler)
     data = {}
     for name, design in designs.items():
-        accuracy, losses = found[f"accuracy_{name}"].sel(split="test").transpose(name, "run").values, []
+        accuracy, losses = (
+            found[f"accuracy_{name}"].sel(split="test").transpose(name, "run").values,
+            [],
+        )
         for point in design.points:
             with open_trajectory(point.path) as trajectory:
                 losses.append(trajectory["loss"].isel(step=0).sel(split="train").values)
         about = dimensionless("training loss of the initial weights")
-        data[f"test_{name}"] = ((name, "run"), accuracy, dimensionless("test accuracy at the end"))
+        data[f"test_{name}"] = (
+            (name, "run"),
+            accuracy,
+            dimensionless("test accuracy at the end"),
+        )
         data[f"first_loss_{name}"] = ((name, "run"), np.stack(losses), about)
     return xr.Dataset(data, {name: found[name].values for name in designs})
 
 
 ABLATION = Experiment(
     "vc.ablation",
-    "test accuracy after 1000 epochs along batch size, hidden width, learning rate and that of the MLP",
+    "test accuracy after 1000 epochs along batch size, hidden width, learning rate and"
+    " that of the MLP",
     measure=measure,
-    default=sized(15, "13 hidden widths from 10 to 784, not 20 up to 10,000", runs=100, points=20, max_hidden=1000),
+    default=sized(
+        15,
+        "13 hidden widths from 10 to 784, not 20 up to 10,000",
+        runs=100,
+        points=20,
+        max_hidden=1000,
+    ),
     full=sized(15, runs=100, points=20, max_hidden=10_000),
     ensembles=ensembles,
     command="python -m analysis.ablation --max-hidden 1000",
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def _accuracies(evidence: xr.Dataset, panel: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a panel and final test accuracies, (value, run); NaN for runs that have diverged."""
-    accuracies = evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
+    """Values of a panel and final test accuracies, (value, run); NaN for runs that have
+    diverged."""
+    accuracies = (
+        evidence[f"test_{panel}"].transpose(panel, "run").values.astype(np.float64)
+    )
     return evidence[panel].values.astype(np.float64), accuracies
 
 
 def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
-    """Percentage of steps from one value to the next at which the accuracy of a single run changes by more than .1.
+    """Percentage of steps from one value to the next at which the accuracy of a single
+    run changes by more than .1.
 
     The steps of one run are not independent; the interval is over runs.
     """
     values, accuracies = _accuracies(evidence, panel)
     change = np.abs(np.diff(accuracies, axis=0))
     totals, hits = np.isfinite(change).sum(axis=0), (change > 0.1).sum(axis=0)
-    found, of = as_percentage(clustered_binomial_interval(hits, totals)), f"steps between values, of {len(totals)} runs"
+    found, of = (
+        as_percentage(clustered_binomial_interval(hits, totals)),
+        f"steps between values, of {len(totals)} runs",
+    )
     if not totals.any():
-        return Estimate(found, 0, of, note="no two values at which runs have not diverged")
-    note = f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of {totals[0]} in the first run"
+        return Estimate(
+            found, 0, of, note="no two values at which runs have not diverged"
+        )
+    note = (
+        f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of"
+        f" {totals[0]} in the first run"
+    )
     return Estimate(found, int(totals.sum()), of, note=note)
 
 
 def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
-    """Correlation along a panel of the mean over one half of the runs with that over the other, as over all ways to
-    halve them. If the values have no effect it is about 0, however smooth a mean of many runs is.
+    """Correlation along a panel of the mean over one half of the runs with that over
+    the other, as over all ways to halve them. If the values have no effect it is about
+    0, however smooth a mean of many runs is.
 
-    It follows from the correlation of two single runs (Spearman and Brown). Values at which half of the runs diverge
-    are left out, and then runs that diverge at others. Interval over runs.
-    """
+    It follows from the correlation of two single runs (Spearman and Brown). Values at
+    which half of the runs diverge are left out, and then runs that diverge at others.
+    Interval over runs."""
     _, found = _accuracies(evidence, panel)
     found = found[np.isfinite(found).mean(axis=1) > 0.5]
     found = found[:, np.isfinite(found).all(axis=0)]
     count, of = found.shape[1], "runs at all values"
     if len(found) < 3 or count < 4:
-        return Estimate(NO_INTERVAL, count, of, note="too few values at which enough runs have not diverged")
-    single, half = jackknife_runs(lambda runs: _correlation_of_runs(found[:, runs]), count), count // 2
+        return Estimate(
+            NO_INTERVAL,
+            count,
+            of,
+            note="too few values at which enough runs have not diverged",
+        )
+    single, half = (
+        jackknife_runs(lambda runs: _correlation_of_runs(found[:, runs]), count),
+        count // 2,
+    )
     if not np.isfinite(single.value):
-        return Estimate(NO_INTERVAL, count, of, note="accuracy is the same at all values")
-    halves = Interval(*(float(np.clip(half * r / max(1 + (half - 1) * r, 1e-300), -1, 1)) for r in single))
-    return Estimate(halves, count, of, halves.value, "Pearson's r", f"{single.value:.2f} between two single runs")
+        return Estimate(
+            NO_INTERVAL, count, of, note="accuracy is the same at all values"
+        )
+    halves = Interval(
+        *(
+            float(np.clip(half * r / max(1 + (half - 1) * r, 1e-300), -1, 1))
+            for r in single
+        )
+    )
+    return Estimate(
+        halves,
+        count,
+        of,
+        halves.value,
+        "Pearson's r",
+        f"{single.value:.2f} between two single runs",
+    )
 
 
 def _correlation_of_runs(values: np.ndarray) -> float:
-    """Correlation of the curves of two runs: covariance over all pairs by the mean variance. values: (value, run).
+    """Correlation of the curves of two runs: covariance over all pairs by the mean
+    variance. values: (value, run).
 
     NaN if no run varies.
     """
@@ -129,63 +208,100 @@ def _correlation_of_runs(values: np.ndarray) -> float:
 
 
 def same_initial_loss(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs whose loss before training is the same at all values of the `SAME_START` panels."""
-    losses = [evidence[f"first_loss_{panel}"].transpose(panel, "run").values for panel in SAME_START]
+    """Percentage of runs whose loss before training is the same at all values of the
+    `SAME_START` panels."""
+    losses = [
+        evidence[f"first_loss_{panel}"].transpose(panel, "run").values
+        for panel in SAME_START
+    ]
     same = np.all([(each == each[:1]).all(axis=0) for each in losses], axis=0)
     return samples.percentage_of_ones(same, "runs")
 
 
 def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
-    """The value of a panel with the highest mean accuracy; its interval is a percentile bootstrap over runs.
+    """The value of a panel with the highest mean accuracy; its interval is a percentile
+    bootstrap over runs.
 
-    Runs that have diverged are left out of the means, and values at which half of the runs have.
-    """
+    Runs that have diverged are left out of the means, and values at which half of the
+    runs have."""
     values, accuracy = _accuracies(evidence, panel)
     runs, kept = accuracy.shape[1], np.isfinite(accuracy).mean(axis=1) > 0.5
     if runs < 2 or not kept.any():
         return Estimate(NO_INTERVAL, runs, note="too few runs have not diverged")
     values, accuracy = values[kept], accuracy[kept]
-    drawn = random_stream(0, f"ablation/{panel}").multinomial(runs, np.full(runs, 1 / runs), 2000)
+    drawn = random_stream(0, f"ablation/{panel}").multinomial(
+        runs, np.full(runs, 1 / runs), 2000
+    )
     counts = np.vstack([np.ones(runs), drawn]).T
-    means = np.nan_to_num(accuracy) @ counts / np.maximum(np.isfinite(accuracy) @ counts, 1)
+    means = (
+        np.nan_to_num(accuracy) @ counts / np.maximum(np.isfinite(accuracy) @ counts, 1)
+    )
     best = values[means.argmax(axis=0)]
     low, high = np.quantile(best[1:], [0.025, 0.975], method="inverted_cdf")
     at_recipe = means[np.abs(np.log(values / RECIPE[panel])).argmin(), 0]
-    note = f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}% next to the recipe's value"
-    note += "; at the end of the range" if best[0] in (values.min(), values.max()) else ""
-    return Estimate(Interval(*map(float, (best[0], min(low, best[0]), max(high, best[0])))), runs, note=note)
+    note = (
+        f"mean accuracy {100 * means[:, 0].max():.1f}% there, {100 * at_recipe:.1f}%"
+        " next to the recipe's value"
+    )
+    note += (
+        "; at the end of the range" if best[0] in (values.min(), values.max()) else ""
+    )
+    return Estimate(
+        Interval(*map(float, (best[0], min(low, best[0]), max(high, best[0])))),
+        runs,
+        note=note,
+    )
 
 
-# -------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 REGULAR = Above(0.5, 0.1, ours=True)
 CLAIMS = claims_of(
     ABLATION,
     finding(
         "VC.figure6.variability",
-        "The test accuracy of a single run after 1000 epochs varies strongly if one hyperparameter changes slightly.",
-        "percentage of steps to the next value at which the accuracy of a run changes by more than 10 points",
-        tuple(part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name) for name, label in LABELS.items()),
+        "The test accuracy of a single run after 1000 epochs varies strongly if one"
+        " hyperparameter changes slightly.",
+        "percentage of steps to the next value at which the accuracy of a run changes"
+        " by more than 10 points",
+        tuple(
+            part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name)
+            for name, label in LABELS.items()
+        ),
     ),
     finding(
         "VC.figure7.regular",
-        "The mean test accuracy of many runs depends more regularly on hyperparameters than that of a single run.",
-        "correlation along a hyperparameter of mean accuracies of two halves of the runs, mean over all ways to halve",
-        tuple(part(panel_regularity, REGULAR, label, digits=2, panel=name) for name, label in LABELS.items()),
+        "The mean test accuracy of many runs depends more regularly on hyperparameters"
+        " than that of a single run.",
+        "correlation along a hyperparameter of mean accuracies of two halves of the"
+        " runs, mean over all ways to halve",
+        tuple(
+            part(panel_regularity, REGULAR, label, digits=2, panel=name)
+            for name, label in LABELS.items()
+        ),
     ),
     constructed(
         "VC.figure6.same-start",
         "Along an ablation the initial weights and the batches are the same.",
-        "percentage of runs with the same loss before training at all batch sizes and learning rates",
+        "percentage of runs with the same loss before training at all batch sizes and"
+        " learning rates",
         part(same_initial_loss, Every(), "", "%"),
         departure="only the initial loss is compared",
     ),
     finding(
         "OWN.recipe-optimum",
-        "Each hyperparameter of VC's recipe is within a factor of 2 of the value with the highest mean test accuracy.",
-        "the value with the highest mean accuracy along each ablation of VC's figure 7; percentile bootstrap over runs",
+        "Each hyperparameter of VC's recipe is within a factor of 2 of the value with"
+        " the highest mean test accuracy.",
+        "the value with the highest mean accuracy along each ablation of VC's figure 7;"
+        " percentile bootstrap over runs",
         tuple(
-            part(best_value, Within(recipe / 2, 2 * recipe), LABELS[name], digits=digits, panel=name)
+            part(
+                best_value,
+                Within(recipe / 2, 2 * recipe),
+                LABELS[name],
+                digits=digits,
+                panel=name,
+            )
             for (name, recipe), digits in zip(RECIPE.items(), (0, 0, 4, 2), strict=True)
         ),
         figure="vc7",

@@ -1,9 +1,10 @@
-"""VC sections 3.2 and 4.1: the circuits that default networks learn, and how they depend on the initial weights.
+"""VC sections 3.2 and 4.1: the circuits that default networks learn, and how they
+depend on the initial weights.
 
-A run has a circuit if its accuracy over all sequences is at least half-way from chance to 1. Circuits are labelled by
-the invariances that their sequence embeddings lack (`analysis.clustering_heads.labels`). The tokens at the first five
-positions, the non-spurious ones, are summed; the other positions are spurious.
-"""
+A run has a circuit if its accuracy over all sequences is at least half-way from chance
+to 1. Circuits are labelled by the invariances that their sequence embeddings lack
+(`analysis.clustering_heads.labels`). The tokens at the first five positions, the
+non-spurious ones, are summed; the other positions are spurious."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,15 +12,41 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import clusters, encoded_sums, init_dependence, invariances
+from analysis.clustering_heads import (
+    clusters,
+    encoded_sums,
+    init_dependence,
+    invariances,
+)
 from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, example, finding, part, parts_over
-from analysis.reproduction.verification.criteria import Above, Below, Criterion, Exists, Nearly, Within
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    example,
+    finding,
+    part,
+    parts_over,
+)
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Below,
+    Criterion,
+    Exists,
+    Nearly,
+    Within,
+)
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics import Interval, binomial_interval, mean_distance_within
 from dynamics.networks import clustering_head_of, weights
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -35,68 +62,155 @@ FEWEST = 5
 IDEAL_CLUSTERS = clusters.ideal_cluster_count(SparseSettings())
 
 LINKS = (0.05, 0.1, 0.2, 0.3)
-"""Link lengths at which clusters are counted, as fractions of the spread of sequence embeddings."""
+"""Link lengths at which clusters are counted, as fractions of the spread of sequence
+embeddings."""
 
 
 def default_networks(params: Params) -> Sequence[RequiredRuns]:
     """VC's default networks."""
-    return [RequiredRuns(SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs"))]
+    return [
+        RequiredRuns(
+            SparseSettings(**params.get("settings", {})),
+            params["runs"],
+            params.get("epochs"),
+        )
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Accuracies, invariances, labels and encoded sums by run; correlations of starts with ends, (run, other_run)."""
+    """Accuracies, invariances, labels and encoded sums by run; correlations of starts
+    with ends, (run, other_run)."""
     trajectory = runner.ensemble(default_networks(params)[0])
-    found, sums = invariances.measure_invariances(trajectory), encoded_sums.measure_encoded_sums(trajectory)
+    found, sums = (
+        invariances.measure_invariances(trajectory),
+        encoded_sums.measure_encoded_sums(trajectory),
+    )
     labels = circuit_labels(found)
-    at_spurious = found.drop_sel(position=found["counting"].values).transpose("run", "position", ...)
-    final = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory).isel(step=-1)
-    steps = np.nan_to_num(sums["sum_steps"].values.round(), nan=0).astype(np.int64)[..., -1]
+    at_spurious = found.drop_sel(position=found["counting"].values).transpose(
+        "run", "position", ...
+    )
+    final = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory).isel(
+        step=-1
+    )
+    steps = np.nan_to_num(sums["sum_steps"].values.round(), nan=0).astype(np.int64)[
+        ..., -1
+    ]
     similarity = init_dependence.attention_start_end_correlation(trajectory).values
     data = {
         "label": ("run", [each.label for each in labels], "kind of circuit"),
-        "leaking": ("run", [len(each.leaking) for each in labels], "spurious positions whose tokens matter"),
-        "apart": ("run", [len(each.apart) for each in labels], "non-spurious positions that do not swap"),
-        "test_accuracy": ("run", final.sel(split="test").values, "final accuracy on test sequences"),
-        "unseen_accuracy": ("run", final.sel(split="unseen").values, "final accuracy on unseen sequences"),
-        "spurious_attention": (("run", "place"), at_spurious["attention"].values, "mean attention"),
-        "embedding_spread": (("run", "place"), at_spurious["embedding_spread"].values, "spread of tokens in z"),
-        "value_spread": (("run", "place"), at_spurious["value_spread"].values, "spread of tokens in V z"),
-        "inherited": (("run", "other_run"), similarity, "correlation of attention at the start and of another's end"),
-        "weights_kept": (("run", "other_run"), _weight_correlations(trajectory), "the same for all weights"),
-        "sum_steps": (("run", "position"), steps, "coefficient of token p - 1 in the encoded sum"),
-        "sum_whole": ("run", sums["sum_whole"].values, "whether its coefficients are whole numbers"),
-        "sum_congruent": ("run", sums["sum_congruent"].values, "whether it is congruent to the target"),
-        "sum_share": ("run", sums["sum_share"].values, "fraction of variance between different sums"),
+        "leaking": (
+            "run",
+            [len(each.leaking) for each in labels],
+            "spurious positions whose tokens matter",
+        ),
+        "apart": (
+            "run",
+            [len(each.apart) for each in labels],
+            "non-spurious positions that do not swap",
+        ),
+        "test_accuracy": (
+            "run",
+            final.sel(split="test").values,
+            "final accuracy on test sequences",
+        ),
+        "unseen_accuracy": (
+            "run",
+            final.sel(split="unseen").values,
+            "final accuracy on unseen sequences",
+        ),
+        "spurious_attention": (
+            ("run", "place"),
+            at_spurious["attention"].values,
+            "mean attention",
+        ),
+        "embedding_spread": (
+            ("run", "place"),
+            at_spurious["embedding_spread"].values,
+            "spread of tokens in z",
+        ),
+        "value_spread": (
+            ("run", "place"),
+            at_spurious["value_spread"].values,
+            "spread of tokens in V z",
+        ),
+        "inherited": (
+            ("run", "other_run"),
+            similarity,
+            "correlation of attention at the start and of another's end",
+        ),
+        "weights_kept": (
+            ("run", "other_run"),
+            _weight_correlations(trajectory),
+            "the same for all weights",
+        ),
+        "sum_steps": (
+            ("run", "position"),
+            steps,
+            "coefficient of token p - 1 in the encoded sum",
+        ),
+        "sum_whole": (
+            "run",
+            sums["sum_whole"].values,
+            "whether its coefficients are whole numbers",
+        ),
+        "sum_congruent": (
+            "run",
+            sums["sum_congruent"].values,
+            "whether it is congruent to the target",
+        ),
+        "sum_share": (
+            "run",
+            sums["sum_share"].values,
+            "fraction of variance between different sums",
+        ),
     }
-    arrays = {name: (dims, values, dimensionless(about)) for name, (dims, values, about) in data.items()}
+    arrays = {
+        name: (dims, values, dimensionless(about))
+        for name, (dims, values, about) in data.items()
+    }
     merges = clusters.embedding_merge_lengths(trajectory)
-    return xr.Dataset({**arrays, "merge_length": merges}, {"seed": ("run", trajectory["seed"].values)})
+    return xr.Dataset(
+        {**arrays, "merge_length": merges}, {"seed": ("run", trajectory["seed"].values)}
+    )
 
 
 @torch.no_grad()
 def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
-    """Pearson's correlation of initial with final weights: (run, other_run), NaN where either has diverged.
+    """Pearson's correlation of initial with final weights: (run, other_run), NaN where
+    either has diverged.
 
-    Each weight matrix is divided by its root mean square over runs, so that none outweighs others.
-    """
+    Each weight matrix is divided by its root mean square over runs, so that none
+    outweighs others."""
     ends, alive = [], not_diverged(trajectory)
     for step in trajectory["step"].values[[0, -1]].tolist():
-        frame = {name: weight.double().numpy() for name, weight in weights(trajectory, step=step).items()}
-        scaled = {name: each / (np.sqrt(np.mean(each**2)) or 1.0) for name, each in frame.items()}
+        frame = {
+            name: weight.double().numpy()
+            for name, weight in weights(trajectory, step=step).items()
+        }
+        scaled = {
+            name: each / (np.sqrt(np.mean(each**2)) or 1.0)
+            for name, each in frame.items()
+        }
         ends.append(clustering_head_of(trajectory).flatten(scaled))
-    return np.where(alive[:, None] & alive, init_dependence.pairwise_correlations(*ends), np.nan)
+    return np.where(
+        alive[:, None] & alive, init_dependence.pairwise_correlations(*ends), np.nan
+    )
 
 
 CIRCUITS = Experiment(
     "vc.circuits",
-    "circuits that runs learn, their clusters and encoded sums, and the correlation of ends with starts",
+    "circuits that runs learn, their clusters and encoded sums, and the correlation of"
+    " ends with starts",
     measure=measure,
     quick=sized(12, "32 runs instead of the paper's 100", runs=32),
     default=sized(35, runs=100),
     ensembles=default_networks,
     depends={
         "labels": LabelThresholds()._asdict(),
-        "sequences": [clusters.MAX_REFERENCE_SEQUENCES, init_dependence.ATTENTION_SEQUENCES],
+        "sequences": [
+            clusters.MAX_REFERENCE_SEQUENCES,
+            init_dependence.ATTENTION_SEQUENCES,
+        ],
         "whole": encoded_sums.INTEGER_TOLERANCE,
     },
     version=2,
@@ -104,7 +218,7 @@ CIRCUITS = Experiment(
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def without_interval_if_few(found: Estimate, fewest: float = FEWEST) -> Estimate:
@@ -115,14 +229,23 @@ def without_interval_if_few(found: Estimate, fewest: float = FEWEST) -> Estimate
 
 def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
     """Which runs are of a kind, (run,) bool."""
-    label, test, unseen = (evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy"))
+    label, test, unseen = (
+        evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy")
+    )
     kinds = {
-        **{f"{name} circuits": label == name for name in ("corrected", "part of the values", "partial", "fuzzy")},
+        **{
+            f"{name} circuits": label == name
+            for name in ("corrected", "part of the values", "partial", "fuzzy")
+        },
         LEARNED: label != "none",
         "circuits that are not ideal": label != "ideal",
         "circuits with all invariances": np.isin(label, WHOLE),
-        "circuits without either": (evidence["leaking"].values > 0) & (evidence["apart"].values > 0),
-        "fuzzy circuits that generalise": (label == "fuzzy") & (unseen > SUCCESSFUL_ACCURACY),
+        "circuits without either": (
+            (evidence["leaking"].values > 0) & (evidence["apart"].values > 0)
+        ),
+        "fuzzy circuits that generalise": (
+            (label == "fuzzy") & (unseen > SUCCESSFUL_ACCURACY)
+        ),
         "congruent sums": evidence["sum_congruent"].values.astype(bool),
         "successful runs": test > SUCCESS_ACCURACY,
         "runs that are not successful": ~(test > SUCCESS_ACCURACY),
@@ -132,60 +255,96 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
 
 def circuit_percentage(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
     """Percentage of the runs of one kind that are of another one too."""
-    return samples.percentage_among(runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among)
+    return samples.percentage_among(
+        runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among
+    )
 
 
 def explained_variance(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the variance of sequence embeddings between different encoded sums, mean over successful runs."""
-    chosen = runs_of_kind(evidence, "successful runs") & runs_of_kind(evidence, "congruent sums")
-    return samples.estimate_mean(100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum")
+    """Percentage of the variance of sequence embeddings between different encoded sums,
+    mean over successful runs."""
+    chosen = runs_of_kind(evidence, "successful runs") & runs_of_kind(
+        evidence, "congruent sums"
+    )
+    return samples.estimate_mean(
+        100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum"
+    )
 
 
-def cluster_percentage(evidence: xr.Dataset, link: float, among: str, more: bool = False) -> Estimate:
-    """Percentage of runs of a kind with as many clusters at a link length as the ideal circuit, or with more."""
+def cluster_percentage(
+    evidence: xr.Dataset, link: float, among: str, more: bool = False
+) -> Estimate:
+    """Percentage of runs of a kind with as many clusters at a link length as the ideal
+    circuit, or with more."""
     counts = 1 + (evidence["merge_length"] > link).sum("clusters").values  # up to 65
     hits = counts > IDEAL_CLUSTERS if more else counts == IDEAL_CLUSTERS
     return samples.percentage_among(hits, runs_of_kind(evidence, among), among)
 
 
 def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
-    """Percentage of successful runs with six clusters at all link lengths of a range that spans at least a factor."""
+    """Percentage of successful runs with six clusters at all link lengths of a range
+    that spans at least a factor."""
     success = runs_of_kind(evidence, "successful runs")
-    begin, end = evidence["merge_length"].sel(clusters=[IDEAL_CLUSTERS, IDEAL_CLUSTERS - 1]).transpose("clusters", ...)
+    begin, end = (
+        evidence["merge_length"]
+        .sel(clusters=[IDEAL_CLUSTERS, IDEAL_CLUSTERS - 1])
+        .transpose("clusters", ...)
+    )
     lasting = ((end > 0) & (end >= factor * begin)).values
     low, high = (float(each[lasting & success].median()) for each in (begin, end))
-    note = f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs" if high > 0 else ""
+    note = (
+        f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs"
+        if high > 0
+        else ""
+    )
     return samples.percentage_among(lasting, success, "successful runs", note)
 
 
 def spurious_collapse(evidence: xr.Dataset) -> Estimate:
-    """Spread of spurious tokens after the value matrix over that before it, geometric mean over corrected circuits.
+    """Spread of spurious tokens after the value matrix over that before it, geometric
+    mean over corrected circuits.
 
-    Spreads are relative to those of non-spurious tokens, and root mean squares over positions weighted by attention.
-    """
+    Spreads are relative to those of non-spurious tokens, and root mean squares over
+    positions weighted by attention."""
     some = evidence.isel(run=np.flatnonzero(evidence["label"].values == "corrected"))
-    squares = some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
+    squares = (
+        some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
+    )
     before, after = np.sqrt(squares.sum("place").to_array().values)
     found = samples.paired_ratio(after, before, "corrected circuits")
-    note = "median spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the value matrix"
-    noted = found._replace(note=note.format(np.median(before), np.median(after))) if found.count else found
+    note = (
+        "median spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the"
+        " value matrix"
+    )
+    noted = (
+        found._replace(note=note.format(np.median(before), np.median(after)))
+        if found.count
+        else found
+    )
     return without_interval_if_few(noted)
 
 
 def different_sums(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of successful runs that encode different sums; its interval is over runs."""
-    chosen = runs_of_kind(evidence, "successful runs") & evidence["sum_whole"].values.astype(bool)
+    """Percentage of pairs of successful runs that encode different sums; its interval
+    is over runs."""
+    chosen = runs_of_kind(evidence, "successful runs") & evidence[
+        "sum_whole"
+    ].values.astype(bool)
     steps = evidence["sum_steps"].values[chosen]
     differ = (steps[:, None] != steps[None]).any(axis=-1).astype(np.float64)
-    return Estimate(as_percentage(_fraction_of_pairs(differ)), len(steps), "successful runs that encode a sum")
+    return Estimate(
+        as_percentage(_fraction_of_pairs(differ)),
+        len(steps),
+        "successful runs that encode a sum",
+    )
 
 
 def _fraction_of_pairs(hits: np.ndarray) -> Interval:
     """Fraction of pairs of runs that are hits, (run, run) symmetric, 0 or 1.
 
-    The interval is the jackknife interval of the logit, which stays between 0 and 1. If no pair or all pairs are hits,
-    it is the exact binomial one of as many pairs as have no run in common.
-    """
+    The interval is the jackknife interval of the logit, which stays between 0 and 1. If
+    no pair or all pairs are hits, it is the exact binomial one of as many pairs as have
+    no run in common."""
     found, runs = mean_distance_within(hits), len(hits)
     if found.value in (0, 1):
         return binomial_interval(round(found.value * (runs // 2)), runs // 2)
@@ -193,7 +352,10 @@ def _fraction_of_pairs(hits: np.ndarray) -> Interval:
         return Interval(found.value, np.nan, np.nan)
     odds = np.log(found.value / (1 - found.value))
     width = found.half / (found.value * (1 - found.value))
-    return Interval(found.value, *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)))
+    return Interval(
+        found.value,
+        *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)),
+    )
 
 
 def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
@@ -203,7 +365,8 @@ def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
 
 
 def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """Correlation of a run's end with its own start, minus its mean correlation with the starts of other runs."""
+    """Correlation of a run's end with its own start, minus its mean correlation with
+    the starts of other runs."""
     matrix = evidence[name].values
     found = samples.paired_difference(*samples.own_and_others(matrix.T))
     if found.count < 2:
@@ -212,26 +375,39 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     return found._replace(note=f"p = {p:.2g} by permutation of the ends")
 
 
-# ------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 MOST, OFTEN = Above(50, 10, ours=True), Above(10, 10, ours=True)
 OF_CIRCUITS = "percentage of the runs with a circuit"
 OF_SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
 
 
-def percentage_part(criterion: Criterion, kind: str, label: str = "", among: str = LEARNED) -> Measurement:
-    """The part of a claim that a percentage of the runs of one kind is of another kind too."""
+def percentage_part(
+    criterion: Criterion, kind: str, label: str = "", among: str = LEARNED
+) -> Measurement:
+    """The part of a claim that a percentage of the runs of one kind is of another kind
+    too."""
     return part(circuit_percentage, criterion, label, "%", kind=kind, among=among)
 
 
-def _similarities(measure: Callable[..., Estimate], criterion: Criterion) -> tuple[Measurement, ...]:
-    """The same measure of the similarity to the start, of attention and of all weights."""
+def _similarities(
+    measure: Callable[..., Estimate], criterion: Criterion
+) -> tuple[Measurement, ...]:
+    """The same measure of the similarity to the start, of attention and of all
+    weights."""
     labels = {"inherited": "attention", "weights_kept": "all weights"}
-    return tuple(part(measure, criterion, label, digits=2, name=name) for name, label in labels.items())
+    return tuple(
+        part(measure, criterion, label, digits=2, name=name)
+        for name, label in labels.items()
+    )
 
 
-INVARIANT = (percentage_part(OFTEN, "circuits with all invariances", among="successful runs"),)
-ALL_INVARIANCES = f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order"
+INVARIANT = (
+    percentage_part(OFTEN, "circuits with all invariances", among="successful runs"),
+)
+ALL_INVARIANCES = (
+    f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order"
+)
 
 CLAIMS = claims_of(
     CIRCUITS,
@@ -239,38 +415,53 @@ CLAIMS = claims_of(
         claim(
             name,
             statement,
-            "percentage of pairs of successful runs (test accuracy above .98) that encode different sums of the tokens",
+            "percentage of pairs of successful runs (test accuracy above .98) that"
+            " encode different sums of the tokens",
             part(different_sums, MOST, "", "%"),
             departure="tests the sums that circuits encode at the end of training",
         )
         for name, statement in {
-            "VC.s2.1.variety": "The task is simple and yet shows a variety of training behaviours.",
-            "VC.s3.2.variety": "Networks solve the task by a variety of weight configurations.",
-            "VC.s4.1.runs-differ": "The final configuration varies much from run to run.",
+            "VC.s2.1.variety": (
+                "The task is simple and yet shows a variety of training behaviours."
+            ),
+            "VC.s3.2.variety": (
+                "Networks solve the task by a variety of weight configurations."
+            ),
+            "VC.s4.1.runs-differ": (
+                "The final configuration varies much from run to run."
+            ),
         }.items()
     ),
     finding(
         "VC.s3.2.deviate",
         "Circuits learned by gradient descent deviate from the ideal circuit.",
-        f"{OF_CIRCUITS} that attend to spurious positions, attend to some tokens only, or lack an invariance",
+        f"{OF_CIRCUITS} that attend to spurious positions, attend to some tokens only,"
+        " or lack an invariance",
         percentage_part(Nearly(), "circuits that are not ideal"),
         figure="vc2",
     ),
     finding(
         "VC.s3.2.corrected",
-        "In many runs spurious positions get attention, but their tokens do not change the sequence embedding.",
-        f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack no invariance",
+        "In many runs spurious positions get attention, but their tokens do not change"
+        " the sequence embedding.",
+        f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack"
+        " no invariance",
         percentage_part(Above(10, 5, ours=True), "corrected circuits"),
         figure="vc2",
     ),
     finding(
         "VC.s3.2.by-value",
-        "The value matrix corrects faulty attention: it collapses the embeddings of spurious tokens.",
-        "spread of spurious tokens, relative to that of non-spurious tokens and weighted by attention: ratio after / "
-        "before the value matrix, geometric mean over corrected circuits; 0.50 or less counts as a collapse",
+        "The value matrix corrects faulty attention: it collapses the embeddings of"
+        " spurious tokens.",
+        "spread of spurious tokens, relative to that of non-spurious tokens and"
+        " weighted by attention: ratio after / before the value matrix, geometric mean"
+        " over corrected circuits; 0.50 or less counts as a collapse",
         part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2),
         figure="vc2",
-        meaning="spurious tokens coincide already as normalised embeddings; an invertible matrix removes no direction",
+        meaning=(
+            "spurious tokens coincide already as normalised embeddings; an invertible"
+            " matrix removes no direction"
+        ),
     ),
     example(
         "VC.figure2.exists",
@@ -280,44 +471,62 @@ CLAIMS = claims_of(
     ),
     example(
         "VC.s3.2.part-of-values",
-        "There are runs that attend only to some tokens, such as those that are not 0, and still encode the sum.",
-        f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter of another's attention",
+        "There are runs that attend only to some tokens, such as those that are not 0,"
+        " and still encode the sum.",
+        f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter"
+        " of another's attention",
         percentage_part(Exists(), "part of the values circuits"),
         figure="vc2",
     ),
     finding(
         "VC.s3.2.partial",
         "Frequently some invariances to suffix or order are not learned.",
-        f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than half of them",
+        f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than"
+        " half of them",
         percentage_part(OFTEN, "partial circuits"),
         figure="vc3",
     ),
     claim(
         "VC.s3.2.partial-clusters",
-        "Circuits that lack some invariances have more than six clusters of sequence embeddings.",
-        "percentage of such circuits with more than six clusters by single linkage, at link lengths relative to spread",
+        "Circuits that lack some invariances have more than six clusters of sequence"
+        " embeddings.",
+        "percentage of such circuits with more than six clusters by single linkage, at"
+        " link lengths relative to spread",
         parts_over(
-            "link", LINKS, cluster_percentage, Nearly(), "link length {:g}", "%", among="partial circuits", more=True
+            "link",
+            LINKS,
+            cluster_percentage,
+            Nearly(),
+            "link length {:g}",
+            "%",
+            among="partial circuits",
+            more=True,
         ),
     ),
     example(
         "VC.figure3.several",
-        "There is a run that lacks invariance both to a spurious token and to the order of non-spurious tokens.",
+        "There is a run that lacks invariance both to a spurious token and to the order"
+        " of non-spurious tokens.",
         f"{OF_CIRCUITS} that lack both",
         percentage_part(Exists(), "circuits without either"),
     ),
     claim(
         "VC.s3.2.fuzzy",
-        "Occasionally sequence embeddings form unconventional clusters that still generalise.",
+        "Occasionally sequence embeddings form unconventional clusters that still"
+        " generalise.",
         f"{OF_CIRCUITS} that lack the invariance at more than half of the positions",
         percentage_part(Exists(), "fuzzy circuits", "at least one"),
-        percentage_part(Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"),
+        percentage_part(
+            Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"
+        ),
         departure="generalisation is tested in VC.figure4.generalises",
     ),
     example(
         "VC.figure4.generalises",
-        "There is a run with an unconventional pattern of clusters that is correct on unseen sequences.",
-        f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on sequences outside the training set",
+        "There is a run with an unconventional pattern of clusters that is correct on"
+        " unseen sequences.",
+        f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on"
+        " sequences outside the training set",
         percentage_part(Exists(), "fuzzy circuits that generalise"),
     ),
     finding(
@@ -330,42 +539,63 @@ CLAIMS = claims_of(
     finding(
         "VC.figure8.attention",
         "Attention and weights at the end of training depend on those at the start.",
-        "correlation of a run's attention, and of all weights (each matrix in units of its size), at start and end, "
-        "minus that between the start of one run and the end of another; mean over runs",
+        "correlation of a run's attention, and of all weights (each matrix in units of"
+        " its size), at start and end, minus that between the start of one run and the"
+        " end of another; mean over runs",
         _similarities(excess_start_similarity, Above(0, 0.1)),
     ),
     finding(
         "VC.s4.1.initial-weights",
-        "The final weights are highly correlated with the initial ones, and attention maps are strongly similar.",
-        "correlation of a run's attention, and of all weights (each matrix in units of its size), at start and end; "
-        "mean over runs",
+        "The final weights are highly correlated with the initial ones, and attention"
+        " maps are strongly similar.",
+        "correlation of a run's attention, and of all weights (each matrix in units of"
+        " its size), at start and end; mean over runs",
         _similarities(start_similarity, Above(0.5, ours=True)),
         figure="vc8",
-        meaning="attention at the end depends on that at the start, but most of it is learned",
+        meaning=(
+            "attention at the end depends on that at the start, but most of it is"
+            " learned"
+        ),
     ),
     claim(
         "CH.abstract.invariants",
-        "Transformers learn the task by clustering heads, circuits that have its invariances.",
+        "Transformers learn the task by clustering heads, circuits that have its"
+        " invariances.",
         ALL_INVARIANCES,
         INVARIANT,
-        readings=("embeddings lack no invariance", "six clusters; see CH.abstract.clusters", "a sum; see OWN.sum"),
+        readings=(
+            "embeddings lack no invariance",
+            "six clusters; see CH.abstract.clusters",
+            "a sum; see OWN.sum",
+        ),
         figure="vc2",
         importance=3,
         meaning="networks mostly solve the task without all its invariances",
     ),
     finding(
         "CH.abstract.clusters",
-        "Clustering heads map sequences to as many clusters as there are multisets of the non-spurious tokens: six.",
-        f"{OF_SUCCESSFUL} with six clusters by single linkage, over link lengths that span a factor of 2 or more, and "
-        "at single link lengths (fractions of the spread)",
+        "Clustering heads map sequences to as many clusters as there are multisets of"
+        " the non-spurious tokens: six.",
+        f"{OF_SUCCESSFUL} with six clusters by single linkage, over link lengths that"
+        " span a factor of 2 or more, and at single link lengths (fractions of the"
+        " spread)",
         part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-        *parts_over("link", LINKS, cluster_percentage, MOST, "at link length {:g}", "%", among="successful runs"),
+        *parts_over(
+            "link",
+            LINKS,
+            cluster_percentage,
+            MOST,
+            "at link length {:g}",
+            "%",
+            among="successful runs",
+        ),
         figure="vc2",
     ),
     finding(
         "CH.abstract.initialisation",
         "The initial weights influence which circuits a run learns.",
-        "correlation of a run's attention at start and end, minus that between different runs",
+        "correlation of a run's attention at start and end, minus that between"
+        " different runs",
         part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),
         departure="tests the attention, not the invariances",
         figure="vc8",

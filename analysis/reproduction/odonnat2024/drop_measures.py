@@ -1,18 +1,21 @@
-"""VC section 4.1, figure 5: what is learned in the drops of a run's loss, and how the weights move.
+"""VC section 4.1, figure 5: what is learned in the drops of a run's loss, and how the
+weights move.
 
-The decrease of the training loss along a path is the sum over layers of minus the integral of the layer's gradient
-along the layer's movement. Between two recorded frames the path is taken to be straight, and the integral is computed
-by Gauss-Legendre quadrature with two points. `residual` is the remaining difference, as a fraction of the decrease.
+The decrease of the training loss along a path is the sum over layers of minus the
+integral of the layer's gradient along the layer's movement. Between two recorded frames
+the path is taken to be straight, and the integral is computed by Gauss-Legendre
+quadrature with two points. `residual` is the remaining difference, as a fraction of the
+decrease.
 
-When a layer settles is measured in three ways, by the epoch from which on it has covered half of
+When a layer settles is measured in three ways, by the epoch from which on it has
+covered half of
 
     direction   the angle between its initial and its final weights
     path        the length of its path
     distance    the distance between its initial and its final weights
 
-The distance favours weights that grow until the end of training, which then seem to settle late. The angle does not
-depend on the size of the weights.
-"""
+The distance favours weights that grow until the end of training, which then seem to
+settle late. The angle does not depend on the size of the weights."""
 
 import numpy as np
 import torch
@@ -32,129 +35,256 @@ from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
 
-MOMENTS = ("initial", "before", "first_begin", "first_end", "second_begin", "second_end", "final")
-"""Frames of a run: the first, that one window before the first drop, those of the drops, and the last."""
+MOMENTS = (
+    "initial",
+    "before",
+    "first_begin",
+    "first_end",
+    "second_begin",
+    "second_end",
+    "final",
+)
+"""Frames of a run: the first, that one window before the first drop, those of the
+drops, and the last."""
 MOST_FRAMES = 65
 """Largest number of frames of a drop that are used."""
 POINTS = (0.5 - 12**-0.5, 0.5 + 12**-0.5)
-"""Places between two frames at which gradients are computed: two points of equal weight."""
+"""Places between two frames at which gradients are computed: two points of equal
+weight."""
 FEWEST_FRAMES = 3
-"""Smallest number of frames before a drop, and during it, for which motion is measured."""
-WAYS = {"direction": "the angle", "path": "the length of the path", "distance": "the distance to the final weights"}
+"""Smallest number of frames before a drop, and during it, for which motion is
+measured."""
+WAYS = {
+    "direction": "the angle",
+    "path": "the length of the path",
+    "distance": "the distance to the final weights",
+}
 """Measures of the way to the final weights, and what they are called."""
 
 VARIABLES = {
-    "work": (("run", "phase", "layer"), "fraction of the decrease of the loss due to the movement of a layer"),
-    "residual": (("run", "phase"), "fraction of the decrease that is missing in the sum over layers"),
-    "reclassified": (("run", "phase"), "fraction of sequences that the MLP after the drop classifies differently"),
+    "work": (
+        ("run", "phase", "layer"),
+        "fraction of the decrease of the loss due to the movement of a layer",
+    ),
+    "residual": (
+        ("run", "phase"),
+        "fraction of the decrease that is missing in the sum over layers",
+    ),
+    "reclassified": (
+        ("run", "phase"),
+        "fraction of sequences that the MLP after the drop classifies differently",
+    ),
     "moved": (("run", "phase"), "change of the MLP's weights, relative to their norm"),
-    "clustered": (("run", "moment"), "fraction of the variance of xi between the run's final clusters"),
-    "accuracy_at": (("run", "moment"), "accuracy on all sequences at the beginning and end of drops"),
+    "clustered": (
+        ("run", "moment"),
+        "fraction of the variance of xi between the run's final clusters",
+    ),
+    "accuracy_at": (
+        ("run", "moment"),
+        "accuracy on all sequences at the beginning and end of drops",
+    ),
 }
-"""Dimensions and meaning of what is measured. `reclassified` is at the sequence embeddings before the drop."""
+"""Dimensions and meaning of what is measured. `reclassified` is at the sequence
+embeddings before the drop."""
 
 
-# ------------------------------------------------------------------------------------------- both drops
+# --------------------------------------------------------------------------- both drops
 
 
 def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
     """The `VARIABLES` of the first and second drop of each run.
 
-    drops: from `analysis.transitions.loss_events.first_two_drops`. NaN without a drop, or for a run that has diverged.
-    """
+    drops: from `analysis.transitions.loss_events.first_two_drops`. NaN without a drop,
+    or for a run that has diverged."""
     network, steps = clustering_head_of(trajectory), trajectory["step"].values
-    coords = {"phase": list(DROP_NAMES), "layer": list(network.variables), "moment": list(MOMENTS)}
-    sizes = {"run": trajectory.sizes["run"], **{dim: len(names) for dim, names in coords.items()}}
-    found = {name: np.full([sizes[dim] for dim in dims], np.nan) for name, (dims, _) in VARIABLES.items()}
-    for run in tqdm(np.flatnonzero(not_diverged(trajectory)).tolist(), "drops", unit="run", disable=None, leave=False):
-        one, frames = trajectory.isel(run=run), _frames_of_moments(drops.isel(run=run), steps)
+    coords = {
+        "phase": list(DROP_NAMES),
+        "layer": list(network.variables),
+        "moment": list(MOMENTS),
+    }
+    sizes = {
+        "run": trajectory.sizes["run"],
+        **{dim: len(names) for dim, names in coords.items()},
+    }
+    found = {
+        name: np.full([sizes[dim] for dim in dims], np.nan)
+        for name, (dims, _) in VARIABLES.items()
+    }
+    for run in tqdm(
+        np.flatnonzero(not_diverged(trajectory)).tolist(),
+        "drops",
+        unit="run",
+        disable=None,
+        leave=False,
+    ):
+        one, frames = (
+            trajectory.isel(run=run),
+            _frames_of_moments(drops.isel(run=run), steps),
+        )
         known = frames >= 0
         with run_error_context(trajectory, run):
-            weights = learning_phases.sequence_embedding_weights(one, network, frames[known])
-            found["clustered"][run, known] = learning_phases.between_cluster_fractions(network, weights)[0]
+            weights = learning_phases.sequence_embedding_weights(
+                one, network, frames[known]
+            )
+            found["clustered"][run, known] = learning_phases.between_cluster_fractions(
+                network, weights
+            )[0]
         loss = training_objective(network, int(one["seed"])).loss
         for drop, at in enumerate((slice(2, 4), slice(4, 6))):
             first, last = frames[at]
             if first < 0:
                 continue
-            used = first + learning_phases.evenly_spaced_frames(last - first + 1, MOST_FRAMES)
+            used = first + learning_phases.evenly_spaced_frames(
+                last - first + 1, MOST_FRAMES
+            )
             rows = _flat_weights(one, network, used)
             work, decrease = loss_decrease_by_parameter(loss, rows)
             decrease = decrease if decrease > 0 else np.nan
-            found["work"][run, drop] = np.add.reduceat(work, list(network.begins.values())) / decrease
+            found["work"][run, drop] = (
+                np.add.reduceat(work, list(network.begins.values())) / decrease
+            )
             found["residual"][run, drop] = 1 - work.sum() / decrease
-            found["accuracy_at"][run, at], *changes = _changes_by_drop(network, rows[[0, -1]])
+            found["accuracy_at"][run, at], *changes = _changes_by_drop(
+                network, rows[[0, -1]]
+            )
             found["reclassified"][run, drop], found["moved"][run, drop] = changes
-    data = {name: (dims, found[name], dimensionless(meaning)) for name, (dims, meaning) in VARIABLES.items()}
+    data = {
+        name: (dims, found[name], dimensionless(meaning))
+        for name, (dims, meaning) in VARIABLES.items()
+    }
     return xr.Dataset(data, coords)
 
 
 def _frames_of_moments(drops: xr.Dataset, steps: np.ndarray) -> np.ndarray:
-    """The frames of a run at `MOMENTS`, (moment,): at or before the beginning of a drop, at or after its end; or -1."""
+    """The frames of a run at `MOMENTS`, (moment,): at or before the beginning of a
+    drop, at or after its end; or -1."""
     begin, end = drops["begin"].values, drops["end"].values
     first = np.where(np.isfinite(begin), np.searchsorted(steps, begin, "right") - 1, -1)
-    last = np.where(np.isfinite(begin), np.minimum(np.searchsorted(steps, end), len(steps) - 1), -1)
-    before = max(0, first[0] - DEFAULT_DETECTION.width(len(steps))) if first[0] >= 0 else -1
-    return np.array([0, before, *np.stack([first, last], axis=-1).ravel(), len(steps) - 1])
+    last = np.where(
+        np.isfinite(begin), np.minimum(np.searchsorted(steps, end), len(steps) - 1), -1
+    )
+    before = (
+        max(0, first[0] - DEFAULT_DETECTION.width(len(steps))) if first[0] >= 0 else -1
+    )
+    return np.array(
+        [0, before, *np.stack([first, last], axis=-1).ravel(), len(steps) - 1]
+    )
 
 
-def _flat_weights(one: xr.Dataset, network: ClusteringHead, frames: np.ndarray) -> torch.Tensor:
+def _flat_weights(
+    one: xr.Dataset, network: ClusteringHead, frames: np.ndarray
+) -> torch.Tensor:
     """Flat weights of a run at some frames, (frame, parameter) float64."""
     dims = network.variables
-    some = {name: one[name].transpose("step", *dims[name]).values[frames].astype(np.float64) for name in dims}
+    some = {
+        name: one[name].transpose("step", *dims[name]).values[frames].astype(np.float64)
+        for name in dims
+    }
     return torch.from_numpy(network.flatten(some))
 
 
-def loss_decrease_by_parameter(loss: LossFunction, rows: torch.Tensor) -> tuple[np.ndarray, float]:
-    """The decrease of a loss along straight lines between rows (frame, parameter), by parameter and in total."""
+def loss_decrease_by_parameter(
+    loss: LossFunction, rows: torch.Tensor
+) -> tuple[np.ndarray, float]:
+    """The decrease of a loss along straight lines between rows (frame, parameter), by
+    parameter and in total."""
     moves = rows[1:] - rows[:-1]
     gradient = torch.func.vmap(torch.func.grad(loss), chunk_size=16)
-    parts = [-(gradient(rows[:-1] + at * moves) * moves).sum(0) / len(POINTS) for at in POINTS]
+    parts = [
+        -(gradient(rows[:-1] + at * moves) * moves).sum(0) / len(POINTS)
+        for at in POINTS
+    ]
     with torch.no_grad():
         decrease = float(loss(rows[0]) - loss(rows[-1]))
     return torch.stack(parts).sum(0).numpy(), decrease
 
 
 @torch.no_grad()
-def _changes_by_drop(network: ClusteringHead, pair: torch.Tensor) -> tuple[np.ndarray, float, float]:
-    """Of flat weights before and after a drop, (2, parameter): accuracies, (2,); the fraction of sequences that the
-    later MLP reclassifies; and the change of the MLP's weights relative to their norm."""
+def _changes_by_drop(
+    network: ClusteringHead, pair: torch.Tensor
+) -> tuple[np.ndarray, float, float]:
+    """Of flat weights before and after a drop, (2, parameter): accuracies, (2,); the
+    fraction of sequences that the later MLP reclassifies; and the change of the MLP's
+    weights relative to their norm."""
     tokens = reference_sequences(network.settings)
-    target, sequences = torch.from_numpy(sparse_sum(tokens, network.settings)), torch.from_numpy(tokens)
+    target, sequences = (
+        torch.from_numpy(sparse_sum(tokens, network.settings)),
+        torch.from_numpy(tokens),
+    )
     before, after = network.unflatten(pair[0]), network.unflatten(pair[1])
-    mixed = after | {name: before[name] for name in learning_phases.SEQUENCE_EMBEDDING_WEIGHTS}
-    first, later_mlp, last = (network.logits(each, sequences).argmax(-1) for each in (before, mixed, after))
-    right = np.array([float((each == target).double().mean()) for each in (first, last)])
-    mlp, later = (torch.cat([each[name].ravel() for name in MLP_VARIABLES if name in each]) for each in (before, after))
-    return right, float((first != later_mlp).double().mean()), float((later - mlp).norm() / mlp.norm())
+    mixed = after | {
+        name: before[name] for name in learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
+    }
+    first, later_mlp, last = (
+        network.logits(each, sequences).argmax(-1) for each in (before, mixed, after)
+    )
+    right = np.array(
+        [float((each == target).double().mean()) for each in (first, last)]
+    )
+    mlp, later = (
+        torch.cat([each[name].ravel() for name in MLP_VARIABLES if name in each])
+        for each in (before, after)
+    )
+    return (
+        right,
+        float((first != later_mlp).double().mean()),
+        float((later - mlp).norm() / mlp.norm()),
+    )
 
 
-# ------------------------------------------------------------------------------------------ the first drop
+# ----------------------------------------------------------------------- the first drop
 
 
 def measure_first_drop_motion(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
-    """Motion before and during the first drop of each run, from `analysis.transitions.loss_events.first_two_drops`.
+    """Motion before and during the first drop of each run, from
+    `analysis.transitions.loss_events.first_two_drops`.
 
     whole_speed   (run,) speed of all weights together in the drop over that before, medians over frames
     straightness  (run, part) distance over length of their path, before the drop and inside; before it the mean over
-                  segments as long as the drop, as long paths are less straight than short ones
+                  segments as long as the drop, as long paths are less straight than
+                  short ones
 
     NaN without a drop, or for a run that has diverged.
     """
-    rows = np.concatenate([layer_path(trajectory, name) for name in clustering_head_of(trajectory).variables], axis=-1)
+    rows = np.concatenate(
+        [
+            layer_path(trajectory, name)
+            for name in clustering_head_of(trajectory).variables
+        ],
+        axis=-1,
+    )
     speeds = np.sqrt((layer_speeds(trajectory).values ** 2).sum(axis=-1))
     ratio, straightness = np.full(len(rows), np.nan), np.full((len(rows), 2), np.nan)
     begin, end = (drops[name].sel(phase="first").values for name in ("begin", "end"))
-    firsts, lasts = (np.searchsorted(trajectory["step"].values[:-1], each) for each in (begin, end))
-    for run in np.flatnonzero(np.isfinite(begin) & (np.minimum(firsts, lasts - firsts) >= FEWEST_FRAMES)):
+    firsts, lasts = (
+        np.searchsorted(trajectory["step"].values[:-1], each) for each in (begin, end)
+    )
+    for run in np.flatnonzero(
+        np.isfinite(begin) & (np.minimum(firsts, lasts - firsts) >= FEWEST_FRAMES)
+    ):
         first, last = firsts[run], lasts[run]
-        ratio[run] = np.median(speeds[run, first + 1 : last + 1]) / np.median(speeds[run, 1 : first + 1])
-        before, inside = rows[run, : first + 1].astype(np.float64), rows[run, first : last + 1].astype(np.float64)
+        ratio[run] = np.median(speeds[run, first + 1 : last + 1]) / np.median(
+            speeds[run, 1 : first + 1]
+        )
+        before, inside = (
+            rows[run, : first + 1].astype(np.float64),
+            rows[run, first : last + 1].astype(np.float64),
+        )
         segments = path_segments(before, min(last - first, first))
-        straightness[run] = np.mean([path_straightness(each) for each in segments]), path_straightness(inside)
+        straightness[run] = (
+            np.mean([path_straightness(each) for each in segments]),
+            path_straightness(inside),
+        )
     about = dimensionless("speed of all weights in the first drop over that before")
-    parts = (("run", "part"), straightness, dimensionless("distance over length of path"))
-    return xr.Dataset({"whole_speed": ("run", ratio, about), "straightness": parts}, {"part": ["before", "inside"]})
+    parts = (
+        ("run", "part"),
+        straightness,
+        dimensionless("distance over length of path"),
+    )
+    return xr.Dataset(
+        {"whole_speed": ("run", ratio, about), "straightness": parts},
+        {"part": ["before", "inside"]},
+    )
 
 
 def layer_path(trajectory: xr.Dataset, name: str) -> np.ndarray:
@@ -164,7 +294,8 @@ def layer_path(trajectory: xr.Dataset, name: str) -> np.ndarray:
 
 
 def path_segments(path: np.ndarray, length: int) -> list[np.ndarray]:
-    """Consecutive segments of `length` steps of a path (frame, axis), from its end back."""
+    """Consecutive segments of `length` steps of a path (frame, axis), from its end
+    back."""
     ends = range(len(path) - 1, length - 1, -length)
     return [path[end - length : end + 1] for end in ends]
 
@@ -175,31 +306,46 @@ def path_straightness(path: np.ndarray) -> float:
     return float(np.linalg.norm(path[-1] - path[0]) / length) if length > 0 else 0.0
 
 
-# --------------------------------------------------------------------------------------------- the whole run
+# ------------------------------------------------------------------------ the whole run
 
 
 def measure_settling(trajectory: xr.Dataset) -> xr.DataArray:
-    """The epoch from which on each layer has covered half of its way, in each of `WAYS`: (way, run, layer).
+    """The epoch from which on each layer has covered half of its way, in each of
+    `WAYS`: (way, run, layer).
 
     NaN for runs that have diverged, and where a layer does not move.
     """
-    epochs, alive = trajectory["epoch"].values.astype(np.float64), not_diverged(trajectory)
+    epochs, alive = (
+        trajectory["epoch"].values.astype(np.float64),
+        not_diverged(trajectory),
+    )
     found = np.full((len(WAYS), len(alive), trajectory.sizes["layer"]), np.nan)
     for layer, name in enumerate(trajectory["layer"].values.tolist()):
-        remaining = remaining_ways(layer_path(trajectory, name)[alive].astype(np.float64))
+        remaining = remaining_ways(
+            layer_path(trajectory, name)[alive].astype(np.float64)
+        )
         found[:, alive, layer] = learning_phases.half_rise_time(-remaining, epochs)
-    about = {"long_name": "epoch from which on a layer has covered half of its way", "units": "epoch"}
+    about = {
+        "long_name": "epoch from which on a layer has covered half of its way",
+        "units": "epoch",
+    }
     coords = {"way": list(WAYS), "layer": trajectory["layer"].values}
     return xr.DataArray(found, coords, ("way", "run", "layer"), attrs=about)
 
 
 def remaining_ways(rows: np.ndarray) -> np.ndarray:
-    """Remaining distance of a layer's weights to those at the end, relative to the distance at the start, in each of
-    the measures `WAYS`: (run, frame, parameter) -> (way, run, frame)."""
+    """Remaining distance of a layer's weights to those at the end, relative to the
+    distance at the start, in each of the measures `WAYS`: (run, frame, parameter) ->
+    (way, run, frame)."""
     size = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit = rows / np.maximum(size, np.finfo(float).tiny)
-    length = np.linalg.norm(np.diff(rows, axis=1, prepend=rows[:, :1]), axis=-1).cumsum(axis=1)
-    near, far = (np.linalg.norm(each, axis=-1) for each in (unit - unit[:, -1:], unit + unit[:, -1:]))
+    length = np.linalg.norm(np.diff(rows, axis=1, prepend=rows[:, :1]), axis=-1).cumsum(
+        axis=1
+    )
+    near, far = (
+        np.linalg.norm(each, axis=-1)
+        for each in (unit - unit[:, -1:], unit + unit[:, -1:])
+    )
     distance = np.linalg.norm(rows - rows[:, -1:], axis=-1)
     ways = np.stack([2 * np.arctan2(near, far), length[:, -1:] - length, distance])
     first = ways[..., :1]

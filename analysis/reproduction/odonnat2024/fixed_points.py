@@ -1,19 +1,33 @@
-"""CH, theorems: the ideal circuit, built by hand, as a fixed point of gradient descent (`analysis.fixed_points`).
+"""CH, theorems: the ideal circuit, built by hand, as a fixed point of gradient descent
+(`analysis.fixed_points`).
 
-CH is the later version of VC, of which only the summary is known. Its other claims are in the modules of the
-experiments that test them.
-"""
+CH is the later version of VC, of which only the summary is known. Its other claims are
+in the modules of the experiments that test them."""
 
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.landscape import DESCENT_FRAMES, PUSHED_GAIN, REST_GRADIENT, fixed_point_landscape
-from analysis.clustering_heads.stability import MAX_POPULATION, NULL_TOLERANCE, SYMMETRIES
+from analysis.clustering_heads.landscape import (
+    DESCENT_FRAMES,
+    PUSHED_GAIN,
+    REST_GRADIENT,
+    fixed_point_landscape,
+)
+from analysis.clustering_heads.stability import (
+    MAX_POPULATION,
+    NULL_TOLERANCE,
+    SYMMETRIES,
+)
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.statistics.intervals import Interval
 from dynamics.settings import SparseSettings
 
@@ -21,22 +35,38 @@ DECAY = 1e-4
 """Weight decay under which the circuit settles."""
 
 BUILT = f"gain {PUSHED_GAIN:g}"
-"""Name of the circuit as it was built; "settled" is that at the stationary point with weight decay."""
+"""Name of the circuit as it was built; "settled" is that at the stationary point with
+weight decay."""
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Gradient and Hessian at the circuit as it was built and as it has settled, and distances after perturbations."""
+    """Gradient and Hessian at the circuit as it was built and as it has settled, and
+    distances after perturbations."""
     settings = SparseSettings(**params.get("settings", {}))
-    found = fixed_point_landscape(settings, DECAY, params["push"], params["draws"], params["steps"])
-    points = found[["gradient", "loss", "circuit_accuracy", *(f"{name}_eigenvalue" for name in SYMMETRIES)]]
-    distance = found["distance"].isel(step=[0, -1]).assign_coords(step=["pushed", "after"])
-    lowest = found["eigenvalue"].min("mode").assign_attrs(dimensionless("lowest eigenvalue"))
+    found = fixed_point_landscape(
+        settings, DECAY, params["push"], params["draws"], params["steps"]
+    )
+    points = found[
+        [
+            "gradient",
+            "loss",
+            "circuit_accuracy",
+            *(f"{name}_eigenvalue" for name in SYMMETRIES),
+        ]
+    ]
+    distance = (
+        found["distance"].isel(step=[0, -1]).assign_coords(step=["pushed", "after"])
+    )
+    lowest = (
+        found["eigenvalue"].min("mode").assign_attrs(dimensionless("lowest eigenvalue"))
+    )
     return points.assign(lowest=lowest, distance=distance)
 
 
 FIXED = Experiment(
     "ch.fixed-points",
-    "gradient, Hessian and perturbations of the ideal circuit built by hand, with and without weight decay",
+    "gradient, Hessian and perturbations of the ideal circuit built by hand, with and"
+    " without weight decay",
     measure=measure,
     default=sized(40, push=[1e-4, 1e-3, 1e-2], steps=300, draws=1),
     full=sized(150, push=[1e-4, 1e-3, 1e-2], steps=300, draws=5),
@@ -58,28 +88,41 @@ def _exact(value: float, note: str) -> Estimate:
 
 
 def residual_gradient(evidence: xr.Dataset, circuit: str) -> Estimate:
-    """Norm of the gradient at a circuit; that of the settled one with its weight decay."""
+    """Norm of the gradient at a circuit; that of the settled one with its weight
+    decay."""
     one = evidence.sel(circuit=circuit)
     return _exact(float(one["gradient"]), f"the loss is {float(one['loss']):.2g}")
 
 
 def settled_accuracy(evidence: xr.Dataset) -> Estimate:
     """Accuracy of the settled circuit over all sequences, as a percentage."""
-    return _exact(100 * float(evidence["circuit_accuracy"].sel(circuit="settled")), "over all sequences")
+    return _exact(
+        100 * float(evidence["circuit_accuracy"].sel(circuit="settled")),
+        "over all sequences",
+    )
 
 
 def breaking_eigenvalue(evidence: xr.Dataset) -> Estimate:
-    """The lowest eigenvalue of the Hessian at the settled circuit in directions that break an invariance."""
+    """The lowest eigenvalue of the Hessian at the settled circuit in directions that
+    break an invariance."""
     one = evidence.sel(circuit="settled")
     lowest = min(float(one[f"{name}_eigenvalue"].min()) for name in SYMMETRIES)
     return _exact(lowest, f"the lowest in all directions is {float(one['lowest']):.1g}")
 
 
 def returned_pushes(evidence: xr.Dataset) -> Estimate:
-    """Percentage of perturbations of the settled circuit that gradient descent reduces."""
-    distance = evidence["distance"].sel(start="settled").isel(pushed=np.flatnonzero(evidence["push"].values > 0))
+    """Percentage of perturbations of the settled circuit that gradient descent
+    reduces."""
+    distance = (
+        evidence["distance"]
+        .sel(start="settled")
+        .isel(pushed=np.flatnonzero(evidence["push"].values > 0))
+    )
     ratio = (distance.sel(step="after") / distance.sel(step="pushed")).values
-    note = f"the distance shrinks to {np.median(ratio):.2f} of its value (median), at most to {ratio.max():.2f}"
+    note = (
+        f"the distance shrinks to {np.median(ratio):.2f} of its value (median), at most"
+        f" to {ratio.max():.2f}"
+    )
     return percentage(int((ratio < 1).sum()), ratio.size, "perturbations", note)
 
 
@@ -88,23 +131,31 @@ CLAIMS = claims_of(
     constructed(
         "CH.summary.fixed-points",
         "Clustering heads can be fixed points of gradient descent.",
-        "ideal circuit for p = 2 after gradient descent with weight decay: gradient norm, lowest Hessian eigenvalue "
-        "in directions that break an invariance, accuracy, percentage of perturbations that shrink",
+        "ideal circuit for p = 2 after gradient descent with weight decay: gradient"
+        " norm, lowest Hessian eigenvalue in directions that break an invariance,"
+        " accuracy, percentage of perturbations that shrink",
         part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
         part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
         part(settled_accuracy, Above(98), "accuracy", "%"),
         part(returned_pushes, Above(50), "perturbations that shrink", "%"),
-        departure=f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does not use; without it, see "
-        "CH.summary.fixed-points-without-decay",
+        departure=(
+            f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does"
+            " not use; without it, see CH.summary.fixed-points-without-decay"
+        ),
         places="summary, theorems",
         importance=3,
     ),
     constructed(
         "CH.summary.fixed-points-without-decay",
-        "Clustering heads can be fixed points of gradient descent on the cross-entropy alone.",
-        "norm of the gradient over all sequences at the ideal circuit built by hand with a moderate size of its logits",
+        "Clustering heads can be fixed points of gradient descent on the cross-entropy"
+        " alone.",
+        "norm of the gradient over all sequences at the ideal circuit built by hand"
+        " with a moderate size of its logits",
         part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),
-        readings=("a fixed point at finite weights", "a direction in which weights grow for ever"),
+        readings=(
+            "a fixed point at finite weights",
+            "a direction in which weights grow for ever",
+        ),
         places="summary",
     ),
 )

@@ -1,8 +1,9 @@
-"""VC appendices A.1 and A.3, figures 15, 16, 18, 19: peaks of the gradient norm, and drops and spikes of the loss.
+"""VC appendices A.1 and A.3, figures 15, 16, 18, 19: peaks of the gradient norm, and
+drops and spikes of the loss.
 
-Peaks, drops and spikes are those of `analysis.transitions.gradient_peaks`, counted by run. What is expected by chance
-is the mean over all shifts of the peaks by one to two windows.
-"""
+Peaks, drops and spikes are those of `analysis.transitions.gradient_peaks`, counted by
+run. What is expected by chance is the mean over all shifts of the peaks by one to two
+windows."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,16 +12,41 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Kind, claim, claims_of, example, finding, part
+from analysis.reproduction.verification.claim import (
+    Claim,
+    Kind,
+    claim,
+    claims_of,
+    example,
+    finding,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics import intervals, jackknife_runs
-from analysis.transitions import DEFAULT_DETECTION, SeriesEvent, detect_events, gradient_peaks, loss_events
+from analysis.transitions import (
+    DEFAULT_DETECTION,
+    SeriesEvent,
+    detect_events,
+    gradient_peaks,
+    loss_events,
+)
 from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.settings import SparseSettings
 
-SETUPS = FULL, MINI, FULL_3, MINI_3 = ("full batch", "mini-batch", "full batch, d = 3", "mini-batch, d = 3")
+SETUPS = FULL, MINI, FULL_3, MINI_3 = (
+    "full batch",
+    "mini-batch",
+    "full batch, d = 3",
+    "mini-batch, d = 3",
+)
 FIGURES = dict(zip(SETUPS, (15, 16, 18, 19), strict=True))
 KINDS = ("drop", "spike")
 WHOLE = "whole"
@@ -30,10 +56,19 @@ MEASURES = {
     "matched": (("run", "layer", "kind"), "number of these with a peak of the norm"),
     "chance": (("run", "layer", "kind"), "number expected by chance"),
     "drop_epoch": (("run", "drop"), "epoch of the middle of a drop"),
-    "drop_rise": (("run", "drop"), "whether the norm of the whole gradient rises with it"),
-    "nearest": (("run", "drop"), "distance from its middle to the nearest peak, fraction of the run"),
+    "drop_rise": (
+        ("run", "drop"),
+        "whether the norm of the whole gradient rises with it",
+    ),
+    "nearest": (
+        ("run", "drop"),
+        "distance from its middle to the nearest peak, fraction of the run",
+    ),
     "nearest_chance": (("run", "drop"), "the same with shifted peaks"),
-    "returned": ("run", "update norm after a spike over that before it, median over spikes"),
+    "returned": (
+        "run",
+        "update norm after a spike over that before it, median over spikes",
+    ),
     "drop_begin": ("run", "frame at which the first drop begins"),
     "drop_end": ("run", "frame at which the first drop ends"),
     "rise": ("run", "frame of the doubling of the norm for good"),
@@ -55,70 +90,117 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Events with a peak, and by chance, (setup, run, layer, kind); the first rise of the norm, (setup, run);
-    time and nearest peak of each drop, (setup, run, drop)."""
+    """Events with a peak, and by chance, (setup, run, layer, kind); the first rise of
+    the norm, (setup, run); time and nearest peak of each drop, (setup, run, drop)."""
     found = [_measure_setup(runner.ensemble(need)) for need in ensembles(params)]
-    return xr.concat(found, xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override")
+    return xr.concat(
+        found,
+        xr.Variable("setup", list(SETUPS)),
+        join="outer",
+        combine_attrs="override",
+    )
 
 
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
-    layers, runs = [*map(str, trajectory["layer"].values), WHOLE], trajectory.sizes["run"]
-    counts, growth = np.full((3, runs, len(layers), len(KINDS)), np.nan), np.full(runs, np.nan)
+    layers, runs = (
+        [*map(str, trajectory["layer"].values), WHOLE],
+        trajectory.sizes["run"],
+    )
+    counts, growth = (
+        np.full((3, runs, len(layers), len(KINDS)), np.nan),
+        np.full(runs, np.nan),
+    )
     epochs = trajectory["epoch"].values.astype(np.float64)
-    updates = ((trajectory["update_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5).transpose("run", "step").values
+    updates = (
+        ((trajectory["update_norm"].astype(np.float64) ** 2).sum("layer") ** 0.5)
+        .transpose("run", "step")
+        .values
+    )
     drops = {}
     for run, one in enumerate(gradient_peaks.loss_and_norm_series(trajectory)):
         if len(one.falling) < gradient_peaks.MIN_FRAMES:
             continue
         events = gradient_peaks.loss_events_by_kind(one.falling, particles=False)
         norms = np.vstack([one.norms, np.sqrt((one.norms**2).sum(axis=0))])
-        counts[:, run] = np.stack([_match_counts(events, norm) for norm in norms], axis=1)
-        growth[run] = _growth_after_spikes(events["spike"], updates[run, : len(one.falling)])
+        counts[:, run] = np.stack(
+            [_match_counts(events, norm) for norm in norms], axis=1
+        )
+        growth[run] = _growth_after_spikes(
+            events["spike"], updates[run, : len(one.falling)]
+        )
         drops[run] = _drop_measures(events["drop"], norms[-1], epochs)
     by_drop = np.full((4, runs, max([2, *map(len, drops.values())])), np.nan)
     for run, values in drops.items():
         by_drop[:, run, : len(values)] = values.T
     width = np.full(runs, float(DEFAULT_DETECTION.width(trajectory.sizes["step"])))
-    measures = zip(MEASURES.items(), (*counts, *by_drop, growth, *_first_rise(trajectory), width), strict=True)
-    variables = {name: (dims, values, {"long_name": text}) for (name, (dims, text)), values in measures}
-    coords = {"run": np.arange(runs), "layer": layers, "kind": list(KINDS), "drop": np.arange(by_drop.shape[2])}
+    measures = zip(
+        MEASURES.items(),
+        (*counts, *by_drop, growth, *_first_rise(trajectory), width),
+        strict=True,
+    )
+    variables = {
+        name: (dims, values, {"long_name": text})
+        for (name, (dims, text)), values in measures
+    }
+    coords = {
+        "run": np.arange(runs),
+        "layer": layers,
+        "kind": list(KINDS),
+        "drop": np.arange(by_drop.shape[2]),
+    }
     return xr.Dataset(variables, coords)
 
 
 def _match_counts(events: dict[str, list[SeriesEvent]], norm: np.ndarray) -> np.ndarray:
-    """Numbers of events, of those with a peak of a norm (frame,), and of those expected by chance: (3, kind)."""
+    """Numbers of events, of those with a peak of a norm (frame,), and of those expected
+    by chance: (3, kind)."""
     frames, peaks, counts = len(norm), gradient_peaks.find_norm_peaks(norm), []
     shifts = gradient_peaks.nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
     tolerance = gradient_peaks.peak_tolerance(frames)
     for kind in KINDS:
-        matched = gradient_peaks.match_counts_by_shift(events[kind], peaks, frames, tolerance)
+        matched = gradient_peaks.match_counts_by_shift(
+            events[kind], peaks, frames, tolerance
+        )
         counts.append((len(events[kind]), matched[0], matched[shifts].mean()))
     return np.transpose(counts)
 
 
-def _drop_measures(drops: list[SeriesEvent], norm: np.ndarray, epochs: np.ndarray) -> np.ndarray:
-    """Of each drop (drop, 4): the epoch of its middle, whether a norm (frame,) rises with it, and the distance from its
-    middle to the nearest peak of the norm, as it is and with shifted peaks, as fractions of the run."""
+def _drop_measures(
+    drops: list[SeriesEvent], norm: np.ndarray, epochs: np.ndarray
+) -> np.ndarray:
+    """Of each drop (drop, 4): the epoch of its middle, whether a norm (frame,) rises
+    with it, and the distance from its middle to the nearest peak of the norm, as it is
+    and with shifted peaks, as fractions of the run."""
     frames, peaks = len(norm), gradient_peaks.find_norm_peaks(norm).frame
     tolerance = gradient_peaks.peak_tolerance(frames)
     rises = [event for event in detect_events(norm) if event.kind == "rise"]
     shifts = gradient_peaks.nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
     found = np.full((len(drops), 4), np.nan)
     for row, drop in zip(found, drops, strict=True):
-        rising = any(each.begin <= drop.end + tolerance and each.end >= drop.begin - tolerance for each in rises)
-        chance = np.mean([_nearest_distance(drop.middle, (peaks + shift) % frames, frames) for shift in shifts])
+        rising = any(
+            each.begin <= drop.end + tolerance and each.end >= drop.begin - tolerance
+            for each in rises
+        )
+        chance = np.mean(
+            [
+                _nearest_distance(drop.middle, (peaks + shift) % frames, frames)
+                for shift in shifts
+            ]
+        )
         epoch = np.interp(drop.middle, np.arange(frames), epochs[:frames])
         row[:] = epoch, rising, _nearest_distance(drop.middle, peaks, frames), chance
     return found
 
 
 def _nearest_distance(middle: float, peaks: np.ndarray, frames: int) -> float:
-    """Distance to the nearest of some peaks, as a fraction of the run; 1 without a peak."""
+    """Distance to the nearest of some peaks, as a fraction of the run; 1 without a
+    peak."""
     return float(np.abs(peaks - middle).min() / frames) if len(peaks) else 1.0
 
 
 def _growth_after_spikes(spikes: list[SeriesEvent], updates: np.ndarray) -> float:
-    """Median update norm in the three frames from a spike on over that in a window before it, median over spikes."""
+    """Median update norm in the three frames from a spike on over that in a window
+    before it, median over spikes."""
     width, ratios = DEFAULT_DETECTION.width(len(updates)), []
     for peak in (round(each.middle) for each in spikes):
         before = updates[max(1, peak - width) : peak - 2]
@@ -128,64 +210,122 @@ def _growth_after_spikes(spikes: list[SeriesEvent], updates: np.ndarray) -> floa
 
 
 def _first_rise(trajectory: xr.Dataset) -> tuple[np.ndarray, ...]:
-    """In frames, (run,): beginning and end of the first drop, first lasting rise of the norm of the whole gradient."""
+    """In frames, (run,): beginning and end of the first drop, first lasting rise of the
+    norm of the whole gradient."""
     loss = loss_events.event_table(loss_events.trajectory_scalar(trajectory, "loss"))
-    drops = loss_events.first_two_drops(loss, trajectory.sizes["run"]).sel(phase="first")
-    risen = loss_events.plateau_escape_times(loss_events.trajectory_scalar(trajectory, "gradient"))
+    drops = loss_events.first_two_drops(loss, trajectory.sizes["run"]).sel(
+        phase="first"
+    )
+    risen = loss_events.plateau_escape_times(
+        loss_events.trajectory_scalar(trajectory, "gradient")
+    )
     gap = float(np.median(np.diff(trajectory["step"].values)))
-    return tuple(each.values / gap for each in (drops["begin"], drops["end"], risen["escape"].where(risen["escaped"])))
+    return tuple(
+        each.values / gap
+        for each in (
+            drops["begin"],
+            drops["end"],
+            risen["escape"].where(risen["escaped"]),
+        )
+    )
 
 
 NORMS = Experiment(
     "vc.norms",
-    "peaks of the gradient norm at drops and spikes of the loss, full batch and mini-batch, d = 2 and 3",
+    "peaks of the gradient norm at drops and spikes of the loss, full batch and"
+    " mini-batch, d = 2 and 3",
     measure=measure,
-    quick=sized(5, "fewer runs than 100, half as many full-batch updates", full=12, mini=32, three=12, updates=2000),
-    default=sized(20, "60 full-batch runs, and 20 with d = 3, not 100 each", full=60, mini=100, three=20),
+    quick=sized(
+        5,
+        "fewer runs than 100, half as many full-batch updates",
+        full=12,
+        mini=32,
+        three=12,
+        updates=2000,
+    ),
+    default=sized(
+        20,
+        "60 full-batch runs, and 20 with d = 3, not 100 each",
+        full=60,
+        mini=100,
+        three=20,
+    ),
     full=sized(40, full=100, mini=100, three=100),
     ensembles=ensembles,
     depends={
         "events": DEFAULT_DETECTION,
         "tolerance": gradient_peaks.PEAK_TOLERANCE,
         "fewest": gradient_peaks.MIN_FRAMES,
-        "escape": {name: loss_events.ESCAPE_CRITERIA[name]._asdict() for name in ("loss", "gradient")},
+        "escape": {
+            name: loss_events.ESCAPE_CRITERIA[name]._asdict()
+            for name in ("loss", "gradient")
+        },
     },
     version=2,
     command="python -m analysis.gradients RUN.nc",
 )
 
 
-def _counts(evidence: xr.Dataset, setup: str, layer: str, kind: str) -> Iterator[np.ndarray]:
+def _counts(
+    evidence: xr.Dataset, setup: str, layer: str, kind: str
+) -> Iterator[np.ndarray]:
     """Total, matched and chance in the runs that have such events, (run,) each."""
     one = evidence.sel(setup=setup, layer=layer, kind=kind)
-    return (one[name].values[one["total"].values > 0] for name in ("total", "matched", "chance"))
+    return (
+        one[name].values[one["total"].values > 0]
+        for name in ("total", "matched", "chance")
+    )
 
 
-def matched_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
-    """Percentage of events with a peak of a layer's norm; the interval accounts for several events in a run."""
+def matched_peaks(
+    evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE
+) -> Estimate:
+    """Percentage of events with a peak of a layer's norm; the interval accounts for
+    several events in a run."""
     total, matched, chance = _counts(evidence, setup, layer, kind)
-    note = f"{100 * chance.sum() / total.sum():.0f}% by chance; in {len(total)} runs" if len(total) else ""
+    note = (
+        f"{100 * chance.sum() / total.sum():.0f}% by chance; in {len(total)} runs"
+        if len(total)
+        else ""
+    )
     found = as_percentage(intervals.clustered_binomial_interval(matched, total))
-    return Estimate(found, int(total.sum()), f"{kind}s", note=note or f"no {kind} of the loss in these runs")
+    return Estimate(
+        found,
+        int(total.sum()),
+        f"{kind}s",
+        note=note or f"no {kind} of the loss in these runs",
+    )
 
 
-def excess_peaks(evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE) -> Estimate:
-    """Percentage of events with a peak minus that expected by chance, with a jackknife interval; Cohen's h."""
+def excess_peaks(
+    evidence: xr.Dataset, setup: str, kind: str, layer: str = WHOLE
+) -> Estimate:
+    """Percentage of events with a peak minus that expected by chance, with a jackknife
+    interval; Cohen's h."""
     total, matched, chance = _counts(evidence, setup, layer, kind)
     if not len(total):
-        return Estimate(intervals.NO_INTERVAL, 0, f"{kind}s", note=f"no {kind} of the loss in these runs")
+        return Estimate(
+            intervals.NO_INTERVAL,
+            0,
+            f"{kind}s",
+            note=f"no {kind} of the loss in these runs",
+        )
 
     def excess(runs: np.ndarray) -> float:
         return float(100 * (matched[runs] - chance[runs]).sum() / total[runs].sum())
 
-    found = intervals.Interval(*np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist())
+    found = intervals.Interval(
+        *np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist()
+    )
     fractions = [each.sum() / total.sum() for each in (matched, chance)]
     effect = float(2 * np.subtract(*(np.arcsin(np.sqrt(each)) for each in fractions)))
     note = "{:.0%} against {:.0%}".format(*fractions)
     return Estimate(found, int(total.sum()), f"{kind}s", effect, "Cohen's h", note)
 
 
-def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: str = "drop") -> Estimate:
+def excess_peak_difference(
+    evidence: xr.Dataset, first: str, second: str, kind: str = "drop"
+) -> Estimate:
     """Difference of the excess over chance in two setups, of the whole gradient."""
     both = [excess_peaks(evidence, setup, kind) for setup in (first, second)]
     found = intervals.difference_of_estimates(*(each.interval for each in both))
@@ -193,28 +333,45 @@ def excess_peak_difference(evidence: xr.Dataset, first: str, second: str, kind: 
 
 
 def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Distance from the middle of a drop to the nearest peak in percent of the run, median over runs of the median."""
+    """Distance from the middle of a drop to the nearest peak in percent of the run,
+    median over runs of the median."""
     one = 100 * evidence[["nearest", "nearest_chance"]].sel(setup=setup).median("drop")
-    values, chance = (one[name].dropna("run").values for name in ("nearest", "nearest_chance"))
+    values, chance = (
+        one[name].dropna("run").values for name in ("nearest", "nearest_chance")
+    )
     note = f"by chance {np.median(chance):.2g}%" if len(chance) else "no run has a drop"
     return samples.estimate_median(values, "runs with a drop", note)
 
 
-def runs_like_example(evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]) -> Estimate:
-    """Percentage of runs whose first drops are between the given epochs, each with a rise of the gradient norm."""
+def runs_like_example(
+    evidence: xr.Dataset, setup: str, moments: Sequence[tuple[float, float]]
+) -> Estimate:
+    """Percentage of runs whose first drops are between the given epochs, each with a
+    rise of the gradient norm."""
     one, (first, last) = evidence.sel(setup=setup), np.transpose(moments)
     known = one["total"].sel(layer=WHOLE, kind="drop").notnull().values
-    epoch, rise = (one[name].values[:, : len(moments)] for name in ("drop_epoch", "drop_rise"))
-    return samples.percentage_among(((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), known, "runs")
+    epoch, rise = (
+        one[name].values[:, : len(moments)] for name in ("drop_epoch", "drop_rise")
+    )
+    return samples.percentage_among(
+        ((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), known, "runs"
+    )
 
 
 def rises_with_drop(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Percentage of runs with a drop whose gradient norm leaves its first level within a window of the first drop."""
+    """Percentage of runs with a drop whose gradient norm leaves its first level within
+    a window of the first drop."""
     one = evidence.sel(setup=setup)
     rise, dropped = one["rise"], one["drop_begin"].notnull()
-    note = f"runs in which it never rises so far: {int((dropped & rise.isnull()).sum())}"
-    hits = (rise >= one["drop_begin"] - one["window"]) & (rise <= one["drop_end"] + one["window"])
-    return samples.percentage_among(hits.values, dropped.values, "runs with a drop", note)
+    note = (
+        f"runs in which it never rises so far: {int((dropped & rise.isnull()).sum())}"
+    )
+    hits = (rise >= one["drop_begin"] - one["window"]) & (
+        rise <= one["drop_end"] + one["window"]
+    )
+    return samples.percentage_among(
+        hits.values, dropped.values, "runs with a drop", note
+    )
 
 
 def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
@@ -225,39 +382,70 @@ def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
 
 def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
     """Update norm after a spike over that before it: median over runs with spikes."""
-    return samples.estimate_median(evidence["returned"].sel(setup=setup), "runs with spikes")
+    return samples.estimate_median(
+        evidence["returned"].sel(setup=setup), "runs with spikes"
+    )
 
 
 RULE = (
-    "peaks count from the beginning of an event to its end, and up to 0.5% of the run before and after; a norm that "
-    "stays high has no peak; by chance: the same if all peaks are shifted by 2% to 4% of the run"
+    "peaks count from the beginning of an event to its end, and up to 0.5% of the run"
+    " before and after; a norm that stays high has no peak; by chance: the same if all"
+    " peaks are shifted by 2% to 4% of the run"
 )
-LAYERS = {name: MLP_VARIABLES.get(name, name.replace("_", " ")) for name in ClusteringHead(SparseSettings()).variables}
+LAYERS = {
+    name: MLP_VARIABLES.get(name, name.replace("_", " "))
+    for name in ClusteringHead(SparseSettings()).variables
+}
 EXAMPLE = ((125, 500), (350, 1000))
-"""Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of those that the paper names."""
+"""Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of
+those that the paper names."""
 RISING = (
-    "percentage of runs with a drop whose gradient norm rises to more than twice its first level, and stays there, "
-    "during the first drop or at most 2% of the run before or after it"
+    "percentage of runs with a drop whose gradient norm rises to more than twice its"
+    " first level, and stays there, during the first drop or at most 2% of the run"
+    " before or after it"
 )
 
-EVENTS = ((FULL, "drop"), (MINI, "drop"), (MINI, "spike"), *itertools.product((FULL_3, MINI_3), KINDS))
+EVENTS = (
+    (FULL, "drop"),
+    (MINI, "drop"),
+    (MINI, "spike"),
+    *itertools.product((FULL_3, MINI_3), KINDS),
+)
 """Setups and events of VC's figures."""
 IN_MOST, BEYOND_CHANCE = Above(50, 5, ours=True), Above(0, 10)
 
 
 def training_words(setup: str) -> str:
     """A setup in words, such as full-batch training with d = 3."""
-    return f"{setup.replace('full batch', 'full-batch')} training".replace(", d = 3 training", " training with d = 3")
+    return f"{setup.replace('full batch', 'full-batch')} training".replace(
+        ", d = 3 training", " training with d = 3"
+    )
 
 
 def _event_claim(setup: str, kind: str) -> Claim:
     """Events of a setup coincide with peaks of the norm of the whole gradient."""
     return finding(
         f"VC.figure{FIGURES[setup]}.{kind}s",
-        f"In {training_words(setup)}, {kind}s of the loss occur together with high gradient norms.",
-        f"percentage of {kind}s with a peak of the norm of the whole gradient, and this minus that by chance; {RULE}",
-        part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", setup=setup, kind=kind),
-        part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", setup=setup, kind=kind),
+        f"In {training_words(setup)}, {kind}s of the loss occur together with high"
+        " gradient norms.",
+        f"percentage of {kind}s with a peak of the norm of the whole gradient, and this"
+        f" minus that by chance; {RULE}",
+        part(
+            matched_peaks,
+            IN_MOST,
+            f"most {kind}s have a peak",
+            "%",
+            setup=setup,
+            kind=kind,
+        ),
+        part(
+            excess_peaks,
+            BEYOND_CHANCE,
+            "more than by chance",
+            "points",
+            setup=setup,
+            kind=kind,
+        ),
     )
 
 
@@ -265,22 +453,41 @@ def _layer_claim(setup: str, kind: str) -> Claim:
     """Events of a setup coincide with peaks of the gradient norm of each layer."""
     return claim(
         f"VC.figure{FIGURES[setup]}.{kind}s-by-layer",
-        f"In {training_words(setup)}, the gradient norm of each layer is high at {kind}s of the loss.",
-        f"percentage of {kind}s with a peak of a layer's gradient norm, minus that by chance",
+        f"In {training_words(setup)}, the gradient norm of each layer is high at"
+        f" {kind}s of the loss.",
+        f"percentage of {kind}s with a peak of a layer's gradient norm, minus that by"
+        " chance",
         tuple(
-            part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, setup=setup, kind=kind)
+            part(
+                excess_peaks,
+                BEYOND_CHANCE,
+                label,
+                "points",
+                layer=layer,
+                setup=setup,
+                kind=kind,
+            )
             for layer, label in LAYERS.items()
         ),
         kind=Kind.REPEATED,
     )
 
 
-def _salience_claim(name: str, mini: str, full: str, word: str, criterion: Above | Below, departure: str = "") -> Claim:
+def _salience_claim(
+    name: str,
+    mini: str,
+    full: str,
+    word: str,
+    criterion: Above | Below,
+    departure: str = "",
+) -> Claim:
     """Drops coincide with peaks more, or less, clearly in mini-batch training."""
     return claim(
         f"VC.{name}",
-        f"In {training_words(mini)}, drops coincide {word} clearly with high gradient norms than with full batches.",
-        "percentage of drops with a peak minus that by chance, with mini-batches minus with full batches",
+        f"In {training_words(mini)}, drops coincide {word} clearly with high gradient"
+        " norms than with full batches.",
+        "percentage of drops with a peak minus that by chance, with mini-batches minus"
+        " with full batches",
         part(excess_peak_difference, criterion, "", "points", first=mini, second=full),
         departure=departure,
         figure=f"vc{FIGURES[mini]}",
@@ -293,20 +500,34 @@ CLAIMS = (
         NORMS,
         *itertools.starmap(_event_claim, EVENTS),
         *(_layer_claim(*each) for each in EVENTS if each != (FULL_3, "spike")),
-        _salience_claim("appA.1.less-salient", MINI, FULL, "less", Below(0, 10), CONTRADICTION),
-        _salience_claim("figure16.more-salient", MINI, FULL, "more", BEYOND_CHANCE, CONTRADICTION),
+        _salience_claim(
+            "appA.1.less-salient", MINI, FULL, "less", Below(0, 10), CONTRADICTION
+        ),
+        _salience_claim(
+            "figure16.more-salient", MINI, FULL, "more", BEYOND_CHANCE, CONTRADICTION
+        ),
         _salience_claim("figure19.more-salient", MINI_3, FULL_3, "more", BEYOND_CHANCE),
         claim(
             "VC.appA.1.exit",
-            "The exit from a saddle shows in the gradient norm, which rises when the first drop begins.",
+            "The exit from a saddle shows in the gradient norm, which rises when the"
+            " first drop begins.",
             f"{RISING}, with full batches",
             part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),
         ),
         claim(
             "VC.figure15.precisely",
-            "In full-batch training, peaks of the gradient norm precisely match the drops.",
-            "distance from the middle of a drop to the nearest peak of the norm, in percent of the run: median of runs",
-            part(nearest_peak, Below(0.5, ours=True), "distance", "%", digits=2, setup=FULL),
+            "In full-batch training, peaks of the gradient norm precisely match the"
+            " drops.",
+            "distance from the middle of a drop to the nearest peak of the norm, in"
+            " percent of the run: median of runs",
+            part(
+                nearest_peak,
+                Below(0.5, ours=True),
+                "distance",
+                "%",
+                digits=2,
+                setup=FULL,
+            ),
             departure="the length of the paper's run is not stated",
         ),
         example(
@@ -317,36 +538,57 @@ CLAIMS = (
         ),
         claim(
             "VC.figure16.first-rise",
-            "In mini-batch training the first drop coincides with the first increase of the gradient norm.",
+            "In mini-batch training the first drop coincides with the first increase of"
+            " the gradient norm.",
             RISING,
-            tuple(part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one) for d, one in ((2, MINI), (3, MINI_3))),
+            tuple(
+                part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one)
+                for d, one in ((2, MINI), (3, MINI_3))
+            ),
             places="figure 16, figure 19, appendix A.1",
         ),
         example(
             "VC.figure16.example",
-            "In the run shown, the loss drops around epoch 250, with the first rise of the gradient norm, and again "
-            "around epoch 700, where the norm has an inflection point.",
-            "percentage of runs with drops at epochs 125 to 500 and 350 to 1000, both with a rise of the gradient norm",
-            part(runs_like_example, Exists(), "such runs", "%", setup=MINI, moments=EXAMPLE),
-            departure="epochs within a factor of 2; a rise is tested, not an inflection",
+            "In the run shown, the loss drops around epoch 250, with the first rise of"
+            " the gradient norm, and again around epoch 700, where the norm has an"
+            " inflection point.",
+            "percentage of runs with drops at epochs 125 to 500 and 350 to 1000, both"
+            " with a rise of the gradient norm",
+            part(
+                runs_like_example,
+                Exists(),
+                "such runs",
+                "%",
+                setup=MINI,
+                moments=EXAMPLE,
+            ),
+            departure=(
+                "epochs within a factor of 2; a rise is tested, not an inflection"
+            ),
         ),
         claim(
             "VC.appA.1.taken-back",
             "After a spike, large updates take the model back.",
-            "norm of updates in the three epochs after a spike divided by that before it, median over runs with spikes",
-            part(update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI),
+            "norm of updates in the three epochs after a spike divided by that before"
+            " it, median over runs with spikes",
+            part(
+                update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI
+            ),
         ),
         finding(
             "CH.figure3.norms",
-            "With full batches phases of learning come with high gradient norms, which indicate saddle points.",
-            "percentage of drops of the loss with a peak of the gradient norm, minus that by chance",
+            "With full batches phases of learning come with high gradient norms, which"
+            " indicate saddle points.",
+            "percentage of drops of the loss with a peak of the gradient norm, minus"
+            " that by chance",
             part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop"),
             figure="vc15",
         ),
         claim(
             "CH.summary.stability",
             "High gradient norms indicate that training is unstable.",
-            "percentage of loss spikes with a peak of the gradient norm, minus that by chance, with mini-batches",
+            "percentage of loss spikes with a peak of the gradient norm, minus that by"
+            " chance, with mini-batches",
             part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike"),
             departure="loss spikes stand for instability",
         ),
@@ -354,6 +596,8 @@ CLAIMS = (
     Claim(
         "VC.appA.3.any-dimension",
         "Many of these behaviours can be analysed whatever the dimension is.",
-        untestable="a remark on method; its applications are the claims of figures 18 to 20",
+        untestable=(
+            "a remark on method; its applications are the claims of figures 18 to 20"
+        ),
     ),
 )

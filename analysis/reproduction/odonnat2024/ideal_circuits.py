@@ -1,9 +1,10 @@
-"""VC sections 2.2 and 3.1, figure 1: the ideal circuit, built by hand, and properties that follow from definitions.
+"""VC sections 2.2 and 3.1, figure 1: the ideal circuit, built by hand, and properties
+that follow from definitions.
 
-The circuit (`analysis.clustering_heads.constructions`) is built for each normalisation and for two and three tokens and
-dimensions. Random networks are given one of its two properties at a time: equal position embeddings at the non-spurious
-positions, or a query along the embeddings at these positions and opposite to the others.
-"""
+The circuit (`analysis.clustering_heads.constructions`) is built for each normalisation
+and for two and three tokens and dimensions. Random networks are given one of its two
+properties at a time: equal position embeddings at the non-spurious positions, or a
+query along the embeddings at these positions and opposite to the others."""
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,21 @@ from analysis.clustering_heads import constructions, invariances
 from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claims_of, constructed, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claims_of,
+    constructed,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every
 from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 from dynamics.networks import ClusteringHead
 from dynamics.networks.threads import single_torch_thread
@@ -28,9 +40,11 @@ VOCABS, DIMS = (2, 3), (2, 3)
 NORMS: tuple[NormName, ...] = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 BROKEN = 1e-9
-"""Fraction of the variance of sequence embeddings, and difference of logits, that counts as rounding."""
+"""Fraction of the variance of sequence embeddings, and difference of logits, that
+counts as rounding."""
 LEAK = 1e-2
-"""Value fraction of a position up to which its token is ignored, as in `analysis.clustering_heads.labels`."""
+"""Value fraction of a position up to which its token is ignored, as in
+`analysis.clustering_heads.labels`."""
 AWAY = 8.0
 """Distance from the origin of the position embeddings that the query separates."""
 
@@ -38,23 +52,53 @@ MEANINGS = {
     "accuracy": "accuracy of a circuit built by hand over all sequences",
     "clusters": "clusters of its sequence embeddings",
     "attention": "mean attention on its non-spurious positions",
-    "leak": "largest fraction of the variance of its xi due to the token at a spurious position",
-    "unswapped": "largest fraction of the variance of its xi due to the order of two non-spurious tokens",
-    "order_share": "the same for a random network with equal position embeddings at non-spurious positions",
-    "value_share": "fraction due to a spurious token for a random network with a query away from spurious positions",
-    "absorbed": "difference of xi from that of a network with key and output matrices, over its size",
+    "leak": (
+        "largest fraction of the variance of its xi due to the token at a spurious"
+        " position"
+    ),
+    "unswapped": (
+        "largest fraction of the variance of its xi due to the order of two"
+        " non-spurious tokens"
+    ),
+    "order_share": (
+        "the same for a random network with equal position embeddings at non-spurious"
+        " positions"
+    ),
+    "value_share": (
+        "fraction due to a spurious token for a random network with a query away from"
+        " spurious positions"
+    ),
+    "absorbed": (
+        "difference of xi from that of a network with key and output matrices, over its"
+        " size"
+    ),
 }
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Properties of circuits built by hand, (circuit,), and of random networks, (vocab, network)."""
+    """Properties of circuits built by hand, (circuit,), and of random networks, (vocab,
+    network)."""
     given = params.get("settings", {})
-    built = pd.MultiIndex.from_product([VOCABS, DIMS, params.get("norms", NORMS)], names=["tokens", "dim", "norm"])
-    drawn = pd.MultiIndex.from_product([VOCABS, range(params["networks"])], names=["vocab", "network"])
-    circuits = [_circuit_properties(SparseSettings(vocab=p, dim=d, norm=norm, **given)) for p, d, norm in built]
-    networks = [_network_properties(ClusteringHead(SparseSettings(vocab=p, **given)), seed) for p, seed in drawn]
-    by_circuit = pd.DataFrame(circuits, built).reset_index().rename_axis("circuit").to_xarray()
-    found = xr.merge([by_circuit, pd.DataFrame(networks, drawn).to_xarray()]).set_coords(built.names)
+    built = pd.MultiIndex.from_product(
+        [VOCABS, DIMS, params.get("norms", NORMS)], names=["tokens", "dim", "norm"]
+    )
+    drawn = pd.MultiIndex.from_product(
+        [VOCABS, range(params["networks"])], names=["vocab", "network"]
+    )
+    circuits = [
+        _circuit_properties(SparseSettings(vocab=p, dim=d, norm=norm, **given))
+        for p, d, norm in built
+    ]
+    networks = [
+        _network_properties(ClusteringHead(SparseSettings(vocab=p, **given)), seed)
+        for p, seed in drawn
+    ]
+    by_circuit = (
+        pd.DataFrame(circuits, built).reset_index().rename_axis("circuit").to_xarray()
+    )
+    found = xr.merge(
+        [by_circuit, pd.DataFrame(networks, drawn).to_xarray()]
+    ).set_coords(built.names)
     for name, meaning in MEANINGS.items():
         found[name].attrs = dimensionless(meaning)
     return found
@@ -62,7 +106,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 def _circuit_properties(s: SparseSettings) -> dict[str, float]:
     """Properties of the ideal circuit of some settings."""
-    found = invariances.network_invariances(ClusteringHead(s), constructions.ideal_circuit(s))
+    found = invariances.network_invariances(
+        ClusteringHead(s), constructions.ideal_circuit(s)
+    )
     counting = list(s.counting)
     return {
         "accuracy": float(found["accuracy"]),
@@ -76,39 +122,64 @@ def _circuit_properties(s: SparseSettings) -> dict[str, float]:
 @single_torch_thread()
 @torch.no_grad()
 def _network_properties(network: ClusteringHead, seed: int) -> dict[str, float]:
-    """Invariances of a random network that is arranged for them, and the effect of key and output matrices."""
+    """Invariances of a random network that is arranged for them, and the effect of key
+    and output matrices."""
     s, probe = network.settings, invariances.invariance_probe(network.settings)
     counting = list(s.counting)
     spurious = np.setdiff1d(range(s.length), counting)
     drawn = network.initial(np.array([seed]))
-    first = {name: torch.from_numpy(values[0].astype(np.float64)) for name, values in drawn.items()}
+    first = {
+        name: torch.from_numpy(values[0].astype(np.float64))
+        for name, values in drawn.items()
+    }
     direction = first["query"] / first["query"].norm()
-    alike, away = first["position_embedding"].clone(), first["position_embedding"].clone()
+    alike, away = (
+        first["position_embedding"].clone(),
+        first["position_embedding"].clone(),
+    )
     alike[counting] = first["position_embedding"][counting[0]]
     away[counting] += AWAY * direction
     away[spurious] -= AWAY * direction
     xi_alike, xi_away = (
-        invariances.batched_sequence_embeddings(network, {**first, **changed}, probe.tokens)[0].numpy()
-        for changed in ({"position_embedding": alike}, {"position_embedding": away, "query": AWAY * direction})
+        invariances.batched_sequence_embeddings(
+            network, {**first, **changed}, probe.tokens
+        )[0].numpy()
+        for changed in (
+            {"position_embedding": alike},
+            {"position_embedding": away, "query": AWAY * direction},
+        )
     )
-    leaks = invariances.token_variance_fractions(xi_away, probe).mean(axis=(-2, -1))[spurious]
+    leaks = invariances.token_variance_fractions(xi_away, probe).mean(axis=(-2, -1))[
+        spurious
+    ]
     return {
-        "order_share": float(invariances.order_variance_fractions(xi_alike, probe).max()),
+        "order_share": float(
+            invariances.order_variance_fractions(xi_alike, probe).max()
+        ),
         "value_share": float(leaks.max()),
         "absorbed": _absorbed_difference(network, first, seed),
     }
 
 
-def _absorbed_difference(network: ClusteringHead, weights: dict[str, torch.Tensor], seed: int) -> float:
-    """The largest difference, over the largest xi, between xi of two networks: one with random key and output matrices
-    K and O, and one without them whose query is K'q and whose value matrix is OV."""
+def _absorbed_difference(
+    network: ClusteringHead, weights: dict[str, torch.Tensor], seed: int
+) -> float:
+    """The largest difference, over the largest xi, between xi of two networks: one with
+    random key and output matrices K and O, and one without them whose query is K'q and
+    whose value matrix is OV."""
     s, generator = network.settings, random_stream(seed, "studies/absorbed")
-    key, out = (torch.from_numpy(generator.standard_normal((s.dim, s.dim))) for _ in range(2))
+    key, out = (
+        torch.from_numpy(generator.standard_normal((s.dim, s.dim))) for _ in range(2)
+    )
     tokens = torch.from_numpy(generator.integers(0, s.vocab, (64, s.length)))
-    z = network.table(weights)[torch.arange(s.length), tokens]  # (sequence, position, axis)
+    z = network.table(weights)[
+        torch.arange(s.length), tokens
+    ]  # (sequence, position, axis)
     attention = torch.softmax((z @ key.T) @ weights["query"] / s.dim**0.5, dim=-1)
     with_both = (attention[..., None] * (z @ weights["value"].T)).sum(1) @ out.T
-    without = dict(weights, query=key.T @ weights["query"], value=out @ weights["value"])
+    without = dict(
+        weights, query=key.T @ weights["query"], value=out @ weights["value"]
+    )
     xi = network.sequence_embedding(without, tokens)
     return float((with_both - xi).abs().max() / xi.abs().max())
 
@@ -121,100 +192,165 @@ IDEAL = Experiment(
     default=sized(10, networks=100),
     depends={
         "circuits": [VOCABS, DIMS, NORMS],
-        "built": [constructions.CIRCUIT_GAIN, constructions.EMBEDDING_RADIUS, constructions.PREACTIVATION_STEP],
+        "built": [
+            constructions.CIRCUIT_GAIN,
+            constructions.EMBEDDING_RADIUS,
+            constructions.PREACTIVATION_STEP,
+        ],
         "away": AWAY,
         "link": CLUSTER_LINK,
     },
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 WHOLE = ("accuracy", "attention")
 """Properties that are 1 in the ideal circuit; fractions of variance are 0."""
 
 
 def worst_circuit(
-    evidence: xr.Dataset, name: str, vocab: int | None = None, dim: int | None = None, scale: float = 1
+    evidence: xr.Dataset,
+    name: str,
+    vocab: int | None = None,
+    dim: int | None = None,
+    scale: float = 1,
 ) -> Estimate:
-    """A property of the circuit in which it is furthest from its ideal value; not random, so both bounds are the value.
+    """A property of the circuit in which it is furthest from its ideal value; not
+    random, so both bounds are the value.
 
-    vocab, dim: those of the circuits to choose from; None for all. scale: 100 for a percentage.
-    """
-    chosen = evidence["tokens"].isin(vocab or VOCABS) & evidence["dim"].isin(dim or DIMS)
+    vocab, dim: those of the circuits to choose from; None for all. scale: 100 for a
+    percentage."""
+    chosen = evidence["tokens"].isin(vocab or VOCABS) & evidence["dim"].isin(
+        dim or DIMS
+    )
     if not chosen.any():
-        return Estimate(NO_INTERVAL, 0, "circuits", note="no circuit of these settings was built")
+        return Estimate(
+            NO_INTERVAL, 0, "circuits", note="no circuit of these settings was built"
+        )
     values = scale * evidence[name].values[chosen.values]
-    ideal = ideal_cluster_count(SparseSettings(vocab=vocab)) if vocab and name == "clusters" else name in WHOLE
+    ideal = (
+        ideal_cluster_count(SparseSettings(vocab=vocab))
+        if vocab and name == "clusters"
+        else name in WHOLE
+    )
     worst = float(values[np.abs(values - scale * ideal).argmax()])
-    return Estimate(Interval(worst, worst, worst), len(values), "circuits", note=f"the worst of {len(values)} circuits")
+    return Estimate(
+        Interval(worst, worst, worst),
+        len(values),
+        "circuits",
+        note=f"the worst of {len(values)} circuits",
+    )
 
 
 def networks_within_bound(evidence: xr.Dataset, name: str, bound: float) -> Estimate:
     """Percentage of random networks in which a quantity is at most a bound."""
     values = evidence[name]
-    return samples.percentage_of_ones(values <= bound, "random networks", f"largest value {values.max():.1g}")
+    return samples.percentage_of_ones(
+        values <= bound, "random networks", f"largest value {values.max():.1g}"
+    )
 
 
-# ------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
-ACCURACIES = parts_over("vocab", VOCABS, worst_circuit, Above(99), "p = {}", "%", name="accuracy", dim=2, scale=100)
-VARIANCES = "largest fraction of the variance of xi due to a spurious token, or to the order of two other tokens"
+ACCURACIES = parts_over(
+    "vocab",
+    VOCABS,
+    worst_circuit,
+    Above(99),
+    "p = {}",
+    "%",
+    name="accuracy",
+    dim=2,
+    scale=100,
+)
+VARIANCES = (
+    "largest fraction of the variance of xi due to a spurious token, or to the order of"
+    " two other tokens"
+)
 
 
 def _variances(vocab: int, dim: int | None = None) -> tuple[Measurement, ...]:
     """The parts of a claim that the circuit of p = `vocab` lacks no invariance."""
-    labels = {"leak": f"spurious tokens, p = {vocab}", "unswapped": f"order, p = {vocab}"}
+    labels = {
+        "leak": f"spurious tokens, p = {vocab}",
+        "unswapped": f"order, p = {vocab}",
+    }
     arguments = {"vocab": vocab, "dim": dim}
-    return tuple(part(worst_circuit, Below(0.01), labels[name], digits=4, name=name, **arguments) for name in labels)
+    return tuple(
+        part(worst_circuit, Below(0.01), labels[name], digits=4, name=name, **arguments)
+        for name in labels
+    )
 
 
 CLAIMS = claims_of(
     IDEAL,
     constructed(
         "VC.s2.2.keys-and-outputs",
-        "Key and output matrices would add parameters without increasing the expressivity of the network.",
-        "percentage of random networks with key and output matrices to which one without them is equal up to rounding",
+        "Key and output matrices would add parameters without increasing the"
+        " expressivity of the network.",
+        "percentage of random networks with key and output matrices to which one"
+        " without them is equal up to rounding",
         part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN),
     ),
     constructed(
         "VC.s2.3.ideal-collapse",
-        "Ideally spurious positions have one embedding and all others another, which gives both invariances.",
+        "Ideally spurious positions have one embedding and all others another, which"
+        " gives both invariances.",
         VARIANCES,
         *_variances(2),
         *_variances(3),
     ),
     constructed(
         "VC.s3.1.permutation",
-        "A network with equal embeddings of all non-spurious positions is invariant to the order of their tokens.",
-        "percentage of random networks of this kind in which no order of two tokens makes over 1e-9 of the variance",
+        "A network with equal embeddings of all non-spurious positions is invariant to"
+        " the order of their tokens.",
+        "percentage of random networks of this kind in which no order of two tokens"
+        " makes over 1e-9 of the variance",
         part(networks_within_bound, Every(), "", "%", name="order_share", bound=BROKEN),
     ),
     constructed(
         "VC.s3.1.suffix",
-        "A query along the embeddings of non-spurious positions makes sequence embeddings invariant to the suffix.",
-        "percentage of random networks of this kind in which no spurious token makes over 1% of the variance",
+        "A query along the embeddings of non-spurious positions makes sequence"
+        " embeddings invariant to the suffix.",
+        "percentage of random networks of this kind in which no spurious token makes"
+        " over 1% of the variance",
         part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),
     ),
     constructed(
         "VC.s3.1.clusters",
-        "The ideal circuit has C(k+p-1, k) clusters: 6 of five tokens of two kinds, and 21 of five tokens of three.",
-        "clusters of sequence embeddings of circuits built by hand, by single linkage at a tenth of their spread",
+        "The ideal circuit has C(k+p-1, k) clusters: 6 of five tokens of two kinds, and"
+        " 21 of five tokens of three.",
+        "clusters of sequence embeddings of circuits built by hand, by single linkage"
+        " at a tenth of their spread",
         tuple(
-            part(worst_circuit, Agrees(count, 0.5), f"p = {p}", digits=0, name="clusters", vocab=p, dim=2)
-            for p, count in zip(VOCABS, (reported_number("6", 4), reported_number("21", 4)), strict=True)
+            part(
+                worst_circuit,
+                Agrees(count, 0.5),
+                f"p = {p}",
+                digits=0,
+                name="clusters",
+                vocab=p,
+                dim=2,
+            )
+            for p, count in zip(
+                VOCABS, (reported_number("6", 4), reported_number("21", 4)), strict=True
+            )
         ),
     ),
     constructed(
         "VC.figure1.classes",
-        "The MLP can map each cluster to its class, so that the ideal circuit solves the task.",
+        "The MLP can map each cluster to its class, so that the ideal circuit solves"
+        " the task.",
         "accuracy over all sequences of circuits built by hand with the default width",
         ACCURACIES,
     ),
     constructed(
         "VC.figure1.attention",
-        "In the ideal circuit the query points to the embeddings at non-spurious positions, which get all attention.",
-        "percentage of attention on non-spurious positions in circuits built by hand in this way",
+        "In the ideal circuit the query points to the embeddings at non-spurious"
+        " positions, which get all attention.",
+        "percentage of attention on non-spurious positions in circuits built by hand in"
+        " this way",
         part(worst_circuit, Above(95), "", "%", name="attention", scale=100),
     ),
     constructed(

@@ -1,4 +1,5 @@
-"""VC section 4.3 and figure 12: the effect of a step on f(x) = x / |x| near the origin, at random points."""
+"""VC section 4.3 and figure 12: the effect of a step on f(x) = x / |x| near the origin,
+at random points."""
 
 import numpy as np
 import torch
@@ -8,7 +9,12 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claims_of, constructed, part
 from analysis.reproduction.verification.criteria import Every, Exists
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.randomness import random_stream
 from dynamics.settings import SparseSettings
@@ -19,19 +25,23 @@ SAME = 1e-6
 """Largest change of a vector of length 1 that counts as rounding error."""
 
 NEAR, SMALL, LARGE = 0.05, 0.01, 10.0
-"""Distance that is near the origin; length of a small modification; ratio of the change of f to it that is out of
-proportion. Embeddings have lengths of about 1."""
+"""Distance that is near the origin; length of a small modification; ratio of the change
+of f to it that is out of proportion. Embeddings have lengths of about 1."""
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Changes of f at random points by a step eta f(x) towards the origin, and by a small modification: (case,)."""
+    """Changes of f at random points by a step eta f(x) towards the origin, and by a
+    small modification: (case,)."""
     parts = []
     for dim in DIMS:
         generator, cases = random_stream(dim, "normalisation"), params["cases"]
         normalise = ClusteringHead(SparseSettings(dim=dim, norm="unit")).normalise
         vectors = [generator.standard_normal((cases, dim)) for _ in range(2)]
         direction, other = (each / _lengths(each)[:, None] for each in vectors)
-        length, eta, small = np.power(10.0, [generator.uniform(*ends, cases) for ends in ((-4, 0), (-4, 0), (-4, -2))])
+        length, eta, small = np.power(
+            10.0,
+            [generator.uniform(*ends, cases) for ends in ((-4, 0), (-4, 0), (-4, -2))],
+        )
         x = torch.from_numpy(direction * length[:, None])
         f = normalise(x)
         stepped = normalise(x - torch.from_numpy(eta)[:, None] * f)
@@ -41,11 +51,24 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "length": (length, "|x|"),
             "eta": (eta, "length of the step towards the origin"),
             "changed": (_lengths((stepped - f).numpy()), "change of f by the step"),
-            "turned": (_lengths((stepped + f).numpy()), "distance of f after the step from -f"),
+            "turned": (
+                _lengths((stepped + f).numpy()),
+                "distance of f after the step from -f",
+            ),
             "small": (small, "length of a random modification"),
-            "moved": (_lengths((modified - f).numpy()), "change of f by the modification"),
+            "moved": (
+                _lengths((modified - f).numpy()),
+                "change of f by the modification",
+            ),
         }
-        parts.append(xr.Dataset({name: ("case", each, {"long_name": text}) for name, (each, text) in values.items()}))
+        parts.append(
+            xr.Dataset(
+                {
+                    name: ("case", each, {"long_name": text})
+                    for name, (each, text) in values.items()
+                }
+            )
+        )
     return xr.concat(parts, "case")
 
 
@@ -64,9 +87,12 @@ NORMALISATION = Experiment(
 
 
 def unchanged_below_length(evidence: xr.Dataset) -> Estimate:
-    """Percentage of points at which f is unchanged if and only if the step is shorter than |x|."""
+    """Percentage of points at which f is unchanged if and only if the step is shorter
+    than |x|."""
     same, short = evidence["changed"] < SAME, evidence["eta"] < evidence["length"]
-    return samples.percentage_of_ones(same == short, "points", f"{int(short.sum())} steps are shorter")
+    return samples.percentage_of_ones(
+        same == short, "points", f"{int(short.sum())} steps are shorter"
+    )
 
 
 def flips_beyond_length(evidence: xr.Dataset) -> Estimate:
@@ -76,10 +102,17 @@ def flips_beyond_length(evidence: xr.Dataset) -> Estimate:
 
 
 def disproportionate_changes(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the points near the origin at which a small modification changes f by more than LARGE times it."""
-    near = evidence.isel(case=(evidence["length"].values < NEAR) & (evidence["small"].values <= SMALL))
+    """Percentage of the points near the origin at which a small modification changes f
+    by more than LARGE times it."""
+    near = evidence.isel(
+        case=(evidence["length"].values < NEAR) & (evidence["small"].values <= SMALL)
+    )
     times = (near["moved"] / near["small"]).values
-    note = f"the largest change is {times.max():.0f} times the modification" if times.size else ""
+    note = (
+        f"the largest change is {times.max():.0f} times the modification"
+        if times.size
+        else ""
+    )
     return samples.percentage_of_ones(times > LARGE, "points near the origin", note)
 
 
@@ -87,15 +120,19 @@ CLAIMS = claims_of(
     NORMALISATION,
     constructed(
         "VC.figure12.out-of-proportion",
-        "Near the origin, a small modification of a vector can change its normalised version disproportionately.",
-        "percentage of random points nearer than 0.05 to the origin at which a random modification of at most 0.01 "
-        "changes x / |x| by more than 10 times its length",
+        "Near the origin, a small modification of a vector can change its normalised"
+        " version disproportionately.",
+        "percentage of random points nearer than 0.05 to the origin at which a random"
+        " modification of at most 0.01 changes x / |x| by more than 10 times its"
+        " length",
         part(disproportionate_changes, Exists(), "", "%"),
     ),
     constructed(
         "VC.s4.3.step-below-length",
-        "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged only if eta < |x|.",
-        "percentage of random points and steps with f unchanged if and only if eta < |x|; if longer, with f reversed",
+        "A step of length eta from x towards the origin leaves f(x) = x / |x| unchanged"
+        " only if eta < |x|.",
+        "percentage of random points and steps with f unchanged if and only if eta <"
+        " |x|; if longer, with f reversed",
         part(unchanged_below_length, Every(), "unchanged if and only if shorter", "%"),
         part(flips_beyond_length, Every(), "reversed if longer", "%"),
         figure="vc12",

@@ -1,8 +1,9 @@
-"""VC section 4.1, figure 5, and the conclusion: drops of the loss, two phases of learning, escapes from the plateau.
+"""VC section 4.1, figure 5, and the conclusion: drops of the loss, two phases of
+learning, escapes from the plateau.
 
-Times are in epochs. The first layers are those that make the sequence embeddings; the token embeddings also decode the
-output. The last layers are those of the MLP (`MLP_VARIABLES`).
-"""
+Times are in epochs. The first layers are those that make the sequence embeddings; the
+token embeddings also decode the output. The last layers are those of the MLP
+(`MLP_VARIABLES`)."""
 
 from collections.abc import Sequence
 
@@ -14,10 +15,23 @@ from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, claim, claims_of, example, finding, main_result, part
+from analysis.reproduction.verification.claim import (
+    Claim,
+    claim,
+    claims_of,
+    example,
+    finding,
+    main_result,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
 from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
 from dynamics.networks.clustering_head import MLP_VARIABLES
@@ -26,63 +40,101 @@ from dynamics.settings import SUCCESS_ACCURACY
 
 FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
 """Weights of the first layers."""
-BACK = {name: MLP_VARIABLES[name] for name in ("receptor", "receptor_bias", "assembler")}
-"""Weights of the MLP and what they are called, without its output bias, which moves all classes alike."""
+BACK = {
+    name: MLP_VARIABLES[name] for name in ("receptor", "receptor_bias", "assembler")
+}
+"""Weights of the MLP and what they are called, without its output bias, which moves all
+classes alike."""
 BEHIND = (*BACK, "transform_bias")
 ALL_WEIGHTS = "all weights together"
-LABELS = {ALL_WEIGHTS: ALL_WEIGHTS, **{name: name.replace("_", " ") for name in FRONT}, **BACK}
+LABELS = {
+    ALL_WEIGHTS: ALL_WEIGHTS,
+    **{name: name.replace("_", " ") for name in FRONT},
+    **BACK,
+}
 
 MOMENTS_OVER_TIME = 201
 """Largest number of frames of a run at which its clusters are measured."""
 
 
-# ---------------------------------------------------------------------------------------------- experiment
+# --------------------------------------------------------------------------- experiment
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Drops, escapes, speeds, clusters and decreases of the loss of every run."""
     need = default_networks(params)[0]
-    trajectory, epoch_steps, unit = runner.ensemble(need), need.settings.epoch_steps or 1, {"units": "epoch"}
+    trajectory, epoch_steps, unit = (
+        runner.ensemble(need),
+        need.settings.epoch_steps or 1,
+        {"units": "epoch"},
+    )
     values = loss_events.trajectory_scalar(trajectory, "loss")
-    drops = loss_events.first_two_drops(loss_events.event_table(values), trajectory.sizes["run"])
+    drops = loss_events.first_two_drops(
+        loss_events.event_table(values), trajectory.sizes["run"]
+    )
     escapes = loss_events.plateau_escape_times(values)
-    learned = learning_phases.measure_learning_phases(trajectory, params.get("frames", MOMENTS_OVER_TIME))
-    times = {**drops[["begin", "end", "between"]].data_vars, "escape": escapes["escape"]}
-    result = xr.Dataset({
-        **{name: (each / epoch_steps).assign_attrs(each.attrs | unit) for name, each in times.items()},
-        **learned[["formed", "separated", "fitted"]].data_vars,
-        "drops": drops["drops"],
-        "escaped": escapes["escaped"],
-        "speed": layer_motion_at_drops(trajectory, drops)["speed"],
-        "settled": drop_measures.measure_settling(trajectory),
-        "successful": ("run", success_mask(trajectory), {"long_name": "whether it ends above .98 test accuracy"}),
-    })  # fmt: skip
+    learned = learning_phases.measure_learning_phases(
+        trajectory, params.get("frames", MOMENTS_OVER_TIME)
+    )
+    times = {
+        **drops[["begin", "end", "between"]].data_vars,
+        "escape": escapes["escape"],
+    }
+    result = xr.Dataset(
+        {
+            **{
+                name: (each / epoch_steps).assign_attrs(each.attrs | unit)
+                for name, each in times.items()
+            },
+            **learned[["formed", "separated", "fitted"]].data_vars,
+            "drops": drops["drops"],
+            "escaped": escapes["escaped"],
+            "speed": layer_motion_at_drops(trajectory, drops)["speed"],
+            "settled": drop_measures.measure_settling(trajectory),
+            "successful": (
+                "run",
+                success_mask(trajectory),
+                {"long_name": "whether it ends above .98 test accuracy"},
+            ),
+        }
+    )
     with single_torch_thread():  # its products are small
         at_drops = drop_measures.measure_drops(trajectory, drops)
     motion = drop_measures.measure_first_drop_motion(trajectory, drops)
     result = xr.merge([result, motion, at_drops], join="exact", compat="override")
     window = float(DEFAULT_DETECTION.width(trajectory.sizes["step"]))
-    return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(window=window)
+    return result.drop_vars(["step", "epoch"], errors="ignore").assign_attrs(
+        window=window
+    )
 
 
 PHASES = Experiment(
     "vc.phases",
-    "drops of the loss, what is learned in them, how weights move, when runs escape from the plateau",
+    "drops of the loss, what is learned in them, how weights move, when runs escape"
+    " from the plateau",
     measure=measure,
     quick=sized(12, "32 runs instead of 100", runs=32),
     default=sized(35, runs=100),
     ensembles=default_networks,
     depends={
-        "rules": [DEFAULT_DETECTION, loss_events.ESCAPE_CRITERIA["loss"]._asdict(), drop_measures.POINTS],
+        "rules": [
+            DEFAULT_DETECTION,
+            loss_events.ESCAPE_CRITERIA["loss"]._asdict(),
+            drop_measures.POINTS,
+        ],
         "constants": [SUCCESS_ACCURACY, learning_phases.MIN_RISE, CLUSTER_LINK],
-        "frames": [MOMENTS_OVER_TIME, drop_measures.MOST_FRAMES, drop_measures.FEWEST_FRAMES],
+        "frames": [
+            MOMENTS_OVER_TIME,
+            drop_measures.MOST_FRAMES,
+            drop_measures.FEWEST_FRAMES,
+        ],
     },
     version=2,
     command="python -m analysis.events RUN.nc",
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def _successful(evidence: xr.Dataset) -> xr.Dataset:
@@ -91,153 +143,248 @@ def _successful(evidence: xr.Dataset) -> xr.Dataset:
 
 
 def runs_with_drops(evidence: xr.Dataset, least: int, of_all: bool = True) -> Estimate:
-    """Percentage of all runs, or of the successful ones, with at least so many drops of the loss."""
+    """Percentage of all runs, or of the successful ones, with at least so many drops of
+    the loss."""
     drops = (evidence if of_all else _successful(evidence))["drops"]
-    return samples.percentage_of_ones(drops >= least, "runs" if of_all else "successful runs")
+    return samples.percentage_of_ones(
+        drops >= least, "runs" if of_all else "successful runs"
+    )
 
 
 def drop_gap(evidence: xr.Dataset) -> Estimate:
-    """Epochs from the end of the first drop to the beginning of the second, median over successful runs with both."""
+    """Epochs from the end of the first drop to the beginning of the second, median over
+    successful runs with both."""
     some = _successful(evidence)
     note = f"successful runs with only one: {int((some['drops'] == 1).sum())}"
-    return samples.estimate_median(some["between"], "successful runs with two drops", note)
+    return samples.estimate_median(
+        some["between"], "successful runs with two drops", note
+    )
 
 
-def runs_near_example(evidence: xr.Dataset, moments: Sequence[tuple[float, float]], factor: float) -> Estimate:
-    """Percentage of successful runs whose drops begin and end at the given epochs (phase, 2), up to a factor."""
-    epochs = _successful(evidence)[["begin", "end"]].to_array().transpose("run", "phase", "variable")
-    near = (np.abs(np.log(epochs / np.array(moments))) <= np.log(factor)).all(["phase", "variable"])
+def runs_near_example(
+    evidence: xr.Dataset, moments: Sequence[tuple[float, float]], factor: float
+) -> Estimate:
+    """Percentage of successful runs whose drops begin and end at the given epochs
+    (phase, 2), up to a factor."""
+    epochs = (
+        _successful(evidence)[["begin", "end"]]
+        .to_array()
+        .transpose("run", "phase", "variable")
+    )
+    near = (np.abs(np.log(epochs / np.array(moments))) <= np.log(factor)).all(
+        ["phase", "variable"]
+    )
     return samples.percentage_of_ones(near, "successful runs")
 
 
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose clusters form within a window of the first drop."""
+    """Percentage of successful runs whose clusters form within a window of the first
+    drop."""
     some, slack = _successful(evidence), evidence.attrs["window"]
-    formed, begin, end = some["formed"], some["begin"].sel(phase="first"), some["end"].sel(phase="first")
-    hits, known = (formed >= begin - slack) & (formed <= end + slack), (formed + begin).notnull()
+    formed, begin, end = (
+        some["formed"],
+        some["begin"].sel(phase="first"),
+        some["end"].sel(phase="first"),
+    )
+    hits, known = (
+        (formed >= begin - slack) & (formed <= end + slack),
+        (formed + begin).notnull(),
+    )
     note = f"up to {slack:g} epochs from it"
-    return samples.percentage_among(hits.values, known.values, "successful runs with a drop", note)
+    return samples.percentage_among(
+        hits.values, known.values, "successful runs with a drop", note
+    )
 
 
 def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
-    """Percentage of the final clustering at a moment: (run,) for successful runs that cluster by a tenth or more.
+    """Percentage of the final clustering at a moment: (run,) for successful runs that
+    cluster by a tenth or more.
 
-    Clustering is the rise of the fraction of variance between the final clusters since the first frame.
-    moment: one of `drop_measures.MOMENTS`.
-    """
+    Clustering is the rise of the fraction of variance between the final clusters since
+    the first frame. moment: one of `drop_measures.MOMENTS`."""
     some = _successful(evidence)
-    first, at, last = (some["clustered"].sel(moment=name).values for name in ("initial", moment, "final"))
+    first, at, last = (
+        some["clustered"].sel(moment=name).values
+        for name in ("initial", moment, "final")
+    )
     return 100 * (at - first) / np.where(last - first >= 0.1, last - first, np.nan)
 
 
 def clustering_progress(evidence: xr.Dataset, moment: str) -> Estimate:
     """Percentage of the final clustering at a moment, mean over successful runs."""
-    return samples.estimate_mean(_clustering_progress(evidence, moment), "successful runs with that drop")
+    return samples.estimate_mean(
+        _clustering_progress(evidence, moment), "successful runs with that drop"
+    )
 
 
 def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimate:
-    """Points of the final clustering that are added from a moment to the end of the first drop."""
-    end, begin = (_clustering_progress(evidence, moment) for moment in ("first_end", since))
+    """Points of the final clustering that are added from a moment to the end of the
+    first drop."""
+    end, begin = (
+        _clustering_progress(evidence, moment) for moment in ("first_end", since)
+    )
     return samples.paired_difference(end, begin, "successful runs")
 
 
 def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
-    """Accuracy on all sequences at a moment, as a percentage: mean over successful runs."""
+    """Accuracy on all sequences at a moment, as a percentage: mean over successful
+    runs."""
     values = 100 * _successful(evidence)["accuracy_at"].sel(moment=moment)
-    return samples.estimate_mean(values, "successful runs with that drop", limits=(0, 100))
+    return samples.estimate_mean(
+        values, "successful runs with that drop", limits=(0, 100)
+    )
 
 
-def loss_fall_by_layers(evidence: xr.Dataset, layers: Sequence[str], phase: str) -> Estimate:
-    """Percentage of the decrease of the loss in a drop that is due to some layers: median over successful runs."""
+def loss_fall_by_layers(
+    evidence: xr.Dataset, layers: Sequence[str], phase: str
+) -> Estimate:
+    """Percentage of the decrease of the loss in a drop that is due to some layers:
+    median over successful runs."""
     one = _successful(evidence).sel(phase=phase)
     rest = samples.finite_values(np.abs(one["residual"]))
-    note = f"the sum over all layers is within {100 * rest.max():.1f}% of the decrease" if rest.size else ""
+    note = (
+        f"the sum over all layers is within {100 * rest.max():.1f}% of the decrease"
+        if rest.size
+        else ""
+    )
     values = 100 * one["work"].sel(layer=list(layers)).sum("layer", skipna=False)
     return samples.estimate_median(values, f"successful runs with a {phase} drop", note)
 
 
 def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
-    """Speed of a layer, or of all weights in the first drop, over that before the drop: median over successful runs."""
+    """Speed of a layer, or of all weights in the first drop, over that before the drop:
+    median over successful runs."""
     some = _successful(evidence)
-    ratios = some["whole_speed"] if layer == ALL_WEIGHTS else some["speed"].sel(layer=layer, phase=phase)
+    ratios = (
+        some["whole_speed"]
+        if layer == ALL_WEIGHTS
+        else some["speed"].sel(layer=layer, phase=phase)
+    )
     found = samples.estimate_median(ratios, "successful runs")
     return found._replace(effect=found.interval.value, effect_name="ratio")
 
 
 def front_speed_up(evidence: xr.Dataset) -> Estimate:
-    """Speed-up of the first layers in the first drop over that of the last layers, both as geometric means over layers:
-    geometric mean over successful runs."""
+    """Speed-up of the first layers in the first drop over that of the last layers, both
+    as geometric means over layers: geometric mean over successful runs."""
     speed = _successful(evidence)["speed"].sel(phase="first")
-    front, back = (np.log(speed.sel(layer=list(layers)).values).mean(axis=-1) for layers in (FRONT, BACK))
+    front, back = (
+        np.log(speed.sel(layer=list(layers)).values).mean(axis=-1)
+        for layers in (FRONT, BACK)
+    )
     gain = samples.finite_values(front - back)
     found = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
-    return Estimate(found, len(gain), "successful runs", effect=found.value, effect_name="ratio")
+    return Estimate(
+        found, len(gain), "successful runs", effect=found.value, effect_name="ratio"
+    )
 
 
 def straightness_gain(evidence: xr.Dataset) -> Estimate:
-    """Straightness of the path of all weights in the first drop minus that before it, over successful runs."""
-    before, inside = (_successful(evidence)["straightness"].sel(part=name) for name in ("before", "inside"))
+    """Straightness of the path of all weights in the first drop minus that before it,
+    over successful runs."""
+    before, inside = (
+        _successful(evidence)["straightness"].sel(part=name)
+        for name in ("before", "inside")
+    )
     return samples.paired_difference(inside, before, "successful runs")
 
 
 def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
-    """Percentage of runs in which the first time is earlier, without ties and runs that lack one of both."""
+    """Percentage of runs in which the first time is earlier, without ties and runs that
+    lack one of both."""
     known = np.isfinite(first + second)
     apart = known & (first != second)
     tied = int(known.sum() - apart.sum())
-    note = f"{tied} of {known.sum()} runs have equal times and are left out" if tied else ""
+    note = (
+        f"{tied} of {known.sum()} runs have equal times and are left out"
+        if tied
+        else ""
+    )
     found = samples.percentage_among(first < second, apart, "successful runs", note)
-    return found._replace(effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs")
+    return found._replace(
+        effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs"
+    )
 
 
 def clusters_before_accuracy(evidence: xr.Dataset) -> Estimate:
-    """Percentage of successful runs whose clusters form before the training accuracy rises."""
+    """Percentage of successful runs whose clusters form before the training accuracy
+    rises."""
     some = _successful(evidence)
     return _percentage_earlier(some["formed"].values, some["separated"].values)
 
 
 def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> Estimate:
-    """Percentage of successful runs whose first layers have covered half of their way before the last ones have:
-    medians over layers. way: one of `drop_measures.WAYS`, of which the others are in the note."""
+    """Percentage of successful runs whose first layers have covered half of their way
+    before the last ones have: medians over layers. way: one of `drop_measures.WAYS`, of
+    which the others are in the note."""
     settled = _successful(evidence)["settled"]
     found = {}
     for name in drop_measures.WAYS:
-        of_layers = (settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK))
-        found[name] = _percentage_earlier(*(each.median("layer", skipna=False).values for each in of_layers))
+        of_layers = (
+            settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK)
+        )
+        found[name] = _percentage_earlier(
+            *(each.median("layer", skipna=False).values for each in of_layers)
+        )
     others = [name for name, each in found.items() if name != way and each.count]
-    words = (f"by {drop_measures.WAYS[name]} it is {found[name].interval.value:.0f}%" for name in others)
+    words = (
+        f"by {drop_measures.WAYS[name]} it is {found[name].interval.value:.0f}%"
+        for name in others
+    )
     return found[way]._replace(note="; ".join(filter(None, [found[way].note, *words])))
 
 
 def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
-    """Percentage of sequences that the MLP after a drop classifies differently than that before it, at unchanged
-    sequence embeddings: mean over successful runs."""
+    """Percentage of sequences that the MLP after a drop classifies differently than
+    that before it, at unchanged sequence embeddings: mean over successful runs."""
     one = _successful(evidence).sel(phase=phase)
     moved = samples.finite_values(one["moved"])
-    note = f"the MLP's weights change by {100 * np.median(moved):.0f}% of their norm" if moved.size else ""
-    return samples.estimate_mean(100 * one["reclassified"], "successful runs with that drop", note, limits=(0, 100))
+    note = (
+        f"the MLP's weights change by {100 * np.median(moved):.0f}% of their norm"
+        if moved.size
+        else ""
+    )
+    return samples.estimate_mean(
+        100 * one["reclassified"],
+        "successful runs with that drop",
+        note,
+        limits=(0, 100),
+    )
 
 
 def half_fall_spread(evidence: xr.Dataset) -> Estimate:
-    """Spread of the time from the beginning of the first drop until half of the decrease of the loss, relative to that
-    of the beginning of the first drop: ratio of standard deviations over successful runs."""
+    """Spread of the time from the beginning of the first drop until half of the
+    decrease of the loss, relative to that of the beginning of the first drop: ratio of
+    standard deviations over successful runs."""
     some = _successful(evidence)
     start, rest = some["begin"].sel(phase="first").values, some["fitted"].values
     known = np.isfinite(start + rest)
     start, rest = start[known], (rest - start)[known]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
-        return Estimate(intervals.NO_INTERVAL, len(start), "successful runs", note="too few successful runs")
-    found = jackknife_runs(lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))), len(start))
+        return Estimate(
+            intervals.NO_INTERVAL,
+            len(start),
+            "successful runs",
+            note="too few successful runs",
+        )
+    found = jackknife_runs(
+        lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))),
+        len(start),
+    )
     ratio = intervals.Interval(*np.exp(found))
-    note = f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f} epochs"
+    note = (
+        f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f}"
+        " epochs"
+    )
     return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
 
 
 def escape_spread(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs that escape more than twice as late, or less than half as late, as the median run.
+    """Percentage of runs that escape more than twice as late, or less than half as
+    late, as the median run.
 
-    Runs that do not escape within twice the median count as later. NaN if fewer than half escape.
-    """
+    Runs that do not escape within twice the median count as later. NaN if fewer than
+    half escape."""
     times, escaped = evidence["escape"].values, evidence["escaped"].values.astype(bool)
     middle = kaplan_meier(times, escaped).median.value if escaped.any() else np.nan
     if not np.isfinite(middle):
@@ -247,123 +394,237 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
     return percentage(int(far.sum()), len(times), "runs", f"median {middle:.0f} epochs")
 
 
-# -------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 OF_RUNS = "over successful runs"
-WORK = "percentage of the decrease of the loss due to these layers: integral of the gradient along their path, median"
+WORK = (
+    "percentage of the decrease of the loss due to these layers: integral of the"
+    " gradient along their path, median"
+)
 CLUSTERED = (
-    "percentage of the final clustering (rise of the fraction of variance between the final clusters; negative: fall)"
+    "percentage of the final clustering (rise of the fraction of variance between the"
+    " final clusters; negative: fall)"
 )
 
-MAJORITY, FEW, SAME_SPEED = Above(50, 10, ours=True), Below(50, 10, ours=True), Within(0.5, 2, ours=True)
+MAJORITY, FEW, SAME_SPEED = (
+    Above(50, 10, ours=True),
+    Below(50, 10, ours=True),
+    Within(0.5, 2, ours=True),
+)
 
 OF_FIGURE_5 = claims_of(
     PHASES,
     finding(
         "VC.s4.1.drops",
         "The loss typically has drops.",
-        "percentage of runs (default recipe) whose training loss drops after its initial decrease",
-        part(runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1),
-        part(runs_with_drops, Above(50, 10), "successful runs: two or more", "%", least=2, of_all=False),
+        "percentage of runs (default recipe) whose training loss drops after its"
+        " initial decrease",
+        part(
+            runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1
+        ),
+        part(
+            runs_with_drops,
+            Above(50, 10),
+            "successful runs: two or more",
+            "%",
+            least=2,
+            of_all=False,
+        ),
     ),
     main_result(
         "VC.s4.1.hierarchical",
-        "The parts of the network are learned in order, from the first layers to the last.",
-        "percentage of successful runs whose clusters form before the training accuracy has risen by half, and whose "
-        "first layers are half-way to their final direction before the MLP is; also by two other measures of the way",
+        "The parts of the network are learned in order, from the first layers to the"
+        " last.",
+        "percentage of successful runs whose clusters form before the training accuracy"
+        " has risen by half, and whose first layers are half-way to their final"
+        " direction before the MLP is; also by two other measures of the way",
         part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
-        part(first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"),
+        part(
+            first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"
+        ),
     ),
     main_result(
         "VC.s4.1.first-drop",
         "In the first drop of the loss the sequence embeddings are learned.",
-        f"percentage of successful runs whose final clusters form within 20 epochs of the first drop; {WORK}",
+        "percentage of successful runs whose final clusters form within 20 epochs of"
+        f" the first drop; {WORK}",
         part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
         part(
-            loss_fall_by_layers, MAJORITY, "fraction of the fall due to first layers", "%", layers=FRONT, phase="first"
+            loss_fall_by_layers,
+            MAJORITY,
+            "fraction of the fall due to first layers",
+            "%",
+            layers=FRONT,
+            phase="first",
         ),
     ),
     finding(
         "VC.s4.1.phase-change",
-        "At the first drop all weights begin to move rapidly: a phase change of their dynamics.",
-        f"speed of each layer in the first drop divided by that before it, median {OF_RUNS}",
-        tuple(part(speed_up, Above(1, 0.5), label, layer=name) for name, label in LABELS.items()),
+        "At the first drop all weights begin to move rapidly: a phase change of their"
+        " dynamics.",
+        "speed of each layer in the first drop divided by that before it, median"
+        f" {OF_RUNS}",
+        tuple(
+            part(speed_up, Above(1, 0.5), label, layer=name)
+            for name, label in LABELS.items()
+        ),
     ),
     claim(
         "VC.s4.1.definitive",
-        "The first drop gives the sequence embeddings a relatively definitive structure.",
+        "The first drop gives the sequence embeddings a relatively definitive"
+        " structure.",
         f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
-        part(clustering_progress, Above(50, 25, ours=True), "clustering completed", "%", moment="first_end"),
+        part(
+            clustering_progress,
+            Above(50, 25, ours=True),
+            "clustering completed",
+            "%",
+            moment="first_end",
+        ),
     ),
     main_result(
         "VC.s4.1.second-drop",
         "In the second drop the MLP is learned.",
         WORK,
-        part(loss_fall_by_layers, MAJORITY, "due to the MLP", "%", layers=BEHIND, phase="second"),
+        part(
+            loss_fall_by_layers,
+            MAJORITY,
+            "due to the MLP",
+            "%",
+            layers=BEHIND,
+            phase="second",
+        ),
     ),
     finding(
         "VC.s4.1.no-second-change",
-        "The second drop is no phase change: the MLP's weights move at the same speed as before.",
-        f"speed of the MLP's weights in the second drop divided by that between the drops, median {OF_RUNS}",
-        tuple(part(speed_up, SAME_SPEED, label, layer=name, phase="second") for name, label in BACK.items()),
+        "The second drop is no phase change: the MLP's weights move at the same speed"
+        " as before.",
+        "speed of the MLP's weights in the second drop divided by that between the"
+        f" drops, median {OF_RUNS}",
+        tuple(
+            part(speed_up, SAME_SPEED, label, layer=name, phase="second")
+            for name, label in BACK.items()
+        ),
     ),
     claim(
         "VC.s4.1.frontiers",
-        "In the second drop the decision boundaries change relatively strongly nevertheless.",
-        f"percentage of sequences that the MLPs before and after it classify differently, mean {OF_RUNS}",
-        part(reclassified_sequences, Above(10, 10, ours=True), "classified differently", "%"),
+        "In the second drop the decision boundaries change relatively strongly"
+        " nevertheless.",
+        "percentage of sequences that the MLPs before and after it classify"
+        f" differently, mean {OF_RUNS}",
+        part(
+            reclassified_sequences,
+            Above(10, 10, ours=True),
+            "classified differently",
+            "%",
+        ),
     ),
     finding(
         "VC.s4.1.soon",
         "The second drop comes soon after the first, or with it.",
-        "epochs from the end of the first drop to the beginning of the second, median over successful runs with both",
+        "epochs from the end of the first drop to the beginning of the second, median"
+        " over successful runs with both",
         part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs"),
     ),
     finding(
         "VC.figure5.unstructured",
         "Before the first drop the sequence embeddings have no clear structure.",
-        f"{CLUSTERED} when the loss has fallen by a tenth of the first drop, and 20 epochs before, means {OF_RUNS}",
-        part(clustering_progress, FEW, "when the drop begins", "%", moment="first_begin"),
+        f"{CLUSTERED} when the loss has fallen by a tenth of the first drop, and 20"
+        f" epochs before, means {OF_RUNS}",
+        part(
+            clustering_progress, FEW, "when the drop begins", "%", moment="first_begin"
+        ),
         part(clustering_progress, FEW, "20 epochs before", "%", moment="before"),
     ),
     finding(
         "VC.figure5.suddenly",
         "The sequence embeddings suddenly become clustered with the first drop.",
-        f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means {OF_RUNS}",
+        f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means"
+        f" {OF_RUNS}",
         part(clustering_gain, MAJORITY, "during the drop", "points"),
-        part(clustering_gain, MAJORITY, "from 20 epochs before", "points", since="before"),
+        part(
+            clustering_gain, MAJORITY, "from 20 epochs before", "points", since="before"
+        ),
     ),
     claim(
         "VC.figure5.some-right",
-        "When the second drop begins, some clusters are already classified correctly, but not all.",
-        "accuracy on all sequences at the beginning of the second drop, mean over successful runs",
-        part(accuracy_at_moment, Within(60, 98, ours=True), "accuracy", "%", moment="second_begin"),
+        "When the second drop begins, some clusters are already classified correctly,"
+        " but not all.",
+        "accuracy on all sequences at the beginning of the second drop, mean over"
+        " successful runs",
+        part(
+            accuracy_at_moment,
+            Within(60, 98, ours=True),
+            "accuracy",
+            "%",
+            moment="second_begin",
+        ),
     ),
     example(
         "VC.figure5.example",
-        "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80 epochs apart.",
-        "percentage of successful runs in which all four epochs are within a factor of 1.2 of the printed ones",
-        part(runs_near_example, Exists(), "such runs", "%", moments=((244, 260), (340, 365)), factor=1.2),
+        "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80"
+        " epochs apart.",
+        "percentage of successful runs in which all four epochs are within a factor of"
+        " 1.2 of the printed ones",
+        part(
+            runs_near_example,
+            Exists(),
+            "such runs",
+            "%",
+            moments=((244, 260), (340, 365)),
+            factor=1.2,
+        ),
     ),
     main_result(
         "CH.abstract.two-stages",
-        "Learning has two stages: first sequence embeddings are structured, then a classifier is fitted.",
-        "percentage of successful runs with two drops, and of those whose clusters form before the training accuracy "
-        "has risen by half; percentage of the decrease of the loss in the second drop that is due to the MLP, median",
+        "Learning has two stages: first sequence embeddings are structured, then a"
+        " classifier is fitted.",
+        "percentage of successful runs with two drops, and of those whose clusters form"
+        " before the training accuracy has risen by half; percentage of the decrease of"
+        " the loss in the second drop that is due to the MLP, median",
         part(runs_with_drops, MAJORITY, "two drops", "%", least=2, of_all=False),
         part(clusters_before_accuracy, MAJORITY, "clusters before accuracy", "%"),
-        part(loss_fall_by_layers, MAJORITY, "second drop: due to the MLP", "%", layers=BEHIND, phase="second"),
+        part(
+            loss_fall_by_layers,
+            MAJORITY,
+            "second drop: due to the MLP",
+            "%",
+            layers=BEHIND,
+            phase="second",
+        ),
     ),
     finding(
         "CH.figure2.snapshots",
-        "Sequence embeddings have no structure before the first drop and are clustered after it; the MLP classifies "
-        "some clusters correctly then, and all after the second drop.",
-        f"{CLUSTERED}, and accuracy, at the beginning and end of the drops: means {OF_RUNS}",
-        part(clustering_progress, FEW, "clustered 20 epochs before", "%", moment="before"),
-        part(clustering_progress, FEW, "clustered when it begins", "%", moment="first_begin"),
+        "Sequence embeddings have no structure before the first drop and are clustered"
+        " after it; the MLP classifies some clusters correctly then, and all after the"
+        " second drop.",
+        f"{CLUSTERED}, and accuracy, at the beginning and end of the drops: means"
+        f" {OF_RUNS}",
+        part(
+            clustering_progress, FEW, "clustered 20 epochs before", "%", moment="before"
+        ),
+        part(
+            clustering_progress,
+            FEW,
+            "clustered when it begins",
+            "%",
+            moment="first_begin",
+        ),
         part(clustering_progress, MAJORITY, "clustered after", "%", moment="first_end"),
-        part(accuracy_at_moment, MAJORITY, "accuracy before the second", "%", moment="second_begin"),
-        part(accuracy_at_moment, Above(95, ours=True), "accuracy after it", "%", moment="second_end"),
+        part(
+            accuracy_at_moment,
+            MAJORITY,
+            "accuracy before the second",
+            "%",
+            moment="second_begin",
+        ),
+        part(
+            accuracy_at_moment,
+            Above(95, ours=True),
+            "accuracy after it",
+            "%",
+            moment="second_end",
+        ),
     ),
     figure="vc5",
 )
@@ -374,28 +635,41 @@ CLAIMS = (
         claim(
             "VC.s4.1.wander",
             "Before the first drop the weights wander as if trapped at a saddle point.",
-            "path of all weights in the first drop, distance divided by length, minus the same of such paths before it",
+            "path of all weights in the first drop, distance divided by length, minus"
+            " the same of such paths before it",
             part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),
-            readings=("the path is less straight", "gradients are small; see VC.appA.1.plateau-saddle"),
+            readings=(
+                "the path is less straight",
+                "gradients are small; see VC.appA.1.plateau-saddle",
+            ),
         ),
         claim(
             "VC.s4.1.escape-spread",
             "The time until the first drop differs much between runs.",
-            "percentage of runs that escape from the first level of the loss after more than twice, or less than half, "
-            "the median time; runs that never do count as later",
-            part(escape_spread, Above(10, 10, ours=True), "a factor of 2 from the median", "%"),
+            "percentage of runs that escape from the first level of the loss after more"
+            " than twice, or less than half, the median time; runs that never do count"
+            " as later",
+            part(
+                escape_spread,
+                Above(10, 10, ours=True),
+                "a factor of 2 from the median",
+                "%",
+            ),
         ),
         claim(
             "VC.conclusion.predictable",
-            "The time at which the first features are learned is unpredictable; what follows is more predictable.",
-            "standard deviation over successful runs of the time from the beginning of the first drop until half of "
-            "the decrease of the loss, divided by that of the time until the drop begins",
+            "The time at which the first features are learned is unpredictable; what"
+            " follows is more predictable.",
+            "standard deviation over successful runs of the time from the beginning of"
+            " the first drop until half of the decrease of the loss, divided by that of"
+            " the time until the drop begins",
             part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),
         ),
     ),
     Claim(
         "VC.s4.1.theory",
-        "The observations of saddle points and of hierarchical learning agree with theory.",
+        "The observations of saddle points and of hierarchical learning agree with"
+        " theory.",
         untestable="it refers to theorems on other models",
     ),
 )

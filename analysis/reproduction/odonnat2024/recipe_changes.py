@@ -1,4 +1,5 @@
-"""VC section 4.1: the same initial weights trained with other learning rates and batch sizes."""
+"""VC section 4.1: the same initial weights trained with other learning rates and batch
+sizes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,15 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.init_dependence import ENDPOINT_MEASURES, endpoint_similarity
+from analysis.clustering_heads.init_dependence import (
+    ENDPOINT_MEASURES,
+    endpoint_similarity,
+)
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import claim, claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics import intervals, jackknife_runs, rank_correlation
-from analysis.transitions import DEFAULT_DETECTION, plateau_escape_times, trajectory_scalar
+from analysis.transitions import (
+    DEFAULT_DETECTION,
+    plateau_escape_times,
+    trajectory_scalar,
+)
 from dynamics.settings import SparseSettings
 
 CHANGES: tuple[dict, ...] = ({"lr": 0.002}, {"lr": 0.005}, {"batch": 16}, {"batch": 64})
@@ -24,44 +38,74 @@ EVERY = 5
 """Epochs between frames."""
 
 
-# ---------------------------------------------------------------------------------------------- experiment
+# --------------------------------------------------------------------------- experiment
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """The recipe, and each change of it. The recipe with every epoch, as other experiments need it."""
+    """The recipe, and each change of it. The recipe with every epoch, as other
+    experiments need it."""
     base, epochs = SparseSettings(**params.get("settings", {})), params.get("epochs")
-    changed = [dataclasses.replace(base, **change) for change in params.get("changes", CHANGES)]
+    changed = [
+        dataclasses.replace(base, **change) for change in params.get("changes", CHANGES)
+    ]
     others = [RequiredRuns(each, params["runs"], epochs, EVERY) for each in changed]
     return [RequiredRuns(base, params["runs"], epochs), *others]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """When runs escape, (setting, run), and how similar they end to those with the recipe, (change, run)."""
+    """When runs escape, (setting, run), and how similar they end to those with the
+    recipe, (change, run)."""
     needs = ensembles(params)
     first, *others = (runner.ensemble(need) for need in needs)
-    first = first.isel(step=slice(None, None, EVERY)) if (first.sizes["step"] - 1) % EVERY == 0 else first
-    names = [f"{name} {value:g}" for change in params.get("changes", CHANGES) for name, value in change.items()]
-    similar = xr.concat([_end_similarities(first, each) for each in others], "change").assign_coords(change=names)
-    found = [plateau_escape_times(trajectory_scalar(each, "loss")) for each in (first, *others)]
+    first = (
+        first.isel(step=slice(None, None, EVERY))
+        if (first.sizes["step"] - 1) % EVERY == 0
+        else first
+    )
+    names = [
+        f"{name} {value:g}"
+        for change in params.get("changes", CHANGES)
+        for name, value in change.items()
+    ]
+    similar = xr.concat(
+        [_end_similarities(first, each) for each in others], "change"
+    ).assign_coords(change=names)
+    found = [
+        plateau_escape_times(trajectory_scalar(each, "loss"))
+        for each in (first, *others)
+    ]
     escapes = xr.concat(found, "setting").assign_coords(setting=["recipe", *names])
-    epoch_steps = xr.DataArray([need.settings.epoch_steps or 1 for need in needs], dims="setting")
-    about = {"long_name": "when the first level is left, or the run ends", "units": "epochs"}
-    return similar.merge(escapes[["escaped"]]).assign(wait=(escapes["escape"] / epoch_steps).assign_attrs(about))
+    epoch_steps = xr.DataArray(
+        [need.settings.epoch_steps or 1 for need in needs], dims="setting"
+    )
+    about = {
+        "long_name": "when the first level is left, or the run ends",
+        "units": "epochs",
+    }
+    return similar.merge(escapes[["escaped"]]).assign(
+        wait=(escapes["escape"] / epoch_steps).assign_attrs(about)
+    )
 
 
 def _end_similarities(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
-    """Each of `ENDPOINT_MEASURES` between a run's two ends, and its mean between that run's end and those of others."""
+    """Each of `ENDPOINT_MEASURES` between a run's two ends, and its mean between that
+    run's end and those of others."""
     result, found = {}, endpoint_similarity(first, other)
     for name, (about, _) in ENDPOINT_MEASURES.items():
         own, others = samples.own_and_others(found[name].values)
         result[f"own_{name}"] = ("run", own, dimensionless(f"{about}, same seed"))
-        result[f"other_{name}"] = ("run", others, dimensionless(f"{about}, other seeds"))
+        result[f"other_{name}"] = (
+            "run",
+            others,
+            dimensionless(f"{about}, other seeds"),
+        )
     return xr.Dataset(result)
 
 
 RELATIVES = Experiment(
     "vc.relatives",
-    "the same initial weights with other learning rates and batch sizes: when runs escape, where they end",
+    "the same initial weights with other learning rates and batch sizes: when runs"
+    " escape, where they end",
     measure=measure,
     quick=sized(5, "24 runs instead of 100", runs=24),
     default=sized(10, runs=100),
@@ -71,57 +115,75 @@ RELATIVES = Experiment(
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def escape_times_apart(evidence: xr.Dataset) -> Estimate:
-    """Percentage of pairs of runs, with the recipe and with a change, whose escape times differ by a factor of 2.
+    """Percentage of pairs of runs, with the recipe and with a change, whose escape
+    times differ by a factor of 2.
 
-    A run that does not escape counts as later than its end. Pairs for which this does not decide are left out.
-    """
+    A run that does not escape counts as later than its end. Pairs for which this does
+    not decide are left out."""
     wait, escaped = evidence["wait"].values, evidence["escaped"].values.astype(bool)
     both, one = escaped[:1] & escaped[1:], escaped[:1] ^ escaped[1:]
     far = np.maximum(wait[:1], wait[1:]) > 2 * np.minimum(wait[:1], wait[1:])
     far &= both | (one & (escaped[:1] == (wait[:1] < wait[1:])))
     known = both | far
-    note = f"without pairs of which none escapes, and {int((one & ~known).sum())} of which one escapes too late to tell"
-    found = as_percentage(intervals.clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0)))
+    note = (
+        f"without pairs of which none escapes, and {int((one & ~known).sum())} of which"
+        " one escapes too late to tell"
+    )
+    found = as_percentage(
+        intervals.clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0))
+    )
     return Estimate(found, int(known.sum()), "pairs of runs", note=note)
 
 
 def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
-    """Rank correlation of escape times with the recipe and with a change, mean over changes, of runs that escape with
-    both. Interval over runs."""
+    """Rank correlation of escape times with the recipe and with a change, mean over
+    changes, of runs that escape with both. Interval over runs."""
     times = evidence["wait"].where(evidence["escaped"].astype(bool)).values
     times = times[:, np.isfinite(times[0]) & np.isfinite(times[1:]).any(axis=0)]
 
     def mean_correlation(runs: np.ndarray) -> float:
         recipe, *others = times[:, runs]
         known = [np.isfinite(each) for each in others]
-        found = [rank_correlation(recipe[one], each[one]).value for each, one in zip(others, known, strict=True)]
+        found = [
+            rank_correlation(recipe[one], each[one]).value
+            for each, one in zip(others, known, strict=True)
+        ]
         return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
     count = times.shape[1]
     if count < 4:
-        return Estimate(intervals.NO_INTERVAL, count, note="too few runs escape with both settings")
+        return Estimate(
+            intervals.NO_INTERVAL, count, note="too few runs escape with both settings"
+        )
     found = jackknife_runs(mean_correlation, count)
     return Estimate(found, count, "runs that escape", found.value, "Spearman's rho")
 
 
 def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """A measure between the ends of a run with the recipe and with a change: mean over changes, then over runs. The
-    note compares it with that between the ends of different seeds."""
+    """A measure between the ends of a run with the recipe and with a change: mean over
+    changes, then over runs. The note compares it with that between the ends of
+    different seeds."""
     own, others = evidence[f"own_{name}"], evidence[f"other_{name}"]
     found = samples.estimate_mean(own.mean("change"))
     if not found.count:
         return found._replace(note="all runs have diverged")
-    note = ", ".join(f"{float(each.mean()):.2f} with {each['change'].item()}" for each in own)
-    apart = samples.paired_difference(own.mean("change"), others.mean("change")).interval
+    note = ", ".join(
+        f"{float(each.mean()):.2f} with {each['change'].item()}" for each in own
+    )
+    apart = samples.paired_difference(
+        own.mean("change"), others.mean("change")
+    ).interval
     note += f"; between different seeds {float(others.mean('change').mean()):.2f}"
-    return found._replace(note="{}, a difference of {:.2f} [{:.2f}, {:.2f}]".format(note, *apart))
+    return found._replace(
+        note="{}, a difference of {:.2f} [{:.2f}, {:.2f}]".format(note, *apart)
+    )
 
 
-# -------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 CHANGED = "learning rate .002 or .005, or batches of 16 or 64"
 
@@ -130,23 +192,51 @@ CLAIMS = claims_of(
     finding(
         "VC.s4.1.time-varies",
         "The time until the phase change varies much if hyperparameters change.",
-        f"percentage of seeds whose escape times with the recipe and with {CHANGED} differ by a factor of 2",
+        f"percentage of seeds whose escape times with the recipe and with {CHANGED}"
+        " differ by a factor of 2",
         part(escape_times_apart, Above(10, 10, ours=True), "a factor of 2 apart", "%"),
     ),
     claim(
         "VC.s4.1.time-unpredictable",
-        "The time that a run needs to escape from the first saddle point is hard to predict.",
-        f"rank correlation of the escape times of the same seeds with the recipe and with {CHANGED}",
-        part(escape_time_correlation, Below(0.7, 0.1, ours=True), "rank correlation", digits=2),
-        departure="the predictor is the escape of the same initial weights with other hyperparameters",
+        "The time that a run needs to escape from the first saddle point is hard to"
+        " predict.",
+        "rank correlation of the escape times of the same seeds with the recipe and"
+        f" with {CHANGED}",
+        part(
+            escape_time_correlation,
+            Below(0.7, 0.1, ours=True),
+            "rank correlation",
+            digits=2,
+        ),
+        departure=(
+            "the predictor is the escape of the same initial weights with other"
+            " hyperparameters"
+        ),
     ),
     finding(
         "VC.s4.1.final-weights",
-        "Other hyperparameters with the same initial weights do not alter the final weights significantly.",
-        f"ends of a seed with the recipe and with {CHANGED}: distance of all weights relative to the way from start "
-        "(1.4 for unrelated directions), and correlation of attention maps",
-        part(end_similarity, Below(0.5, 0.1, ours=True), "distance of weights", digits=2, name="weight_distance"),
-        part(end_similarity, Above(0.7, 0.1, ours=True), "attention", digits=2, name="attention_correlation"),
-        meaning="the initial weights alone do not determine where a run ends; the training matters too",
+        "Other hyperparameters with the same initial weights do not alter the final"
+        " weights significantly.",
+        f"ends of a seed with the recipe and with {CHANGED}: distance of all weights"
+        " relative to the way from start (1.4 for unrelated directions), and"
+        " correlation of attention maps",
+        part(
+            end_similarity,
+            Below(0.5, 0.1, ours=True),
+            "distance of weights",
+            digits=2,
+            name="weight_distance",
+        ),
+        part(
+            end_similarity,
+            Above(0.7, 0.1, ours=True),
+            "attention",
+            digits=2,
+            name="attention_correlation",
+        ),
+        meaning=(
+            "the initial weights alone do not determine where a run ends; the training"
+            " matters too"
+        ),
     ),
 )

@@ -1,4 +1,5 @@
-"""VC section 4.3: the same runs with a smooth norm, a wider MLP, or weight decay of the assemblers."""
+"""VC section 4.3: the same runs with a smooth norm, a wider MLP, or weight decay of the
+assemblers."""
 
 from collections.abc import Sequence
 
@@ -6,10 +7,23 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+)
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.transitions import DEFAULT_DETECTION, UNCHANGED, interventions
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
@@ -24,21 +38,34 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
     """The ensembles by name, that of the default recipe first."""
-    settings, runs, epochs = SparseSettings(**params.get("settings", {})), params["runs"], params.get("epochs")
-    changed = interventions.intervention_settings(settings, **params.get("remedies", {}))
-    needs = {name: RequiredRuns(each, runs, epochs, record="metrics") for name, each in changed.items()}
+    settings, runs, epochs = (
+        SparseSettings(**params.get("settings", {})),
+        params["runs"],
+        params.get("epochs"),
+    )
+    changed = interventions.intervention_settings(
+        settings, **params.get("remedies", {})
+    )
+    needs = {
+        name: RequiredRuns(each, runs, epochs, record="metrics")
+        for name, each in changed.items()
+    }
     return {UNCHANGED: RequiredRuns(settings, runs, epochs), **needs}
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Spikes, spikes after the escape, epochs after the escape, and final test accuracy: (remedy, run)."""
-    found = {name: runner.ensemble(need) for name, need in _ensembles_by_name(params).items()}
+    """Spikes, spikes after the escape, epochs after the escape, and final test
+    accuracy: (remedy, run)."""
+    found = {
+        name: runner.ensemble(need) for name, need in _ensembles_by_name(params).items()
+    }
     return interventions.compare_interventions(found).drop_vars("seed")
 
 
 REMEDIES = Experiment(
     "vc.remedies",
-    "spikes and accuracy of the same runs with a smooth norm, a wider MLP, or weight decay of the assemblers",
+    "spikes and accuracy of the same runs with a smooth norm, a wider MLP, or weight"
+    " decay of the assemblers",
     measure=measure,
     default=sized(15, runs=100),
     ensembles=ensembles,
@@ -47,52 +74,92 @@ REMEDIES = Experiment(
 )
 
 
-def spike_rate_change(evidence: xr.Dataset, remedy: str, in_both: bool = False) -> Estimate:
-    """Change of the number of spikes in 1000 epochs after the escape, over all runs or those that escape in both."""
+def spike_rate_change(
+    evidence: xr.Dataset, remedy: str, in_both: bool = False
+) -> Estimate:
+    """Change of the number of spikes in 1000 epochs after the escape, over all runs or
+    those that escape in both."""
     pair = evidence.sel(remedy=[UNCHANGED, remedy])
     pair = pair.isel(run=(pair["since"] > 0).all("remedy").values) if in_both else pair
     runs = int(pair["spikes"].notnull().all("remedy").sum())
-    before, after = (interventions.ensemble_mean(pair, name, "rate").value for name in (UNCHANGED, remedy))
+    before, after = (
+        interventions.ensemble_mean(pair, name, "rate").value
+        for name in (UNCHANGED, remedy)
+    )
     found = interventions.intervention_effect(pair, remedy, "rate")
     if not np.isfinite(found.value):
-        return Estimate(NO_INTERVAL, runs, note="no run escapes, with the remedy or without")
+        return Estimate(
+            NO_INTERVAL, runs, note="no run escapes, with the remedy or without"
+        )
     if before == after == 0:
-        return Estimate(NO_INTERVAL, runs, note="no run has spikes after its escape, with the remedy or without")
+        return Estimate(
+            NO_INTERVAL,
+            runs,
+            note="no run has spikes after its escape, with the remedy or without",
+        )
     note = f"{after:.1f} against {before:.1f} spikes"
     if not in_both:
         counts = (pair["since"] > 0).sum("run").values[::-1]
         change = 100 * interventions.intervention_effect(pair, remedy, "test").value
-        note += "; {} against {} runs escape, test accuracy {:+.1f} points".format(*counts, change)
-    return Estimate(found, runs, "runs", after / before if before > 0 else np.nan, "ratio of the rates", note)
+        note += "; {} against {} runs escape, test accuracy {:+.1f} points".format(
+            *counts, change
+        )
+    return Estimate(
+        found,
+        runs,
+        "runs",
+        after / before if before > 0 else np.nan,
+        "ratio of the rates",
+        note,
+    )
 
 
 def accuracy_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     """Change of the final test accuracy of the same runs by a remedy, in points."""
     after, before = evidence["test"].sel(remedy=[remedy, UNCHANGED])
     p = interventions.mcnemar_p_value(evidence, remedy)
-    note = "{} against {} runs above .98".format(*((each > SUCCESS_ACCURACY).sum().item() for each in (after, before)))
+    note = "{} against {} runs above .98".format(
+        *((each > SUCCESS_ACCURACY).sum().item() for each in (after, before))
+    )
     found = as_percentage(interventions.intervention_effect(evidence, remedy, "test"))
     note += f" (McNemar's p {p:.2g})" if np.isfinite(p) else ""
-    return samples.paired_difference(100 * after, 100 * before)._replace(interval=found, note=note)
+    return samples.paired_difference(100 * after, 100 * before)._replace(
+        interval=found, note=note
+    )
 
 
-def _fewer_spikes(remedy: str, label: str = "all runs", ours: bool = False, **arguments: bool) -> Measurement:
+def _fewer_spikes(
+    remedy: str, label: str = "all runs", ours: bool = False, **arguments: bool
+) -> Measurement:
     """At least one spike in 1000 epochs fewer."""
-    return part(spike_rate_change, Below(0, 1, ours), label, "spikes in 1000 epochs", remedy=remedy, **arguments)
+    return part(
+        spike_rate_change,
+        Below(0, 1, ours),
+        label,
+        "spikes in 1000 epochs",
+        remedy=remedy,
+        **arguments,
+    )
 
 
-MEASURED = "the same runs are trained again {}: difference of the numbers of spikes in 1000 epochs after the escape"
+MEASURED = (
+    "the same runs are trained again {}: difference of the numbers of spikes in 1000"
+    " epochs after the escape"
+)
 
 CLAIMS = claims_of(
     REMEDIES,
     main_result(
         "VC.s4.3.smoothing",
         "Smoothing the normalisation at the origin removes some loss spikes.",
-        f"{MEASURED.format('with the smooth norm')}; of all runs, and of those that escape with both norms",
+        f"{MEASURED.format('with the smooth norm')}; of all runs, and of those that"
+        " escape with both norms",
         _fewer_spikes(SMOOTH),
         _fewer_spikes(SMOOTH, "escape with both norms", in_both=True),
         departure="with the smooth norm fewer runs escape their first plateau",
-        meaning="the proposed remedy does not help, or only by changing which runs learn",
+        meaning=(
+            "the proposed remedy does not help, or only by changing which runs learn"
+        ),
     ),
     claim(
         "VC.s4.3.capacity",
@@ -104,13 +171,18 @@ CLAIMS = claims_of(
     claim(
         "VC.s4.3.regularisation",
         "One can imagine that regularisation of the MLP's weights reduces spikes.",
-        MEASURED.format("with weight decay of the MLP's output weights (assemblers), 0.01 and 0.1"),
-        tuple(_fewer_spikes(name, name, ours=True) for name in ("decay 0.01", "decay 0.1")),
+        MEASURED.format(
+            "with weight decay of the MLP's output weights (assemblers), 0.01 and 0.1"
+        ),
+        tuple(
+            _fewer_spikes(name, name, ours=True) for name in ("decay 0.01", "decay 0.1")
+        ),
         departure="the paper names no regularisation; we chose weight decay",
     ),
     finding(
         "OWN.smooth-norm",
-        "The norm that is smooth at the origin removes spikes without a loss of accuracy.",
+        "The norm that is smooth at the origin removes spikes without a loss of"
+        " accuracy.",
         f"{MEASURED.format('with the smooth norm')}, and of the final test accuracy",
         _fewer_spikes(SMOOTH),
         part(accuracy_change, Above(-5), "test accuracy", "points", remedy=SMOOTH),

@@ -1,10 +1,12 @@
-"""VC appendix A.1 and section 4.1: whether plateaus of the loss are saddle points, and how runs leave them.
+"""VC appendix A.1 and section 4.1: whether plateaus of the loss are saddle points, and
+how runs leave them.
 
-Gradient and Hessian of the whole training loss, whatever the batches, are exact (`analysis.linearization.hessians`):
-in the middle of the last plateau before the first drop, of that drop, and of the first plateau between the first two
-drops, and at the end. An eigenvalue counts as negative if it is below zero by more than a millionth of the largest in
-magnitude. The escape is that of `analysis.linearization.plateau_escapes`.
-"""
+Gradient and Hessian of the whole training loss, whatever the batches, are exact
+(`analysis.linearization.hessians`): in the middle of the last plateau before the first
+drop, of that drop, and of the first plateau between the first two drops, and at the
+end. An eigenvalue counts as negative if it is below zero by more than a millionth of
+the largest in magnitude. The escape is that of
+`analysis.linearization.plateau_escapes`."""
 
 from collections.abc import Sequence
 
@@ -18,10 +20,23 @@ from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, main_result, parts_over
+from analysis.reproduction.verification.claim import (
+    Claim,
+    Measurement,
+    claim,
+    claims_of,
+    main_result,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Nearly
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.transitions import DEFAULT_DETECTION, event_table, trajectory_scalar
 from dynamics.networks.from_trajectory import clustering_head_of
@@ -34,52 +49,96 @@ MOMENTS = ("start", "plateau", "drop", "between", "end")
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks trained with full batches and with mini-batches; `analysis.paper` uses the same files."""
+    """Networks trained with full batches and with mini-batches; `analysis.paper` uses
+    the same files."""
     full = SparseSettings(batch=SparseSettings().data), params["full"]
     mini = RequiredRuns(SparseSettings(), params["mini"], params.get("epochs"))
-    return [RequiredRuns(*full, params.get("updates", 4000), params.get("every", 4)), mini]
+    return [
+        RequiredRuns(*full, params.get("updates", 4000), params.get("every", 4)),
+        mini,
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Gradient and Hessian, (setup, run, moment), NaN at moments that a run lacks; directions of the movement at the
-    escape, (setup, run)."""
+    """Gradient and Hessian, (setup, run, moment), NaN at moments that a run lacks;
+    directions of the movement at the escape, (setup, run)."""
     trajectories = [runner.ensemble(need) for need in ensembles(params)]
     with single_torch_thread():  # its Hessians are small
         found = [_measure_setup(each) for each in trajectories]
-    return xr.concat(found, xr.Variable("setup", list(SETUPS)), join="outer", combine_attrs="override")
+    return xr.concat(
+        found,
+        xr.Variable("setup", list(SETUPS)),
+        join="outer",
+        combine_attrs="override",
+    )
 
 
 def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
-    network, runs, steps = clustering_head_of(trajectory), trajectory.sizes["run"], trajectory["step"].values
+    network, runs, steps = (
+        clustering_head_of(trajectory),
+        trajectory.sizes["run"],
+        trajectory["step"].values,
+    )
     events = event_table(trajectory_scalar(trajectory, "loss"))
     values = np.full((2, runs, len(MOMENTS)), np.nan)
-    for run in tqdm(np.flatnonzero(not_diverged(trajectory)), "saddles", unit="run", disable=None, leave=False):
+    for run in tqdm(
+        np.flatnonzero(not_diverged(trajectory)),
+        "saddles",
+        unit="run",
+        disable=None,
+        leave=False,
+    ):
         objective = training_objective(network, int(trajectory["seed"][run]))
-        moments = np.array(event_steps(events.isel(event=events["of_run"].values == run), steps))
+        moments = np.array(
+            event_steps(events.isel(event=events["of_run"].values == run), steps)
+        )
         known = np.isfinite(moments)
         frames = np.abs(steps - moments[known, None]).argmin(axis=1)
-        rows = torch.from_numpy(flat_weight_pairs(trajectory.isel(run=[run]), network, frames)[0, :, 0])
-        values[0, run, known] = [torch.func.grad(objective.loss)(row).norm() for row in rows]
-        values[1, run, known] = [_negative_eigenvalues(objective.hessian(row)) for row in rows]
+        rows = torch.from_numpy(
+            flat_weight_pairs(trajectory.isel(run=[run]), network, frames)[0, :, 0]
+        )
+        values[0, run, known] = [
+            torch.func.grad(objective.loss)(row).norm() for row in rows
+        ]
+        values[1, run, known] = [
+            _negative_eigenvalues(objective.hessian(row)) for row in rows
+        ]
     texts = {
         "gradient": "norm of the gradient of the whole training loss",
         "negative": "negative eigenvalues of its Hessian",
     }
     measures = zip(texts.items(), values, strict=True)
-    variables = {name: (("run", "moment"), each, {"long_name": text}) for (name, text), each in measures}
+    variables = {
+        name: (("run", "moment"), each, {"long_name": text})
+        for (name, text), each in measures
+    }
     escapes = measure_plateau_escapes(trajectory).drop_vars("seed")
-    return xr.Dataset(variables, {"run": np.arange(runs), "moment": list(MOMENTS)}).merge(escapes)
+    return xr.Dataset(
+        variables, {"run": np.arange(runs), "moment": list(MOMENTS)}
+    ).merge(escapes)
 
 
 def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
-    """Steps of `MOMENTS`, from the events of one run in order; NaN for those that it lacks."""
+    """Steps of `MOMENTS`, from the events of one run in order; NaN for those that it
+    lacks."""
     kinds, initial = events["kind"].values, events["initial"].values.astype(bool)
     begin, end, middle = (events[name].values for name in ("begin", "end", "middle"))
-    drops, plateaus = np.flatnonzero((kinds == "drop") & ~initial), np.flatnonzero(kinds == "plateau")
+    drops, plateaus = (
+        np.flatnonzero((kinds == "drop") & ~initial),
+        np.flatnonzero(kinds == "plateau"),
+    )
     before = [p for p in plateaus if len(drops) and end[p] <= begin[drops[0]]]
-    between = [p for p in plateaus if len(drops) > 1 and end[drops[0]] <= begin[p] and end[p] <= begin[drops[1]]]
+    between = [
+        p
+        for p in plateaus
+        if len(drops) > 1 and end[drops[0]] <= begin[p] and end[p] <= begin[drops[1]]
+    ]
     chosen = (before[-1:], drops[:1], between[:1])
-    return [float(steps[0]), *(float(middle[each[0]]) if len(each) else np.nan for each in chosen), float(steps[-1])]
+    return [
+        float(steps[0]),
+        *(float(middle[each[0]]) if len(each) else np.nan for each in chosen),
+        float(steps[-1]),
+    ]
 
 
 def _negative_eigenvalues(hessian: torch.Tensor) -> int:
@@ -90,9 +149,16 @@ def _negative_eigenvalues(hessian: torch.Tensor) -> int:
 
 SADDLES = Experiment(
     "vc.saddles",
-    "gradient and Hessian of the training loss on plateaus, in drops and at the end; the direction of the escape",
+    "gradient and Hessian of the training loss on plateaus, in drops and at the end;"
+    " the direction of the escape",
     measure=measure,
-    quick=sized(8, "fewer runs than 100, half as many full-batch updates", full=12, mini=32, updates=2000),
+    quick=sized(
+        8,
+        "fewer runs than 100, half as many full-batch updates",
+        full=12,
+        mini=32,
+        updates=2000,
+    ),
     default=sized(20, "60 full-batch runs, not 100", full=60, mini=100),
     full=sized(25, full=100, mini=100),
     ensembles=ensembles,
@@ -101,60 +167,104 @@ SADDLES = Experiment(
 )
 
 
-def plateau_gradient_ratio(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
-    """Gradient norm on a plateau over that in the middle of the first drop: median over runs that have both."""
+def plateau_gradient_ratio(
+    evidence: xr.Dataset, setup: str, moment: str = "plateau"
+) -> Estimate:
+    """Gradient norm on a plateau over that in the middle of the first drop: median over
+    runs that have both."""
     norms = evidence["gradient"].sel(setup=setup)
     norm = samples.finite_values(norms.sel(moment=moment))
     note = f"a norm of {np.median(norm):.2g}" if len(norm) else "no plateau was found"
-    return samples.estimate_median(norms.sel(moment=moment) / norms.sel(moment="drop"), "runs with both", note)
+    return samples.estimate_median(
+        norms.sel(moment=moment) / norms.sel(moment="drop"), "runs with both", note
+    )
 
 
-def negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
+def negative_curvature(
+    evidence: xr.Dataset, setup: str, moment: str = "plateau"
+) -> Estimate:
     """Percentage of runs whose Hessian has negative eigenvalues at a moment."""
-    negative = samples.finite_values(evidence["negative"].sel(setup=setup, moment=moment))
-    note = f"median number: {np.median(negative):.0f}" if len(negative) else f"no run has a {moment}"
+    negative = samples.finite_values(
+        evidence["negative"].sel(setup=setup, moment=moment)
+    )
+    note = (
+        f"median number: {np.median(negative):.0f}"
+        if len(negative)
+        else f"no run has a {moment}"
+    )
     return samples.percentage_of_ones(negative > 0, "runs", note)
 
 
-def excess_negative_curvature(evidence: xr.Dataset, setup: str, moment: str = "plateau") -> Estimate:
-    """Number of negative eigenvalues on a plateau minus that of the same run at its end, in the mean over runs."""
-    negative = evidence["negative"].sel(setup=setup, moment=[moment, "end"]).dropna("run")
+def excess_negative_curvature(
+    evidence: xr.Dataset, setup: str, moment: str = "plateau"
+) -> Estimate:
+    """Number of negative eigenvalues on a plateau minus that of the same run at its
+    end, in the mean over runs."""
+    negative = (
+        evidence["negative"].sel(setup=setup, moment=[moment, "end"]).dropna("run")
+    )
     plateau, end = negative.transpose("moment", "run")
     found = samples.paired_difference(plateau, end, "runs with a plateau")
     if not found.count:
         return found
     values = *negative.median("run").values, *(100 * (negative > 0).mean("run").values)
-    note = "{:.0f} against {:.0f} at the end (medians); {:.0f}% and {:.0f}% of the runs have any"
+    note = (
+        "{:.0f} against {:.0f} at the end (medians); {:.0f}% and {:.0f}% of the runs"
+        " have any"
+    )
     return found._replace(note=note.format(*values))
 
 
 def escape_along(evidence: xr.Dataset, name: str, setup: str = MINI) -> Estimate:
-    """Percentage of the movement at the escape that lies in some directions: mean over runs."""
+    """Percentage of the movement at the escape that lies in some directions: mean over
+    runs."""
     values = samples.finite_values(100 * evidence[f"escape_{name}"].sel(setup=setup))
-    return Estimate(Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values))
+    return Estimate(
+        Interval(*np.clip(mean_interval(values), 0, 100).tolist()), len(values)
+    )
 
 
 def escape_beyond_chance(evidence: xr.Dataset, setup: str = MINI) -> Estimate:
-    """Percentage of the movement in directions of negative curvature minus that of a random movement."""
+    """Percentage of the movement in directions of negative curvature minus that of a
+    random movement."""
     one = evidence.sel(setup=setup)
-    return samples.paired_difference(100 * one["escape_negative_share"], 100 * one["escape_negative_chance"])
+    return samples.paired_difference(
+        100 * one["escape_negative_share"], 100 * one["escape_negative_chance"]
+    )
 
 
 def _saddle_parts(moment: str) -> tuple[Measurement, ...]:
-    """A small gradient, negative eigenvalues, and more of these than at the end of training."""
+    """A small gradient, negative eigenvalues, and more of these than at the end of
+    training."""
     small, more = Below(0.1, ours=True), Above(0, 10, ours=True)
-    ratio, negative = "gradient norm, plateau / first drop, {}", "runs with negative Hessian eigenvalues, {}"
+    ratio, negative = (
+        "gradient norm, plateau / first drop, {}",
+        "runs with negative Hessian eigenvalues, {}",
+    )
     excess = "negative Hessian eigenvalues, plateau minus end of training, {}"
     return (
-        *parts_over("setup", SETUPS, plateau_gradient_ratio, small, ratio, digits=3, moment=moment),
-        *parts_over("setup", SETUPS, negative_curvature, Nearly(), negative, "%", moment=moment),
-        *parts_over("setup", SETUPS, excess_negative_curvature, more, excess, moment=moment),
+        *parts_over(
+            "setup",
+            SETUPS,
+            plateau_gradient_ratio,
+            small,
+            ratio,
+            digits=3,
+            moment=moment,
+        ),
+        *parts_over(
+            "setup", SETUPS, negative_curvature, Nearly(), negative, "%", moment=moment
+        ),
+        *parts_over(
+            "setup", SETUPS, excess_negative_curvature, more, excess, moment=moment
+        ),
     )
 
 
 MEASURED = (
-    "gradient norm divided by that in the first drop, median over runs; percentage of runs whose Hessian has negative "
-    "eigenvalues; their number minus that at the end of training, mean over runs; "
+    "gradient norm divided by that in the first drop, median over runs; percentage of"
+    " runs whose Hessian has negative eigenvalues; their number minus that at the end"
+    " of training, mean over runs; "
 )
 
 CLAIMS = (
@@ -162,7 +272,8 @@ CLAIMS = (
         SADDLES,
         main_result(
             "VC.appA.1.plateau-saddle",
-            "Where training stagnates the loss has a saddle point: the gradient is almost zero, and it is no minimum.",
+            "Where training stagnates the loss has a saddle point: the gradient is"
+            " almost zero, and it is no minimum.",
             f"{MEASURED}in the middle of the last plateau before the first drop",
             _saddle_parts("plateau"),
             departure="the comparison with the end of training is ours",

@@ -1,8 +1,9 @@
-"""VC appendices A.2 and A.3, figures 17 and 20: success and sparsity of activations, by dimension of the embeddings.
+"""VC appendices A.2 and A.3, figures 17 and 20: success and sparsity of activations, by
+dimension of the embeddings.
 
-Sparsity is the fraction of hidden activations below eps in absolute value. A run succeeds in these appendices if its
-test accuracy at the end is above .9 (elsewhere: above .98). The texts say "above .9" for it.
-"""
+Sparsity is the fraction of hidden activations below eps in absolute value. A run
+succeeds in these appendices if its test accuracy at the end is above .9 (elsewhere:
+above .98). The texts say "above .9" for it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,15 +12,40 @@ import numpy as np
 import xarray as xr
 
 from analysis.clustering_heads import compare_successes, measure_sparsity
-from analysis.clustering_heads.activation_sparsity import SPARSITY_RANGE, SPARSITY_THRESHOLDS, SUCCESSFUL_ACCURACY
+from analysis.clustering_heads.activation_sparsity import (
+    SPARSITY_RANGE,
+    SPARSITY_THRESHOLDS,
+    SUCCESSFUL_ACCURACY,
+)
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
-from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.estimate import (
+    Estimate,
+    percentage,
+    reported_number,
+)
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval
-from analysis.statistics.ranks import PROFILE_PERMUTATIONS, rank_biserial, rank_correlation
+from analysis.statistics.ranks import (
+    PROFILE_PERMUTATIONS,
+    rank_biserial,
+    rank_correlation,
+)
 from dynamics.settings import SparseSettings
 
 PAPER_RUNS = 20
@@ -35,38 +61,68 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
         runs[ENOUGH] = params["enough"]
     settings = SparseSettings(**params.get("settings", {}))
     return [
-        RequiredRuns(replace(settings, dim=dim), count, epochs=params.get("epochs"), every=None if dim <= 3 else 0)
+        RequiredRuns(
+            replace(settings, dim=dim),
+            count,
+            epochs=params.get("epochs"),
+            every=None if dim <= 3 else 0,
+        )
         for dim, count in runs.items()
     ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Final accuracies, (dim, run), and sparsity on test sequences by threshold, (dim, run, eps); NaN for no run."""
+    """Final accuracies, (dim, run), and sparsity on test sequences by threshold, (dim,
+    run, eps); NaN for no run."""
     found = []
     for need in ensembles(params):
         trajectory = runner.ensemble(need)
-        one = compare_successes(measure_sparsity(trajectory)).sel(split="test", drop=True)
+        one = compare_successes(measure_sparsity(trajectory)).sel(
+            split="test", drop=True
+        )
         one = one.drop_vars(["step", "seed", "success"])
-        final = trajectory["accuracy"].isel(step=-1).astype(np.float64).where(np.isfinite(one["test_accuracy"]))
+        final = (
+            trajectory["accuracy"]
+            .isel(step=-1)
+            .astype(np.float64)
+            .where(np.isfinite(one["test_accuracy"]))
+        )
         for split in ("train", "unseen"):
             values = final.sel(split=split).values
-            one[f"{split}_accuracy"] = ("run", values, dimensionless(f"final accuracy on {split} sequences"))
+            one[f"{split}_accuracy"] = (
+                "run",
+                values,
+                dimensionless(f"final accuracy on {split} sequences"),
+            )
         found.append(one.assign(sparsity=one["sparsity"].astype(np.float32)))
     dims = xr.Variable("dim", [2, *params["dims"]])
-    return xr.concat(found, dims, join="outer", coords="different", compat="equals", combine_attrs="override")
+    return xr.concat(
+        found,
+        dims,
+        join="outer",
+        coords="different",
+        compat="equals",
+        combine_attrs="override",
+    )
 
 
 SPARSITY = Experiment(
     "vc.sparsity",
-    "success, and sparsity of hidden activations against its threshold, for d = 2 to 32",
+    "success, and sparsity of hidden activations against its threshold, for d = 2"
+    " to 32",
     measure=measure,
-    quick=sized(2, "only d = 8 besides d = 2", usual=32, dims=[8], others=20, enough=20),
+    quick=sized(
+        2, "only d = 8 besides d = 2", usual=32, dims=[8], others=20, enough=20
+    ),
     default=sized(8, usual=100, dims=[3, 4, 8, 16, 32], others=20, enough=100),
     full=sized(20, usual=100, dims=[3, 4, 8, 16, 32], others=100, enough=100),
     ensembles=ensembles,
     depends={
         "range": SPARSITY_RANGE,
-        "thresholds": [*SPARSITY_THRESHOLDS[[0, -1]].tolist(), len(SPARSITY_THRESHOLDS)],
+        "thresholds": [
+            *SPARSITY_THRESHOLDS[[0, -1]].tolist(),
+            len(SPARSITY_THRESHOLDS),
+        ],
         "shuffles": PROFILE_PERMUTATIONS,
         "success": SUCCESSFUL_ACCURACY,
     },
@@ -75,43 +131,64 @@ SPARSITY = Experiment(
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def runs_of_dim(evidence: xr.Dataset, dim: int, runs: int | None = None) -> xr.Dataset:
-    """The first runs of a dimension that have a final accuracy; none if that dimension was not run."""
+    """The first runs of a dimension that have a final accuracy; none if that dimension
+    was not run."""
     one = evidence.reindex(dim=[dim]).isel(dim=0)
     return one.isel(run=np.flatnonzero(np.isfinite(one["test_accuracy"].values))[:runs])
 
 
-def _successes(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> np.ndarray:
+def _successes(
+    evidence: xr.Dataset, dim: int = 2, runs: int | None = None
+) -> np.ndarray:
     """Which of these runs succeed, (run,) bool."""
-    return runs_of_dim(evidence, dim, runs)["test_accuracy"].values > SUCCESSFUL_ACCURACY
+    return (
+        runs_of_dim(evidence, dim, runs)["test_accuracy"].values > SUCCESSFUL_ACCURACY
+    )
 
 
 def _missing_dim(evidence: xr.Dataset, dim: int) -> Estimate | None:
     """The estimate for a dimension that was not run; None if it was."""
     note = f"d = {dim} is not run at this size"
-    return None if dim in evidence["dim"].values else Estimate(NO_INTERVAL, 0, note=note, skipped=True)
+    return (
+        None
+        if dim in evidence["dim"].values
+        else Estimate(NO_INTERVAL, 0, note=note, skipped=True)
+    )
 
 
 def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
     found = _successes(evidence, dim)
     note = "" if found.size else "all runs diverged"
-    return _missing_dim(evidence, dim) or percentage(int(found.sum()), found.size, note=note)
+    return _missing_dim(evidence, dim) or percentage(
+        int(found.sum()), found.size, note=note
+    )
 
 
 def dimension_correlation(evidence: xr.Dataset) -> Estimate:
-    """Spearman's correlation of success with the dimension, over as many runs of each dimension."""
+    """Spearman's correlation of success with the dimension, over as many runs of each
+    dimension."""
     dims = evidence["dim"].values
     runs = min(_successes(evidence, dim).size for dim in dims)
     success = [_successes(evidence, dim, runs) for dim in dims]
-    found = rank_correlation(np.repeat(dims, runs), np.concatenate(success).astype(float))
-    note = "above .9: " + ", ".join(
-        f"{some.sum()} of {runs} at d = {dim}" for dim, some in zip(dims, success, strict=True)
+    found = rank_correlation(
+        np.repeat(dims, runs), np.concatenate(success).astype(float)
     )
-    return Estimate(found, runs * len(dims), effect=found.value, effect_name="Spearman's rho", note=note)
+    note = "above .9: " + ", ".join(
+        f"{some.sum()} of {runs} at d = {dim}"
+        for dim, some in zip(dims, success, strict=True)
+    )
+    return Estimate(
+        found,
+        runs * len(dims),
+        effect=found.value,
+        effect_name="Spearman's rho",
+        note=note,
+    )
 
 
 def success_gain(evidence: xr.Dataset) -> Estimate:
@@ -124,15 +201,25 @@ def success_gain(evidence: xr.Dataset) -> Estimate:
 def generalisation_gap(evidence: xr.Dataset) -> Estimate:
     """Accuracy on training sequences minus that on unseen ones at d = 2, in points."""
     one = evidence.sel(dim=2)
-    return samples.paired_difference(100 * one["train_accuracy"], 100 * one["unseen_accuracy"])
+    return samples.paired_difference(
+        100 * one["train_accuracy"], 100 * one["unseen_accuracy"]
+    )
 
 
-def success_sparsity(evidence: xr.Dataset, dim: int = 2, runs: int | None = None) -> Estimate:
-    """Rank-biserial correlation of success with the mean sparsity over log eps in the paper's range."""
-    success, mean = _successes(evidence, dim, runs), runs_of_dim(evidence, dim, runs)["mean_sparsity"].values
+def success_sparsity(
+    evidence: xr.Dataset, dim: int = 2, runs: int | None = None
+) -> Estimate:
+    """Rank-biserial correlation of success with the mean sparsity over log eps in the
+    paper's range."""
+    success, mean = (
+        _successes(evidence, dim, runs),
+        runs_of_dim(evidence, dim, runs)["mean_sparsity"].values,
+    )
     found = rank_biserial(mean[success], mean[~success])
     note = f"above .9: {success.sum()} of {success.size} runs"
-    estimate = Estimate(found, success.size, effect=found.value, effect_name="rank-biserial", note=note)
+    estimate = Estimate(
+        found, success.size, effect=found.value, effect_name="rank-biserial", note=note
+    )
     return _missing_dim(evidence, dim) or estimate
 
 
@@ -140,15 +227,18 @@ def accuracy_sparsity(evidence: xr.Dataset, runs: int | None = None) -> Estimate
     """Spearman's correlation of mean sparsity with test accuracy over default runs."""
     one = runs_of_dim(evidence, 2, runs)
     found = rank_correlation(one["mean_sparsity"].values, one["test_accuracy"].values)
-    return Estimate(found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho")
+    return Estimate(
+        found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho"
+    )
 
 
 def less_sparse_thresholds(evidence: xr.Dataset) -> Estimate:
-    """Percentage of the thresholds of the paper's range at which successes are significantly less sparse.
+    """Percentage of the thresholds of the paper's range at which successes are
+    significantly less sparse.
 
-    Thresholds are no sample: the bounds are the percentage at which successes are shown to be less sparse, and that at
-    which the opposite is not shown, at p < .05 for all thresholds together.
-    """
+    Thresholds are no sample: the bounds are the percentage at which successes are shown
+    to be less sparse, and that at which the opposite is not shown, at p < .05 for all
+    thresholds together."""
     one, (low, high) = evidence.sel(dim=2), SPARSITY_RANGE
     if not np.isfinite(one["p_value"].values).all():
         return Estimate(NO_INTERVAL, 0, "thresholds", note="all runs succeed, or none")
@@ -156,33 +246,56 @@ def less_sparse_thresholds(evidence: xr.Dataset) -> Estimate:
     shown, effect = inside["p_value"].values < 0.05, inside["effect"].values
     less, more = shown & (effect < 0), shown & (effect > 0)
     where, found = inside["eps"].values[less], 100 * float(less.mean())
-    note = f"less sparse at eps from {where.min():.2g} to {where.max():.2g}" if len(where) else "less sparse at no eps"
-    return Estimate(Interval(found, found, 100 - 100 * float(more.mean())), less.size, "thresholds", note=note)
+    note = (
+        f"less sparse at eps from {where.min():.2g} to {where.max():.2g}"
+        if len(where)
+        else "less sparse at no eps"
+    )
+    return Estimate(
+        Interval(found, found, 100 - 100 * float(more.mean())),
+        less.size,
+        "thresholds",
+        note=note,
+    )
 
 
 def sparsity_at_threshold(evidence: xr.Dataset, place: int) -> Estimate:
-    """Percentage of activations below the smallest (0) or the largest (-1) threshold: mean over default runs."""
+    """Percentage of activations below the smallest (0) or the largest (-1) threshold:
+    mean over default runs."""
     values = 100 * runs_of_dim(evidence, 2)["sparsity"].isel(eps=place).values
     return Estimate(mean_interval(values, limits=(0, 100)), len(values))
 
 
 def active_units(evidence: xr.Dataset, eps: float = 0.1) -> Estimate:
-    """Percentage of activations of successful runs that are above a threshold in absolute value: mean over runs."""
+    """Percentage of activations of successful runs that are above a threshold in
+    absolute value: mean over runs."""
     success = _successes(evidence)
-    values = 100 * (1 - runs_of_dim(evidence, 2)["sparsity"].sel(eps=eps, method="nearest").values)
+    values = 100 * (
+        1 - runs_of_dim(evidence, 2)["sparsity"].sel(eps=eps, method="nearest").values
+    )
     note = f"{values[~success].mean():.0f}% in other runs" if not success.all() else ""
-    return Estimate(mean_interval(values[success], limits=(0, 100)), int(success.sum()), "runs above .9", note=note)
+    return Estimate(
+        mean_interval(values[success], limits=(0, 100)),
+        int(success.sum()),
+        "runs above .9",
+        note=note,
+    )
 
 
-# ------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 MEAN_SPARSITY = "test sparsity, averaged over log eps from 1e-3 to 10"
-AGAINST = f"rank-biserial correlation of an accuracy above .9 with {MEAN_SPARSITY} (-1: all such runs are less sparse)"
+AGAINST = (
+    f"rank-biserial correlation of an accuracy above .9 with {MEAN_SPARSITY} (-1: all"
+    " such runs are less sparse)"
+)
 
 
 def _negative(correlation: Callable[..., Estimate]) -> tuple[Measurement, ...]:
     """A correlation is negative, over as many runs as the paper has, and over all."""
-    paper = part(correlation, Below(0, 0.3), f"{PAPER_RUNS} runs", digits=2, runs=PAPER_RUNS)
+    paper = part(
+        correlation, Below(0, 0.3), f"{PAPER_RUNS} runs", digits=2, runs=PAPER_RUNS
+    )
     return paper, part(correlation, Below(0, 0.3), "all runs", digits=2)
 
 
@@ -192,20 +305,34 @@ CLAIMS = claims_of(
         "VC.figure17.range",
         "From eps = 1e-5 to 100 sparsity goes from 0 to 1.",
         "percentage of activations below 1e-5 and below 100, means over runs",
-        part(sparsity_at_threshold, Agrees(reported_number("0", PAPER_RUNS), 1), "below 1e-5", "%", place=0),
-        part(sparsity_at_threshold, Agrees(reported_number("100", PAPER_RUNS), 1), "below 100", "%", place=-1),
+        part(
+            sparsity_at_threshold,
+            Agrees(reported_number("0", PAPER_RUNS), 1),
+            "below 1e-5",
+            "%",
+            place=0,
+        ),
+        part(
+            sparsity_at_threshold,
+            Agrees(reported_number("100", PAPER_RUNS), 1),
+            "below 100",
+            "%",
+            place=-1,
+        ),
     ),
     finding(
         "VC.figure17.less-sparse",
-        "For eps from 1e-3 to 10 models with an accuracy above .9 tend to be less sparse than others.",
+        "For eps from 1e-3 to 10 models with an accuracy above .9 tend to be less"
+        " sparse than others.",
         f"{AGAINST}; for as many runs as the paper has, and for all",
         _negative(success_sparsity),
     ),
     claim(
         "VC.figure17.whole-range",
         "Runs above .9 are less sparse than others at every threshold from .001 to 10.",
-        "percentage of thresholds, evenly spaced on a log scale, at which they are (p < .05 for all together); the "
-        "bracket is no confidence interval: its upper end also counts thresholds without a significant difference",
+        "percentage of thresholds, evenly spaced on a log scale, at which they are (p <"
+        " .05 for all together); the bracket is no confidence interval: its upper end"
+        " also counts thresholds without a significant difference",
         part(less_sparse_thresholds, Nearly(), "", "%"),
     ),
     claim(
@@ -217,13 +344,15 @@ CLAIMS = claims_of(
     claim(
         "VC.figure17.accuracy",
         "Sparsity decreases as performance increases.",
-        f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many runs as the paper has, and for all",
+        f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many"
+        " runs as the paper has, and for all",
         _negative(accuracy_sparsity),
     ),
     claim(
         "VC.appA.2.many-neurons",
         "The task needs many neurons, and so activations that are not sparse.",
-        "percentage of activations of runs above .9 that are above .1 in absolute value, mean over runs",
+        "percentage of activations of runs above .9 that are above .1 in absolute"
+        " value, mean over runs",
         part(active_units, Above(50, 10, ours=True), "", "%"),
         figure="vc17",
     ),
@@ -231,27 +360,36 @@ CLAIMS = claims_of(
         "VC.figure20.less-sparse",
         "With more dimensions, too, models above .9 have less sparse activations.",
         f"{AGAINST}, by dimension up to 8, from which on nearly all runs are above .9",
-        parts_over("dim", (3, 4, 8), success_sparsity, Below(0, 0.3), "d = {}", digits=2),
+        parts_over(
+            "dim", (3, 4, 8), success_sparsity, Below(0, 0.3), "d = {}", digits=2
+        ),
     ),
     finding(
         "VC.appA.3.dimension",
-        "The higher the dimension of the embeddings, the more models have a test accuracy above .9.",
-        "Spearman's correlation of d with an accuracy above .9 at the end, with as many runs of each d",
+        "The higher the dimension of the embeddings, the more models have a test"
+        " accuracy above .9.",
+        "Spearman's correlation of d with an accuracy above .9 at the end, with as many"
+        " runs of each d",
         part(dimension_correlation, Above(0, 0.1), "", digits=2),
         figure="vc20",
     ),
     finding(
         "VC.appA.3.all-from-8",
         "From d = 8 on all models have a test accuracy above .9.",
-        f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of each d",
+        f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of"
+        " each d",
         parts_over("dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"),
-        meaning="some runs fail at any dimension: two dimensions are not the only cause of failure",
+        meaning=(
+            "some runs fail at any dimension: two dimensions are not the only cause of"
+            " failure"
+        ),
         figure="vc20",
     ),
     claim(
         "VC.appA.3.generalisation",
         "Embeddings of two dimensions limit how well the model generalises.",
-        "accuracy on training minus unseen sequences; percentage of runs above .9 from d = 8 on minus that at d = 2",
+        "accuracy on training minus unseen sequences; percentage of runs above .9 from"
+        " d = 8 on minus that at d = 2",
         part(generalisation_gap, Above(0, 2), "training minus unseen, d = 2", "points"),
         part(success_gain, Above(0, 10), "above .9, d from 8 on minus d = 2", "points"),
         figure="vc20",

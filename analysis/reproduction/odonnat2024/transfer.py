@@ -1,67 +1,107 @@
-"""VC section 4.2 and figure 9: larger vocabularies learned from scratch, and finetuned from networks of p = 2."""
+"""VC section 4.2 and figure 9: larger vocabularies learned from scratch, and finetuned
+from networks of p = 2."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from analysis.clustering_heads.transfer_design import TransferDesign, larger_vocabulary_settings
+from analysis.clustering_heads.transfer_design import (
+    TransferDesign,
+    larger_vocabulary_settings,
+)
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Claim, Measurement, claim, claims_of, finding, part, parts_over
+from analysis.reproduction.verification.claim import (
+    Claim,
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    part,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import Experiment, Params, RequiredRuns, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    sized,
+)
 from analysis.statistics import difference_interval, rank_correlation
 from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.trajectory import mask_diverged, open_trajectory
 
 SCRATCH, LONG, FINETUNED = TRANSFER_KINDS[:3]
-"""From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p = 2."""
+"""From scratch for E and for 2E epochs, and E epochs of finetuning after E epochs of p
+= 2."""
 
 VOCABS = tuple(range(3, 11))
 """The larger vocabularies of figure 9."""
 
 LEARNED = 0.1
-"""Fraction of the way from chance to 1 from which on a run has learned something; noise of 2048 sequences is .01."""
+"""Fraction of the way from chance to 1 from which on a run has learned something; noise
+of 2048 sequences is .01."""
 
 NOISE = 0.01
 """Difference of accuracies up to which two runs count as equal."""
 
 
-# ---------------------------------------------------------------------------------------------- experiments
+# -------------------------------------------------------------------------- experiments
 
 
 def experiment_design(params: Params) -> TransferDesign:
-    """The ensembles of the experiment; `python -m analysis.transfer` reads and writes the same files."""
+    """The ensembles of the experiment; `python -m analysis.transfer` reads and writes
+    the same files."""
     settings = SparseSettings(**params.get("settings", {}))
     epochs = params.get("epochs", TransferDesign.epochs)
-    return TransferDesign(settings, tuple(params["vocabs"]), params["runs"], epochs=epochs)
+    return TransferDesign(
+        settings, tuple(params["vocabs"]), params["runs"], epochs=epochs
+    )
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """The source and all vocabularies from scratch. Finetuned networks begin from the source, and are trained here."""
+    """The source and all vocabularies from scratch. Finetuned networks begin from the
+    source, and are trained here."""
     design = experiment_design(params)
-    each = [design.source, *(larger_vocabulary_settings(design.source, vocab) for vocab in design.vocabs)]
-    return [RequiredRuns(settings, design.runs, epochs=2 * design.epochs, every=design.epochs) for settings in each]
+    each = [
+        design.source,
+        *(larger_vocabulary_settings(design.source, vocab) for vocab in design.vocabs),
+    ]
+    return [
+        RequiredRuns(
+            settings, design.runs, epochs=2 * design.epochs, every=design.epochs
+        )
+        for settings in each
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Accuracy on all test sequences and on those that occur in no training split, (kind, vocab, run)."""
+    """Accuracy on all test sequences and on those that occur in no training split,
+    (kind, vocab, run)."""
     result, paths = run_transfer(experiment_design(params), runner.say, runner.device)
     test = result["accuracy"].copy(data=np.full(result["accuracy"].shape, np.nan))
     source, *others = (accuracy_by_frame(open_trajectory(path)) for path in paths)
     test[:2, 0] = source
-    for place, (scratch, (tuned,)) in enumerate(zip(others[::2], others[1::2], strict=True), 1):
-        test[:, place] = [*scratch, tuned, np.where(result["successful"], tuned, np.nan)]
+    for place, (scratch, (tuned,)) in enumerate(
+        zip(others[::2], others[1::2], strict=True), 1
+    ):
+        test[:, place] = [
+            *scratch,
+            tuned,
+            np.where(result["successful"], tuned, np.nan),
+        ]
     test.attrs = dimensionless("accuracy on all test sequences")
     return result.assign(test=test).drop_vars("clusters")
 
 
 def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
-    """Test accuracy in every frame but the first, (step, run); NaN for runs that have diverged by then."""
+    """Test accuracy in every frame but the first, (step, run); NaN for runs that have
+    diverged by then."""
     later = trajectory.isel(step=slice(1, None))
     found = mask_diverged(later["accuracy"].sel(split="test"), later)
     return found.transpose("step", "run").values
@@ -69,7 +109,8 @@ def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
 
 TRANSFER = Experiment(
     "vc.transfer",
-    "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from p = 2",
+    "accuracy at p = 3 from scratch, after 1000 and 2000 epochs, and finetuned from"
+    " p = 2",
     measure=measure,
     quick=sized(7, "24 runs instead of 250", runs=24, vocabs=[3]),
     default=sized(50, runs=250, vocabs=[3]),
@@ -89,7 +130,7 @@ VOCABULARIES = Experiment(
 )
 
 
-# ----------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def _final_accuracies(evidence: xr.Dataset, kind: str, vocab: int) -> np.ndarray:
@@ -103,7 +144,8 @@ def _progress_from_chance(accuracy: np.ndarray, vocab: int) -> np.ndarray:
 
 
 def learned_runs(evidence: xr.Dataset, vocab: int, something: bool = True) -> Estimate:
-    """Percentage of runs from scratch that have learned something, or nothing, after E epochs."""
+    """Percentage of runs from scratch that have learned something, or nothing, after E
+    epochs."""
     values = _final_accuracies(evidence, SCRATCH, vocab)
     learned = _progress_from_chance(values, vocab) > LEARNED
     note = f"the best run has {100 * values.max():.1f}%" if values.size else ""
@@ -111,43 +153,75 @@ def learned_runs(evidence: xr.Dataset, vocab: int, something: bool = True) -> Es
 
 
 def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
-    """Rank correlation of p with the fraction of the way from chance to 1, from scratch after E epochs."""
+    """Rank correlation of p with the fraction of the way from chance to 1, from scratch
+    after E epochs."""
     vocabs = evidence["vocab"].values.tolist()
-    progress = [_progress_from_chance(_final_accuracies(evidence, SCRATCH, vocab), vocab) for vocab in vocabs]
+    progress = [
+        _progress_from_chance(_final_accuracies(evidence, SCRATCH, vocab), vocab)
+        for vocab in vocabs
+    ]
     if sum(each.size > 0 for each in progress) < 3:
-        return Estimate(NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs")
-    found = rank_correlation(np.repeat(vocabs, [each.size for each in progress]), np.concatenate(progress))
-    return Estimate(found, sum(each.size for each in progress), "runs", found.value, "Spearman's rho")
+        return Estimate(
+            NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs"
+        )
+    found = rank_correlation(
+        np.repeat(vocabs, [each.size for each in progress]), np.concatenate(progress)
+    )
+    return Estimate(
+        found,
+        sum(each.size for each in progress),
+        "runs",
+        found.value,
+        "Spearman's rho",
+    )
 
 
 def finetuning_gain(evidence: xr.Dataset, vocab: int, over: str = SCRATCH) -> Estimate:
-    """Mean test accuracy of finetuned runs minus that of runs from scratch, in points."""
-    tuned, other = _final_accuracies(evidence, FINETUNED, vocab), _final_accuracies(evidence, over, vocab)
+    """Mean test accuracy of finetuned runs minus that of runs from scratch, in
+    points."""
+    tuned, other = (
+        _final_accuracies(evidence, FINETUNED, vocab),
+        _final_accuracies(evidence, over, vocab),
+    )
     both = tuned.size and other.size
-    note = f"{100 * tuned.mean():.1f}% finetuned, {100 * other.mean():.1f}% from scratch" if both else ""
-    found, effect = as_percentage(difference_interval(tuned, other)), samples.cohens_d(tuned, other)
+    note = (
+        f"{100 * tuned.mean():.1f}% finetuned, {100 * other.mean():.1f}% from scratch"
+        if both
+        else ""
+    )
+    found, effect = (
+        as_percentage(difference_interval(tuned, other)),
+        samples.cohens_d(tuned, other),
+    )
     return Estimate(found, len(tuned), "runs", effect, "Cohen's d", note)
 
 
 def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
-    """Percentage of finetuned runs better, by more than NOISE, than all runs from scratch, of E and of 2E epochs.
+    """Percentage of finetuned runs better, by more than NOISE, than all runs from
+    scratch, of E and of 2E epochs.
 
-    If one from scratch is within NOISE of 100%, runs that equal it up to NOISE count as well.
-    """
+    If one from scratch is within NOISE of 100%, runs that equal it up to NOISE count as
+    well."""
     tuned = _final_accuracies(evidence, FINETUNED, vocab)
-    scratch = np.concatenate([_final_accuracies(evidence, kind, vocab) for kind in (SCRATCH, LONG)])
+    scratch = np.concatenate(
+        [_final_accuracies(evidence, kind, vocab) for kind in (SCRATCH, LONG)]
+    )
     best = scratch.max(initial=0)
     tie = best + NOISE >= 1
     hits = tuned >= best - NOISE if tie else tuned > best + NOISE
-    note = f"the best has {100 * tuned.max(initial=0):.1f}%, from scratch {100 * best:.1f}%"
+    note = (
+        f"the best has {100 * tuned.max(initial=0):.1f}%, from scratch"
+        f" {100 * best:.1f}%"
+    )
     note += ", so that runs that equal it count" if tie else ""
     return samples.percentage_of_ones(hits, "finetuned runs", note)
 
 
-# -------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 SPLIT = (
-    "difference of the mean accuracy on the 2048 test sequences, of which hardly any occur in training from p = 3 on"
+    "difference of the mean accuracy on the 2048 test sequences, of which hardly any"
+    " occur in training from p = 3 on"
 )
 
 
@@ -169,10 +243,12 @@ def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
 def _figure_9_mean(vocab: int) -> Claim:
     return finding(
         f"VC.figure9.mean-p{vocab}",
-        f"At p = {vocab} finetuned runs are more accurate, on average over 250 runs, than runs from scratch.",
+        f"At p = {vocab} finetuned runs are more accurate, on average over 250 runs,"
+        " than runs from scratch.",
         SPLIT,
         _gains(vocab, 1),
-        departure="the paper does not state the length of its runs from scratch" * (vocab == 3),
+        departure="the paper does not state the length of its runs from scratch"
+        * (vocab == 3),
     )
 
 
@@ -181,7 +257,8 @@ CLAIMS = (
         TRANSFER,
         claim(
             "VC.s4.2.finetuning-p3",
-            "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, on average, than p = 3 alone.",
+            "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, on"
+            " average, than p = 3 alone.",
             SPLIT,
             _gains(3, 5),
             importance=3,
@@ -191,9 +268,13 @@ CLAIMS = (
         finding(
             "CH.abstract.curriculum",
             "A curriculum has an effect on which circuits are learned and how well.",
-            "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3, minus that after 2000 of p = 3",
+            "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3,"
+            " minus that after 2000 of p = 3",
             _gains(3, 5)[1:],
-            departure="tests how well p = 3 is learned; for the circuits see CH.summary.robust-invariants",
+            departure=(
+                "tests how well p = 3 is learned; for the circuits see"
+                " CH.summary.robust-invariants"
+            ),
         ),
         figure="vc9",
     ),
@@ -201,38 +282,62 @@ CLAIMS = (
         VOCABULARIES,
         finding(
             "VC.s4.2.nothing-above-4",
-            "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned from scratch within 1000 epochs.",
-            "percentage of runs that are at most a tenth of the way from chance to a test accuracy of 1",
+            "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned"
+            " from scratch within 1000 epochs.",
+            "percentage of runs that are at most a tenth of the way from chance to a"
+            " test accuracy of 1",
             parts_over(
-                "vocab", VOCABS[2:], learned_runs, Nearly(), "runs that learn nothing, p = {}", "%", something=False
+                "vocab",
+                VOCABS[2:],
+                learned_runs,
+                Nearly(),
+                "runs that learn nothing, p = {}",
+                "%",
+                something=False,
             ),
         ),
         claim(
             "VC.s4.2.something-up-to-4",
             "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
-            "percentage of runs that are more than a tenth of the way from chance to a test accuracy of 1",
+            "percentage of runs that are more than a tenth of the way from chance to a"
+            " test accuracy of 1",
             parts_over("vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"),
-            departure="the paper only says that nothing is learned above 4; one run suffices",
+            departure=(
+                "the paper only says that nothing is learned above 4; one run suffices"
+            ),
         ),
         claim(
             "VC.s4.2.harder-with-p",
             "The number of sequences is p^T, and the problem gets harder as p grows.",
-            "rank correlation of p = 2 to 10 with the fraction of the way from chance to a test accuracy of 1",
+            "rank correlation of p = 2 to 10 with the fraction of the way from chance"
+            " to a test accuracy of 1",
             part(vocabulary_correlation, Below(0, 0.1), "", digits=2),
             departure="the length T is not varied",
         ),
         finding(
             "VC.s4.2.curriculum",
-            "An easier task first induces circuits that make a harder task easier to learn.",
-            "mean test accuracy of runs finetuned from p = 2 minus that of runs from scratch of as many epochs in all",
-            parts_over("vocab", VOCABS[1:], finetuning_gain, Above(0, 1), "p = {}", "points", over=LONG),
+            "An easier task first induces circuits that make a harder task easier to"
+            " learn.",
+            "mean test accuracy of runs finetuned from p = 2 minus that of runs from"
+            " scratch of as many epochs in all",
+            parts_over(
+                "vocab",
+                VOCABS[1:],
+                finetuning_gain,
+                Above(0, 1),
+                "p = {}",
+                "points",
+                over=LONG,
+            ),
         ),
         *map(_figure_9_mean, VOCABS[1:]),
         finding(
             "VC.figure9.maximum",
-            "At each p from 3 to 10 the best finetuned run is more accurate than the best from scratch, or as perfect.",
-            "percentage of finetuned runs that are better, by more than 1 point, than all runs from scratch (1000 and "
-            "2000 epochs); if the best of these is above 99%, runs within 1 point of it count as well",
+            "At each p from 3 to 10 the best finetuned run is more accurate than the"
+            " best from scratch, or as perfect.",
+            "percentage of finetuned runs that are better, by more than 1 point, than"
+            " all runs from scratch (1000 and 2000 epochs); if the best of these is"
+            " above 99%, runs within 1 point of it count as well",
             parts_over("vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"),
         ),
         figure="vc9",

@@ -1,1 +1,2 @@
-"""Our own claims: how far the formulae of the papers reach, and what their open choices change."""
+"""Our own claims: how far the formulae of the papers reach, and what their open choices
+change."""

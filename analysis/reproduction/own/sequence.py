@@ -11,7 +11,12 @@ from analysis.reproduction.musat2024.structures import SYSTEMS
 from analysis.reproduction.verification.claim import claims_of, finding, part
 from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.final_frames import frame_values
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
@@ -25,29 +30,56 @@ from dynamics.trajectory.diverged import not_diverged
 EVENTS = ("polygon", "circle", "imperfections", "frequency")
 """Of `analysis.structures.formation_times`, those that a circle has."""
 PAIRS = tuple(each for each in combinations(range(len(EVENTS)), 2) if each != (0, 1))
-"""Which two are compared. A circle by algorithm 1 can hardly form before half of the way to the polygon."""
+"""Which two are compared. A circle by algorithm 1 can hardly form before half of the
+way to the polygon."""
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
-    """Networks with weight decay 1 and particles with f_a = 2, which form most circles."""
+    """Networks with weight decay 1 and particles with f_a = 2, which form most
+    circles."""
     settings = params.get("settings", {})
-    network = RequiredRuns(ModularSettings(weight_decay=1.0, **settings), params["networks"], params.get("epochs"))
-    return [network, RequiredRuns(ParticleSettings(fa=2.0, **settings), params["particles"])]
+    network = RequiredRuns(
+        ModularSettings(weight_decay=1.0, **settings),
+        params["networks"],
+        params.get("epochs"),
+    )
+    return [
+        network,
+        RequiredRuns(ParticleSettings(fa=2.0, **settings), params["particles"]),
+    ]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
-    """Normalised time of each event in each run that ends as a circle, (event, network) and (event, particle)."""
+    """Normalised time of each event in each run that ends as a circle, (event, network)
+    and (event, particle)."""
     found = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
-        circles = np.flatnonzero(not_diverged(trajectory) & is_circle(frame_values(trajectory, "embedding", -1)))
+        circles = np.flatnonzero(
+            not_diverged(trajectory)
+            & is_circle(frame_values(trajectory, "embedding", -1))
+        )
         when = np.empty((len(EVENTS), 0))
         if len(circles):
-            seen = find_formation_times(structure_measures(trajectory.isel(run=circles))).sel(event=list(EVENTS))
-            when = seen["onset"].where(seen["formed"] == 1, np.inf).transpose("event", "run").values
-        words = {"long_name": "normalised time at which it has formed, inf where it has not", "units": "1"}
+            seen = find_formation_times(
+                structure_measures(trajectory.isel(run=circles))
+            ).sel(event=list(EVENTS))
+            when = (
+                seen["onset"]
+                .where(seen["formed"] == 1, np.inf)
+                .transpose("event", "run")
+                .values
+            )
+        words = {
+            "long_name": "normalised time at which it has formed, inf where it has not",
+            "units": "1",
+        }
         found[f"{system}_onset"] = (("event", system), when, words)
-        found[f"{system}_seed"] = (system, trajectory["seed"].values[circles], {"long_name": "seed", "units": "1"})
+        found[f"{system}_seed"] = (
+            system,
+            trajectory["seed"].values[circles],
+            {"long_name": "seed", "units": "1"},
+        )
     return found
 
 
@@ -58,13 +90,18 @@ SEQUENCE = Experiment(
     quick=sized(12, networks=100, particles=100),
     default=sized(12, networks=100, particles=100),
     ensembles=ensembles,
-    depends={"events": EVENTS, "random": onset_times.RANDOM_EMBEDDINGS, "rare": onset_times.RARE},
+    depends={
+        "events": EVENTS,
+        "random": onset_times.RANDOM_EMBEDDINGS,
+        "rare": onset_times.RARE,
+    },
     command="python -m analysis.formation",
 )
 
 
 def _event_orders(evidence: xr.Dataset, system: str) -> np.ndarray:
-    """Whether the first event of each pair comes first in each circle: (circle, pair of events), ½ if undecided.
+    """Whether the first event of each pair comes first in each circle: (circle, pair of
+    events), ½ if undecided.
 
     What has not happened comes last.
     """
@@ -74,7 +111,8 @@ def _event_orders(evidence: xr.Dataset, system: str) -> np.ndarray:
 
 
 def order_agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Percentage of pairs of events in the same order, of orders (circle, pair): (first circle, second circle)."""
+    """Percentage of pairs of events in the same order, of orders (circle, pair): (first
+    circle, second circle)."""
     return 100 * (first @ second.T + (1 - first) @ (1 - second).T) / first.shape[1]
 
 
@@ -84,29 +122,55 @@ def mean_agreement(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def excess_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """The same less the mean agreement of different circles of the first, and of the second."""
-    within = [order_agreement(side, side)[~np.eye(len(side), dtype=bool)].mean() for side in (first, second)]
+    """The same less the mean agreement of different circles of the first, and of the
+    second."""
+    within = [
+        order_agreement(side, side)[~np.eye(len(side), dtype=bool)].mean()
+        for side in (first, second)
+    ]
     return mean_agreement(first, second) - float(np.mean(within))
 
 
-def agreement_of_systems(evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
-    """A statistic of the orders in networks and in particles, with a jackknife interval over the circles of both."""
+def agreement_of_systems(
+    evidence: xr.Dataset, statistic: Callable[[np.ndarray, np.ndarray], float]
+) -> Estimate:
+    """A statistic of the orders in networks and in particles, with a jackknife interval
+    over the circles of both."""
     one, other = (_event_orders(evidence, system) for system in SYSTEMS)
     count = len(one) + len(other)
     if min(len(one), len(other)) < FEWEST_FOR_JACKKNIFE:
-        return Estimate(NO_INTERVAL, count, "circles", note="fewer than three circles of networks or of particles")
+        return Estimate(
+            NO_INTERVAL,
+            count,
+            "circles",
+            note="fewer than three circles of networks or of particles",
+        )
     without = [
-        np.array([statistic(np.delete(one, run, axis=0), other) for run in range(len(one))]),
-        np.array([statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]),
+        np.array(
+            [statistic(np.delete(one, run, axis=0), other) for run in range(len(one))]
+        ),
+        np.array(
+            [statistic(one, np.delete(other, run, axis=0)) for run in range(len(other))]
+        ),
     ]
     interval = leave_one_out_interval(statistic(one, other), without)
-    return Estimate(interval, count, "circles", note="; ".join(_format_mean_order(evidence, each) for each in SYSTEMS))
+    return Estimate(
+        interval,
+        count,
+        "circles",
+        note="; ".join(_format_mean_order(evidence, each) for each in SYSTEMS),
+    )
 
 
 def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
     """The events by their mean ranks in the circles of a system."""
-    ranks = rankdata(evidence[f"{system}_onset"].transpose(system, "event"), axis=1).mean(axis=0)
-    return f"{system}s: {', '.join(evidence['event'].values[np.argsort(ranks, kind='stable')])}"
+    ranks = rankdata(
+        evidence[f"{system}_onset"].transpose(system, "event"), axis=1
+    ).mean(axis=0)
+    return (
+        f"{system}s:"
+        f" {', '.join(evidence['event'].values[np.argsort(ranks, kind='stable')])}"
+    )
 
 
 CLAIMS = claims_of(
@@ -114,10 +178,24 @@ CLAIMS = claims_of(
     finding(
         "OWN.sequence",
         "Circles form by the same order of events in networks and in particles.",
-        "which of two events comes first: half-way to a regular polygon or circle by algorithm 1 (not compared with "
-        "each other), half-way to few imperfections, one dominant frequency. Percentage of equal orders in a network "
-        "(weight decay 1) and a particle run (f_a = 2), and that minus the percentage within a system",
-        part(agreement_of_systems, Above(50, 10), "between systems", "%", statistic=mean_agreement),
-        part(agreement_of_systems, Within(-10, 10), "minus within systems", "points", statistic=excess_agreement),
+        "which of two events comes first: half-way to a regular polygon or circle by"
+        " algorithm 1 (not compared with each other), half-way to few imperfections,"
+        " one dominant frequency. Percentage of equal orders in a network (weight decay"
+        " 1) and a particle run (f_a = 2), and that minus the percentage within a"
+        " system",
+        part(
+            agreement_of_systems,
+            Above(50, 10),
+            "between systems",
+            "%",
+            statistic=mean_agreement,
+        ),
+        part(
+            agreement_of_systems,
+            Within(-10, 10),
+            "minus within systems",
+            "points",
+            statistic=excess_agreement,
+        ),
     ),
 )

@@ -1,4 +1,5 @@
-"""The papers' figures for the report, drawn from existing runs: no run is made for a picture."""
+"""The papers' figures for the report, drawn from existing runs: no run is made for a
+picture."""
 
 import contextlib
 import dataclasses
@@ -14,7 +15,11 @@ from tqdm import tqdm
 from analysis.clustering_heads import transfer_design
 from analysis.reproduction.figures import ensembles, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
-from analysis.reproduction.figures.figure_runs import RUNNER, load_figure_runs, plan_ensemble
+from analysis.reproduction.figures.figure_runs import (
+    RUNNER,
+    load_figure_runs,
+    plan_ensemble,
+)
 from analysis.reproduction.figures.register import get_paper_figure
 from analysis.reproduction.report.view import Picture
 from analysis.reproduction.verification.coverage import figure_of_claim
@@ -32,24 +37,34 @@ SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
 
 
 def draw_available_figures(
-    results: Sequence[ClaimResult], size: Size, experiments: Mapping[str, Experiment], folder: Path
+    results: Sequence[ClaimResult],
+    size: Size,
+    experiments: Mapping[str, Experiment],
+    folder: Path,
 ) -> dict[str, Picture]:
-    """Draw each figure that a claim names and whose runs exist; by name, each with the first claim that names it."""
+    """Draw each figure that a claim names and whose runs exist; by name, each with the
+    first claim that names it."""
     claims: dict[str, str] = {}
     for claim in (result.claim for result in results):
         figure = figure_of_claim(claim)
         if figure and not (size is Size.QUICK and figure in SLOW):
             claims.setdefault(figure, claim.name)
     candidates = _candidate_sizes(experiments, size)
-    names = tqdm(claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr)
+    names = tqdm(
+        claims, desc="figures", unit="", leave=False, disable=None, file=sys.stderr
+    )
     with _without_font_warnings():
-        pictures = [_draw(get_paper_figure(name), claims[name], candidates, folder) for name in names]
+        pictures = [
+            _draw(get_paper_figure(name), claims[name], candidates, folder)
+            for name in names
+        ]
     return {picture.name: picture for picture in pictures if picture}
 
 
 @contextlib.contextmanager
 def _without_font_warnings() -> Iterator[None]:
-    """Without a message for every font of matplotlib that is not installed; others replace them."""
+    """Without a message for every font of matplotlib that is not installed; others
+    replace them."""
     logger = logging.getLogger("matplotlib.font_manager")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -59,36 +74,59 @@ def _without_font_warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _candidate_sizes(experiments: Mapping[str, Experiment], size: Size) -> list[SizeOverrides]:
-    """Sizes at which the runs of a figure may exist: its own, and those of the experiments."""
+def _candidate_sizes(
+    experiments: Mapping[str, Experiment], size: Size
+) -> list[SizeOverrides]:
+    """Sizes at which the runs of a figure may exist: its own, and those of the
+    experiments."""
     found = set()
     for experiment in experiments.values():
         if sizing := experiment.at(size):
-            found |= {SizeOverrides(need.runs, need.epochs) for need in experiment.ensembles(sizing.params)}
+            found |= {
+                SizeOverrides(need.runs, need.epochs)
+                for need in experiment.ensembles(sizing.params)
+            }
             epochs = sizing.params.get("epochs")
-            if "runs" in sizing.params and not isinstance(epochs, list):  # a list has one length for each ensemble
+            if "runs" in sizing.params and not isinstance(
+                epochs, list
+            ):  # a list has one length for each ensemble
                 found.add(SizeOverrides(sizing.params["runs"], epochs))
-    return [SizeOverrides(), *sorted(found, key=lambda each: (each.runs, each.epochs or 0))]
+    return [
+        SizeOverrides(),
+        *sorted(found, key=lambda each: (each.runs, each.epochs or 0)),
+    ]
 
 
-def _draw(chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], folder: Path) -> Picture | None:
+def _draw(
+    chosen: PaperFigure, claim: str, candidates: Sequence[SizeOverrides], folder: Path
+) -> Picture | None:
     """Draw a figure at the first size at which it can be drawn."""
     for sizes in candidates:
         if not _runs_exist(chosen, sizes):
             continue
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # `analysis.paper` prints which runs were found
+            with contextlib.redirect_stdout(
+                io.StringIO()
+            ):  # `analysis.paper` prints which runs were found
                 data = load_figure_runs(chosen, (), sizes, None)
                 drawn = figure.draw_paper_figure(chosen, data._replace(small=True))
-        except (TrajectoryError, SettingsError):  # the runs are too few, or too short, for this figure
+        except (
+            TrajectoryError,
+            SettingsError,
+        ):  # the runs are too few, or too short, for this figure
             continue
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title, caption = figure.paper_figure_title(chosen, drawn), figure.paper_figure_caption(drawn)
-        return Picture(chosen.name, claim, title, caption, figure.paper_figure_alt(drawn))
+        title, caption = (
+            figure.paper_figure_title(chosen, drawn),
+            figure.paper_figure_caption(drawn),
+        )
+        return Picture(
+            chosen.name, claim, title, caption, figure.paper_figure_alt(drawn)
+        )
     return None
 
 
-# ------------------------------------------------------------------------------------------ which runs exist
+# --------------------------------------------------------------------- which runs exist
 
 
 def _runs_exist(chosen: PaperFigure, sizes: SizeOverrides) -> bool:
@@ -132,7 +170,10 @@ def _transfers_exist(sizes: SizeOverrides) -> bool:
         larger = transfer_design.larger_vocabulary_settings(design.source, vocab)
         finetuned = dataclasses.replace(larger, start=str(first), start_step=phase)
         trained += [(larger, 2), (finetuned, 1)]
-    return all(_has_step(run_path(each, design.runs, 0, every=phase), count * phase) for each, count in trained)
+    return all(
+        _has_step(run_path(each, design.runs, 0, every=phase), count * phase)
+        for each, count in trained
+    )
 
 
 RESULTS = {"analysis.ablation": _ablations_exist, "analysis.transfer": _transfers_exist}

@@ -1,4 +1,5 @@
-"""The report of a verification: a Markdown file with a folder of pictures, and one HTML page that contains all."""
+"""The report of a verification: a Markdown file with a folder of pictures, and one HTML
+page that contains all."""
 
 import base64
 import functools
@@ -29,29 +30,52 @@ from dynamics.settings import SettingsError
 STRIPS = "strips-"
 """First letters of the names of the drawings of numbers."""
 SYMBOLS = re.compile(r"[\\`*~$|<]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=#?\w+;)")
-"""What Markdown would read as markup: not underscores within words, nor brackets that are not part of a link."""
+"""What Markdown would read as markup: not underscores within words, nor brackets that
+are not part of a link."""
 
 
 def check_report_path(out: Path) -> None:
-    """Check that a report can be written to a path, and create its folder. Raises SettingsError, RecordingError."""
+    """Check that a report can be written to a path, and create its folder. Raises
+    SettingsError, RecordingError."""
     if out.suffix != ".md" or out.is_dir():
-        raise SettingsError("out", out, "the name of a file that ends in .md; the page is written beside it as .html")
-    if out.exists() and not out.read_text(errors="replace").startswith(f"# {REPORT_TITLE}"):
-        raise SettingsError("out", f"{out}, which is something else", "a new file, or an earlier report")
+        raise SettingsError(
+            "out",
+            out,
+            "the name of a file that ends in .md; the page is written beside it as"
+            " .html",
+        )
+    if out.exists() and not out.read_text(errors="replace").startswith(
+        f"# {REPORT_TITLE}"
+    ):
+        raise SettingsError(
+            "out", f"{out}, which is something else", "a new file, or an earlier report"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(out.parent, os.W_OK):
         raise RecordingError(f"{out.parent}: no files can be written there")
 
 
 def report_provenance(
-    evidence: Mapping[str, xr.Dataset], steps: Sequence[ScheduledExperiment], size: Size, device: str
+    evidence: Mapping[str, xr.Dataset],
+    steps: Sequence[ScheduledExperiment],
+    size: Size,
+    device: str,
 ) -> ReportProvenance:
-    """When, on which machine and with which versions the evidence was measured, and how long that took."""
-    attributes = [each.attrs for each in evidence.values()] or [measurement_provenance(device)]
+    """When, on which machine and with which versions the evidence was measured, and how
+    long that took."""
+    attributes = [each.attrs for each in evidence.values()] or [
+        measurement_provenance(device)
+    ]
     newest = max(attributes, key=lambda each: each["created_at"])
     environment = json.loads(newest["package_versions"])
-    for name, word in (("cores", "cores"), ("device", "device"), ("git_commit", "commit")):
-        environment[word] = ", ".join(sorted({str(each[name]) for each in attributes}))  # of all evidence
+    for name, word in (
+        ("cores", "cores"),
+        ("device", "device"),
+        ("git_commit", "commit"),
+    ):
+        environment[word] = ", ".join(
+            sorted({str(each[name]) for each in attributes})
+        )  # of all evidence
     needs = {need for step in steps for need in step.experiment.ensembles(step.params)}
     return ReportProvenance(
         size=size,
@@ -71,23 +95,38 @@ def write_report(
 ) -> tuple[Path, Path]:
     """Write OUT.md and OUT.html, and pictures in OUT-figures/; returns both paths.
 
-    Existing files are replaced when everything has been drawn and written; pictures of an earlier report are removed.
-    experiments: by name. pictures: whether to draw the figures whose runs exist. Raises RecordingError.
-    """
+    Existing files are replaced when everything has been drawn and written; pictures of
+    an earlier report are removed. experiments: by name. pictures: whether to draw the
+    figures whose runs exist. Raises RecordingError."""
     folder = out.with_name(f"{out.stem}-figures")
-    text_path, page_path = out.with_name(f"{out.stem}.md"), out.with_name(f"{out.stem}.html")
-    with TemporaryDirectory() as name, replace_file(text_path) as text, replace_file(page_path) as page:
+    text_path, page_path = (
+        out.with_name(f"{out.stem}.md"),
+        out.with_name(f"{out.stem}.html"),
+    )
+    with (
+        TemporaryDirectory() as name,
+        replace_file(text_path) as text,
+        replace_file(page_path) as page,
+    ):
         drafts = Path(name)
-        drawn = draw_available_figures(claim_results, provenance.size, experiments, drafts) if pictures else {}
+        drawn = (
+            draw_available_figures(claim_results, provenance.size, experiments, drafts)
+            if pictures
+            else {}
+        )
         view = build_view(claim_results, provenance, experiments, drawn)
         if pictures:
             for row in view["top"]:
                 strips = [part.strip for _, part in row.lines if part.strip]
                 drawing = template("strips.svg.j2", drafts).module.draw(strips)  # type: ignore[attr-defined]
-                (drafts / f"{STRIPS}{row.claims[0].claim.name}.svg").write_text(drawing, encoding="utf-8")
+                (drafts / f"{STRIPS}{row.claims[0].claim.name}.svg").write_text(
+                    drawing, encoding="utf-8"
+                )
         view |= {"folder": folder.name if pictures else "", "strips_prefix": STRIPS}
         text.write_text(template("report.md.j2", drafts).render(view), encoding="utf-8")
-        page.write_text(template("report.html.j2", drafts).render(view), encoding="utf-8")
+        page.write_text(
+            template("report.html.j2", drafts).render(view), encoding="utf-8"
+        )
         _replace_pictures(drafts, folder)
     return text_path, page_path
 
@@ -108,7 +147,8 @@ def template(name: str, folder: Path) -> jinja2.Template:
 
 
 def escape_markdown(text: str) -> str:
-    """Plain text as one line of Markdown, with a backslash before symbols that Markdown would interpret within a line.
+    """Plain text as one line of Markdown, with a backslash before symbols that Markdown
+    would interpret within a line.
 
     >>> print(escape_markdown("f_a * 2 | [1](2)"))
     f_a \\* 2 \\| [1\\](2)
@@ -120,16 +160,24 @@ def embed_png(folder: Path, name: str) -> dict[str, Any]:
     """A picture for the page: its size in pixels and its content as an address."""
     png = (folder / f"{name}.png").read_bytes()
     width, height = struct.unpack(">II", png[16:24])
-    return {"width": width, "height": height, "address": f"data:image/png;base64,{base64.b64encode(png).decode()}"}
+    return {
+        "width": width,
+        "height": height,
+        "address": f"data:image/png;base64,{base64.b64encode(png).decode()}",
+    }
 
 
 def _replace_pictures(drafts: Path, folder: Path) -> None:
-    """Put pictures into a folder in place of those of an earlier report; other files remain."""
+    """Put pictures into a folder in place of those of an earlier report; other files
+    remain."""
     new = sorted(drafts.iterdir())
     for each in new:
         with replace_file(folder / each.name) as temporary:
             shutil.copyfile(each, temporary)
-    earlier = [folder / f"{name}.png" for name in ("verdicts", "numbers", *(each.name for each in PAPER_FIGURES))]
+    earlier = [
+        folder / f"{name}.png"
+        for name in ("verdicts", "numbers", *(each.name for each in PAPER_FIGURES))
+    ]
     for path in (*earlier, *folder.glob(f"{STRIPS}*.svg")):
         if path.name not in {each.name for each in new}:
             path.unlink(missing_ok=True)

@@ -1,10 +1,19 @@
-"""Small drawings of a number with its interval beside the paper's number and the range that agrees with the claim."""
+"""Small drawings of a number with its interval beside the paper's number and the range
+that agrees with the claim."""
 
 import math
 from typing import NamedTuple
 
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Criterion, Every, Nearly, Within
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Agrees,
+    Below,
+    Criterion,
+    Every,
+    Nearly,
+    Within,
+)
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.statistics.intervals import NO_INTERVAL, Interval
 
@@ -26,7 +35,8 @@ class Strip(NamedTuple):
 
 
 def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
-    """Positions of an estimate, the paper's number and the range that agrees with the claim; None without an estimate.
+    """Positions of an estimate, the paper's number and the range that agrees with the
+    claim; None without an estimate.
 
     >>> from analysis.reproduction.verification.claim import part
     >>> strip = number_strip(part(len, Within(0, 10)), Estimate(Interval(5, 2, 8), 100))
@@ -36,8 +46,14 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
     if math.isnan(estimate.interval.value):
         return None
     accepted = _accepted_range(part.criterion)
-    paper = part.criterion.reported.interval if isinstance(part.criterion, Agrees) else NO_INTERVAL
-    numbers = [each for each in (*estimate.interval, *paper, *accepted) if math.isfinite(each)]
+    paper = (
+        part.criterion.reported.interval
+        if isinstance(part.criterion, Agrees)
+        else NO_INTERVAL
+    )
+    numbers = [
+        each for each in (*estimate.interval, *paper, *accepted) if math.isfinite(each)
+    ]
     room = MARGIN * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
     if part.unit == "%" and 0 <= estimate.interval.value <= 100:
@@ -46,7 +62,9 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
     def position(number: float) -> float:
         return round(min(max(100 * (number - start) / (end - start), 0.0), 100.0), 1)
 
-    ours, theirs = (Interval(*map(position, each)) for each in (estimate.interval, paper))
+    ours, theirs = (
+        Interval(*map(position, each)) for each in (estimate.interval, paper)
+    )
     low, high = map(position, accepted)
     return Strip(ours, theirs, low, high, (f"{start:.3g}", f"{end:.3g}"))
 

@@ -1,4 +1,5 @@
-"""Claims, the criteria that judge them, experiments, and the evidence that they measure."""
+"""Claims, the criteria that judge them, experiments, and the evidence that they
+measure."""
 
 import lazy_loader as lazy
 

@@ -16,20 +16,24 @@ from analysis.reproduction.verification.experiment import Experiment
 
 
 class Kind(StrEnum):
-    """What kind of statement a claim is. Only empirical claims count in the headline of the report."""
+    """What kind of statement a claim is. Only empirical claims count in the headline of
+    the report."""
 
     EMPIRICAL = "empirical"
     """It can come out otherwise, and is measured on many runs"""
     CONSTRUCTION = "by construction"
-    """It follows from definitions, or was built in: an identity, a circuit made by hand"""
+    """It follows from definitions, or was built in: an identity, a circuit made by
+    hand"""
     EXAMPLE = "example"
     """One case suffices"""
     REPEATED = "repeated"
-    """It is counted as part of another claim: its numbers were judged there, or divide that claim's by layer"""
+    """It is counted as part of another claim: its numbers were judged there, or divide
+    that claim's by layer"""
 
 
 class Measurement(NamedTuple):
-    """One part of a claim: how its number is computed from an experiment's evidence, and the criterion for it."""
+    """One part of a claim: how its number is computed from an experiment's evidence,
+    and the criterion for it."""
 
     measure: Callable[[xr.Dataset], Estimate]
     criterion: Criterion
@@ -42,26 +46,56 @@ class Measurement(NamedTuple):
 
     @property
     def number(self) -> tuple[Any, ...]:
-        """What decides on the number, evidence aside: equal for two parts that use the same number."""
+        """What decides on the number, evidence aside: equal for two parts that use the
+        same number."""
         how = self.measure
-        return (how.func, repr((how.args, sorted(how.keywords.items())))) if isinstance(how, partial) else (how, "")
+        return (
+            (how.func, repr((how.args, sorted(how.keywords.items()))))
+            if isinstance(how, partial)
+            else (how, "")
+        )
 
 
 Measure = Callable[..., Estimate]
 
 
 def part(
-    measure: Measure, criterion: Criterion, label: str = "", unit: str = "", /, *, digits: int = 1, **arguments: Any
+    measure: Measure,
+    criterion: Criterion,
+    label: str = "",
+    unit: str = "",
+    /,
+    *,
+    digits: int = 1,
+    **arguments: Any,
 ) -> Measurement:
-    """A part of a claim: `measure`, called with the evidence and the keyword arguments, is judged by `criterion`."""
-    return Measurement(partial(measure, **arguments) if arguments else measure, criterion, label, unit, digits)
+    """A part of a claim: `measure`, called with the evidence and the keyword arguments,
+    is judged by `criterion`."""
+    return Measurement(
+        partial(measure, **arguments) if arguments else measure,
+        criterion,
+        label,
+        unit,
+        digits,
+    )
 
 
 def parts_over(
-    name: str, values: Iterable, measure: Measure, criterion: Criterion, label: str, unit: str = "", /, **more: Any
+    name: str,
+    values: Iterable,
+    measure: Measure,
+    criterion: Criterion,
+    label: str,
+    unit: str = "",
+    /,
+    **more: Any,
 ) -> tuple[Measurement, ...]:
-    """A part for each value of the argument `name`; the label has the value in braces, as in "weight decay {:g}"."""
-    return tuple(part(measure, criterion, label.format(each), unit, **{name: each}, **more) for each in values)
+    """A part for each value of the argument `name`; the label has the value in braces,
+    as in "weight decay {:g}"."""
+    return tuple(
+        part(measure, criterion, label.format(each), unit, **{name: each}, **more)
+        for each in values
+    )
 
 
 @dataclass(frozen=True)
@@ -77,13 +111,16 @@ class Claim:
     parts: tuple[Measurement, ...] = ()
     kind: Kind = Kind.EMPIRICAL
     departure: str = ""
-    """What changes the meaning of the verdict: how the test departs from the paper's setting. Printed beside it"""
+    """What changes the meaning of the verdict: how the test departs from the paper's
+    setting. Printed beside it"""
     readings: tuple[str, ...] = ()
     """Interpretations of an ambiguous statement; the first one is tested"""
     places: str = ""
-    """The paper's tables, figures and sections covered, as "table 2, figure 5". By default that of its name"""
+    """The paper's tables, figures and sections covered, as "table 2, figure 5". By
+    default that of its name"""
     figure: str = ""
-    """The figure of `analysis.paper` that shows it, such as ca5. By default that of the first figure in `places`"""
+    """The figure of `analysis.paper` that shows it, such as ca5. By default that of the
+    first figure in `places`"""
     untestable: str = ""
     """The reason why it cannot be tested; empty if it can"""
     importance: int = 1
@@ -100,11 +137,18 @@ class Claim:
 
 
 def claim(
-    name: str, statement: str, measured: str = "", *parts: Measurement | tuple[Measurement, ...], **more: Any
+    name: str,
+    statement: str,
+    measured: str = "",
+    *parts: Measurement | tuple[Measurement, ...],
+    **more: Any,
 ) -> Claim:
-    """A claim from its parts, or groups of them such as those of `parts_over`, and other fields of `Claim` by name."""
+    """A claim from its parts, or groups of them such as those of `parts_over`, and
+    other fields of `Claim` by name."""
     groups = [(each,) if isinstance(each, Measurement) else each for each in parts]
-    return Claim(name, statement, measured, tuple(itertools.chain.from_iterable(groups)), **more)
+    return Claim(
+        name, statement, measured, tuple(itertools.chain.from_iterable(groups)), **more
+    )
 
 
 finding = partial(claim, importance=2)
@@ -113,7 +157,13 @@ example = partial(claim, kind=Kind.EXAMPLE)
 constructed = partial(claim, kind=Kind.CONSTRUCTION)
 
 
-def claims_of(experiment: Experiment, *claims: Claim, figure: str = "") -> tuple[Claim, ...]:
-    """Claims that are tested on the evidence of an experiment. figure: that of claims which name none."""
+def claims_of(
+    experiment: Experiment, *claims: Claim, figure: str = ""
+) -> tuple[Claim, ...]:
+    """Claims that are tested on the evidence of an experiment. figure: that of claims
+    which name none."""
     name = experiment.name
-    return tuple(dataclasses.replace(each, experiment=name, figure=each.figure or figure) for each in claims)
+    return tuple(
+        dataclasses.replace(each, experiment=name, figure=each.figure or figure)
+        for each in claims
+    )

@@ -1,4 +1,5 @@
-"""Every table, figure, section and appendix of the papers, and the claims that cover it."""
+"""Every table, figure, section and appendix of the papers, and the claims that cover
+it."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ class Paper(NamedTuple):
 
 
 def _list_places(text: str) -> tuple[str, ...]:
-    """Places in order, from text such as "abstract; table: 1 2", which is abstract, table 1, table 2."""
+    """Places in order, from text such as "abstract; table: 1 2", which is abstract,
+    table 1, table 2."""
     places = []
     for entry in text.split(";"):
         kind, _, numbers = entry.strip().partition(":")
@@ -31,25 +33,56 @@ _CA_PLACES = """abstract; table: 1 2; figure: 1 2 3 4 5 6; section: 1 2 3 4 5 5.
 _VC_PLACES = """abstract; figure: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20;
     section: 1 2 2.1 2.2 2.3 3 3.1 3.2 4 4.1 4.2 4.3 5; societal impact; appendix: A.1 A.2 A.3"""
 _CH_PLACES = "tldr; abstract; figure: 1 2 3 4 5; remark: 3.1 3.2 3.3"
-_CA_TITLE = "Clustering and Alignment: Understanding the Training Dynamics in Modular Addition"
+_CA_TITLE = (
+    "Clustering and Alignment: Understanding the Training Dynamics in Modular Addition"
+)
 _VC_TITLE = "A Visual Case Study of the Training Dynamics in Neural Networks"
-_CH_TITLE = "Clustering Head: A Visual Case Study of the Training Dynamics in Transformers"
-_VC_AUTHORS, _VC_ADDRESS = "Odonnat, Bouaziz, Cabannes", "https://arxiv.org/abs/2410.24050"
-_ZL_TITLE = "The Clock and the Pizza: Two Stories in Mechanistic Explanation of Neural Networks"
+_CH_TITLE = (
+    "Clustering Head: A Visual Case Study of the Training Dynamics in Transformers"
+)
+_VC_AUTHORS, _VC_ADDRESS = (
+    "Odonnat, Bouaziz, Cabannes",
+    "https://arxiv.org/abs/2410.24050",
+)
+_ZL_TITLE = (
+    "The Clock and the Pizza: Two Stories in Mechanistic Explanation of Neural Networks"
+)
 _NA_TITLE = "Progress measures for grokking via mechanistic interpretability"
-_ZL_AUTHORS, _NA_AUTHORS = "Zhong, Liu, Tegmark, Andreas", "Nanda, Chan, Lieberum, Smith, Steinhardt"
+_ZL_AUTHORS, _NA_AUTHORS = (
+    "Zhong, Liu, Tegmark, Andreas",
+    "Nanda, Chan, Lieberum, Smith, Steinhardt",
+)
 _NA_PLACES = "grokking; record; phases; weight-decay"
 
 PAPERS = (
-    Paper("CA", _CA_TITLE, "Musat", "https://arxiv.org/abs/2408.09414", _list_places(_CA_PLACES)),
+    Paper(
+        "CA",
+        _CA_TITLE,
+        "Musat",
+        "https://arxiv.org/abs/2408.09414",
+        _list_places(_CA_PLACES),
+    ),
     Paper("VC", _VC_TITLE, _VC_AUTHORS, _VC_ADDRESS, _list_places(_VC_PLACES)),
     Paper("CH", _CH_TITLE, _VC_AUTHORS, _VC_ADDRESS, _list_places(_CH_PLACES)),
-    Paper("ZL", _ZL_TITLE, _ZL_AUTHORS, "https://arxiv.org/abs/2306.17844", ("models", "figure", "runs")),
-    Paper("NA", _NA_TITLE, _NA_AUTHORS, "https://arxiv.org/abs/2301.05217", _list_places(_NA_PLACES)),
+    Paper(
+        "ZL",
+        _ZL_TITLE,
+        _ZL_AUTHORS,
+        "https://arxiv.org/abs/2306.17844",
+        ("models", "figure", "runs"),
+    ),
+    Paper(
+        "NA",
+        _NA_TITLE,
+        _NA_AUTHORS,
+        "https://arxiv.org/abs/2301.05217",
+        _list_places(_NA_PLACES),
+    ),
 )
-"""CH is the later version of VC, of which the summary, five captions and the titles of remarks are known. Of ZL and NA,
-what is said of a few subjects is tested: two models, the figure over the attention rate and the public table of runs;
-the delay of generalisation, a public record of a smaller run, the phases, and weight decay."""
+"""CH is the later version of VC, of which the summary, five captions and the titles of
+remarks are known. Of ZL and NA, what is said of a few subjects is tested: two models,
+the figure over the attention rate and the public table of runs; the delay of
+generalisation, a public record of a smaller run, the phases, and weight decay."""
 
 OWN = "OWN"
 
@@ -66,18 +99,30 @@ UNTESTED_PLACES = {
     ("CA", "abstract"): "summary of sections 4 to 7",
     ("CA", "section 1"): "introduction: motivation and related work",
     ("CA", "section 2"): "list of the statements of sections 4 to 7",
-    ("CA", "section 3"): "definition of the network and training, the defaults of this package",
+    (
+        "CA",
+        "section 3",
+    ): "definition of the network and training, the defaults of this package",
     ("CA", "section 8"): "summary of sections 4 to 7 and open questions",
     ("CA", "limitations"): "list of limitations",
     ("CA", "broader impact"): "possible impact",
-    ("CA", "compute resources"): "hours on another machine; ours are in the table of experiments",
+    (
+        "CA",
+        "compute resources",
+    ): "hours on another machine; ours are in the table of experiments",
     ("CA", "appendix A.2"): "definition of an algorithm, which this package uses",
     ("VC", "abstract"): "summary of sections 3 and 4",
     ("VC", "section 1"): "introduction: motivation, contributions, related work",
     ("VC", "section 2"): "introduction of its subsections",
     ("VC", "section 2.1"): "definition of the task",
-    ("VC", "section 2.2"): "definition of the network and training, the defaults of this package",
-    ("VC", "section 2.3"): "description of films; analysis.frame and analysis.film draw the same",
+    (
+        "VC",
+        "section 2.2",
+    ): "definition of the network and training, the defaults of this package",
+    (
+        "VC",
+        "section 2.3",
+    ): "description of films; analysis.frame and analysis.film draw the same",
     ("VC", "section 5"): "summary of sections 3 and 4",
     ("VC", "societal impact"): "possible impact",
     ("CH", "remark 3.1"): "only the title is known, “Faithful to practice”",
@@ -87,12 +132,19 @@ UNTESTED_PLACES = {
 """Places without a testable statement, unless a claim covers them."""
 
 
-KINDS = {"s": "section", "app": "appendix", "table": "table", "figure": "figure", "remark": "remark"}
+KINDS = {
+    "s": "section",
+    "app": "appendix",
+    "table": "table",
+    "figure": "figure",
+    "remark": "remark",
+}
 """First letters of places in the names of claims."""
 
 
 def place_in_paper(name: str) -> tuple[str, str]:
-    """The place in a claim's name and the rest of the name: "section 5.1", "apart" for CA.s5.1.apart."""
+    """The place in a claim's name and the rest of the name: "section 5.1", "apart" for
+    CA.s5.1.apart."""
     words = name.split(".")[1:]
     count = 2 if len(words) > 2 and words[1].isdigit() else 1  # of a place with a dot
     place = ".".join(words[:count])
@@ -101,7 +153,9 @@ def place_in_paper(name: str) -> tuple[str, str]:
     return f"{kind} {found[2]}" if found and kind else place, ".".join(words[count:])
 
 
-def claims_covering(claims: Sequence[Claim], paper: Paper, place: str, own: bool = False) -> list[Claim]:
+def claims_covering(
+    claims: Sequence[Claim], paper: Paper, place: str, own: bool = False
+) -> list[Claim]:
     """The claims that cover a place or a part of it, such as section 5.1 for section 5.
 
     own: leave out those that only cover a part that is listed separately.
@@ -111,7 +165,11 @@ def claims_covering(claims: Sequence[Claim], paper: Paper, place: str, own: bool
     def covers(known: str) -> bool:
         return _within(known, place) and not any(_within(known, part) for part in parts)
 
-    return [each for each in claims if each.paper == paper.short and any(map(covers, places_of_claim(each)))]
+    return [
+        each
+        for each in claims
+        if each.paper == paper.short and any(map(covers, places_of_claim(each)))
+    ]
 
 
 def places_of_claim(claim: Claim) -> list[str]:
@@ -121,9 +179,18 @@ def places_of_claim(claim: Claim) -> list[str]:
 
 
 def figure_of_claim(claim: Claim) -> str:
-    """The figure of `analysis.paper` that shows a claim: the one given, or that of the first figure it covers."""
-    found = [match for place in places_of_claim(claim) if (match := re.fullmatch(r"figure (\d+)", place))]
-    return claim.figure or (f"{claim.paper.lower()}{found[0][1]}" if found and claim.paper in ("CA", "VC") else "")
+    """The figure of `analysis.paper` that shows a claim: the one given, or that of the
+    first figure it covers."""
+    found = [
+        match
+        for place in places_of_claim(claim)
+        if (match := re.fullmatch(r"figure (\d+)", place))
+    ]
+    return claim.figure or (
+        f"{claim.paper.lower()}{found[0][1]}"
+        if found and claim.paper in ("CA", "VC")
+        else ""
+    )
 
 
 def _within(part: str, place: str) -> bool:
@@ -136,5 +203,6 @@ def uncovered_places(claims: Sequence[Claim]) -> list[str]:
         f"{paper.short} {place}"
         for paper in PAPERS
         for place in paper.places
-        if (paper.short, place) not in UNTESTED_PLACES and not claims_covering(claims, paper, place)
+        if (paper.short, place) not in UNTESTED_PLACES
+        and not claims_covering(claims, paper, place)
     ]

@@ -1,29 +1,32 @@
 """The criteria that judge estimates. All intervals are 95%.
 
-A claim that states a number agrees with ours if the difference is small and may be due to chance:
+A claim that states a number agrees with ours if the difference is small and may be due
+to chance:
     reproduced       the interval of the difference contains 0, and the difference is within the margin
     partly           it is within the margin, but larger than by chance
     undecided        it may be due to chance, but is larger than the margin
     not reproduced   it is larger than the margin and larger than by chance
-The interval of the difference is that of Zou and Donner (Statistics in Medicine 27 (2008), 1693), which combines any
-two intervals, asymmetric ones too. A claim of more, less, or a range is judged by the interval of our number:
+The interval of the difference is that of Zou and Donner (Statistics in Medicine 27
+(2008), 1693), which combines any two intervals, asymmetric ones too. A claim of more,
+less, or a range is judged by the interval of our number:
     reproduced       the whole interval is beyond the bound, and the number by the minimum effect at least
     partly           the whole interval is beyond the bound and contains the minimum effect, but the number is smaller
     undecided        the interval contains the bound and the minimum effect
     not reproduced   the interval excludes the minimum effect, be it beyond the bound or not
-Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided (outside our threshold)". A
-claim about all cases:
+Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided
+(outside our threshold)". A claim about all cases:
     reproduced       there is no exception among at least 20 cases
     undecided        there is no exception among fewer
     not reproduced   there is an exception
 A claim about all cases that allows rare exceptions:
     partly           there are exceptions, but possibly no more than one in ten
     not reproduced   more than one in ten cases are exceptions
-A claim that something exists is not reproduced only if one case in twenty is excluded. An estimate from so few cases
-that it has no interval is undecided. A claim of several parts is reproduced if all parts are, not reproduced if none
-is, partly reproduced if some part is reproduced or partly so, and undecided otherwise. Parts without any case are left
-out; a claim with parts that were not tested at this size is reproduced partly at best.
-"""
+A claim that something exists is not reproduced only if one case in twenty is excluded.
+An estimate from so few cases that it has no interval is undecided. A claim of several
+parts is reproduced if all parts are, not reproduced if none is, partly reproduced if
+some part is reproduced or partly so, and undecided otherwise. Parts without any case
+are left out; a claim with parts that were not tested at this size is reproduced partly
+at best."""
 
 import math
 from dataclasses import dataclass
@@ -78,10 +81,18 @@ class Agrees:
         if chance and close:
             return Judgement(Verdict.REPRODUCED, "", difference)
         if chance:
-            return Judgement(Verdict.UNDECIDED, "may be due to chance, but larger than the margin", difference)
+            return Judgement(
+                Verdict.UNDECIDED,
+                "may be due to chance, but larger than the margin",
+                difference,
+            )
         if close:
-            return Judgement(Verdict.PARTLY, "not due to chance, but within the margin", difference)
-        return Judgement(Verdict.NOT, "not due to chance, and larger than the margin", difference)
+            return Judgement(
+                Verdict.PARTLY, "not due to chance, but within the margin", difference
+            )
+        return Judgement(
+            Verdict.NOT, "not due to chance, and larger than the margin", difference
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +101,11 @@ class _Bound:
 
     bound: float
     minimum: float = 0.0
-    """The smallest distance from the bound that the claim could mean, in its unit: the minimum effect"""
+    """The smallest distance from the bound that the claim could mean, in its unit: the
+    minimum effect"""
     ours: bool = False
-    """Whether we chose the bound, so that a number on the other side does not contradict the paper"""
+    """Whether we chose the bound, so that a number on the other side does not
+    contradict the paper"""
     direction: ClassVar[float]
     """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
     WORDS: ClassVar[tuple[str, str]]
@@ -107,7 +120,11 @@ class _Bound:
             return _contradicted(self.ours, difference)
         if low <= 0:
             return Judgement(Verdict.UNDECIDED, "", difference)
-        return Judgement(Verdict.REPRODUCED if value >= self.minimum else Verdict.PARTLY, "", difference)
+        return Judgement(
+            Verdict.REPRODUCED if value >= self.minimum else Verdict.PARTLY,
+            "",
+            difference,
+        )
 
 
 class Above(_Bound):
@@ -129,7 +146,8 @@ class Within:
     low: float
     high: float
     ours: bool = False
-    """Whether we chose the range, so that a number outside does not contradict the paper"""
+    """Whether we chose the range, so that a number outside does not contradict the
+    paper"""
 
     def words(self) -> str:
         """The criterion in words."""
@@ -146,7 +164,9 @@ class Within:
             return Judgement(Verdict.REPRODUCED, "", difference)
         if high < self.low or low > self.high:
             return _contradicted(self.ours, difference)
-        return Judgement(Verdict.UNDECIDED, "the interval is partly in the range", difference)
+        return Judgement(
+            Verdict.UNDECIDED, "the interval is partly in the range", difference
+        )
 
 
 @dataclass(frozen=True)
@@ -168,8 +188,16 @@ class Exists:
         if math.isnan(low):
             return _too_few(estimate.interval)
         if high < self.rare:
-            return Judgement(Verdict.NOT, f"there is none, and {self.rare:g}% is excluded", estimate.interval)
-        return Judgement(Verdict.UNDECIDED, f"there is none, but {self.rare:g}% is not excluded", estimate.interval)
+            return Judgement(
+                Verdict.NOT,
+                f"there is none, and {self.rare:g}% is excluded",
+                estimate.interval,
+            )
+        return Judgement(
+            Verdict.UNDECIDED,
+            f"there is none, but {self.rare:g}% is not excluded",
+            estimate.interval,
+        )
 
 
 @dataclass(frozen=True)
@@ -189,7 +217,8 @@ class Every:
 
 @dataclass(frozen=True)
 class Nearly:
-    """It holds in all cases, apart from rare exceptions; the estimate is the percentage in which it holds."""
+    """It holds in all cases, apart from rare exceptions; the estimate is the percentage
+    in which it holds."""
 
     rare: float = 10.0
     """Percentage of exceptions above which no reader would say "all" """
@@ -218,7 +247,10 @@ def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:
     if estimate.skipped:
         return Judgement(Verdict.SKIPPED, estimate.note)
     if math.isnan(estimate.interval.value):
-        return Judgement(Verdict.UNTESTABLE, estimate.note or "there is no such case among these runs")
+        return Judgement(
+            Verdict.UNTESTABLE,
+            estimate.note or "there is no such case among these runs",
+        )
     return criterion.judge(estimate)
 
 
@@ -231,12 +263,21 @@ def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
         return Verdict.PARTLY
     if len(tested) == 1:
         return tested.pop()
-    return Verdict.PARTLY if tested & {Verdict.REPRODUCED, Verdict.PARTLY} else Verdict.UNDECIDED
+    return (
+        Verdict.PARTLY
+        if tested & {Verdict.REPRODUCED, Verdict.PARTLY}
+        else Verdict.UNDECIDED
+    )
 
 
 def _contradicted(ours: bool, difference: Interval) -> Judgement:
-    """The judgement on a number beyond a limit, which does not contradict the paper if the limit is ours."""
-    return Judgement(Verdict.UNDECIDED, OUTSIDE, difference) if ours else Judgement(Verdict.NOT, "", difference)
+    """The judgement on a number beyond a limit, which does not contradict the paper if
+    the limit is ours."""
+    return (
+        Judgement(Verdict.UNDECIDED, OUTSIDE, difference)
+        if ours
+        else Judgement(Verdict.NOT, "", difference)
+    )
 
 
 def _too_few(difference: Interval) -> Judgement:
@@ -249,17 +290,22 @@ def _difference_from_all(estimate: Estimate) -> Interval:
 
 def _no_exception(estimate: Estimate) -> Judgement:
     """The judgement on a claim about all cases to which there is no exception."""
-    reason, difference = f"no exception among {estimate.count}", _difference_from_all(estimate)
+    reason, difference = (
+        f"no exception among {estimate.count}",
+        _difference_from_all(estimate),
+    )
     if estimate.count >= ENOUGH:
         return Judgement(Verdict.REPRODUCED, reason, difference)
-    return Judgement(Verdict.UNDECIDED, f"{reason}; at least {ENOUGH} are needed", difference)
+    return Judgement(
+        Verdict.UNDECIDED, f"{reason}; at least {ENOUGH} are needed", difference
+    )
 
 
 def difference_from_reported(estimate: Estimate, reported: ReportedNumber) -> Interval:
     """Our number less the paper's, with the interval of the difference.
 
-    A paper's number without an interval is taken to be as uncertain as ours would be with as many runs.
-    """
+    A paper's number without an interval is taken to be as uncertain as ours would be
+    with as many runs."""
     ours, theirs = estimate.interval, reported.interval
     if math.isnan(theirs.low):
         scale = math.sqrt(estimate.count / reported.runs)

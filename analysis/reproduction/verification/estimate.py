@@ -11,7 +11,8 @@ class ReportedNumber(NamedTuple):
     """A number as a paper prints it, in the claim's unit."""
 
     interval: Interval
-    """Bounds are NaN if the paper prints none; the rules then use the width that ours would have for as many runs"""
+    """Bounds are NaN if the paper prints none; the rules then use the width that ours
+    would have for as many runs"""
     runs: int
     printed: str
 
@@ -19,11 +20,14 @@ class ReportedNumber(NamedTuple):
 def reported_count(count: int, runs: int = 100) -> ReportedNumber:
     """A count of the paper's runs, as a percentage with its exact binomial interval."""
     share = binomial_interval(count, runs)
-    return ReportedNumber(Interval(*(100 * each for each in share)), runs, f"{count} of {runs}")
+    return ReportedNumber(
+        Interval(*(100 * each for each in share)), runs, f"{count} of {runs}"
+    )
 
 
 def reported_number(text: str, runs: int = 100) -> ReportedNumber:
-    """A number as printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]"; intervals are 95%."""
+    """A number as printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]";
+    intervals are 95%."""
     value, *bounds = (float(each) for each in re.findall(r"-?[\d.]+", text))
     if "±" in text:
         bounds = [value - bounds[0], value + bounds[0]]
@@ -34,7 +38,8 @@ class Estimate(NamedTuple):
     """An estimate from our runs, in the claim's unit."""
 
     interval: Interval
-    """95% interval; bounds are NaN if there are too few cases, all is NaN if there is nothing to measure"""
+    """95% interval; bounds are NaN if there are too few cases, all is NaN if there is
+    nothing to measure"""
     count: int  # type: ignore[assignment]  # not the method of tuples
     """Number of cases (runs, spikes or what `of` names)"""
     of: str = "runs"

@@ -1,4 +1,5 @@
-"""Evidence: the measurements of an experiment, in a small NetCDF file whose name has a hash of all settings."""
+"""Evidence: the measurements of an experiment, in a small NetCDF file whose name has a
+hash of all settings."""
 
 import dataclasses
 import hashlib
@@ -22,17 +23,24 @@ from dynamics.system_checks import create_system
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
-PAPER_SETTINGS = {each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)}
+PAPER_SETTINGS = {
+    each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)
+}
 """Settings of the papers' systems."""
 
 
 def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Path:
     """The file of the evidence of an experiment: runs/verify/EXPERIMENT-HASH.nc."""
-    return EVIDENCE_FOLDER / f"{experiment.name}-{_digest(experiment, params, runner)}.nc"
+    return (
+        EVIDENCE_FOLDER / f"{experiment.name}-{_digest(experiment, params, runner)}.nc"
+    )
 
 
-def load_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset | None:
-    """The evidence of an experiment, or None. Raises TrajectoryError for a file that cannot be read."""
+def load_evidence(
+    experiment: Experiment, params: Params, runner: Runner
+) -> xr.Dataset | None:
+    """The evidence of an experiment, or None. Raises TrajectoryError for a file that
+    cannot be read."""
     path = evidence_path(experiment, params, runner)
     if not path.exists():
         return None
@@ -40,11 +48,16 @@ def load_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.
         with NETCDF_LOCK, xr.open_dataset(path, engine="netcdf4") as evidence:
             return evidence.load()
     except (OSError, ValueError) as error:
-        raise TrajectoryError(f"{path}: damaged ({error}); if it is deleted, it is measured again") from None
+        raise TrajectoryError(
+            f"{path}: damaged ({error}); if it is deleted, it is measured again"
+        ) from None
 
 
-def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> xr.Dataset:
-    """Run an experiment and write its evidence. Raises as `simulate` and the experiment do, and RecordingError."""
+def measure_evidence(
+    experiment: Experiment, params: Params, runner: Runner
+) -> xr.Dataset:
+    """Run an experiment and write its evidence. Raises as `simulate` and the experiment
+    do, and RecordingError."""
     begin = time.perf_counter()
     evidence = experiment.measure(runner, params)
     evidence.attrs.update(
@@ -55,7 +68,10 @@ def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> 
         seconds=time.perf_counter() - begin,
         source=measurement_source_hash(experiment),
         **measurement_provenance(runner.device),
-        comment="NaN marks missing values. The claims are in analysis.reproduction.registry.",
+        comment=(
+            "NaN marks missing values. The claims are in"
+            " analysis.reproduction.registry."
+        ),
     )
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
     write_result(evidence, evidence_path(experiment, params, runner))
@@ -64,7 +80,9 @@ def measure_evidence(experiment: Experiment, params: Params, runner: Runner) -> 
 
 def measurement_source_hash(experiment: Experiment) -> str:
     """Twelve hexadecimal digits over the function that measures an experiment."""
-    return hashlib.sha256(inspect.getsource(experiment.measure).encode()).hexdigest()[:12]
+    return hashlib.sha256(inspect.getsource(experiment.measure).encode()).hexdigest()[
+        :12
+    ]
 
 
 def measurement_provenance(device: str) -> dict[str, Any]:
@@ -74,20 +92,39 @@ def measurement_provenance(device: str) -> dict[str, Any]:
         "git_commit": git_commit(),
         "package_versions": json.dumps(package_versions()),
         "device": create_system(SparseSettings(), device).device,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        ),
     }
 
 
 def _system_settings(device: str) -> dict[str, Any]:
-    """Numerics version, device and default settings of each system, from which experiments make their own runs."""
-    made = {name: create_system(settings(), device) for name, settings in PAPER_SETTINGS.items()}
-    return {name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)] for name, one in made.items()}
+    """Numerics version, device and default settings of each system, from which
+    experiments make their own runs."""
+    made = {
+        name: create_system(settings(), device)
+        for name, settings in PAPER_SETTINGS.items()
+    }
+    return {
+        name: [one.numerics_version, one.device, dataclasses.asdict(one.settings)]
+        for name, one in made.items()
+    }
 
 
 def _digest(experiment: Experiment, params: Params, runner: Runner) -> str:
-    """Hash of the experiment, its sizes, the names of its ensembles, and the defaults of the systems."""
+    """Hash of the experiment, its sizes, the names of its ensembles, and the defaults
+    of the systems."""
     names = [runner.path(need).stem for need in experiment.ensembles(params)]
     settings = _system_settings(runner.device)
-    whole = [experiment.name, experiment.version, dict(params), dict(experiment.depends), names, settings]
+    whole = [
+        experiment.name,
+        experiment.version,
+        dict(params),
+        dict(experiment.depends),
+        names,
+        settings,
+    ]
     content = json.dumps(whole, sort_keys=True, default=dataclasses.asdict)
     return hashlib.sha256(content.encode()).hexdigest()[:12]

@@ -1,4 +1,5 @@
-"""Experiments: ensembles that are run and measured once, for all claims that they test."""
+"""Experiments: ensembles that are run and measured once, for all claims that they
+test."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -35,14 +36,23 @@ class Runner:
 
     def path(self, need: RequiredRuns) -> Path:
         """The file of an ensemble."""
-        return run_path(need.settings, need.runs, 0, need.frame_gap, need.record, self.device)
+        return run_path(
+            need.settings, need.runs, 0, need.frame_gap, need.record, self.device
+        )
 
     def ensemble(self, need: RequiredRuns) -> xr.Dataset:
-        """The trajectory of an ensemble, read or simulated. Raises what `simulate` raises."""
+        """The trajectory of an ensemble, read or simulated. Raises what `simulate`
+        raises."""
         steps, every = need.steps, need.frame_gap
         out = self.path(need)
         return simulate(
-            need.settings, need.runs, steps=steps, every=every, record=need.record, device=self.device, out=out
+            need.settings,
+            need.runs,
+            steps=steps,
+            every=every,
+            record=need.record,
+            device=self.device,
+            out=out,
         )
 
 
@@ -57,7 +67,8 @@ class Sizing(NamedTuple):
 
 
 def sized(seconds: float, reduced: str = "", /, **params: Any) -> Sizing:
-    """An experiment at one size: its time on two cores, how it is smaller than the paper's, and its parameters."""
+    """An experiment at one size: its time on two cores, how it is smaller than the
+    paper's, and its parameters."""
     return Sizing(seconds, reduced, params)
 
 
@@ -81,10 +92,11 @@ class Experiment:
     full: Sizing | None = None
     """None if it is as at the default size"""
     ensembles: Callable[[Params], Sequence[RequiredRuns]] = _nothing
-    """What is needed of simulations and trainings; those that begin from others of them are not named here, and are
-    made in this process"""
+    """What is needed of simulations and trainings; those that begin from others of them
+    are not named here, and are made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What else decides on the numbers, by name: constants of its module, defaults of analyses; as JSON has them"""
+    """What else decides on the numbers, by name: constants of its module, defaults of
+    analyses; as JSON has them"""
     version: int = 1
     """Increased when a change alters what is measured"""
     command: str = ""
@@ -92,4 +104,8 @@ class Experiment:
 
     def at(self, size: Size) -> Sizing | None:
         """What it does at a size; None if it is not done."""
-        return {Size.QUICK: self.quick, Size.DEFAULT: self.default, Size.FULL: self.full or self.default}[size]
+        return {
+            Size.QUICK: self.quick,
+            Size.DEFAULT: self.default,
+            Size.FULL: self.full or self.default,
+        }[size]

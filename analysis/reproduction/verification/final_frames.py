@@ -23,11 +23,17 @@ WEIGHTS = {
 
 def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
     """A weight or embedding of all runs in a recorded frame: (run, ...) float64."""
-    return trajectory[name].isel(step=at).transpose("run", *WEIGHTS[name]).values.astype(np.float64)
+    return (
+        trajectory[name]
+        .isel(step=at)
+        .transpose("run", *WEIGHTS[name])
+        .values.astype(np.float64)
+    )
 
 
 def expand_to_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Values of the runs that are kept, NaN of the others: kept (run,) bool -> (run,)."""
+    """Values of the runs that are kept, NaN of the others: kept (run,) bool ->
+    (run,)."""
     found = np.full((len(kept), *np.shape(values)[1:]), np.nan)
     found[kept] = values
     return found
@@ -40,11 +46,11 @@ def measure_ensembles(
     measure_runs: Callable[[xr.Dataset, np.ndarray], Mapping[str, np.ndarray]],
     dims: tuple[str, str],
 ) -> xr.Dataset:
-    """Quantities of the runs of several ensembles, with dims for (ensemble, run); NaN for runs that diverged.
+    """Quantities of the runs of several ensembles, with dims for (ensemble, run); NaN
+    for runs that diverged.
 
-    quantities are names with descriptions. measure_runs is called with a trajectory and which runs have not diverged,
-    (run,), and returns values of these.
-    """
+    quantities are names with descriptions. measure_runs is called with a trajectory and
+    which runs have not diverged, (run,), and returns values of these."""
     rows = []
     for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
         trajectory = runner.ensemble(need)
@@ -53,7 +59,11 @@ def measure_ensembles(
         rows.append({name: expand_to_runs(values[name], kept) for name in quantities})
     return xr.Dataset(
         {
-            name: (dims, np.stack([row[name] for row in rows]), {"long_name": words, "units": "1"})
+            name: (
+                dims,
+                np.stack([row[name] for row in rows]),
+                {"long_name": words, "units": "1"},
+            )
             for name, words in quantities.items()
         }
     )
@@ -64,4 +74,6 @@ def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
     settings, seeds = read_settings(trajectory), trajectory["seed"].values
     n, count = settings.modulus, settings.train_pairs  # type: ignore[attr-defined]
     chosen = training_pairs(n, count, seeds)
-    return np.broadcast_to(all_pairs(n), (*chosen.shape, 2))[chosen].reshape(len(seeds), count, 2)
+    return np.broadcast_to(all_pairs(n), (*chosen.shape, 2))[chosen].reshape(
+        len(seeds), count, 2
+    )

@@ -16,12 +16,17 @@ POSSIBLE = {"%": (0.0, 100.0), "points": (-100.0, 100.0)}
 
 
 def format_estimate(interval: Interval, part: Measurement) -> str:
-    """An estimate with its interval in brackets, with the digits and the unit of a part."""
+    """An estimate with its interval in brackets, with the digits and the unit of a
+    part."""
     if math.isnan(interval.value):
         return NO_VALUE
     low, high = POSSIBLE.get(part.unit, (-math.inf, math.inf))
-    if low <= interval.value <= high:  # a normal approximation may go beyond what is possible
-        interval = Interval(interval.value, max(interval.low, low), min(interval.high, high))
+    if (
+        low <= interval.value <= high
+    ):  # a normal approximation may go beyond what is possible
+        interval = Interval(
+            interval.value, max(interval.low, low), min(interval.high, high)
+        )
     return _insert_unit(format_interval(interval, part.digits), part.unit)
 
 
@@ -35,20 +40,37 @@ def format_criterion(part: Measurement) -> str:
     """The paper's number with the margin, or what the claim asks for."""
     criterion = part.criterion
     if isinstance(criterion, Agrees):
-        return f"paper: {_format_reported(criterion, part)}, margin {_format_difference(criterion.margin, part.unit)}"
+        return (
+            f"paper: {_format_reported(criterion, part)}, margin"
+            f" {_format_difference(criterion.margin, part.unit)}"
+        )
     if isinstance(criterion, Above | Below):
-        (beyond, least), unit = criterion.WORDS, part.unit if part.unit in SYMBOLS else ""
+        (beyond, least), unit = (
+            criterion.WORDS,
+            part.unit if part.unit in SYMBOLS else "",
+        )
         words = f"interval {beyond} {_insert_unit(f'{criterion.bound:g}', unit)}"
         end = criterion.bound + criterion.direction * criterion.minimum
-        return f"{words}, estimate at {least} {_insert_unit(f'{end:.6g}', unit)}" if criterion.minimum else words
-    return _insert_unit(criterion.words(), part.unit) if isinstance(criterion, Within) else criterion.words()
+        return (
+            f"{words}, estimate at {least} {_insert_unit(f'{end:.6g}', unit)}"
+            if criterion.minimum
+            else words
+        )
+    return (
+        _insert_unit(criterion.words(), part.unit)
+        if isinstance(criterion, Within)
+        else criterion.words()
+    )
 
 
 def _format_reported(criterion: Agrees, part: Measurement) -> str:
     """The paper's number as it prints it."""
     reported = criterion.reported
     number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", reported.printed)
-    if number and abs(float(number[1]) - reported.interval.value) < 0.5 * 10**-part.digits:
+    if (
+        number
+        and abs(float(number[1]) - reported.interval.value) < 0.5 * 10**-part.digits
+    ):
         return _insert_unit(reported.printed, part.unit)
     value = Interval(reported.interval.value, math.nan, math.nan)
     return f"{format_estimate(value, part)} ({reported.printed})"
@@ -61,7 +83,8 @@ def _format_difference(size: float, unit: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Text with a capital letter, unless it begins with a symbol such as f_a, and a full stop."""
+    """Text with a capital letter, unless it begins with a symbol such as f_a, and a
+    full stop."""
     text = " ".join(text.split())
     if not text:
         return ""
@@ -85,4 +108,6 @@ def format_date(text: str) -> str:
         date = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return text if len(text) <= len("2026-11-21") else f"{date:%Y-%m-%d, %H:%M %Z}".strip()
+    return (
+        text if len(text) <= len("2026-11-21") else f"{date:%Y-%m-%d, %H:%M %Z}".strip()
+    )

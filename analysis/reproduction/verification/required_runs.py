@@ -23,7 +23,8 @@ class RequiredRuns:
     epochs: int | None = None
     """Length; None is the default of the system. For particles, in steps"""
     every: int | None = None
-    """Epochs between recorded frames; None is the default of the system, 0 records the first and the last frame only"""
+    """Epochs between recorded frames; None is the default of the system, 0 records the
+    first and the last frame only"""
     must: tuple[str, ...] = ()
     """Settings in which a trajectory given in its place must agree"""
     follows: bool = False
@@ -41,12 +42,20 @@ class RequiredRuns:
     @property
     def steps(self) -> int:
         """Number of steps."""
-        return self.settings.default_steps if self.epochs is None else self.epochs * self._unit
+        return (
+            self.settings.default_steps
+            if self.epochs is None
+            else self.epochs * self._unit
+        )
 
     @property
     def frame_gap(self) -> int:
         """Steps between recorded frames."""
-        return self.settings.default_every if self.every is None else self.every * self._unit or self.steps
+        return (
+            self.settings.default_every
+            if self.every is None
+            else self.every * self._unit or self.steps
+        )
 
     @property
     def _unit(self) -> int:
@@ -56,9 +65,14 @@ class RequiredRuns:
     def words(self) -> str:
         """A description of the trajectories that fit."""
         system = self.settings.system
-        told = [f"{name.replace('_', '-')} {_told(getattr(self.settings, name))}" for name in self.must]
+        told = [
+            f"{name.replace('_', '-')} {_told(getattr(self.settings, name))}"
+            for name in self.must
+        ]
         told += ["finetuned from another run"] * self.follows
-        return f"a trajectory of {system}" + (f" with {', '.join(told)}" if told else "")
+        return f"a trajectory of {system}" + (
+            f" with {', '.join(told)}" if told else ""
+        )
 
 
 def _told(value: object) -> str:

@@ -6,6 +6,10 @@ from dynamics.errors import MissingPackage
 
 
 def check_torch() -> None:
-    """Check that torch is installed, which experiments on networks need. Raises MissingPackage."""
+    """Check that torch is installed, which experiments on networks need. Raises
+    MissingPackage."""
     if find_spec("torch") is None:
-        raise MissingPackage("claims of networks need torch, which comes with: pip install 'training-dynamics[train]'")
+        raise MissingPackage(
+            "claims of networks need torch, which comes with: pip install"
+            " 'training-dynamics[train]'"
+        )

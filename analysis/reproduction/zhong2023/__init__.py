@@ -1,1 +1,2 @@
-"""Claims of ZL: Zhong, Liu, Tegmark and Andreas, The Clock and the Pizza (arXiv 2306.17844)."""
+"""Claims of ZL: Zhong, Liu, Tegmark and Andreas, The Clock and the Pizza (arXiv
+2306.17844)."""

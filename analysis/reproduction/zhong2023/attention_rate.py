@@ -1,4 +1,5 @@
-"""ZL: how networks add by the attention rate, from constant attention (0) to softmax attention (1)."""
+"""ZL: how networks add by the attention rate, from constant attention (0) to softmax
+attention (1)."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +11,29 @@ import xarray as xr
 from analysis import progress_measures
 from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, claim, claims_of, finding, main_result, part
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Criterion, Nearly, Within
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    finding,
+    main_result,
+    part,
+)
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Agrees,
+    Below,
+    Criterion,
+    Nearly,
+    Within,
+)
 from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import Experiment, Params, Runner, sized
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    Params,
+    Runner,
+    sized,
+)
 from analysis.reproduction.verification.final_frames import measure_ensembles
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
@@ -21,19 +41,25 @@ from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import TransformerSettings
 
 RATES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-"""Constant attention, the middles of the rows of the table of ZL's runs, and softmax attention."""
+"""Constant attention, the middles of the rows of the table of ZL's runs, and softmax
+attention."""
 FEWER_RATES = (0.0, 0.3, 0.5, 0.7, 1.0)
 """Those of the default size: a rate in each row of the table."""
 DIMS = ("attention_rate", "run")
 MEASURES = {
     "symmetricity": "gradient symmetricity at the end of training",
     "irrelevance": "distance irrelevance at the end of training",
-    "circularity": "circularity of the first four principal components at the end of training",
+    "circularity": (
+        "circularity of the first four principal components at the end of training"
+    ),
 }
 QUANTITIES = {
     "test_accuracy": "accuracy of the test pairs at the end of training, %",
     **MEASURES,
-    **{f"earlier_{name}": f"{words.split(' at ')[0]} in the frame before" for name, words in MEASURES.items()},
+    **{
+        f"earlier_{name}": f"{words.split(' at ')[0]} in the frame before"
+        for name, words in MEASURES.items()
+    },
 }
 CIRCULAR = 0.995
 """Circularity from which ZL's table counts a network as circular."""
@@ -41,7 +67,10 @@ CIRCULAR = 0.995
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks at each attention rate, each with its number of epochs."""
-    settings = [TransformerSettings(attention_rate=rate, **params.get("settings", {})) for rate in params["rates"]]
+    settings = [
+        TransformerSettings(attention_rate=rate, **params.get("settings", {}))
+        for rate in params["rates"]
+    ]
     lengths = zip(settings, params["epochs"], strict=True)
     runs, every, must = params["runs"], params["every"], ("attention_rate",)
     return [RequiredRuns(each, runs, epochs, every, must) for each, epochs in lengths]
@@ -49,30 +78,48 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy and measures of each network, (attention_rate, run)."""
-    found = measure_ensembles(runner, ensembles(params), QUANTITIES, _measure_runs, DIMS)
+    found = measure_ensembles(
+        runner, ensembles(params), QUANTITIES, _measure_runs, DIMS
+    )
     return found.assign_coords(attention_rate=list(params["rates"]))
 
 
 def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
     """The quantities of one ensemble, each (kept run,)."""
-    last, earlier = (network_measures(trajectory.isel(run=kept), frame) for frame in (-1, -2))
+    last, earlier = (
+        network_measures(trajectory.isel(run=kept), frame) for frame in (-1, -2)
+    )
     accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1).values[kept]
-    return {"test_accuracy": 100 * accuracy, **last, **{f"earlier_{name}": earlier[name] for name in earlier}}
+    return {
+        "test_accuracy": 100 * accuracy,
+        **last,
+        **{f"earlier_{name}": earlier[name] for name in earlier},
+    }
 
 
 def network_measures(trajectory: xr.Dataset, frame: int = -1) -> dict[str, np.ndarray]:
-    """Symmetricity, irrelevance and circularity of each network in a recorded frame, each (run,)."""
+    """Symmetricity, irrelevance and circularity of each network in a recorded frame,
+    each (run,)."""
     network: Any = network_of(trajectory)
     rows = []
     for run, seed in enumerate(trajectory["seed"].values):
-        recorded = trajectory[list(network.variables)].isel(run=[run], step=[frame]).load()
-        double = {name: each.double() for name, each in weights(recorded.assign_attrs(trajectory.attrs), run=0).items()}
+        recorded = (
+            trajectory[list(network.variables)].isel(run=[run], step=[frame]).load()
+        )
+        double = {
+            name: each.double()
+            for name, each in weights(
+                recorded.assign_attrs(trajectory.attrs), run=0
+            ).items()
+        }
         triples = progress_measures.random_triples(network.settings.n, int(seed))
         embedding = double["embedding"][..., : network.settings.n, :].numpy()
         rows.append(
             (
                 progress_measures.gradient_symmetricity(network, double, triples),
-                progress_measures.distance_irrelevance(progress_measures.all_logits(network, double)),
+                progress_measures.distance_irrelevance(
+                    progress_measures.all_logits(network, double)
+                ),
                 progress_measures.component_circularity(embedding),
             )
         )
@@ -86,62 +133,96 @@ RATE = Experiment(
     measure=measure,
     quick=sized(5, runs=4, every=250, rates=[0.0, 1.0], epochs=[500, 500]),
     default=sized(
-        15, "1,000 epochs, with α = 1 1,500, instead of 20,000; 40 networks instead of 2,381",
-        runs=8, every=250, rates=list(FEWER_RATES), epochs=[1000, 1000, 1000, 1000, 1500],
+        15,
+        "1,000 epochs, with α = 1 1,500, instead of 20,000; 40 networks instead of 2,381",
+        runs=8,
+        every=250,
+        rates=list(FEWER_RATES),
+        epochs=[1000, 1000, 1000, 1000, 1500],
     ),
-    full=sized(200, runs=100, every=10_000, rates=list(RATES), epochs=[20_000] * len(RATES)),
+    full=sized(
+        200, runs=100, every=10_000, rates=list(RATES), epochs=[20_000] * len(RATES)
+    ),
     ensembles=ensembles,
-)  # fmt: skip
+)
 
 
-# ------------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------- estimates
 
 
 def _at_rate(evidence: xr.Dataset, name: str, rate: float) -> np.ndarray:
-    """A quantity of the networks at an attention rate, (run,); empty if that rate was not run."""
-    return evidence[name].sel(attention_rate=rate).values if rate in evidence["attention_rate"].values else np.empty(0)
+    """A quantity of the networks at an attention rate, (run,); empty if that rate was
+    not run."""
+    return (
+        evidence[name].sel(attention_rate=rate).values
+        if rate in evidence["attention_rate"].values
+        else np.empty(0)
+    )
 
 
 def _missing_rates(evidence: xr.Dataset, *rates: float) -> Estimate | None:
     """The estimate if a rate was not run; None if all were."""
-    missing = [f"{rate:g}" for rate in rates if rate not in evidence["attention_rate"].values]
+    missing = [
+        f"{rate:g}" for rate in rates if rate not in evidence["attention_rate"].values
+    ]
     note = f"α = {', '.join(missing)} is not run at this size"
     return Estimate(NO_INTERVAL, 0, note=note, skipped=True) if missing else None
 
 
 def mean_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
     """Mean of a measure at an attention rate."""
-    found = samples.estimate_mean(_at_rate(evidence, name, rate), "networks", limits=(-1, 1))
+    found = samples.estimate_mean(
+        _at_rate(evidence, name, rate), "networks", limits=(-1, 1)
+    )
     return _missing_rates(evidence, rate) or found
 
 
 def median_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
     """Median of a measure at an attention rate."""
-    return _missing_rates(evidence, rate) or samples.estimate_median(_at_rate(evidence, name, rate), "networks")
+    return _missing_rates(evidence, rate) or samples.estimate_median(
+        _at_rate(evidence, name, rate), "networks"
+    )
 
 
 def rate_in_range(evidence: xr.Dataset, low: float, high: float) -> float:
-    """Of the attention rates that were run from `low` to `high`, the nearest to the middle; NaN if there is none."""
+    """Of the attention rates that were run from `low` to `high`, the nearest to the
+    middle; NaN if there is none."""
     rates = evidence["attention_rate"].values
     inside = rates[(rates >= low) & (rates <= high)]
-    return float(inside[np.abs(inside - (low + high) / 2).argmin()]) if inside.size else math.nan
+    return (
+        float(inside[np.abs(inside - (low + high) / 2).argmin()])
+        if inside.size
+        else math.nan
+    )
 
 
-def mean_in_range(evidence: xr.Dataset, name: str, low: float, high: float, circular: bool = False) -> Estimate:
-    """Mean of a measure at a rate in a range, of all networks or of the circular ones."""
+def mean_in_range(
+    evidence: xr.Dataset, name: str, low: float, high: float, circular: bool = False
+) -> Estimate:
+    """Mean of a measure at a rate in a range, of all networks or of the circular
+    ones."""
     rate = rate_in_range(evidence, low, high)
     if math.isnan(rate):
-        return Estimate(NO_INTERVAL, 0, note="no such α is run at this size", skipped=True)
+        return Estimate(
+            NO_INTERVAL, 0, note="no such α is run at this size", skipped=True
+        )
     values, of = _at_rate(evidence, name, rate), "networks"
     if circular:
-        values, of = values[_at_rate(evidence, "circularity", rate) >= CIRCULAR], "circular networks"
-    return samples.estimate_mean(values, of, f"α = {rate:g}" if len(values) else "", (-1, 1))
+        values, of = (
+            values[_at_rate(evidence, "circularity", rate) >= CIRCULAR],
+            "circular networks",
+        )
+    return samples.estimate_mean(
+        values, of, f"α = {rate:g}" if len(values) else "", (-1, 1)
+    )
 
 
 def softmax_minus_constant(evidence: xr.Dataset, name: str) -> Estimate:
     """A measure at α = 1 less that at α = 0, mean over seeds."""
     one, zero = (_at_rate(evidence, name, rate) for rate in (1.0, 0.0))
-    return _missing_rates(evidence, 1.0, 0.0) or samples.paired_difference(one, zero, "seeds")
+    return _missing_rates(evidence, 1.0, 0.0) or samples.paired_difference(
+        one, zero, "seeds"
+    )
 
 
 def rate_trend(evidence: xr.Dataset, name: str) -> Estimate:
@@ -158,16 +239,21 @@ def perfect_networks(evidence: xr.Dataset) -> Estimate:
 
 def last_change(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
     """Change of a measure since the frame before the last, mean over seeds."""
-    last, earlier = (_at_rate(evidence, each, rate) for each in (name, f"earlier_{name}"))
-    return _missing_rates(evidence, rate) or samples.paired_difference(last, earlier, "networks")
+    last, earlier = (
+        _at_rate(evidence, each, rate) for each in (name, f"earlier_{name}")
+    )
+    return _missing_rates(evidence, rate) or samples.paired_difference(
+        last, earlier, "networks"
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- claims
+# ------------------------------------------------------------------------------- claims
 
 DEPARTURE = "fewer epochs than the paper's 20,000"
 MEASURED = (
-    "mean over networks at one α of each range, the nearest to its middle that is run: gradient symmetricity over 100 "
-    "random triples, distance irrelevance, circularity of the first four principal components"
+    "mean over networks at one α of each range, the nearest to its middle that is run:"
+    " gradient symmetricity over 100 random triples, distance irrelevance, circularity"
+    " of the first four principal components"
 )
 
 
@@ -175,14 +261,20 @@ def _row_parts(column: str, margin: float, **more: Any) -> tuple[Measurement, ..
     """A part for each row of the table of ZL's runs, compared with a column."""
     runs = "circular_runs" if "circular" in more else "runs"
     return tuple(
-        part(mean_in_range, Agrees(reported_number(row[column], row[runs]), margin),
-             f"α from {row['low']:g} to {row['high']:g}", digits=3,
-             **{"name": column, "low": row["low"], "high": row["high"], **more})
+        part(
+            mean_in_range,
+            Agrees(reported_number(row[column], row[runs]), margin),
+            f"α from {row['low']:g} to {row['high']:g}",
+            digits=3,
+            **{"name": column, "low": row["low"], "high": row["high"], **more},
+        )
         for row in ZL_RUNS
-    )  # fmt: skip
+    )
 
 
-def _difference_parts(name: str, difference: Criterion, trend: Criterion) -> tuple[Measurement, ...]:
+def _difference_parts(
+    name: str, difference: Criterion, trend: Criterion
+) -> tuple[Measurement, ...]:
     return (
         part(softmax_minus_constant, difference, "α = 1 minus 0", digits=3, name=name),
         part(rate_trend, trend, "rank correlation with α", digits=2, name=name),
@@ -192,7 +284,14 @@ def _difference_parts(name: str, difference: Criterion, trend: Criterion) -> tup
 def _model_parts(rate: float, **printed: tuple[str, float]) -> tuple[Measurement, ...]:
     """Measures of one of ZL's networks, each as printed and with its margin."""
     return tuple(
-        part(mean_at_rate, Agrees(reported_number(number, 1), margin), name, digits=3, name=name, rate=rate)
+        part(
+            mean_at_rate,
+            Agrees(reported_number(number, 1), margin),
+            name,
+            digits=3,
+            name=name,
+            rate=rate,
+        )
         for name, (number, margin) in printed.items()
     )
 
@@ -204,7 +303,12 @@ CLAIMS = claims_of(
         "Model A, with constant attention (α = 0), is a pizza: its gradient symmetricity is 0.9937, its distance "
         "irrelevance 0.17 and its circularity 0.998.",
         "mean of our networks at α = 0, of which the paper's is taken to be one",
-        _model_parts(0.0, symmetricity=("0.9937", 0.01), irrelevance=("0.17", 0.1), circularity=("0.998", 0.05)),
+        _model_parts(
+            0.0,
+            symmetricity=("0.9937", 0.01),
+            irrelevance=("0.17", 0.1),
+            circularity=("0.998", 0.05),
+        ),
         departure=DEPARTURE,
     ),
     main_result(
@@ -255,8 +359,22 @@ CLAIMS = claims_of(
         "ZL.figure.symmetricity",
         "The gradient symmetricity is near 1 with constant attention and falls as the attention rate rises.",
         "symmetricity at α = 0; median at α = 1 (the table has .542, Model B .33); difference, rank correlation",
-        part(mean_at_rate, Above(0.98, ours=True), "α = 0", digits=3, name="symmetricity", rate=0.0),
-        part(median_at_rate, Within(0.3, 0.75, ours=True), "median at α = 1", digits=3, name="symmetricity", rate=1.0),
+        part(
+            mean_at_rate,
+            Above(0.98, ours=True),
+            "α = 0",
+            digits=3,
+            name="symmetricity",
+            rate=0.0,
+        ),
+        part(
+            median_at_rate,
+            Within(0.3, 0.75, ours=True),
+            "median at α = 1",
+            digits=3,
+            name="symmetricity",
+            rate=1.0,
+        ),
         _difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
         departure=DEPARTURE,
     ),
@@ -272,10 +390,17 @@ CLAIMS = claims_of(
         "The measures of ZL's networks hardly change in the last 250 epochs of our training.",
         "change from the last recorded frame but one to the last, mean over networks",
         tuple(
-            part(last_change, Within(-0.05, 0.05, ours=True), f"{name}, α = {rate:g}", digits=3, name=name, rate=rate)
+            part(
+                last_change,
+                Within(-0.05, 0.05, ours=True),
+                f"{name}, α = {rate:g}",
+                digits=3,
+                name=name,
+                rate=rate,
+            )
             for name in ("symmetricity", "irrelevance")
             for rate in (0.0, 1.0)
         ),
     ),
     figure="zl-rates",
-)  # fmt: skip
+)

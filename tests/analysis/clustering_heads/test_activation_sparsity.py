@@ -1,4 +1,5 @@
-"""Sparsity of activations: closed forms, plain loops, and the command on planted and on real runs."""
+"""Sparsity of activations: closed forms, plain loops, and the command on planted and on
+real runs."""
 
 import dataclasses
 import json
@@ -10,8 +11,16 @@ import torch
 import xarray as xr
 
 from analysis.clustering_heads import activation_sparsity as module
-from analysis.clustering_heads import compare_successes, measure_sparsity, trajectory_labels
-from analysis.clustering_heads.activation_sparsity import SPARSITY_THRESHOLDS, count_below_thresholds, mean_sparsity
+from analysis.clustering_heads import (
+    compare_successes,
+    measure_sparsity,
+    trajectory_labels,
+)
+from analysis.clustering_heads.activation_sparsity import (
+    SPARSITY_THRESHOLDS,
+    count_below_thresholds,
+    mean_sparsity,
+)
 from analysis.plots.sparsity_figure import plot_sparsity
 from dynamics import TrajectoryError, sample_sequences, save_trajectory, simulate
 from dynamics.networks.from_trajectory import network_of, weights
@@ -26,7 +35,11 @@ def small():
 
 
 def gelu(x):
-    return 0.5 * x * (1 + torch.erf(torch.as_tensor(x / np.sqrt(2), dtype=torch.float64)).numpy())
+    return (
+        0.5
+        * x
+        * (1 + torch.erf(torch.as_tensor(x / np.sqrt(2), dtype=torch.float64)).numpy())
+    )
 
 
 def test_counts_are_of_values_strictly_below(generator):
@@ -34,7 +47,9 @@ def test_counts_are_of_values_strictly_below(generator):
     found = count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0]))
     np.testing.assert_array_equal(found, [1, 4, 8])
     values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
-    expected = [(often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS]
+    expected = [
+        (often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS
+    ]
     np.testing.assert_array_equal(count_below_thresholds(values, often), expected)
     with pytest.raises(ValueError, match="found shapes"):
         count_below_thresholds(values, often[:-1])
@@ -42,18 +57,25 @@ def test_counts_are_of_values_strictly_below(generator):
 
 def test_mean_sparsity_averages_over_log_eps_in_the_range_of_the_paper():
     assert mean_sparsity(np.ones((2, 141))) == pytest.approx([1, 1])
-    step = (SPARSITY_THRESHOLDS >= 0.99e-1).astype(float)  # half-way along the range in log eps, up to one interval
+    step = (SPARSITY_THRESHOLDS >= 0.99e-1).astype(
+        float
+    )  # half-way along the range in log eps, up to one interval
     assert mean_sparsity(step) == pytest.approx(0.5, abs=1 / 80)
     assert mean_sparsity((SPARSITY_THRESHOLDS > 10.5).astype(float)) == 0
     assert mean_sparsity(np.log10(SPARSITY_THRESHOLDS)) == pytest.approx(-1)
 
 
-@pytest.mark.parametrize("changes", [{}, {"receptor_biases": False, "norm": "unit-smooth"}, {"activation": "relu"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"receptor_biases": False, "norm": "unit-smooth"}, {"activation": "relu"}],
+)
 def test_activations_are_those_of_the_transform(changes):
     settings = dataclasses.replace(SMALL, **changes)
     trajectory = simulate(settings, runs=2, steps=4, progress=False)
     network, found = network_of(trajectory), weights(trajectory)
-    tokens = torch.from_numpy(sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64))
+    tokens = torch.from_numpy(
+        sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64)
+    )
     xi = network.sequence_embedding(found, tokens)
     hidden = module.hidden_activations(network, found, tokens)
     zeta = xi + hidden @ found["assembler"] + found["transform_bias"][..., None, :]
@@ -61,18 +83,28 @@ def test_activations_are_those_of_the_transform(changes):
 
 
 @pytest.mark.parametrize("few", [False, True])
-def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(small, few, monkeypatch):
+def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(
+    small, few, monkeypatch
+):
     if few:  # sequences at once
         monkeypatch.setattr(module, "_BATCH_BYTES", 5000)
     found = measure_sparsity(small, step=4)
     network = network_of(small)
     for split in ("train", "test"):
         held = {name: each.double() for name, each in weights(small, 2, 4).items()}
-        tokens = sample_sequences(SMALL, small["seed"].values[[2]], split)[0].astype(np.int64)
-        direction = network.normalise(network.sequence_embedding(held, torch.from_numpy(tokens))).numpy()
-        values = gelu(direction @ held["receptor"].numpy().T + held["receptor_bias"].numpy())
+        tokens = sample_sequences(SMALL, small["seed"].values[[2]], split)[0].astype(
+            np.int64
+        )
+        direction = network.normalise(
+            network.sequence_embedding(held, torch.from_numpy(tokens))
+        ).numpy()
+        values = gelu(
+            direction @ held["receptor"].numpy().T + held["receptor_bias"].numpy()
+        )
         expected = [(np.abs(values) < eps).mean() for eps in SPARSITY_THRESHOLDS]
-        np.testing.assert_allclose(found["sparsity"].sel(split=split)[2], expected, atol=1e-12)
+        np.testing.assert_allclose(
+            found["sparsity"].sel(split=split)[2], expected, atol=1e-12
+        )
     assert (found["test_accuracy"] == small["accuracy"].sel(step=4, split="test")).all()
 
 
@@ -81,7 +113,10 @@ def test_diverged_runs_are_nan_and_wrong_steps_and_files_are_refused(small):
     diverged["last_step"] = small["last_step"].copy(data=[8, 4, 8, 8])
     found = measure_sparsity(diverged)
     known = np.isfinite(found["sparsity"])
-    assert known.all(["split", "eps"]).values.tolist() == known.any(["split", "eps"]).values.tolist()
+    assert (
+        known.all(["split", "eps"]).values.tolist()
+        == known.any(["split", "eps"]).values.tolist()
+    )
     assert known.all(["split", "eps"]).values.tolist() == [True, False, True, True]
     assert np.isnan(found["success"][1])
     assert np.isfinite(measure_sparsity(diverged, step=4)["success"]).all()
@@ -96,13 +131,21 @@ def test_diverged_runs_are_nan_and_wrong_steps_and_files_are_refused(small):
 
 
 def planted(less):
-    """Runs 0 to 7 succeed, 8 to 19 fail; successes are less sparse within the range where `less`."""
+    """Runs 0 to 7 succeed, 8 to 19 fail; successes are less sparse within the range
+    where `less`."""
     place = np.log10(SPARSITY_THRESHOLDS)[None] - np.linspace(-1, 1, 20)[:, None]
     if less:
         place[:8] -= 2
-    curves, success = 1 / (1 + np.exp(-3 * place)), ("run", (np.arange(20) < 8).astype(float))
+    curves, success = (
+        1 / (1 + np.exp(-3 * place)),
+        ("run", (np.arange(20) < 8).astype(float)),
+    )
     return xr.Dataset(
-        {"sparsity": (("split", "run", "eps"), [curves, curves]), "success": success, "test_accuracy": success},
+        {
+            "sparsity": (("split", "run", "eps"), [curves, curves]),
+            "success": success,
+            "test_accuracy": success,
+        },
         {"split": ["train", "test"], "eps": SPARSITY_THRESHOLDS},
     )
 
@@ -113,42 +156,74 @@ def test_a_planted_difference_is_found_and_none_elsewhere():
     low, high = module.differing_range(*curves, -1)
     assert low < 1e-2 < 1 < high
     assert np.isnan(module.differing_range(*curves, 1)).all()
-    none = compare_successes(planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0)))
+    none = compare_successes(
+        planted(less=False).assign(success=("run", np.arange(20) % 2 * 1.0))
+    )
     assert (none["p_value"] > 0.05).all()
-    all_failed = compare_successes(planted(less=True).assign(success=("run", np.zeros(20))))
+    all_failed = compare_successes(
+        planted(less=True).assign(success=("run", np.zeros(20)))
+    )
     assert np.isnan(all_failed["p_value"]).all()
 
 
 def test_labels_name_the_settings_that_differ(small):
     def changed(**changes):
-        return small.assign_attrs(config_json=json.dumps({**json.loads(small.attrs["config_json"]), **changes}))
+        return small.assign_attrs(
+            config_json=json.dumps(
+                {**json.loads(small.attrs["config_json"]), **changes}
+            )
+        )
 
-    wide, other = changed(dim=3, hidden=8), changed(dim=3, hidden=8, lr=0.01, data=50, batch=10)
+    wide, other = (
+        changed(dim=3, hidden=8),
+        changed(dim=3, hidden=8, lr=0.01, data=50, batch=10),
+    )
     assert trajectory_labels([small], ["a"]) == ["d = 2"]
-    assert trajectory_labels([small, wide], ["a", "b"]) == ["d = 2, h = 6", "d = 3, h = 8"]
+    assert trajectory_labels([small, wide], ["a", "b"]) == [
+        "d = 2, h = 6",
+        "d = 3, h = 8",
+    ]
     paths = [Path("x/a.nc"), Path("y/a.nc"), Path("b.nc")]
-    assert trajectory_labels([small, other, wide], paths) == ["a (1)", "a (2)", "b"]  # rather than a line of settings
+    assert trajectory_labels([small, other, wide], paths) == [
+        "a (1)",
+        "a (2)",
+        "b",
+    ]  # rather than a line of settings
     assert trajectory_labels([small, small], [Path("a.nc")] * 2) == ["a (1)", "a (2)"]
 
 
 def test_labels_of_a_figure_are_not_cut_or_covered(small, check_texts):
     found = compare_successes(measure_sparsity(small))
-    names = ["a-file-whose-name-has-more-than-thirty-characters", "b", "-".join(["name"] * 14)]
+    names = [
+        "a-file-whose-name-has-more-than-thirty-characters",
+        "b",
+        "-".join(["name"] * 14),
+    ]
     drawn = plot_sparsity([found] * 3, names)
     check_texts(drawn, [panel.yaxis.label for panel in drawn.axes[:12:4]])
 
 
-def test_all_files_are_checked_before_any_is_measured(small, output_of, tmp_path, monkeypatch):
+def test_all_files_are_checked_before_any_is_measured(
+    small, output_of, tmp_path, monkeypatch
+):
     save_trajectory(small, tmp_path / "a.nc")
-    simulate(ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc", progress=False)
+    simulate(
+        ModularSettings(n=5), runs=1, steps=1, out=tmp_path / "m.nc", progress=False
+    )
     monkeypatch.setattr(module, "measure_sparsity", None)
-    assert "m.nc: attribute system: found modular" in output_of("analysis.sparsity", "a.nc", "m.nc", code=1)
+    assert "m.nc: attribute system: found modular" in output_of(
+        "analysis.sparsity", "a.nc", "m.nc", code=1
+    )
 
 
 def test_the_command(small, output_of, tmp_path):
-    wide = simulate(dataclasses.replace(SMALL, hidden=8), runs=2, steps=8, progress=False)
+    wide = simulate(
+        dataclasses.replace(SMALL, hidden=8), runs=2, steps=8, progress=False
+    )
     for name, trajectory in (("a", small), ("b", wide)):
-        trajectory["accuracy"].loc[{"split": "test", "step": 8}] = np.linspace(0.5, 1, trajectory.sizes["run"])
+        trajectory["accuracy"].loc[{"split": "test", "step": 8}] = np.linspace(
+            0.5, 1, trajectory.sizes["run"]
+        )
         save_trajectory(trajectory, tmp_path / f"{name}.nc")
     out = output_of("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2
@@ -156,7 +231,10 @@ def test_the_command(small, output_of, tmp_path):
     with xr.open_dataset(result) as found:
         assert found["sparsity"].dims == ("trajectory", "split", "run", "eps")
         assert found["trajectory"].values.tolist() == ["h = 6", "h = 8"]
-        assert np.isfinite(found["sparsity"]).sum("eps").values[:, 0].tolist() == [[141] * 4, [141, 141, 0, 0]]
+        assert np.isfinite(found["sparsity"]).sum("eps").values[:, 0].tolist() == [
+            [141] * 4,
+            [141, 141, 0, 0],
+        ]
     assert result.with_suffix(".png").stat().st_size > 10_000
     table = (tmp_path / "table.csv").read_text().splitlines()
     assert len(table) == 5

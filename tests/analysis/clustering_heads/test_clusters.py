@@ -1,4 +1,5 @@
-"""Clusters of sequence embeddings: planted ones, their invariances, and the ideal circuit."""
+"""Clusters of sequence embeddings: planted ones, their invariances, and the ideal
+circuit."""
 
 import numpy as np
 import pytest
@@ -10,21 +11,33 @@ from dynamics import ModularSettings, SparseSettings, TrajectoryError, simulate
 
 
 @given(
-    count=st.integers(1, 12), dim=st.integers(1, 4), each=st.integers(1, 30),
-    scale=st.sampled_from([1e-12, 1.0, 1e9]), seed=st.integers(0, 99),
-)  # fmt: skip
+    count=st.integers(1, 12),
+    dim=st.integers(1, 4),
+    each=st.integers(1, 30),
+    scale=st.sampled_from([1e-12, 1.0, 1e9]),
+    seed=st.integers(0, 99),
+)
 def test_planted_clusters_are_counted(count, dim, each, scale, seed):
     generator = np.random.default_rng(seed)
     centres = np.zeros((count, dim))
     centres[:, 0] = np.arange(count)
     turn = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
     noise = generator.uniform(-1, 1, (count, each, dim)) / np.sqrt(dim)
-    points = (centres[:, None] + 0.02 * noise).reshape(-1, dim) @ turn + generator.standard_normal(dim)
+    points = (centres[:, None] + 0.02 * noise).reshape(
+        -1, dim
+    ) @ turn + generator.standard_normal(dim)
     if count > 1:
         assert clusters.count_clusters(scale * points) == count
         order = generator.permutation(len(points))
-        labels, planted = clusters.cluster_labels(scale * points[order]), np.repeat(np.arange(count), each)[order]
-        assert len({*zip(labels.tolist(), planted.tolist(), strict=True)}) == count == labels.max() + 1
+        labels, planted = (
+            clusters.cluster_labels(scale * points[order]),
+            np.repeat(np.arange(count), each)[order],
+        )
+        assert (
+            len({*zip(labels.tolist(), planted.tolist(), strict=True)})
+            == count
+            == labels.max() + 1
+        )
 
 
 def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
@@ -36,7 +49,9 @@ def test_merge_lengths_agree_with_counts_at_every_link_length(generator):
     assert (lengths[36:] == 0).all()  # 36 different points
     for link in (0.01, 0.05, 0.1, 0.2, 0.5, 2.0):
         assert 1 + (lengths > link).sum() == clusters.count_clusters(points, link)
-    np.testing.assert_allclose(clusters.merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9)
+    np.testing.assert_allclose(
+        clusters.merge_lengths(1e6 * points + 3, 5), lengths[:5], rtol=1e-9
+    )
     assert (clusters.merge_lengths(np.ones((5, 2))) == 0).all()
 
 
@@ -50,7 +65,9 @@ def test_points_in_one_place_are_one_cluster():
 
 
 def test_the_ideal_number_of_clusters_and_the_sequences_that_are_clustered():
-    assert [clusters.ideal_cluster_count(SparseSettings(vocab=vocab)) for vocab in (2, 3)] == [6, 21]
+    assert [
+        clusters.ideal_cluster_count(SparseSettings(vocab=vocab)) for vocab in (2, 3)
+    ] == [6, 21]
     assert clusters.reference_sequences(SparseSettings()).shape == (4096, 12)
     assert clusters.reference_sequences(SparseSettings(vocab=3)).shape[1] == 12
 
@@ -59,9 +76,15 @@ def test_clusters_and_merge_lengths_of_a_trajectory(tiny):
     found = clusters.embedding_cluster_counts(tiny)
     assert found.dims == ("run",)
     assert (found >= 1).all()
-    np.testing.assert_array_equal(clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6)
+    np.testing.assert_array_equal(
+        clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6
+    )
     with pytest.raises(TrajectoryError, match="expected sparse"):
-        clusters.embedding_cluster_counts(simulate(ModularSettings(n=5), runs=1, steps=1, progress=False))
+        clusters.embedding_cluster_counts(
+            simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)
+        )
     lengths = clusters.embedding_merge_lengths(tiny)
     np.testing.assert_array_equal(1 + (lengths > 0.1).sum("clusters"), found)
-    assert np.isnan(clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))).all()
+    assert np.isnan(
+        clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
+    ).all()

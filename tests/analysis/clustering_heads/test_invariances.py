@@ -1,4 +1,5 @@
-"""Invariances of sequence embeddings against plain loops and closed forms, and the sums that they encode."""
+"""Invariances of sequence embeddings against plain loops and closed forms, and the sums
+that they encode."""
 
 import itertools
 
@@ -9,7 +10,13 @@ import torch
 from analysis.clustering_heads import invariances
 from analysis.clustering_heads.constructions import summing_circuit
 from analysis.clustering_heads.encoded_sums import encoded_sum, measure_encoded_sums
-from dynamics import ModularSettings, SettingsError, SparseSettings, TrajectoryError, simulate
+from dynamics import (
+    ModularSettings,
+    SettingsError,
+    SparseSettings,
+    TrajectoryError,
+    simulate,
+)
 from dynamics.networks.clustering_head import ClusteringHead
 
 SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=10)
@@ -17,15 +24,21 @@ SMALL = SparseSettings(vocab=3, length=4, sparsity=3, hidden=5, data=60, batch=1
 
 def random_weights(network, generator, lead=()):
     shapes = network.shapes.items()
-    return {name: torch.from_numpy(generator.standard_normal((*lead, *shape))) for name, shape in shapes}
+    return {
+        name: torch.from_numpy(generator.standard_normal((*lead, *shape)))
+        for name, shape in shapes
+    }
 
 
 def linear(coefficients, at):
-    """Embeddings that are a sum of c_t x_t along one direction of the plane: (sequence, axis)."""
-    return (at.tokens @ np.asarray(coefficients, dtype=float))[:, None] * np.array([0.6, -0.8]) + 3.0
+    """Embeddings that are a sum of c_t x_t along one direction of the plane: (sequence,
+    axis)."""
+    return (at.tokens @ np.asarray(coefficients, dtype=float))[:, None] * np.array(
+        [0.6, -0.8]
+    ) + 3.0
 
 
-# --------------------------------------------------------------------------------------------- sequences
+# ---------------------------------------------------------------------------- sequences
 
 
 def test_the_probe_contains_every_change_of_every_sequence():
@@ -36,14 +49,18 @@ def test_the_probe_contains_every_change_of_every_sequence():
         own = at.tokens[at.base[base]]
         for position, token in itertools.product(range(4), range(3)):
             expected = np.where(np.arange(4) == position, token, own)
-            np.testing.assert_array_equal(at.tokens[at.changed[base, position, token]], expected)
+            np.testing.assert_array_equal(
+                at.tokens[at.changed[base, position, token]], expected
+            )
         for pair, (first, second) in enumerate(at.pairs):
             expected = own.copy()
             expected[[first, second]] = own[[second, first]]
             np.testing.assert_array_equal(at.tokens[at.swapped[base, pair]], expected)
     same = np.sort(at.tokens[at.base][:, :3], axis=1)
     for one, other in itertools.combinations(range(0, 81, 7), 2):
-        assert (at.classes[one] == at.classes[other]) == (same[one] == same[other]).all()
+        assert (at.classes[one] == at.classes[other]) == (
+            same[one] == same[other]
+        ).all()
 
 
 def test_a_sample_is_probed_where_there_are_too_many_sequences():
@@ -53,16 +70,28 @@ def test_a_sample_is_probed_where_there_are_too_many_sequences():
     assert at.changed.shape == (len(at.base), 12, 10)
 
 
-# ------------------------------------------------------------------------------------------ embeddings
+# --------------------------------------------------------------------------- embeddings
 
 
 @pytest.mark.parametrize(
     ("settings", "lead", "scale"),
-    [(SparseSettings(vocab=3, length=4, sparsity=2, table=5), (2, 3), 1), (SMALL, (), 30),
-     (SparseSettings(vocab=3, length=4, sparsity=2, table=5, norm="unit-smooth"), (2, 3), 1)],
-)  # fmt: skip
-def test_batched_sequence_embeddings_are_those_of_the_network(generator, settings, lead, scale):
-    network, tokens = ClusteringHead(settings), invariances.invariance_probe(settings).tokens
+    [
+        (SparseSettings(vocab=3, length=4, sparsity=2, table=5), (2, 3), 1),
+        (SMALL, (), 30),
+        (
+            SparseSettings(vocab=3, length=4, sparsity=2, table=5, norm="unit-smooth"),
+            (2, 3),
+            1,
+        ),
+    ],
+)
+def test_batched_sequence_embeddings_are_those_of_the_network(
+    generator, settings, lead, scale
+):
+    network, tokens = (
+        ClusteringHead(settings),
+        invariances.invariance_probe(settings).tokens,
+    )
     found = random_weights(network, generator, lead)
     found["query"] *= scale
     xi = invariances.batched_sequence_embeddings(network, found, tokens)[0]
@@ -73,10 +102,13 @@ def test_batched_sequence_embeddings_are_those_of_the_network(generator, setting
         invariances.batched_sequence_embeddings(network, found, tokens)
 
 
-# ---------------------------------------------------------------------------------------------- shares
+# ------------------------------------------------------------------------------- shares
 
 
-@pytest.mark.parametrize("settings", [SMALL, SparseSettings(length=5, sparsity=3, positions=(4, 0, 2), hidden=4)])
+@pytest.mark.parametrize(
+    "settings",
+    [SMALL, SparseSettings(length=5, sparsity=3, positions=(4, 0, 2), hidden=4)],
+)
 def test_all_measures_are_those_of_plain_loops(generator, settings):
     s, network = settings, ClusteringHead(settings)
     found = random_weights(network, generator)
@@ -85,7 +117,9 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
     asked = torch.tensor(every)
     xi = dict(zip(every, network.sequence_embedding(found, asked).numpy(), strict=True))
     attention = dict(zip(every, network.attention(found, asked).numpy(), strict=True))
-    told = dict(zip(every, network.logits(found, asked).argmax(-1).tolist(), strict=True))
+    told = dict(
+        zip(every, network.logits(found, asked).argmax(-1).tolist(), strict=True)
+    )
     mean = sum(xi.values()) / len(xi)
     variance = sum(((x - mean) ** 2).sum() for x in xi.values()) / len(xi)
 
@@ -97,11 +131,19 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
         for x in every:
             others = [xi[with_token(x, t, v)] for v in range(s.vocab)]
             centre = sum(others) / s.vocab
-            inside += sum(((o - centre) ** 2).sum() for o in others) / s.vocab / len(every)
-            flips += [told[with_token(x, t, v)] != told[x] for v in range(s.vocab) if v != x[t]]
+            inside += (
+                sum(((o - centre) ** 2).sum() for o in others) / s.vocab / len(every)
+            )
+            flips += [
+                told[with_token(x, t, v)] != told[x]
+                for v in range(s.vocab)
+                if v != x[t]
+            ]
         np.testing.assert_allclose(got["value_share"][t], inside / variance, rtol=1e-9)
         np.testing.assert_allclose(got["value_flips"][t], np.mean(flips), rtol=1e-12)
-        np.testing.assert_allclose(got["attention"][t], np.mean([attention[x][t] for x in every]), rtol=1e-9)
+        np.testing.assert_allclose(
+            got["attention"][t], np.mean([attention[x][t] for x in every]), rtol=1e-9
+        )
         for v in range(s.vocab):
             given = np.mean([attention[x][t] for x in every if x[t] == v])
             np.testing.assert_allclose(got["token_attention"][t, v], given, rtol=1e-9)
@@ -113,13 +155,17 @@ def test_all_measures_are_those_of_plain_loops(generator, settings):
             y[first], y[second] = x[second], x[first]
             square += ((xi[x] - xi[tuple(y)]) ** 2).sum() / len(every)
             flips.append(told[x] != told[tuple(y)])
-        np.testing.assert_allclose(got["order_share"][i, j], square / 4 / variance, rtol=1e-9)
+        np.testing.assert_allclose(
+            got["order_share"][i, j], square / 4 / variance, rtol=1e-9
+        )
         assert got["order_share"][j, i] == got["order_share"][i, j]
         np.testing.assert_allclose(got["order_flips"][pair], np.mean(flips), rtol=1e-12)
     groups: dict = {}
     for x in every:
         groups.setdefault(tuple(sorted(x[t] for t in s.counting)), []).append(xi[x])
-    between = sum(len(g) * ((np.mean(g, axis=0) - mean) ** 2).sum() for g in groups.values()) / len(every)
+    between = sum(
+        len(g) * ((np.mean(g, axis=0) - mean) ** 2).sum() for g in groups.values()
+    ) / len(every)
     np.testing.assert_allclose(got["class_share"], between / variance, rtol=1e-9)
     right = np.mean([told[x] == sum(x[t] for t in s.counting) % s.vocab for x in every])
     np.testing.assert_allclose(got["accuracy"], right)
@@ -132,14 +178,23 @@ def test_variance_fractions_of_a_planted_sum_are_those_of_its_coefficients():
     by_token = invariances.token_variance_fractions(xi, at).mean(axis=(-2, -1))
     np.testing.assert_allclose(by_token, c**2 / size, atol=1e-12)
     expected = (c[:3, None] - c[:3]) ** 2 / (2 * size)
-    np.testing.assert_allclose(invariances.order_variance_fractions(xi, at), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        invariances.order_variance_fractions(xi, at), expected, atol=1e-12
+    )
     alike = linear([1, 1, 1, 2, 0, 0], at)
-    np.testing.assert_allclose(invariances.between_group_fraction(alike[at.base], at.classes), 3 / 7)
+    np.testing.assert_allclose(
+        invariances.between_group_fraction(alike[at.base], at.classes), 3 / 7
+    )
 
 
 def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
-    network = ClusteringHead(SparseSettings(length=13, sparsity=4))  # twice as many sequences as are listed
-    found, at = random_weights(network, generator), invariances.invariance_probe(network.settings)
+    network = ClusteringHead(
+        SparseSettings(length=13, sparsity=4)
+    )  # twice as many sequences as are listed
+    found, at = (
+        random_weights(network, generator),
+        invariances.invariance_probe(network.settings),
+    )
     assert not at.exhaustive
     got = invariances.network_invariances(network, found)
     every = torch.tensor(list(itertools.product(range(2), repeat=13)))
@@ -148,19 +203,26 @@ def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
     exact = [x.var(axis=t).reshape(-1, 2).mean(axis=0).sum() / total for t in range(13)]
     np.testing.assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
     np.testing.assert_allclose(got["attention"].sum(), 1, rtol=1e-12)
-    groups = invariances.between_group_fraction(x.reshape(-1, 2), every[:, :4].sum(-1).numpy())
+    groups = invariances.between_group_fraction(
+        x.reshape(-1, 2), every[:, :4].sum(-1).numpy()
+    )
     np.testing.assert_allclose(got["class_share"], groups, atol=0.03)
 
 
 def test_random_groups_explain_nothing_of_a_sample(generator):
     xi, labels = generator.standard_normal((50, 400, 2)), np.arange(400) % 200
-    assert invariances.between_group_fraction(xi, labels).mean() == pytest.approx(0.5, abs=0.02)
+    assert invariances.between_group_fraction(xi, labels).mean() == pytest.approx(
+        0.5, abs=0.02
+    )
     assert invariances.between_group_fraction(xi, labels, sample=True).mean() < 0.05
 
 
 def test_embeddings_that_do_not_vary_have_no_fractions():
     at = invariances.invariance_probe(SMALL)
-    for x in (np.zeros((81, 2)), np.full((81, 2), 0.1) + 1e-13 * np.arange(81)[:, None]):
+    for x in (
+        np.zeros((81, 2)),
+        np.full((81, 2), 0.1) + 1e-13 * np.arange(81)[:, None],
+    ):
         assert np.isnan(invariances.total_variance(x))
         assert np.isnan(invariances.token_variance_fractions(x, at)).all()
         assert np.isnan(invariances.between_group_fraction(x, at.classes))
@@ -174,7 +236,7 @@ def test_the_spread_of_tokens_is_relative_to_counting_positions():
     assert np.isnan(invariances.relative_spread(np.zeros((4, 2, 2)), s)).all()
 
 
-# ------------------------------------------------------------------------------------------ trajectories
+# ------------------------------------------------------------------------- trajectories
 
 
 @pytest.fixture
@@ -185,7 +247,10 @@ def trajectory():
 def test_measures_of_a_trajectory_are_those_of_its_networks(trajectory):
     found = invariances.measure_invariances(trajectory, step=6)
     network = ClusteringHead(SMALL)
-    one = {name: torch.from_numpy(trajectory[name].values[1, 1].astype(float)) for name in network.variables}
+    one = {
+        name: torch.from_numpy(trajectory[name].values[1, 1].astype(float))
+        for name in network.variables
+    }
     for name, values in invariances.network_invariances(network, one).items():
         np.testing.assert_allclose(found[name].values[1], values, rtol=1e-6, atol=1e-9)
         assert found[name].attrs["units"] == "1"
@@ -203,16 +268,30 @@ def test_diverged_runs_and_runs_of_scores_too_far_apart_have_no_values(trajector
         found = invariances.measure_invariances(changed)
         assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
         assert np.isnan(measure_encoded_sums(changed)["sum_steps"].values[1]).all()
-        np.testing.assert_array_equal(found["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]])
-    assert invariances.measure_invariances(far)["far_scores"].values.tolist() == [0, 1, 0]
-    assert np.isfinite(invariances.measure_invariances(trajectory, step=6)["accuracy"]).all()
+        np.testing.assert_array_equal(
+            found["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]]
+        )
+    assert invariances.measure_invariances(far)["far_scores"].values.tolist() == [
+        0,
+        1,
+        0,
+    ]
+    assert np.isfinite(
+        invariances.measure_invariances(trajectory, step=6)["accuracy"]
+    ).all()
 
 
 def test_trajectories_without_weights_of_this_network_are_refused(trajectory):
     broken = trajectory.assign(value=np.nan * trajectory["value"])
     for wrong, message in (
-        (simulate(ModularSettings(n=5), runs=1, steps=1, progress=False), "expected sparse"),
-        (simulate(SMALL, runs=1, steps=6, record="metrics", progress=False), "contains no weights"),
+        (
+            simulate(ModularSettings(n=5), runs=1, steps=1, progress=False),
+            "expected sparse",
+        ),
+        (
+            simulate(SMALL, runs=1, steps=6, record="metrics", progress=False),
+            "contains no weights",
+        ),
         (broken, "run of seed 0: points: found shape"),
     ):
         with pytest.raises(TrajectoryError, match=message):
@@ -221,33 +300,48 @@ def test_trajectories_without_weights_of_this_network_are_refused(trajectory):
         invariances.measure_invariances(trajectory, step=7)
 
 
-# ------------------------------------------------------------------------------------------------- sums
+# --------------------------------------------------------------------------------- sums
 
 
-@pytest.mark.parametrize("coefficients", [(1, 1, 1, 0, 0, 0), (1, 3, 1, 2, 0, 4), (1, -1, 1, -2, 0, 2)])
+@pytest.mark.parametrize(
+    "coefficients", [(1, 1, 1, 0, 0, 0), (1, 3, 1, 2, 0, 4), (1, -1, 1, -2, 0, 2)]
+)
 def test_planted_sums_are_found(coefficients):
     s = SparseSettings(length=6, sparsity=3)
     at = invariances.invariance_probe(s)
     for turned in (1, -1):
         found = encoded_sum(turned * linear(coefficients, at), at, s)
         np.testing.assert_allclose(found.steps[:, 1], coefficients, atol=1e-12)
-        assert (found.whole, found.congruent, found.share) == (True, True, pytest.approx(1))
+        assert (found.whole, found.congruent, found.share) == (
+            True,
+            True,
+            pytest.approx(1),
+        )
         assert found.levels == len(np.unique(at.tokens @ np.array(coefficients)))
 
 
 def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
     s, c = SparseSettings(length=8, sparsity=3), (1, 3, 1, 2, 0, 0, 4, 0)
     network, at = ClusteringHead(s), invariances.invariance_probe(s)
-    xi = invariances.batched_sequence_embeddings(network, summing_circuit(s, c), at.tokens)[0].numpy()
+    xi = invariances.batched_sequence_embeddings(
+        network, summing_circuit(s, c), at.tokens
+    )[0].numpy()
     found = encoded_sum(xi, at, s)
     np.testing.assert_allclose(found.steps[:, 1], c, atol=1e-4)
     assert found.congruent
 
 
 @pytest.mark.parametrize(
-    ("coefficients", "whole"), [((1, 2, 1, 0, 0, 0), True), ((1, 1, 1, 1, 0, 0), True), ((1, 1, 1, 0.5, 0, 0), False)]
+    ("coefficients", "whole"),
+    [
+        ((1, 2, 1, 0, 0, 0), True),
+        ((1, 1, 1, 1, 0, 0), True),
+        ((1, 1, 1, 0.5, 0, 0), False),
+    ],
 )
-def test_sums_of_other_residues_or_of_fractional_steps_are_not_congruent(coefficients, whole):
+def test_sums_of_other_residues_or_of_fractional_steps_are_not_congruent(
+    coefficients, whole
+):
     s = SparseSettings(length=6, sparsity=3)
     at = invariances.invariance_probe(s)
     found = encoded_sum(linear(coefficients, at), at, s)
@@ -265,4 +359,6 @@ def test_steps_of_more_tokens_need_not_be_even():
     found = encoded_sum(value[:, None] * np.array([1.0, 2.0]), at, s)
     np.testing.assert_allclose(found.steps, steps, atol=1e-12)
     assert found.congruent
-    assert not encoded_sum((at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s).congruent
+    assert not encoded_sum(
+        (at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s
+    ).congruent

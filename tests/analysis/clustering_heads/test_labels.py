@@ -1,4 +1,5 @@
-"""Labels of circuits built by hand, learning phases, dependence on initial weights, and the command."""
+"""Labels of circuits built by hand, learning phases, dependence on initial weights, and
+the command."""
 
 import dataclasses
 import itertools
@@ -8,11 +9,35 @@ import pytest
 import torch
 import xarray as xr
 
-from analysis.clustering_heads import constructions, ideal_cluster_count, init_dependence, labels, measure_circuits
-from analysis.clustering_heads.init_dependence import compare_same_seed, endpoint_similarity, pairwise_correlations
-from analysis.clustering_heads.invariances import INVARIANCE_VARIABLES, measure_invariances, network_invariances
-from analysis.clustering_heads.learning_phases import evenly_spaced_frames, half_rise_time, measure_learning_phases
-from dynamics import TrajectoryError, open_trajectory, save_trajectory, simulate, sparse_sum
+from analysis.clustering_heads import (
+    constructions,
+    ideal_cluster_count,
+    init_dependence,
+    labels,
+    measure_circuits,
+)
+from analysis.clustering_heads.init_dependence import (
+    compare_same_seed,
+    endpoint_similarity,
+    pairwise_correlations,
+)
+from analysis.clustering_heads.invariances import (
+    INVARIANCE_VARIABLES,
+    measure_invariances,
+    network_invariances,
+)
+from analysis.clustering_heads.learning_phases import (
+    evenly_spaced_frames,
+    half_rise_time,
+    measure_learning_phases,
+)
+from dynamics import (
+    TrajectoryError,
+    open_trajectory,
+    save_trajectory,
+    simulate,
+    sparse_sum,
+)
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
 
@@ -30,21 +55,28 @@ def label_of(s, weights, thresholds=None):
 
 def dataset(rows, s):
     data = {
-        name: (("run", *INVARIANCE_VARIABLES[name][0]), np.stack([np.asarray(row[name], float) for row in rows]))
+        name: (
+            ("run", *INVARIANCE_VARIABLES[name][0]),
+            np.stack([np.asarray(row[name], float) for row in rows]),
+        )
         for name in INVARIANCE_VARIABLES
     }
     return xr.Dataset(data, {"counting": list(s.counting)})
 
 
-# ----------------------------------------------------------------------------------- circuits built by hand
+# --------------------------------------------------------------- circuits built by hand
 
 
 @pytest.mark.parametrize(
     "changes",
-    [*({"norm": norm, **task} for norm in NORMS for task in (SHORT, TERNARY)), {"length": 12},
-     {**SHORT, "output_bias": False, "receptor_biases": False, "activation": "relu"},
-     {"length": 9, "positions": (1, 4, 6, 7, 8), "dim": 4}, {**TERNARY, "table": 5}],
-)  # fmt: skip
+    [
+        *({"norm": norm, **task} for norm in NORMS for task in (SHORT, TERNARY)),
+        {"length": 12},
+        {**SHORT, "output_bias": False, "receptor_biases": False, "activation": "relu"},
+        {"length": 9, "positions": (1, 4, 6, 7, 8), "dim": 4},
+        {**TERNARY, "table": 5},
+    ],
+)
 def test_the_ideal_circuit_is_ideal_and_solves_the_task(changes):
     s = SparseSettings(**changes)
     weights = constructions.ideal_circuit(s)
@@ -74,7 +106,9 @@ def test_an_ideal_circuit_has_most_attention_on_counting_positions(mass, label):
     s = SparseSettings(**SHORT)
     row = network_invariances(ClusteringHead(s), constructions.ideal_circuit(s))
     counting = np.arange(s.length) < s.sparsity
-    row["attention"] = np.where(counting, mass / s.sparsity, (1 - mass) / (s.length - s.sparsity))
+    row["attention"] = np.where(
+        counting, mass / s.sparsity, (1 - mass) / (s.length - s.sparsity)
+    )
     assert labels.circuit_label(dataset([row], s).isel(run=0)).label == label
 
 
@@ -83,17 +117,43 @@ def test_attention_to_some_of_the_tokens_is_labelled():
     found = label_of(s, constructions.one_sided_circuit(s))
     assert found.label == "part of the values"
     assert found.reason.startswith("token 0 gets 0.1")
-    assert label_of(s, constructions.one_sided_circuit(s, ratio=0.5)).label == "corrected"
+    assert (
+        label_of(s, constructions.one_sided_circuit(s, ratio=0.5)).label == "corrected"
+    )
 
 
 @pytest.mark.parametrize(
     ("coefficients", "label", "leaking", "apart", "words"),
     [
         ([1] * 5 + [0] * 7, "corrected", (), (), "attention"),
-        ([1] * 5 + [0, 2, 0, 0, 0, 0, 0], "partial", (6,), (), "not invariant to the value at position 6"),
-        ([1, 3, 1, 1, 1] + [0] * 7, "partial", (), (1,), "position 1 does not swap with the others"),
-        ([1, 3, 1, 1, 5, 2, 0, 0, 0, 0, 0, 2], "partial", (5, 11), (1, 4), "5 and 11; positions 1 and 4 do not swap"),
-        ([1, 1, 3, 3, 5, 2, 2, 2, 2, 0, 0, 0], "fuzzy", (5, 6, 7, 8), (2, 3, 4), "positions 5, 6, 7 and 8; positions"),
+        (
+            [1] * 5 + [0, 2, 0, 0, 0, 0, 0],
+            "partial",
+            (6,),
+            (),
+            "not invariant to the value at position 6",
+        ),
+        (
+            [1, 3, 1, 1, 1] + [0] * 7,
+            "partial",
+            (),
+            (1,),
+            "position 1 does not swap with the others",
+        ),
+        (
+            [1, 3, 1, 1, 5, 2, 0, 0, 0, 0, 0, 2],
+            "partial",
+            (5, 11),
+            (1, 4),
+            "5 and 11; positions 1 and 4 do not swap",
+        ),
+        (
+            [1, 1, 3, 3, 5, 2, 2, 2, 2, 0, 0, 0],
+            "fuzzy",
+            (5, 6, 7, 8),
+            (2, 3, 4),
+            "positions 5, 6, 7 and 8; positions",
+        ),
     ],
 )
 def test_missing_invariances_are_named(coefficients, label, leaking, apart, words):
@@ -108,7 +168,10 @@ def test_missing_invariances_are_named(coefficients, label, leaking, apart, word
 def test_weights_that_do_not_solve_the_task_are_no_circuit():
     s = SparseSettings(**SHORT)
     first = ClusteringHead(s).initial(np.arange(5))
-    rows = [{name: torch.from_numpy(each[run]).double() for name, each in first.items()} for run in range(5)]
+    rows = [
+        {name: torch.from_numpy(each[run]).double() for name, each in first.items()}
+        for run in range(5)
+    ]
     assert {label_of(s, row).label for row in rows} == {"none"}
     ideal = constructions.ideal_circuit(s)
     found = label_of(s, {**ideal, "assembler": torch.zeros_like(ideal["assembler"])})
@@ -117,9 +180,12 @@ def test_weights_that_do_not_solve_the_task_are_no_circuit():
 
 @pytest.mark.parametrize(
     ("construct", "changes", "message"),
-    [("ideal_circuit", {"hidden": 4}, "hidden: found 4, allowed is 5 or more"),
-     ("ideal_circuit", {"vocab": 4}, "p = 4 and d = 2"), ("corrected_circuit", {}, "p = 2 and d = 2, expected")],
-)  # fmt: skip
+    [
+        ("ideal_circuit", {"hidden": 4}, "hidden: found 4, allowed is 5 or more"),
+        ("ideal_circuit", {"vocab": 4}, "p = 4 and d = 2"),
+        ("corrected_circuit", {}, "p = 2 and d = 2, expected"),
+    ],
+)
 def test_circuits_that_cannot_be_built_are_refused(construct, changes, message):
     with pytest.raises(ValueError, match=message):
         getattr(constructions, construct)(SparseSettings(**changes))
@@ -127,7 +193,7 @@ def test_circuits_that_cannot_be_built_are_refused(construct, changes, message):
         constructions.summing_circuit(SparseSettings(), [1, 1, 1, 1, 0] + [0] * 7)
 
 
-# ----------------------------------------------------------------------------------------------- labels
+# ------------------------------------------------------------------------------- labels
 
 
 def test_tokens_that_are_distinguished_at_a_position_are_named():
@@ -142,44 +208,78 @@ def test_tokens_that_are_distinguished_at_a_position_are_named():
 
 def test_groups_of_positions_that_swap():
     share = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]) / 2
-    assert labels.positions_outside_largest_group(share, 0.1) == [1, 3]  # of equal groups that of the first counts
+    assert labels.positions_outside_largest_group(share, 0.1) == [
+        1,
+        3,
+    ]  # of equal groups that of the first counts
     assert labels.positions_outside_largest_group(share, 0.6) == []
     chain = np.array([[0, 0.05, 0.2], [0.05, 0, 0.05], [0.2, 0.05, 0]])
     assert labels.positions_outside_largest_group(chain, 0.1) == []
-    assert labels.positions_outside_largest_group(np.ones((3, 3)) - np.eye(3), 0.1) == [1, 2]
+    assert labels.positions_outside_largest_group(np.ones((3, 3)) - np.eye(3), 0.1) == [
+        1,
+        2,
+    ]
 
 
 def test_label_counts_depend_on_thresholds():
     s = SparseSettings(**SHORT)
     circuits = [
-        constructions.ideal_circuit(s), constructions.inattentive_circuit(s),
+        constructions.ideal_circuit(s),
+        constructions.inattentive_circuit(s),
         constructions.one_sided_circuit(s, ratio=0.15),
-        {name: torch.zeros_like(each) for name, each in constructions.ideal_circuit(s).items()},
-    ]  # fmt: skip
-    found = dataset([network_invariances(ClusteringHead(s), each) for each in circuits], s)
+        {
+            name: torch.zeros_like(each)
+            for name, each in constructions.ideal_circuit(s).items()
+        },
+    ]
+    found = dataset(
+        [network_invariances(ClusteringHead(s), each) for each in circuits], s
+    )
     np.testing.assert_array_equal(labels.label_counts(found), [1, 1, 1, 0, 0, 1])
-    assert [each.label for each in labels.circuit_labels(found)] == ["ideal", "corrected", "part of the values", "none"]
+    assert [each.label for each in labels.circuit_labels(found)] == [
+        "ideal",
+        "corrected",
+        "part of the values",
+        "none",
+    ]
     table = labels.label_sensitivity(found)
     assert table.dims == ("threshold", "factor", "label")
     np.testing.assert_array_equal(table.sum("label"), 4)
-    np.testing.assert_array_equal(table.sel(factor=1), np.tile(labels.label_counts(found), (5, 1)))
-    assert table.sel(threshold="part", factor=0.5).values[labels.CIRCUIT_LABELS.index("corrected")] == 2
-    # a leak of a tenth of a step has the value share .01/5.01, within the tolerance and beyond a fifth of it
+    np.testing.assert_array_equal(
+        table.sel(factor=1), np.tile(labels.label_counts(found), (5, 1))
+    )
+    assert (
+        table.sel(threshold="part", factor=0.5).values[
+            labels.CIRCUIT_LABELS.index("corrected")
+        ]
+        == 2
+    )
+    # a leak of a tenth of a step has the value share .01/5.01, within the tolerance and
+    # beyond a fifth of it
     leaking = constructions.summing_circuit(s, [10] * 5 + [1, 0, 0])
     assert label_of(s, leaking).label == "corrected"
-    assert label_of(s, leaking, labels.LabelThresholds(tolerance=0.0019)).leaking == (5,)
+    assert label_of(s, leaking, labels.LabelThresholds(tolerance=0.0019)).leaking == (
+        5,
+    )
 
 
-# ----------------------------------------------------------------------------------------------- phases
+# ------------------------------------------------------------------------------- phases
 
 
 def test_half_rise_times_are_those_of_plain_loops(generator):
-    values, time = generator.uniform(0, 1, (200, 9)), np.cumsum(generator.uniform(1, 2, 9))
+    values, time = (
+        generator.uniform(0, 1, (200, 9)),
+        np.cumsum(generator.uniform(1, 2, 9)),
+    )
     for row, found in zip(values, half_rise_time(values, time), strict=True):
         half = (row[0] + row[-1]) / 2
         expected = next((time[k] for k in range(9) if (row[k:] >= half).all()), np.nan)
         np.testing.assert_equal(found, expected if row[-1] - row[0] >= 0.01 else np.nan)
-    for row, expected in (([0, np.nan, 1], np.nan), ([0.999999, 0.999999, 1], np.nan), ([0.98, 0.98, 1], 2)):
+    for row, expected in (
+        ([0, np.nan, 1], np.nan),
+        ([0.999999, 0.999999, 1], np.nan),
+        ([0.98, 0.98, 1], 2),
+    ):
         np.testing.assert_equal(half_rise_time(np.array(row), np.arange(3)), expected)
     with pytest.raises(ValueError, match="2 frames"):
         half_rise_time(np.zeros(3), np.arange(2))
@@ -191,7 +291,8 @@ def test_frames_are_evenly_spaced_and_include_both_ends():
 
 
 def planted(tiny, moments):
-    """A trajectory whose first run's front, and then its transform, become an ideal circuit's at given frames."""
+    """A trajectory whose first run's front, and then its transform, become an ideal
+    circuit's at given frames."""
     circuit, settled = constructions.ideal_circuit(TINY), tiny.copy(deep=True)
     for name in circuit:
         front = name in ("embedding", "position_embedding", "query", "value")
@@ -205,7 +306,10 @@ def planted(tiny, moments):
 def test_clusters_form_with_the_attention_and_are_separated_with_the_transform(tiny):
     found = measure_learning_phases(planted(tiny, (2, 5)))
     epoch = tiny["epoch"].values
-    assert (found["formed"].values[0], found["separated"].values[0]) == (epoch[2], epoch[5])
+    assert (found["formed"].values[0], found["separated"].values[0]) == (
+        epoch[2],
+        epoch[5],
+    )
     np.testing.assert_allclose(found["final_share"].values[0, 2:], 1, atol=1e-4)
     assert found["multiset_share"].values[0, 2] == pytest.approx(1, abs=1e-4)
     assert found.sizes["step"] == 7
@@ -222,12 +326,19 @@ def test_phases_of_what_has_diverged_or_has_one_frame(tiny):
         measure_learning_phases(tiny, frames=1)
 
 
-# ------------------------------------------------------------------------------------------ inheritance
+# -------------------------------------------------------------------------- inheritance
 
 
 def test_correlations_are_those_of_numpy(generator):
-    first, second = generator.standard_normal((3, 40)), generator.standard_normal((4, 40)) + 5
-    np.testing.assert_allclose(pairwise_correlations(first, second), np.corrcoef(first, second)[:3, 3:], atol=1e-12)
+    first, second = (
+        generator.standard_normal((3, 40)),
+        generator.standard_normal((4, 40)) + 5,
+    )
+    np.testing.assert_allclose(
+        pairwise_correlations(first, second),
+        np.corrcoef(first, second)[:3, 3:],
+        atol=1e-12,
+    )
     second[1] = 0.1
     assert np.isnan(pairwise_correlations(first, second)[:, 1]).all()
 
@@ -242,9 +353,14 @@ def test_same_seed_pairs_differ_from_others_only_if_they_are_alike(generator):
     assert compare_same_seed(np.ones((5, 5)), higher=True).p == 1.0
     noise[3] = np.nan
     assert compare_same_seed(noise, higher=True).runs == 11
-    every = [compare_same_seed(generator.standard_normal((6, 6)), True, permutations=99).p for _ in range(300)]
+    every = [
+        compare_same_seed(generator.standard_normal((6, 6)), True, permutations=99).p
+        for _ in range(300)
+    ]
     assert abs(np.mean(np.array(every) <= 0.1) - 0.1) < 0.05
-    six = compare_same_seed(np.diag([3.0, 2.0, 1.0]), higher=True, permutations=6000)  # ways to pair three runs
+    six = compare_same_seed(
+        np.diag([3.0, 2.0, 1.0]), higher=True, permutations=6000
+    )  # ways to pair three runs
     assert six.p == pytest.approx(1 / 6, abs=0.02)
 
 
@@ -259,27 +375,47 @@ def test_attention_at_start_and_end_is_correlated(tiny):
     tokens = torch.tensor(list(itertools.product(range(2), repeat=6)))
     maps = []
     for run, at in ((1, 0), (2, -1)):
-        weights = {name: torch.from_numpy(tiny[name].values[run, at]).double() for name in network.shapes}
+        weights = {
+            name: torch.from_numpy(tiny[name].values[run, at]).double()
+            for name in network.shapes
+        }
         maps.append(network.attention(weights, tokens).numpy().ravel())
     expected = np.corrcoef(*maps)[0, 1]
-    np.testing.assert_allclose(init_dependence.attention_start_end_correlation(tiny).values[1, 2], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        init_dependence.attention_start_end_correlation(tiny).values[1, 2],
+        expected,
+        rtol=1e-6,
+    )
 
 
 def test_weight_distances_are_relative_to_the_distances_covered():
     start = np.zeros((2, 3))
-    first, second = np.array([[3.0, 0, 0], [0, 3, 0]]), np.array([[3.0, 0, 0], [0, 0, 3]])
+    first, second = (
+        np.array([[3.0, 0, 0], [0, 3, 0]]),
+        np.array([[3.0, 0, 0], [0, 0, 3]]),
+    )
     expected = [[0, np.sqrt(2)], [np.sqrt(2), np.sqrt(2)]]
-    np.testing.assert_allclose(init_dependence.relative_weight_distances(start, start, first, second), expected)
-    assert np.isnan(init_dependence.relative_weight_distances(start, start, start, start)).all()
+    np.testing.assert_allclose(
+        init_dependence.relative_weight_distances(start, start, first, second), expected
+    )
+    assert np.isnan(
+        init_dependence.relative_weight_distances(start, start, start, start)
+    ).all()
 
 
 def test_ends_are_compared_with_those_of_another_setting(tiny):
     def other(steps=4, seed=0, **changes):
         settings = dataclasses.replace(TINY, **changes)
-        return simulate(settings, runs=4, seed=seed, steps=steps, every=4, progress=False)
+        return simulate(
+            settings, runs=4, seed=seed, steps=steps, every=4, progress=False
+        )
 
     same = endpoint_similarity(tiny, tiny)
-    for name, value in (("weight_distance", 0), ("shape_distance", 0), ("attention_correlation", 1)):
+    for name, value in (
+        ("weight_distance", 0),
+        ("shape_distance", 0),
+        ("attention_correlation", 1),
+    ):
         np.testing.assert_allclose(np.diagonal(same[name]), value, atol=1e-6)
     found = endpoint_similarity(tiny, other(24, lr=0.01))
     assert (np.diagonal(found["weight_distance"]) > 0).all()
@@ -296,19 +432,27 @@ def test_ends_are_compared_with_those_of_another_setting(tiny):
             endpoint_similarity(tiny, wrong)
 
 
-# ------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
-    """Run 0 becomes ideal; attention scores of run 1 are too far apart for exponentials."""
+    """Run 0 becomes ideal; attention scores of run 1 are too far apart for
+    exponentials."""
     far = planted(tiny, (2, 5))
     far["query"].values[1, 1:] *= 1e6
     save_trajectory(far, tmp_path / "a.nc")
     save_trajectory(tiny, tmp_path / "b.nc")
-    out = output_of("analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7)
-    for said in ("partial", "the 3 clusters of an ideal circuit", "different seeds", "congruent sum",
-                 "encode a sum of whole steps that is congruent to the target (it explains at least 100.0% of",
-                 "fuzzy: most invariances are missing"):  # fmt: skip
+    out = output_of(
+        "analysis.circuits", "a.nc", "b.nc", "--csv", "a.csv", "--frames", 7
+    )
+    for said in (
+        "partial",
+        "the 3 clusters of an ideal circuit",
+        "different seeds",
+        "congruent sum",
+        "encode a sum of whole steps that is congruent to the target (it explains at least 100.0% of",
+        "fuzzy: most invariances are missing",
+    ):
         assert said in out
     with xr.open_dataset(tmp_path / "a-circuits.nc") as found:
         assert found["label"].values[:2].tolist() == ["ideal", "none"]
@@ -319,7 +463,11 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
         assert np.isfinite(found["accuracy"].values[[0, 2, 3]]).all()
         assert found.attrs["other"] == "b.nc"
         assert found["weight_distance"].dims == ("run", "other_run")
-        assert all("units" in each.attrs for name, each in found.data_vars.items() if each.dtype.kind == "f")
+        assert all(
+            "units" in each.attrs
+            for name, each in found.data_vars.items()
+            if each.dtype.kind == "f"
+        )
     assert (tmp_path / "a-circuits.png").stat().st_size > 10_000
     table = [line.split(",") for line in (tmp_path / "a.csv").read_text().splitlines()]
     assert [line[0] for line in table[1:]] == list(labels.CIRCUIT_LABELS)
@@ -328,7 +476,10 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
 
 def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny, tmp_path):
     lost = tiny.copy()
-    lost["last_step"], lost["status"] = ("run", [8] * 4), ("run", np.full(4, 2, np.int8))
+    lost["last_step"], lost["status"] = (
+        ("run", [8] * 4),
+        ("run", np.full(4, 2, np.int8)),
+    )
     save_trajectory(lost, tmp_path / "a.nc")
     assert "no successful run" in output_of("analysis.circuits", "a.nc")
 
@@ -340,8 +491,13 @@ def test_accuracies_of_trained_runs_are_those_of_all_sequences():
     network = ClusteringHead(s)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=5)))
     for run in range(6):
-        one = {name: torch.from_numpy(trajectory[name].values[run, -1]).double() for name in network.shapes}
-        right = network.logits(one, tokens).argmax(-1).numpy() == sparse_sum(tokens.numpy(), s)
+        one = {
+            name: torch.from_numpy(trajectory[name].values[run, -1]).double()
+            for name in network.shapes
+        }
+        right = network.logits(one, tokens).argmax(-1).numpy() == sparse_sum(
+            tokens.numpy(), s
+        )
         assert found["accuracy"].values[run] == pytest.approx(right.mean())
         assert (found["label"].values[run] == "none") == (right.mean() < 0.75)
     assert found["successful"].values.any()
@@ -349,4 +505,7 @@ def test_accuracies_of_trained_runs_are_those_of_all_sequences():
 
 def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny, tmp_path):
     save_trajectory(tiny, tmp_path / "a.nc")
-    xr.testing.assert_equal(measure_invariances(open_trajectory(tmp_path / "a.nc")), measure_invariances(tiny))
+    xr.testing.assert_equal(
+        measure_invariances(open_trajectory(tmp_path / "a.nc")),
+        measure_invariances(tiny),
+    )

@@ -1,4 +1,5 @@
-"""Circuits as fixed points: symmetry of the gradient, Hessians against dense ones, rest, and gradient descent."""
+"""Circuits as fixed points: symmetry of the gradient, Hessians against dense ones,
+rest, and gradient descent."""
 
 import dataclasses
 
@@ -11,7 +12,12 @@ from analysis.clustering_heads import landscape, stability
 from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import network_invariances
 from analysis.clustering_heads.labels import LabelThresholds
-from analysis.clustering_heads.stability import SYMMETRIES, RegularizedLoss, all_sequences, symmetry_breaking_directions
+from analysis.clustering_heads.stability import (
+    SYMMETRIES,
+    RegularizedLoss,
+    all_sequences,
+    symmetry_breaking_directions,
+)
 from dynamics import SettingsError, SparseSettings, sample_sequences, sparse_sum
 from dynamics.networks.clustering_head import ClusteringHead
 
@@ -26,7 +32,8 @@ def random_parameters(network, generator):
 
 
 def symmetrized(network, row):
-    """The parameters with one P for all non-spurious positions, and one for all spurious ones."""
+    """The parameters with one P for all non-spurious positions, and one for all
+    spurious ones."""
     for part in SYMMETRIES:
         basis = symmetry_breaking_directions(network, part)
         row = row - basis @ (basis.T @ row)
@@ -50,12 +57,16 @@ def test_the_loss_is_that_of_the_network(generator, vocab):
     network, every = ClusteringHead(s), all_sequences(s)
     row = random_parameters(network, generator)
     target = torch.from_numpy(sparse_sum(every, s))
-    plain = network.losses(network.unflatten(row), torch.from_numpy(every), target).mean()
+    plain = network.losses(
+        network.unflatten(row), torch.from_numpy(every), target
+    ).mean()
     torch.testing.assert_close(RegularizedLoss(network, every)(row), plain)
-    torch.testing.assert_close(RegularizedLoss(network, every, 0.3)(row), plain + 0.15 * (row @ row))
+    torch.testing.assert_close(
+        RegularizedLoss(network, every, 0.3)(row), plain + 0.15 * (row @ row)
+    )
 
 
-# ---------------------------------------------------------------------------------------------- symmetry
+# ----------------------------------------------------------------------------- symmetry
 
 
 def test_breaking_directions_move_positions_apart_and_nothing_else(row):
@@ -67,7 +78,9 @@ def test_breaking_directions_move_positions_apart_and_nothing_else(row):
         position = moved.pop("position_embedding")
         assert not any(each.any() for each in moved.values())
         assert not position[:, [t for t in range(6) if t not in positions]].any()
-        torch.testing.assert_close(position.sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0)
+        torch.testing.assert_close(
+            position.sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0
+        )
     whole = ClusteringHead(SparseSettings(length=3, sparsity=3))
     assert symmetry_breaking_directions(whole, "suffix").shape[1] == 0
 
@@ -76,9 +89,15 @@ def test_gradients_break_symmetry_only_on_samples_or_for_different_positions(row
     sample = sample_sequences(SMALL, np.array([0]), "train")[0][:50].astype(np.int64)
     population = grad(RegularizedLoss(NETWORK, EVERY))
     for part in SYMMETRIES:
-        basis, symmetric = symmetry_breaking_directions(NETWORK, part), symmetrized(NETWORK, row)
+        basis, symmetric = (
+            symmetry_breaking_directions(NETWORK, part),
+            symmetrized(NETWORK, row),
+        )
         assert float((basis.T @ population(symmetric)).norm()) < 1e-14
-        assert float((basis.T @ grad(RegularizedLoss(NETWORK, sample))(symmetric)).norm()) > 1e-4
+        assert (
+            float((basis.T @ grad(RegularizedLoss(NETWORK, sample))(symmetric)).norm())
+            > 1e-4
+        )
         assert float((basis.T @ population(row)).norm()) > 1e-4  # P that differ already
 
 
@@ -89,23 +108,37 @@ def test_each_breaking_eigenvalue_occurs_as_often_as_there_are_directions():
     hessian = RegularizedLoss(network, all_sequences(s)).hessian(row)
     for part, multiplicity in (("order", 3), ("suffix", 2)):
         basis = symmetry_breaking_directions(network, part)
-        values = torch.linalg.eigvalsh(basis.T @ hessian @ basis).numpy().reshape(3, multiplicity)
+        values = (
+            torch.linalg.eigvalsh(basis.T @ hessian @ basis)
+            .numpy()
+            .reshape(3, multiplicity)
+        )
         np.testing.assert_allclose(np.ptp(values, axis=1), 0, atol=1e-12)
         assert (np.diff(values.mean(axis=1)) > 1e-6).all()
 
 
 def test_the_hessian_is_the_dense_one(row):
     loss = RegularizedLoss(NETWORK, EVERY, 0.1)
-    torch.testing.assert_close(loss.hessian(row), torch.autograd.functional.hessian(loss, row), atol=1e-10, rtol=1e-8)
+    torch.testing.assert_close(
+        loss.hessian(row),
+        torch.autograd.functional.hessian(loss, row),
+        atol=1e-10,
+        rtol=1e-8,
+    )
 
 
-# ------------------------------------------------------------------------------------------------ at rest
+# ------------------------------------------------------------------------------ at rest
 
 
 def test_loss_and_gradient_decrease_exponentially_with_the_gain():
-    rows = [stability.flat_parameters(NETWORK, ideal_circuit(SMALL, gain)) for gain in (2.0, 4.0, 6.0)]
+    rows = [
+        stability.flat_parameters(NETWORK, ideal_circuit(SMALL, gain))
+        for gain in (2.0, 4.0, 6.0)
+    ]
     loss = RegularizedLoss(NETWORK, EVERY)
-    found = np.array([[float(loss(row)), float(grad(loss)(row).norm())] for row in rows])
+    found = np.array(
+        [[float(loss(row)), float(grad(loss)(row).norm())] for row in rows]
+    )
     falls = found[1:] / found[:-1]
     assert (falls < 0.05).all()
     np.testing.assert_allclose(falls[0, 0], falls[1, 0], rtol=0.2)
@@ -114,7 +147,9 @@ def test_loss_and_gradient_decrease_exponentially_with_the_gain():
 @pytest.fixture(scope="module")
 def rest():
     start = stability.flat_parameters(NETWORK, ideal_circuit(SMALL, 2.0))
-    found = stability.find_stationary_point(RegularizedLoss(NETWORK, EVERY, DECAY), start)
+    found = stability.find_stationary_point(
+        RegularizedLoss(NETWORK, EVERY, DECAY), start
+    )
     return found, stability.local_landscape(NETWORK, found.row, EVERY, EVERY, DECAY)
 
 
@@ -125,12 +160,16 @@ def test_a_circuit_converges_to_a_stable_fixed_point_with_its_invariances(rest):
     spectrum = at["eigenvalue"].values
     null = stability.NULL_TOLERANCE * spectrum[-1]
     assert spectrum[0] > -null
-    assert (np.abs(spectrum) < null).sum() == 1  # a rotation of all embeddings changes nothing
+    assert (
+        np.abs(spectrum) < null
+    ).sum() == 1  # a rotation of all embeddings changes nothing
     assert min(at[f"{part}_eigenvalue"].min() for part in SYMMETRIES) > 1e-5
     one = network_invariances(NETWORK, NETWORK.unflatten(found.row))
     assert one["accuracy"] == 1
     assert one["order_share"].max() < 1e-15
-    assert one["value_share"][3:].max() < LabelThresholds().tolerance  # attention to the suffix is small, and not 0
+    assert (
+        one["value_share"][3:].max() < LabelThresholds().tolerance
+    )  # attention to the suffix is small, and not 0
 
 
 def test_the_minimum_of_a_quartic_is_found():
@@ -144,11 +183,13 @@ def test_the_minimum_of_a_quartic_is_found():
         def hessian(self, row):
             return torch.diag(2 * scale + 12 * (row - centre) ** 2)
 
-    found = stability.find_stationary_point(Quartic(), torch.zeros(12, dtype=torch.float64))
+    found = stability.find_stationary_point(
+        Quartic(), torch.zeros(12, dtype=torch.float64)
+    )
     torch.testing.assert_close(found.row, centre, atol=1e-8, rtol=0)
 
 
-# ------------------------------------------------------------------------------------------ perturbations
+# ------------------------------------------------------------------------ perturbations
 
 
 def test_perturbations_have_their_length_and_direction(row, generator):
@@ -159,9 +200,15 @@ def test_perturbations_have_their_length_and_direction(row, generator):
         np.testing.assert_allclose(found[name].norm(dim=1), 0.01 * float(row.norm()))
     basis = symmetry_breaking_directions(NETWORK, "order")
     torch.testing.assert_close(basis @ (basis.T @ found["order"].T), found["order"].T)
-    assert not (symmetry_breaking_directions(NETWORK, "suffix").T @ found["order"].T).any()
-    network = ClusteringHead(SparseSettings(length=4, sparsity=3))  # one spurious position has no direction
-    found = stability.random_perturbations(network, random_parameters(network, generator), 0.01, 2)
+    assert not (
+        symmetry_breaking_directions(NETWORK, "suffix").T @ found["order"].T
+    ).any()
+    network = ClusteringHead(
+        SparseSettings(length=4, sparsity=3)
+    )  # one spurious position has no direction
+    found = stability.random_perturbations(
+        network, random_parameters(network, generator), 0.01, 2
+    )
     assert list(found) == ["none", "order", "all"]
 
 
@@ -180,20 +227,27 @@ def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     def bowl(row):
         return 100 * row[0] ** 2 + row[1] ** 2
 
-    steep = stability.gradient_descent(bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61)
+    steep = stability.gradient_descent(
+        bowl, torch.tensor([[1.0, 1.0]]).double(), 0.5, 60, frames=61
+    )
     losses = [float(bowl(rows[0])) for rows in steep.rows]
     assert (np.diff(losses) <= 0).all()
     assert losses[-1] < 0.01 * losses[0]
 
 
 def test_small_perturbations_of_the_fixed_point_decay(rest):
-    loss, lr = RegularizedLoss(NETWORK, EVERY, DECAY), 1 / float(rest[1]["eigenvalue"][-1])
+    loss, lr = (
+        RegularizedLoss(NETWORK, EVERY, DECAY),
+        1 / float(rest[1]["eigenvalue"][-1]),
+    )
     found = landscape.perturbation_responses(loss, rest[0].row, lr, (1e-3,), 1, 200)
     first, last = found.isel(step=0), found.isel(step=-1)
     for kind in ("order", "all"):
         place = int(np.argmax(found["kind"].values == kind))
         assert float(first["order_share"][place]) > 1e-8
-        assert float(last["order_share"][place]) < 0.2 * float(first["order_share"][place])
+        assert float(last["order_share"][place]) < 0.2 * float(
+            first["order_share"][place]
+        )
     assert float(last["order_share"][0]) < 1e-15  # the one not perturbed
     assert (found["pushed_loss"].diff("step") <= 0).all()
 
@@ -203,5 +257,10 @@ def test_broken_invariances_are_those_of_single_networks(row):
     found = landscape.broken_invariances(NETWORK, rows)
     for place in range(2):
         one = network_invariances(NETWORK, NETWORK.unflatten(rows[place]))
-        here = [found[name][place] for name in ("order_share", "value_share", "accuracy")]
-        np.testing.assert_allclose(here, [one["order_share"].max(), one["value_share"][3:].max(), one["accuracy"]])
+        here = [
+            found[name][place] for name in ("order_share", "value_share", "accuracy")
+        ]
+        np.testing.assert_allclose(
+            here,
+            [one["order_share"].max(), one["value_share"][3:].max(), one["accuracy"]],
+        )

@@ -14,12 +14,21 @@ from dynamics.trajectory.parts import closed_parts
 
 @pytest.mark.parametrize(
     ("words", "module", "which"),
-    [("sims.particles --n 3 --steps 1", "tyro", signal.SIGINT), ("sims.runs --folder .", "netCDF4", signal.SIGINT),
-     ("sims.particles --n 3 --steps 1", "numpy", signal.SIGTERM), ("sims.runs --folder .", "xarray", signal.SIGTERM)],
-)  # fmt: skip
-def test_a_command_interrupted_during_imports_prints_one_line(environment, words, module, which):
+    [
+        ("sims.particles --n 3 --steps 1", "tyro", signal.SIGINT),
+        ("sims.runs --folder .", "netCDF4", signal.SIGINT),
+        ("sims.particles --n 3 --steps 1", "numpy", signal.SIGTERM),
+        ("sims.runs --folder .", "xarray", signal.SIGTERM),
+    ],
+)
+def test_a_command_interrupted_during_imports_prints_one_line(
+    environment, words, module, which
+):
     process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", *words.split()], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-X", "importtime", "-m", *words.split()],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     errors = []
     for line in process.stderr:
@@ -30,14 +39,33 @@ def test_a_command_interrupted_during_imports_prints_one_line(environment, words
     errors += process.stderr
     assert process.wait() == 128 + which
     message = BEFORE_START if module == "tyro" else MESSAGE
-    assert [line for line in errors if not line.startswith("import time")] == [f"{message}\n"]
+    assert [line for line in errors if not line.startswith("import time")] == [
+        f"{message}\n"
+    ]
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_simulation_prints_how_to_continue(environment, tmp_path, which):
-    words = ["sims.particles", "--n", "3", "--runs", "2", "--steps", "100000000", "--every", "20000", "--out", "a.nc"]
+    words = [
+        "sims.particles",
+        "--n",
+        "3",
+        "--runs",
+        "2",
+        "--steps",
+        "100000000",
+        "--every",
+        "20000",
+        "--out",
+        "a.nc",
+    ]
     words += ["--overwrite"] if which == signal.SIGTERM else []
-    process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
         time.sleep(0.01)
     time.sleep(0.1)
@@ -46,7 +74,8 @@ def test_an_interrupted_simulation_prints_how_to_continue(environment, tmp_path,
     assert process.returncode == 128 + which
     without = " without --overwrite" if which == signal.SIGTERM else ""
     message = (
-        rf"interrupted at step \d+ of 100000000; a.nc can be resumed: the same command{without} continues from there"
+        r"interrupted at step \d+ of 100000000; a.nc can be resumed: the same"
+        rf" command{without} continues from there"
     )
     assert re.fullmatch(message, errors.strip().splitlines()[-1])
     assert closed_parts(tmp_path / "a.nc")

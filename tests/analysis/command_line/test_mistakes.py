@@ -1,4 +1,5 @@
-"""Mistakes in command lines and files: each is reported in one line, with the exit code, and nothing is written."""
+"""Mistakes in command lines and files: each is reported in one line, with the exit
+code, and nothing is written."""
 
 import shlex
 import shutil
@@ -8,79 +9,178 @@ import pytest
 import xarray as xr
 
 from analysis.output.results import write_result
-from dynamics import ModularSettings, ParticleSettings, SparseSettings, branch, save_trajectory, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    branch,
+    save_trajectory,
+    simulate,
+)
 
 SPARSE = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8)
 VALUES = {
-    "sims.particles": "--fa nan, --fa -1.0, --fa many, --n 0, --dim 1.5, --dim 65, --runs 0, --runs 9e30, --steps -1, "
-    "--every 0, --seed -1, --start absent.npy, --step-rule bogus, --device cuda, --out picture.png",
+    "sims.particles": (
+        "--fa nan, --fa -1.0, --fa many, --n 0, --dim 1.5, --dim 65, --runs 0, --runs"
+        " 9e30, --steps -1, --every 0, --seed -1, --start absent.npy, --step-rule"
+        " bogus, --device cuda, --out picture.png"
+    ),
     "sims.modular --n 5": "--epochs -1",
-    "analysis.ablation": "--panels, --panels depth, --points 0, --points 1001, --max-hidden 9, --max-hidden 10001, "
-    "--epochs 0, --epochs 9999999999999999, --lr nan, --scheduler here --panels lr, --out a.png",
+    "analysis.ablation": (
+        "--panels, --panels depth, --points 0, --points 1001, --max-hidden 9,"
+        " --max-hidden 10001, --epochs 0, --epochs 9999999999999999, --lr nan,"
+        " --scheduler here --panels lr, --out a.png"
+    ),
     "analysis.audit --n 5": "--epochs -1",
     "analysis.circuits s.nc": "--frames 1",
-    "analysis.compare n.nc": "--fa -1.0, --start n.nc, --n 9, --csv n.nc, --csv ., --csv x.png",
+    "analysis.compare n.nc": (
+        "--fa -1.0, --start n.nc, --n 9, --csv n.nc, --csv ., --csv x.png"
+    ),
     "analysis.compare n.nc n.nc": "--out x.txt, --out n.nc, --steps 9",
     "analysis.curvature n.nc": "--at 5, --steps 0, --runs 4, --runs 0, --out a.png",
-    "analysis.events p.nc": "--escape-share 0.0, --escape-share 2.0, --split train, --depth -1.0, --out p.nc, "
-    "--csv p.nc",
-    "analysis.film n.nc": "--out film.avi, --fps 0.0, --fps 1e-09, --every 0, --begin 50, --run 9, --columns 0, "
-    "--columns -2 --out film.gif, --panels film, --event spike --begin 3, --out data.mp4",
+    "analysis.events p.nc": (
+        "--escape-share 0.0, --escape-share 2.0, --split train, --depth -1.0, --out"
+        " p.nc, --csv p.nc"
+    ),
+    "analysis.film n.nc": (
+        "--out film.avi, --fps 0.0, --fps 1e-09, --every 0, --begin 50, --run 9,"
+        " --columns 0, --columns -2 --out film.gif, --panels film, --event spike"
+        " --begin 3, --out data.mp4"
+    ),
     "analysis.film data.mp4": "--out data.mp4",
-    "analysis.fixed_points": "--vocab 4, --dim 1, --decay 0.0, --push 2.0, --steps 0, --draws 0",
+    "analysis.fixed_points": (
+        "--vocab 4, --dim 1, --decay 0.0, --push 2.0, --steps 0, --draws 0"
+    ),
     "analysis.formation p.nc": "--every 0, --run 4, --run -1",
-    "analysis.frame n.nc": "--run 3, --run -1, --step 41, --step -2, --panels circles, --panels loss loss, "
-    "--out figure.jpg, --out data.png, --width 7, --width 120 --columns 90, --columns 0, "
-    "--run-of-other 1",
+    "analysis.frame n.nc": (
+        "--run 3, --run -1, --step 41, --step -2, --panels circles, --panels loss loss,"
+        " --out figure.jpg, --out data.png, --width 7, --width 120 --columns 90,"
+        " --columns 0, --run-of-other 1"
+    ),
     "analysis.frame data.png": "--out data.png",
     "analysis.gradients p.nc": "--run 3",
-    "analysis.scaling": "--n, --n 2, --n 7 7, --values, --values 0.0 1.0, --runs 1 2, --runs 0, --length 0, --every 0, "
-    "--step-size 0.0, --system sparse, --scheduler here --n 5, --out a.png",
+    "analysis.scaling": (
+        "--n, --n 2, --n 7 7, --values, --values 0.0 1.0, --runs 1 2, --runs 0,"
+        " --length 0, --every 0, --step-size 0.0, --system sparse, --scheduler here --n"
+        " 5, --out a.png"
+    ),
     "analysis.sparsity s.nc": "--runs 0",
     "analysis.spikes s.nc": "--most 0",
     "analysis.table1 --n 5": "--epochs -1",
     "analysis.transfer": "--vocabs 2, --vocabs, --epochs 0, --out result.txt, --runs 0",
-    "analysis.weights": "--weight-decay 0.3, --weight-decays, --weight-decays -1.0 0.1, --epochs 0, --runs 0",
+    "analysis.weights": (
+        "--weight-decay 0.3, --weight-decays, --weight-decays -1.0 0.1, --epochs 0,"
+        " --runs 0"
+    ),
 }
 MESSAGES = [
-    ("sims.modular --steps 500", "--steps: found an option that does not exist here, allowed is --epochs, or"),
-    ("sims.sparse --length 6 --steps=5", "--steps: found an option that does not exist here, allowed is --epochs"),
-    ("sims.particles --epochs 5", "--epochs: found an option that does not exist here, allowed is --steps, or"),
-    ("sims.particles --run 5", "--run: found an option that does not exist here, allowed is --runs, or"),
-    ("sims.particles --bogus", "--bogus: found an option that does not exist here, allowed is an option that --help"),
+    (
+        "sims.modular --steps 500",
+        "--steps: found an option that does not exist here, allowed is --epochs, or",
+    ),
+    (
+        "sims.sparse --length 6 --steps=5",
+        "--steps: found an option that does not exist here, allowed is --epochs",
+    ),
+    (
+        "sims.particles --epochs 5",
+        "--epochs: found an option that does not exist here, allowed is --steps, or",
+    ),
+    (
+        "sims.particles --run 5",
+        "--run: found an option that does not exist here, allowed is --runs, or",
+    ),
+    (
+        "sims.particles --bogus",
+        (
+            "--bogus: found an option that does not exist here, allowed is an option"
+            " that --help"
+        ),
+    ),
     ("sims.particles 5", "arguments of the command: found 5, allowed is"),
     ("sims.particles --n 100000", "--n --dim --runs: found"),
-    ("sims.particles --runs 3 --runs abc", "--runs: found abc, allowed is a whole number"),
+    (
+        "sims.particles --runs 3 --runs abc",
+        "--runs: found abc, allowed is a whole number",
+    ),
     ("sims.particles --runs=", "--runs: found no value, allowed is a whole number"),
-    ("sims.particles --n 5 --start start.csv --csv start.csv", "--csv: found start.csv, allowed is a file that the"),
+    (
+        "sims.particles --n 5 --start start.csv --csv start.csv",
+        "--csv: found start.csv, allowed is a file that the",
+    ),
     ("sims.runs --folder", "--folder: found no value, allowed is a path"),
-    ("sims.runs --folder absent", "--folder: found absent, allowed is an existing folder"),
-    ("sims.sweep", "name of the system: found none, allowed is one of particles, modular, sparse"),
+    (
+        "sims.runs --folder absent",
+        "--folder: found absent, allowed is an existing folder",
+    ),
+    (
+        "sims.sweep",
+        "name of the system: found none, allowed is one of particles, modular, sparse",
+    ),
     ("sims.sweep particles --fa 1 many", "--fa: found 1 many, allowed is a number"),
-    ("analysis.ablation --start a.nc", "--start: found an option that does not exist here"),
+    (
+        "analysis.ablation --start a.nc",
+        "--start: found an option that does not exist here",
+    ),
     ("analysis.ablation --folder ''", "--folder: found no name"),
     ("analysis.ablation --data 16", "--batch: found 32"),
-    ("analysis.compare", "FIRST: found no value, allowed is a trajectory file, such as"),
-    ("analysis.events", "TRAJECTORY: found no value, allowed is a trajectory file, such as"),
-    ("analysis.events a.nc --of=speeds", "--of: found speeds, allowed is one of loss, gradient, force, speed"),
+    (
+        "analysis.compare",
+        "FIRST: found no value, allowed is a trajectory file, such as",
+    ),
+    (
+        "analysis.events",
+        "TRAJECTORY: found no value, allowed is a trajectory file, such as",
+    ),
+    (
+        "analysis.events a.nc --of=speeds",
+        "--of: found speeds, allowed is one of loss, gradient, force, speed",
+    ),
     ("analysis.events p.nc s.nc --of speed", "OTHERS: found"),
     ("analysis.fixed_points --vocab 3", "--length: found 12 at 3 tokens"),
     ("analysis.fixed_points --hidden 3", "--hidden: found 3, allowed is 5 or more"),
-    ("analysis.fixed_points --lr 0.1", "--lr: found 0.1, allowed is no value here: gradient descent on all sequences"),
-    ("analysis.fixed_points --optimizer adamw", "--optimizer: found adamw, allowed is no value here"),
-    ("analysis.fixed_points --weight-decay 0.1", "--weight-decay: found 0.1, allowed is no value here"),
+    (
+        "analysis.fixed_points --lr 0.1",
+        "--lr: found 0.1, allowed is no value here: gradient descent on all sequences",
+    ),
+    (
+        "analysis.fixed_points --optimizer adamw",
+        "--optimizer: found adamw, allowed is no value here",
+    ),
+    (
+        "analysis.fixed_points --weight-decay 0.1",
+        "--weight-decay: found 0.1, allowed is no value here",
+    ),
     ("analysis.fixed_points --batch 16", "--batch: found 16, allowed is no value here"),
-    ("analysis.fixed_points --beta1 0.5", "--beta1: found 0.5, allowed is no value here"),
+    (
+        "analysis.fixed_points --beta1 0.5",
+        "--beta1: found 0.5, allowed is no value here",
+    ),
     ("analysis.frame a.nc --axes 1", "--axes: found 1, allowed is two whole numbers"),
-    ("analysis.frame n.nc --axes 0 3", "--axes: found (0, 3), allowed is two different axes from 0 to 1"),
-    ("analysis.frame m.nc --panels embedding", "--panels: found embedding, allowed is one or more of loss"),
-    ("analysis.sparsity s.nc --step 3", "--step: found 3, allowed is a recorded step, nearest are 0 and 4 in s.nc"),
+    (
+        "analysis.frame n.nc --axes 0 3",
+        "--axes: found (0, 3), allowed is two different axes from 0 to 1",
+    ),
+    (
+        "analysis.frame m.nc --panels embedding",
+        "--panels: found embedding, allowed is one or more of loss",
+    ),
+    (
+        "analysis.sparsity s.nc --step 3",
+        "--step: found 3, allowed is a recorded step, nearest are 0 and 4 in s.nc",
+    ),
 ]
 FILES = {
-    "none.nc: no such file": "circuits s.nc none.nc, compare none.nc, compare n.nc none.nc, curvature none.nc, "
-    "events none.nc, formation none.nc, sparsity none.nc, spikes none.nc",
-    "p.nc: attribute system: found particles, expected sparse": "circuits p.nc, remedies p.nc, spikes p.nc",
-    "m.nc: variable embedding: missing; a run recorded with record=metrics": "circuits m.nc, curvature m.nc",
+    "none.nc: no such file": (
+        "circuits s.nc none.nc, compare none.nc, compare n.nc none.nc, curvature"
+        " none.nc, events none.nc, formation none.nc, sparsity none.nc, spikes none.nc"
+    ),
+    "p.nc: attribute system: found particles, expected sparse": (
+        "circuits p.nc, remedies p.nc, spikes p.nc"
+    ),
+    "m.nc: variable embedding: missing; a run recorded with record=metrics": (
+        "circuits m.nc, curvature m.nc"
+    ),
     "text.nc: not a NetCDF file": "compare text.nc, frame text.nc",
     "cut.nc: cut short": "events cut.nc",
     "result.nc: a result of sims.sweep or of an analysis": "frame result.nc",
@@ -90,7 +190,9 @@ FILES = {
     "p.nc: variable loss: missing": "events p.nc --of loss",
     "s.nc: found the same file": "circuits s.nc s.nc",
     "link.nc: found the same file": "circuits s.nc link.nc",
-    "the second trajectory: found runs of other seeds, expected runs of the same": "circuits s.nc seeds.nc",
+    "the second trajectory: found runs of other seeds, expected runs of the same": (
+        "circuits s.nc seeds.nc"
+    ),
     "gap.nc: seeds are not consecutive": "compare gap.nc",
     "branch.nc: a branch or selection": "remedies branch.nc",
     ".: is a folder": "compare .",
@@ -110,7 +212,9 @@ def inputs(tmp_path_factory):
         ("m", SPARSE, {"steps": 24, "every": 4, "record": "metrics"}),
         ("seeds", SPARSE, {"steps": 24, "every": 4, "seed": 7}),
     ):
-        trajectory = simulate(settings, runs=3, out=folder / f"{name}.nc", progress=False, **words)
+        trajectory = simulate(
+            settings, runs=3, out=folder / f"{name}.nc", progress=False, **words
+        )
         if name == "n":
             save_trajectory(trajectory.isel(run=[0, 2]), folder / "gap.nc")
     branch(folder / "s.nc", 4, out=folder / "branch.nc", lr=0.01)
@@ -118,7 +222,9 @@ def inputs(tmp_path_factory):
     shutil.copy(folder / "p.nc", folder / "data.mp4")
     (folder / "link.nc").symlink_to("s.nc")
     (folder / "cut.nc").write_bytes((folder / "p.nc").read_bytes()[:-9])
-    write_result(xr.Dataset(attrs={"result_of": "analysis.compare"}), folder / "result.nc")
+    write_result(
+        xr.Dataset(attrs={"result_of": "analysis.compare"}), folder / "result.nc"
+    )
     (folder / "text.nc").write_text("no trajectory")
     np.savetxt(folder / "start.csv", np.eye(5, 2), delimiter=",")
     return folder
@@ -126,7 +232,8 @@ def inputs(tmp_path_factory):
 
 @pytest.fixture
 def failure(typed, inputs, monkeypatch):
-    """The exit code and the one line of error of a command, which leaves its folder as it was."""
+    """The exit code and the one line of error of a command, which leaves its folder as
+    it was."""
 
     def run(command):
         monkeypatch.chdir(inputs)

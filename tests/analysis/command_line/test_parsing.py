@@ -31,7 +31,13 @@ heavy = {{"numba", "numpy", "xarray", "scipy", "pandas.core", "matplotlib", "tor
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, env={**environment, "COLUMNS": "500"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words,
+        env={**environment, "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert f"python -m {program}" in done.stdout
     assert not re.search(r"\{None|None is|default: None|default: \)", done.stdout)
@@ -41,8 +47,9 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 
 def test_files_that_a_simulation_cannot_continue_are_named(output_of, tmp_path):
     run(out="a.nc")
-    assert "--out: found a.nc with runs=6, fa=2.0, n=7, allowed is a file with runs=2, fa=1.0, n=4," in output_of(
-        "sims.particles --runs 2 --n 4 --out a.nc", code=2
+    assert (
+        "--out: found a.nc with runs=6, fa=2.0, n=7, allowed is a file with runs=2,"
+        " fa=1.0, n=4," in output_of("sims.particles --runs 2 --n 4 --out a.nc", code=2)
     )
     (tmp_path / "b.nc").write_bytes(b"")
     assert "not a NetCDF file" in output_of("sims.particles --out b.nc", code=1)
@@ -52,20 +59,38 @@ def test_an_error_about_the_trajectory_names_its_file(typed):
     run(out="a.nc")
     assert (
         typed("analysis.circuits", "a.nc")[2]
-        == "error: a.nc: attribute system: found particles, expected sparse, the network of VC\n"
+        == "error: a.nc: attribute system: found particles, expected sparse, the"
+        " network of VC\n"
     )
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment):
-    pipe = f"{sys.executable} -m sims.particles --help | head -1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", pipe], env=environment, capture_output=True, text=True, check=False)
+    pipe = (
+        f"{sys.executable} -m sims.particles --help | head -1; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", pipe],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("package", "command"), [("analysis", "analysis.events"), ("sims", "sims.sweep")])
+@pytest.mark.parametrize(
+    ("package", "command"), [("analysis", "analysis.events"), ("sims", "sims.sweep")]
+)
 def test_a_package_lists_its_commands(package, command):
     root = pathlib.Path(analysis.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", package], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", package],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert any(
-        line.startswith(f"python -m {command} ") and line.rstrip().endswith(".") for line in done.stdout.splitlines()
+        line.startswith(f"python -m {command} ") and line.rstrip().endswith(".")
+        for line in done.stdout.splitlines()
     )

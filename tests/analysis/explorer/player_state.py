@@ -1,4 +1,5 @@
-"""What a page that plays recorded runs draws at a frame, compared with the arrays of the scenes."""
+"""What a page that plays recorded runs draws at a frame, compared with the arrays of
+the scenes."""
 
 import numpy as np
 import pytest
@@ -38,19 +39,27 @@ def seek(page, place):
     """The state of the page after a person has moved the slider to a frame."""
     slider = page.get_by_role("slider", name="Frame")
     slider.evaluate(
-        "(slider, place) => { slider.value = place;"
-        " slider.dispatchEvent(new InputEvent('input', {bubbles: true, composed: true})) }",
+        "(slider, place) => { slider.value = place; slider.dispatchEvent(new"
+        " InputEvent('input', {bubbles: true, composed: true})) }",
         place,
     )
     wait_for_frame(page, place)
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() =>"
+        " requestAnimationFrame(done)))"
+    )
     return page.evaluate(STATE)
 
 
 def assert_shows(state, scenes, precision=0.0):
-    """What is drawn is what the scenes say of the frame, positions to a fraction of their largest coordinate."""
+    """What is drawn is what the scenes say of the frame, positions to a fraction of
+    their largest coordinate."""
     for part in state["parts"]:
-        content, frame, name = scenes[part["lane"]], state["frames"][part["lane"]], part["array"]
+        content, frame, name = (
+            scenes[part["lane"]],
+            state["frames"][part["lane"]],
+            part["array"],
+        )
         if part["kind"] == "cursor":
             assert part["x"] == [pytest.approx(content.clock[frame])]
             continue
@@ -59,11 +68,23 @@ def assert_shows(state, scenes, precision=0.0):
         whole = content.compute_arrays(np.arange(len(content.steps)), [name])[name]
         values = whole[frame]
         if part["kind"] == "pixels":
-            number = values.ravel() if isinstance(layer, Map) else encode_layer(layer, values[None])[0]
+            number = (
+                values.ravel()
+                if isinstance(layer, Map)
+                else encode_layer(layer, values[None])[0]
+            )
             np.testing.assert_array_equal(part["number"], number)
-            pixels = palette_pixels(np.reshape(number, values.shape).astype(np.int64), *pixel_palette(layer))
+            pixels = palette_pixels(
+                np.reshape(number, values.shape).astype(np.int64), *pixel_palette(layer)
+            )
             np.testing.assert_array_equal(part["pixels"], pixels.ravel())
         else:
-            found = [part["x"], part["y"]] if part["kind"] == "points" else [part["x1"], part["y1"]]
+            found = (
+                [part["x"], part["y"]]
+                if part["kind"] == "points"
+                else [part["x1"], part["y1"]]
+            )
             atol = precision * np.nanmax(np.abs(whole))
-            np.testing.assert_allclose(np.float32(found), values.T[-2:], rtol=1e-6, atol=atol)
+            np.testing.assert_allclose(
+                np.float32(found), values.T[-2:], rtol=1e-6, atol=atol
+            )

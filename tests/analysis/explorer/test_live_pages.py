@@ -1,4 +1,5 @@
-"""What moves on the explorer's page: particles, and a network that learns beside them."""
+"""What moves on the explorer's page: particles, and a network that learns beside
+them."""
 
 import dataclasses
 import re
@@ -25,7 +26,14 @@ from analysis.explorer.live_transformer import TransformerPage
 from analysis.explorer.player import FRAME_SECONDS as SECONDS_A_FRAME
 from analysis.explorer.player import Player, advance_within_time
 from analysis.plots.panels import build_scene
-from dynamics import MissingPackage, ModularSettings, ParticleSettings, TransformerSettings, branch, simulate
+from dynamics import (
+    MissingPackage,
+    ModularSettings,
+    ParticleSettings,
+    TransformerSettings,
+    branch,
+    simulate,
+)
 from tests.browser import SECONDS, open_page
 
 PARTICLES = ParticleSettings(fa=2.0, n=7)
@@ -36,10 +44,12 @@ def last(trajectory, name="embedding"):
     return trajectory[name].isel(run=0, step=-1).values
 
 
-# ---------------------------------------------------------------------------------------------- particles
+# ---------------------------------------------------------------------------- particles
 
 
-@pytest.mark.parametrize("change", [{"fa": 2.0}, {"n": 5, "dim": 3}, {"n": 6, "dim": 1}])
+@pytest.mark.parametrize(
+    "change", [{"fa": 2.0}, {"n": 5, "dim": 3}, {"n": 6, "dim": 1}]
+)
 def test_live_particles_have_the_positions_of_a_simulation(change):
     settings = ParticleSettings(**change)
     run = ParticleRun(settings, seed=3)
@@ -56,7 +66,9 @@ def test_changed_force_constants_apply_immediately_and_other_changes_restart():
     forces = {"fa": 0.5, "ga": 1.5, "step_size": 0.002}
     assert not run.change(**forces)
     run.advance(30)
-    after = branch(simulate(PARTICLES, runs=1, seed=1, steps=20), 20, until=50, **forces)
+    after = branch(
+        simulate(PARTICLES, runs=1, seed=1, steps=20), 20, until=50, **forces
+    )
     assert np.array_equal(run.embedding, last(after))
     for change in ({"n": 9}, {"dim": 3}, {"seed": 4}):
         assert run.change(**change)
@@ -86,7 +98,9 @@ def test_a_placed_particle_keeps_mean_and_variance():
 def test_a_diverged_live_run_stops_with_a_message():
     page = ParticlesPage(Document())
     page.player.start()
-    page.run.state = dataclasses.replace(page.run.state, step=3)  # as `advance` leaves one that diverged
+    page.run.state = dataclasses.replace(
+        page.run.state, step=3
+    )  # as `advance` leaves one that diverged
     page.frame(True)
     assert not page.player.running
     assert page.clock.layout.text.startswith("step 0; the next step is not finite")
@@ -110,14 +124,24 @@ def test_a_view_turns_as_little_as_possible(generator):
     assert np.allclose(basis.T @ basis, other.T @ other)
     distance = np.linalg.norm(basis - before)
     for angle in np.linspace(0, 2 * np.pi, 40):
-        turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ other
-        assert min(np.linalg.norm(turned - before), np.linalg.norm(turned[::-1] - before)) >= distance - 1e-9
+        turned = (
+            np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+            @ other
+        )
+        assert (
+            min(np.linalg.norm(turned - before), np.linalg.norm(turned[::-1] - before))
+            >= distance - 1e-9
+        )
 
 
-@pytest.mark.parametrize("change", [{"n": 2}, {"dim": 1}, {"dim": 3, "n": 9}, {"n": 70}, {"n": 199}])
+@pytest.mark.parametrize(
+    "change", [{"n": 2}, {"dim": 1}, {"dim": 3, "n": 9}, {"n": 70}, {"n": 199}]
+)
 def test_the_page_accepts_any_number_of_particles_and_axes(change):
     page = ParticlesPage(Document())
-    kernel_warmup.mark_kernels_ready(kernel_warmup.kernels_of(change.get("n", 17), change.get("dim", 2)))
+    kernel_warmup.mark_kernels_ready(
+        kernel_warmup.kernels_of(change.get("n", 17), change.get("dim", 2))
+    )
     page.settings.param.update(**change)
     for _ in range(3):
         page.frame(True)
@@ -187,7 +211,7 @@ def test_a_hidden_page_has_no_callbacks():
         assert len(player.document.session_callbacks) == 1
 
 
-# ----------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------- training
 
 
 def test_a_live_network_has_the_weights_of_a_simulation():
@@ -218,7 +242,9 @@ def test_particles_start_at_the_initial_embedding_of_the_network():
     np.save("first.npy", run.embedding)
     law = ParticleSettings(n=5, start="first.npy")
     run.advance(3 * EPOCHS_PER_STEP + 1)
-    assert np.array_equal(run.particles.embedding, last(simulate(law, runs=1, seed=0, steps=3)))
+    assert np.array_equal(
+        run.particles.embedding, last(simulate(law, runs=1, seed=0, steps=3))
+    )
 
 
 def test_the_class_map_is_that_of_the_network():
@@ -227,7 +253,9 @@ def test_the_class_map_is_that_of_the_network():
     pairs = np.stack(np.triu_indices(5), axis=-1)
     right = run.classes(run.embedding[pairs].sum(axis=1)) == pairs.sum(axis=1) % 5
     shares = {"train": 12, "validation": 3}
-    assert right.sum() == round(sum(run.accuracy[split] * count for split, count in shares.items()))
+    assert right.sum() == round(
+        sum(run.accuracy[split] * count for split, count in shares.items())
+    )
 
 
 def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
@@ -239,7 +267,9 @@ def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
     shown = build_scene(trajectory, 0)
     titles = {panel.title: panel.name for panel in shown.panels}
     for k, places in run.strongest_planes(2):
-        np.testing.assert_allclose(places, shown.arrays([-1])[titles[f"W_E at frequency {k}"]][0], atol=1e-5)
+        np.testing.assert_allclose(
+            places, shown.arrays([-1])[titles[f"W_E at frequency {k}"]][0], atol=1e-5
+        )
     (image,) = shown.arrays([-1], ["correct_logits"]).values()
     total, difference = np.indices((7, 7))
     a, b = (total + difference) * 4 % 7, (total - difference) * 4 % 7
@@ -250,14 +280,21 @@ def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
 
 
 def test_without_torch_the_page_explains_how_to_install_it(monkeypatch):
-    error = MissingPackage("training needs torch, which comes with: pip install 'training-dynamics[train]'")
+    error = MissingPackage(
+        "training needs torch, which comes with: pip install 'training-dynamics[train]'"
+    )
     tab = pages.network_tab(mock.Mock(side_effect=error), Document())
     assert "pip install" in tab.layout.text
 
 
-@pytest.mark.parametrize(("kind", "change"), [
-    (ParticlesPage, {"fa": 2.0, "n": 7}), (TrainingPage, {"n": 5}), (TransformerPage, {"n": 5, "train_share": 0.8}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (ParticlesPage, {"fa": 2.0, "n": 7}),
+        (TrainingPage, {"n": 5}),
+        (TransformerPage, {"n": 5, "train_share": 0.8}),
+    ],
+)
 def test_python_of_a_live_page_repeats_its_run(kind, change, monkeypatch, tmp_path):
     page = kind(Document())
     page.settings.param.update(seed=3, **change)
@@ -270,16 +307,20 @@ def test_python_of_a_live_page_repeats_its_run(kind, change, monkeypatch, tmp_pa
     assert found["scenes"][0].steps[found["frames"][0]] == 4
     assert (tmp_path / "view.png").exists()
     assert not code.startswith("#")
-    page.settings.param.update(**({"fa": 3.0} if kind is ParticlesPage else {"lr": 0.002}))
+    page.settings.param.update(
+        **({"fa": 3.0} if kind is ParticlesPage else {"lr": 0.002})
+    )
     assert page.python().startswith("# Settings that were changed")
 
 
-# ----------------------------------------------------------------------------------------- in the browser
+# ----------------------------------------------------------------------- in the browser
 
 
 def shown_number(page, word):
     """The step or epoch that the page shows."""
-    return int(page.get_by_text(re.compile(rf"^{word} \d+$")).first.inner_text().split()[1])
+    return int(
+        page.get_by_text(re.compile(rf"^{word} \d+$")).first.inner_text().split()[1]
+    )
 
 
 def wait_until_later(page, word, than):
@@ -304,15 +345,21 @@ def change_while_running(page, word, than, slider, key, query):
 
 def tokens(page):
     """Where tokens are drawn, (token, 2)."""
-    found = "() => {const d = Bokeh.documents[0].get_model_by_name('embedding tokens').data; return [...d.x, ...d.y]}"
+    found = (
+        "() => {const d = Bokeh.documents[0].get_model_by_name('embedding"
+        " tokens').data; return [...d.x, ...d.y]}"
+    )
     return np.array(page.evaluate(found)).reshape(2, -1).T
 
 
 def settled(page, expected, atol):
-    """Where tokens are drawn, when that is where they are expected, or after the time for it."""
+    """Where tokens are drawn, when that is where they are expected, or after the time
+    for it."""
     for _ in range(10 * SECONDS):
         found = tokens(page)
-        if found.shape == expected.shape and np.allclose(found, expected, atol=atol, equal_nan=False):
+        if found.shape == expected.shape and np.allclose(
+            found, expected, atol=atol, equal_nan=False
+        ):
             break
         page.wait_for_timeout(100)
     return found
@@ -320,7 +367,8 @@ def settled(page, expected, atol):
 
 @pytest.fixture
 def page(explorer, chromium_page):
-    """A browser page on which nothing is loaded yet, with the address of the explorer's server."""
+    """A browser page on which nothing is loaded yet, with the address of the explorer's
+    server."""
     chromium_page.address = explorer.address
     return chromium_page
 
@@ -329,17 +377,27 @@ def opened(page, words):
     """Open a page of particles, and wait until they stand at their first places."""
     open_page(page, f"{page.address}?tab=particles{words}")
     page.get_by_text("step 0").wait_for()
-    page.wait_for_function("() => Number.isFinite(Bokeh.documents[0].get_model_by_name('embedding tokens').data.x[0])")
-    page.wait_for_timeout(200)  # the first frame is drawn anew when the browser is there
+    page.wait_for_function(
+        "() => Number.isFinite(Bokeh.documents[0].get_model_by_name('embedding"
+        " tokens').data.x[0])"
+    )
+    page.wait_for_timeout(
+        200
+    )  # the first frame is drawn anew when the browser is there
     return tokens(page)
 
 
 def pixel(page, place):
     """Where on the page a place of the embedding's square is."""
     box = page.locator("[aria-label='embedding']").bounding_box()
-    reach = page.evaluate("() => Bokeh.documents[0].get_model_by_name('embedding').x_range.end")
+    reach = page.evaluate(
+        "() => Bokeh.documents[0].get_model_by_name('embedding').x_range.end"
+    )
     x, y = place
-    return box["x"] + box["width"] * (x / reach + 1) / 2, box["y"] + box["height"] * (1 - y / reach) / 2
+    return (
+        box["x"] + box["width"] * (x / reach + 1) / 2,
+        box["y"] + box["height"] * (1 - y / reach) / 2,
+    )
 
 
 def test_particles_start_pause_and_reset(page):
@@ -372,7 +430,9 @@ def test_a_particle_can_be_dragged(page):
     assert page.get_by_role("combobox", name="particle").input_value() == str(token)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()
-    page.get_by_text("Link copied. Settings that were changed and particles that were moved").wait_for()
+    page.get_by_text(
+        "Link copied. Settings that were changed and particles that were moved"
+    ).wait_for()
     assert "fa=2" in page.evaluate("navigator.clipboard.readText()")
     page.get_by_role("button", name="Start").click()
     wait_until_later(page, "step", 8)
@@ -386,13 +446,18 @@ def test_a_particle_can_be_moved_by_keys(page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expected = moved(before, 4, before[4] + NUDGE_LENGTH)
-    assert np.allclose(settled(page, expected, 0.02), expected, atol=0.02)  # normalised after each
+    assert np.allclose(
+        settled(page, expected, 0.02), expected, atol=0.02
+    )  # normalised after each
 
 
 def test_a_network_learns_on_the_page(page):
     open_page(page, page.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
     change_while_running(page, "epoch", 100, "learning rate", "ArrowLeft", "lr=0.0099")
-    shown = "Bokeh.documents[0].get_model_by_name('loss over epochs').renderers[0].data_source.data.train"
+    shown = (
+        "Bokeh.documents[0].get_model_by_name('loss over"
+        " epochs').renderers[0].data_source.data.train"
+    )
     loss = page.evaluate(f"() => [...{shown}]")
     assert loss[-1] < 0.9 * loss[0]
     page.get_by_text(re.compile(r"correct: \d+% train, \d+% validation")).wait_for()
@@ -405,14 +470,23 @@ FOCUSED = """() => {
   const label = on.ariaLabel || on.labels?.[0]?.textContent || on.textContent || on.title
   return label.trim() || "nameless " + on.outerHTML.slice(0, 120)
 }"""
-UNNAMED = re.compile(r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|radio)(?!\s*\")", re.MULTILINE)
+UNNAMED = re.compile(
+    r"^\s*- (button|slider|textbox|combobox|checkbox|listbox|radio)(?!\s*\")",
+    re.MULTILINE,
+)
 
 
-@pytest.mark.parametrize(("tab", "controls"), [
-    ("runs", "Play, Frame, Speed, One frame on, Next event, file, order, embedding"),
-    ("particles", "Particles, Start, Step, Reset, seed, pace, alignment f_a"),
-    ("training", "Training, Start, Step, Reset, seed, pace, weight decay"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tab", "controls"),
+    [
+        (
+            "runs",
+            "Play, Frame, Speed, One frame on, Next event, file, order, embedding",
+        ),
+        ("particles", "Particles, Start, Step, Reset, seed, pace, alignment f_a"),
+        ("training", "Training, Start, Step, Reset, seed, pace, weight decay"),
+    ],
+)
 def test_every_control_is_labelled_and_reached_by_keyboard(page, tab, controls):
     open_page(page, f"{page.address}?tab={tab}")
     page.get_by_label(controls.split(", ")[-1]).first.wait_for()
@@ -424,5 +498,7 @@ def test_every_control_is_labelled_and_reached_by_keyboard(page, tab, controls):
         if (name := page.evaluate(FOCUSED)) is None:
             break
         reached.add(re.sub(r"\s*\(.*", "", name))
-    assert tab != "runs" or not [name for name in reached if name.startswith("nameless")]
+    assert tab != "runs" or not [
+        name for name in reached if name.startswith("nameless")
+    ]
     assert reached >= set(controls.split(", "))

@@ -1,4 +1,5 @@
-"""The page of recorded runs: buffers, the list of runs, the time line, and the page itself in a browser."""
+"""The page of recorded runs: buffers, the list of runs, the time line, and the page
+itself in a browser."""
 
 import base64
 import re
@@ -12,25 +13,43 @@ from bokeh.document import Document
 from bokeh.models import Column
 
 from analysis.explorer import OpenFiles, catalogue, codec, streaming
-from analysis.explorer.bokeh_panels import palette_pixels, panel_heading, pixel_palette, tick_values
+from analysis.explorer.bokeh_panels import (
+    palette_pixels,
+    panel_heading,
+    pixel_palette,
+    tick_values,
+)
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.screen import facts_line, match_limits
 from analysis.explorer.timeline import make_timeline
-from analysis.explorer.view_settings import NO_CHOICE, default_panel_names, parse_axes, parse_panels
+from analysis.explorer.view_settings import (
+    NO_CHOICE,
+    default_panel_names,
+    parse_axes,
+    parse_panels,
+)
 from analysis.plots import Arrows, Image, Map, Points, Scene, panel_names
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics import ParticleSettings, SettingsError, open_trajectory, simulate
-from tests.analysis.explorer.player_state import BUFFERS_ARE_THERE, STATE, assert_shows, scene_of, seek, wait_for_frame
+from tests.analysis.explorer.player_state import (
+    BUFFERS_ARE_THERE,
+    STATE,
+    assert_shows,
+    scene_of,
+    seek,
+    wait_for_frame,
+)
 from tests.browser import open_page, show_browser_tab
 
 BLACK = np.zeros((3, 3))
 NAMES = ("a", "b", "c")
 
-# ------------------------------------------------------------------------------------------------ buffers
+# ------------------------------------------------------------------------------ buffers
 
 
 def decoded(layer, buffer, shape):
-    """What a layer shows, of its buffer (frame, width): the inverse of `encode_layer`. shape: of one frame."""
+    """What a layer shows, of its buffer (frame, width): the inverse of `encode_layer`.
+    shape: of one frame."""
     if isinstance(layer, Points | Arrows):
         return np.moveaxis(buffer.reshape(len(buffer), shape[1], shape[0]), 1, 2)
     values = buffer.reshape(len(buffer), *shape)
@@ -50,11 +69,17 @@ def decompressed(buffer):
     level = np.cumsum(raw.reshape(-1, buffer.width), axis=0, dtype=buffer.kind)
     if buffer.low is None:
         return level
-    return np.where(level > codec.QUANTIZATION_STEPS, np.nan, buffer.low + level * buffer.step).astype(np.float32)
+    return np.where(
+        level > codec.QUANTIZATION_STEPS, np.nan, buffer.low + level * buffer.step
+    ).astype(np.float32)
 
 
-@pytest.mark.parametrize(("layer", "width"), [(Points("x", BLACK, NAMES), 2), (Arrows("a", BLACK, NAMES), 4)])
-def test_points_and_arrows_survive_encoding_and_a_frame_is_contiguous(layer, width, generator):
+@pytest.mark.parametrize(
+    ("layer", "width"), [(Points("x", BLACK, NAMES), 2), (Arrows("a", BLACK, NAMES), 4)]
+)
+def test_points_and_arrows_survive_encoding_and_a_frame_is_contiguous(
+    layer, width, generator
+):
     values = generator.normal(size=(5, 3, width)).astype(np.float32)
     values[2, 1] = np.nan
     buffer = codec.encode_layer(layer, values)
@@ -63,7 +88,10 @@ def test_points_and_arrows_survive_encoding_and_a_frame_is_contiguous(layer, wid
     np.testing.assert_array_equal(decoded(layer, buffer, (3, width)), values)
 
 
-@pytest.mark.parametrize(("colours", "lines", "kind"), [(7, True, "u1"), (65, True, "u2"), (256, False, "u1")])
+@pytest.mark.parametrize(
+    ("colours", "lines", "kind"),
+    [(7, True, "u1"), (65, True, "u2"), (256, False, "u1")],
+)
 def test_maps_survive_encoding(colours, lines, kind, generator):
     layer = Map("m", np.zeros((colours, 3)), ("",) * colours, lines)
     numbers = generator.integers(0, colours, (4, 6, 5))
@@ -77,17 +105,29 @@ def test_an_image_survives_encoding_to_half_a_level_with_its_gaps(generator):
     values = generator.uniform(-1, 3, (4, 3, 2))
     values[1, 2, 0] = np.nan
     buffer = codec.encode_layer(layer, values)
-    np.testing.assert_allclose(decoded(layer, buffer, (3, 2)), values, atol=4 / 254 / 2 + 1e-12)  # a gap is NaN
-    assert buffer[0, 0] == round((values[0, 2, 0] + 1) / 4 * 254)  # the lowest row first
+    np.testing.assert_allclose(
+        decoded(layer, buffer, (3, 2)), values, atol=4 / 254 / 2 + 1e-12
+    )  # a gap is NaN
+    assert buffer[0, 0] == round(
+        (values[0, 2, 0] + 1) / 4 * 254
+    )  # the lowest row first
 
 
 def test_compression_keeps_integers_exactly_and_floats_to_half_a_step(generator):
     walk = np.cumsum(generator.normal(size=(200, 12)), axis=0).astype(np.float32)
     walk[7, 3] = np.nan
     atol = np.ptp(walk[np.isfinite(walk)]) / 65534 / 2 + 1e-6 * np.nanmax(np.abs(walk))
-    np.testing.assert_allclose(decompressed(codec.compress_buffer(walk)), walk, atol=atol)
-    numbers = [generator.integers(0, 2**bits, (30, 9)).astype(f"u{bits // 8}") for bits in (8, 16)]
-    for exact in (*numbers, *(np.full((3, 2), value, np.float32) for value in (7, np.nan))):
+    np.testing.assert_allclose(
+        decompressed(codec.compress_buffer(walk)), walk, atol=atol
+    )
+    numbers = [
+        generator.integers(0, 2**bits, (30, 9)).astype(f"u{bits // 8}")
+        for bits in (8, 16)
+    ]
+    for exact in (
+        *numbers,
+        *(np.full((3, 2), value, np.float32) for value in (7, np.nan)),
+    ):
         np.testing.assert_array_equal(decompressed(codec.compress_buffer(exact)), exact)
 
 
@@ -103,14 +143,20 @@ def test_values_far_outside_a_panel_do_not_reduce_its_precision(generator):
     buffer = generator.uniform(-1, 1, (50, 6)).astype(np.float32)
     buffer[30:, 2] = 1e11
     back = decompressed(codec.compress_buffer(buffer, (-5.0, 5.0)))
-    np.testing.assert_allclose(back[:, [0, 1, 3, 4, 5]], buffer[:, [0, 1, 3, 4, 5]], atol=1e-4)
+    np.testing.assert_allclose(
+        back[:, [0, 1, 3, 4, 5]], buffer[:, [0, 1, 3, 4, 5]], atol=1e-4
+    )
     np.testing.assert_allclose(back[30:, 2], 5.0)
 
 
 def test_a_clipped_arrow_keeps_its_direction():
-    arrows = np.array([[[0, 0, 3e9, 1e9], [1, 1, 2, 2], [-4, 0, -4, -100], [0, 0, np.nan, 1]]])
+    arrows = np.array(
+        [[[0, 0, 3e9, 1e9], [1, 1, 2, 2], [-4, 0, -4, -100], [0, 0, np.nan, 1]]]
+    )
     expected = [[[0, 0, 6, 2], [1, 1, 2, 2], [-4, 0, -4, -6], [0, 0, np.nan, 1]]]
-    np.testing.assert_allclose(codec.clip_arrows(arrows, (-6.0, 6.0)), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        codec.clip_arrows(arrows, (-6.0, 6.0)), expected, rtol=1e-6
+    )
 
 
 def test_frames_to_send_contain_both_ends_and_the_page_gives_their_number():
@@ -123,21 +169,32 @@ def test_frames_to_send_contain_both_ends_and_the_page_gives_their_number():
 
 
 def test_edges_of_a_map_are_where_neighbours_differ():
-    palette, edges = pixel_palette(Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2]))
+    palette, edges = pixel_palette(
+        Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2])
+    )
     pixels = palette_pixels(np.array([[0, 0], [0, 1]], np.uint8), palette, edges)
     inside, line, red = 0xFFFFFFFF, 0xFF9E9E9E, 0xFF0000FF
-    expected = [[inside] * 4, [inside, inside, line, line], [inside, line, red, red], [inside, line, red, red]]
+    expected = [
+        [inside] * 4,
+        [inside, inside, line, line],
+        [inside, line, red, red],
+        [inside, line, red, red],
+    ]
     np.testing.assert_array_equal(pixels, expected)
 
 
 def test_ticks_are_few_and_within_the_limits():
-    for limits, log in (((-3.7, 2.2), False), ((1e-7, 20.0), True), ((0.65, 0.74), True)):
+    for limits, log in (
+        ((-3.7, 2.2), False),
+        ((1e-7, 20.0), True),
+        ((0.65, 0.74), True),
+    ):
         found = tick_values(limits, log)
         assert 2 <= len(found) <= 5
         assert all(limits[0] <= tick <= limits[1] for tick in found)
 
 
-# ---------------------------------------------------------------------------------------------- the time line
+# ------------------------------------------------------------------------ the time line
 
 
 def made_up(steps, unit="step", every=1.0):
@@ -146,7 +203,10 @@ def made_up(steps, unit="step", every=1.0):
 
 
 def test_two_runs_share_steps_or_epochs_or_relative_time():
-    first, second = made_up([0, 10, 20, 30], "epoch", 10.0), made_up([0, 5, 10], "epoch", 5.0)
+    first, second = (
+        made_up([0, 10, 20, 30], "epoch", 10.0),
+        made_up([0, 5, 10], "epoch", 5.0),
+    )
     frames = [np.arange(4), np.arange(3)]
     line = make_timeline([first, second], frames, "step")
     np.testing.assert_array_equal(line.times, [0, 5, 10, 20, 30])
@@ -155,43 +215,68 @@ def test_two_runs_share_steps_or_epochs_or_relative_time():
     line = make_timeline([first, second], frames, "clock")
     assert (line.unit, line.times.tolist()) == ("epoch", [0, 1, 2, 3])
     uneven = made_up([0, 1, 10, 20])  # a share of the clock, not of the frames
-    line = make_timeline([uneven, made_up([0, 10])], [np.arange(4), np.arange(2)], "share")
+    line = make_timeline(
+        [uneven, made_up([0, 10])], [np.arange(4), np.arange(2)], "share"
+    )
     np.testing.assert_allclose(line.times, [0, 0.05, 0.5, 1])
-    line = make_timeline([first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock")
+    line = make_timeline(
+        [first, made_up([0, 1])], [np.arange(4), np.arange(2)], "clock"
+    )
     assert line.unit == "share"
     np.testing.assert_array_equal(line.frames[1], [0, 0, 0, 1])
     assert line.place(0, first, np.arange(4), 20) == 2
 
 
-# --------------------------------------------------------------------------------------------- list of runs
+# ------------------------------------------------------------------------- list of runs
 
 
 def test_the_catalogue_gives_the_end_state_of_each_run(runs_folder):
     trajectory = open_trajectory(runs_folder / "particles.nc")
-    entries, last = catalogue.run_catalogue(trajectory), trajectory["embedding"].values[:, -1]
+    entries, last = (
+        catalogue.run_catalogue(trajectory),
+        trajectory["embedding"].values[:, -1],
+    )
     assert [entry.seed for entry in entries] == trajectory["seed"].values.tolist()
-    assert [entry.structure == "circle" for entry in entries] == is_circle(last).tolist()
-    assert [entry.imperfections for entry in entries] == count_imperfections(last).tolist()
-    assert {(entry.accuracy, entry.successful, entry.spikes) for entry in entries} == {(None, None, None)}
+    assert [entry.structure == "circle" for entry in entries] == is_circle(
+        last
+    ).tolist()
+    assert [entry.imperfections for entry in entries] == count_imperfections(
+        last
+    ).tolist()
+    assert {(entry.accuracy, entry.successful, entry.spikes) for entry in entries} == {
+        (None, None, None)
+    }
     sparse = catalogue.run_catalogue(open_trajectory(runs_folder / "sparse.nc"))
-    assert all(0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None for entry in sparse)
+    assert all(
+        0 <= entry.accuracy <= 1 and entry.loss > 0 and entry.structure is None
+        for entry in sparse
+    )
 
 
-def test_the_catalogue_uses_only_results_of_its_own_file_and_of_the_loss(output_of, tmp_path):
+def test_the_catalogue_uses_only_results_of_its_own_file_and_of_the_loss(
+    output_of, tmp_path
+):
     mine, yours = tmp_path / "mine.nc", tmp_path / "yours.nc"
     simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=40, out=mine)
 
     def spikes(path=mine):
-        return {entry.spikes for entry in catalogue.run_catalogue(open_trajectory(path), path)}
+        return {
+            entry.spikes
+            for entry in catalogue.run_catalogue(open_trajectory(path), path)
+        }
 
     output_of("analysis.events", mine, "--of", "speed")
     assert spikes() == {None}
     output_of("analysis.events", mine)
     assert all(isinstance(found, int) for found in spikes())
     yours.write_bytes(mine.read_bytes())
-    (tmp_path / "yours-events.nc").write_bytes((tmp_path / "mine-events.nc").read_bytes())
+    (tmp_path / "yours-events.nc").write_bytes(
+        (tmp_path / "mine-events.nc").read_bytes()
+    )
     assert spikes(yours) == {None}
-    simulate(ParticleSettings(n=7, fa=2.0), runs=3, steps=60, out=mine)  # the results are of a shorter run
+    simulate(
+        ParticleSettings(n=7, fa=2.0), runs=3, steps=60, out=mine
+    )  # the results are of a shorter run
     assert spikes() == {None}
 
 
@@ -211,22 +296,42 @@ def test_runs_are_chosen_by_end_kind_and_order():
         ({"wanted": "successful", "kind": "ideal", "order": "accuracy"}, [3, 1]),
         ({"order": "spikes"}, [3, 0, 1, 2]),
     ):
-        assert [entry.place for entry in catalogue.filter_runs(entries, **words)] == expected
-    assert list(catalogue.run_endings(entries)) == ["all", "successful", "failed", "diverged"]
-    unscored = [catalogue.RunEntry(place, place, "done") for place in (0, 1)]  # particles have no accuracy
-    assert (catalogue.filter_runs(unscored, "failed"), list(catalogue.run_endings(unscored))) == ([], ["all"])
-    assert [catalogue.first_run_to_show(some) for some in (entries, entries[:1])] == [1, 0]
+        assert [
+            entry.place for entry in catalogue.filter_runs(entries, **words)
+        ] == expected
+    assert list(catalogue.run_endings(entries)) == [
+        "all",
+        "successful",
+        "failed",
+        "diverged",
+    ]
+    unscored = [
+        catalogue.RunEntry(place, place, "done") for place in (0, 1)
+    ]  # particles have no accuracy
+    assert (
+        catalogue.filter_runs(unscored, "failed"),
+        list(catalogue.run_endings(unscored)),
+    ) == ([], ["all"])
+    assert [catalogue.first_run_to_show(some) for some in (entries, entries[:1])] == [
+        1,
+        0,
+    ]
     header, lines = catalogue.run_table_lines(entries)
     assert header.split() == ["seed", "acc", "loss", "spikes", "circuit"]
     assert lines[2].split() == ["12", "0.999", "diverged"]
     words = ("none", "ideal", "diverged", "ideal")
-    assert {line.index(word) for line, word in zip(lines, words, strict=True)} == {header.index("circuit")}
+    assert {line.index(word) for line, word in zip(lines, words, strict=True)} == {
+        header.index("circuit")
+    }
     circle = catalogue.RunEntry(0, 0, "done", 1.0, 1e-3, True, "no circle", 136)
     header, (line,) = catalogue.run_table_lines(
         [circle]
     )  # the long heading is above the others and ends with its column
     above, names = header.splitlines()
-    assert (above.split(), names.split()) == (["imperfections"], ["seed", "acc", "loss", "structure"])
+    assert (above.split(), names.split()) == (
+        ["imperfections"],
+        ["seed", "acc", "loss", "structure"],
+    )
     assert len(above) == line.index("136") + 3
     assert len(line) <= 36
 
@@ -240,15 +345,19 @@ def test_a_changed_file_is_opened_again(tmp_path):
     assert opened.opened("run").trajectory["step"].values[-1] == 15
 
 
-# ------------------------------------------------------------------------------------------- two runs, batches
+# -------------------------------------------------------------------- two runs, batches
 
 
 def test_two_runs_have_equal_limits_and_matrix_colours(runs_folder):
     scenes = [scene_of(runs_folder, "sparse", run) for run in (0, 1)]
     assert scenes[0].panels[0].x != scenes[1].panels[0].x
     both = match_limits(scenes)
-    for own, first, second in zip(scenes[0].panels, both[0].panels, both[1].panels, strict=True):
-        if not any(isinstance(layer, Map) for layer in own.layers):  # which tiles its own limits
+    for own, first, second in zip(
+        scenes[0].panels, both[0].panels, both[1].panels, strict=True
+    ):
+        if not any(
+            isinstance(layer, Map) for layer in own.layers
+        ):  # which tiles its own limits
             assert (first.x, first.y) == (second.x, second.y)
             assert first.x[0] <= own.x[0]
             assert first.y[1] >= own.y[1]
@@ -280,11 +389,13 @@ def test_data_not_yet_sent_to_a_hidden_page_are_sent_later(runs_folder, monkeypa
     arrays = {name for data in sent for name in data if name != "frame"}
     assert len(arrays) > 2
     for name in arrays:
-        every = np.concatenate([data.get("frame", np.arange(61)) for data in sent if name in data])
+        every = np.concatenate(
+            [data.get("frame", np.arange(61)) for data in sent if name in data]
+        )
         np.testing.assert_array_equal(np.sort(every), np.arange(61))
 
 
-# -------------------------------------------------------------------------------- the page without a browser
+# ----------------------------------------------------------- the page without a browser
 
 
 def page_of(paths, **settings):
@@ -313,22 +424,34 @@ def test_a_run_with_metrics_only_shows_curves(runs_folder):
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"run": 6}, "from 0 to 5"), ({"panels": "nonsense"}, "no nonsense here. The main panels are shown"),
-     ({"panels": "attention,force"}, "no attention here. The others are shown"), ({"axes": "0,9"}, "axes"),
-     ({"other_file": "particles", "other_run": 6}, "other_run")],
-)  # fmt: skip
-def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(runs_folder, settings, words):
+    [
+        ({"run": 6}, "from 0 to 5"),
+        ({"panels": "nonsense"}, "no nonsense here. The main panels are shown"),
+        ({"panels": "attention,force"}, "no attention here. The others are shown"),
+        ({"axes": "0,9"}, "axes"),
+        ({"other_file": "particles", "other_run": 6}, "other_run"),
+    ],
+)
+def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(
+    runs_folder, settings, words
+):
     page = page_of([runs_folder / "particles.nc"], **settings)
     assert page.message.visible
     assert words in page.message.text
     assert page.wall.children
-    shown = {"attention,force": ["force"]}.get(settings.get("panels"), default_panel_names(page.side.names))
+    shown = {"attention,force": ["force"]}.get(
+        settings.get("panels"), default_panel_names(page.side.names)
+    )
     assert page.screen.panels == shown
-    page.settings.param.update({setting: RunsPage([]).settings.param[setting].default for setting in settings})
+    page.settings.param.update(
+        {setting: RunsPage([]).settings.param[setting].default for setting in settings}
+    )
     assert not page.message.visible
 
 
-@pytest.mark.parametrize(("name", "words"), [("other.nc", "other.nc"), ("gone.nc", "no such file")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("other.nc", "other.nc"), ("gone.nc", "no such file")]
+)
 def test_the_page_shows_why_a_file_cannot_be_shown(runs_folder, name, words):
     page = page_of([runs_folder / name])
     assert page.message.visible
@@ -341,20 +464,30 @@ def test_no_panels_are_shown_if_none_is_selected(runs_folder):
     page = page_of([runs_folder / "particles.nc"], panels="none")
     assert (page.screen.panels, page.message.text) == ([], "no panel is chosen")
     page.settings.panels = ""
-    assert page.screen.panels == default_panel_names([panel.name for panel in page.screen.scenes[0].panels])
+    assert page.screen.panels == default_panel_names(
+        [panel.name for panel in page.screen.scenes[0].panels]
+    )
     assert not page.message.visible
 
 
 def test_a_page_opens_at_the_end_or_at_its_step(runs_folder):
     for step, start in ((None, 60), (20, 20)):
-        assert page_of([runs_folder / "particles.nc"], step=step).screen.arguments["start"] == start
+        assert (
+            page_of([runs_folder / "particles.nc"], step=step).screen.arguments["start"]
+            == start
+        )
 
 
 def test_another_file_starts_at_the_end_of_one_of_its_own_runs(runs_folder):
-    page = page_of([runs_folder / "particles.nc", runs_folder / "sparse.nc"], run=5, step=20)
+    page = page_of(
+        [runs_folder / "particles.nc", runs_folder / "sparse.nc"], run=5, step=20
+    )
     page.settings.file = "sparse"
     assert page.settings.run < 3
-    assert (page.screen.arguments["start"], page.screen.arguments["keep"]) == (30, False)
+    assert (page.screen.arguments["start"], page.screen.arguments["keep"]) == (
+        30,
+        False,
+    )
     assert page.screen.scenes[0].title.startswith("sparse")
     page.settings.other_file = "particles"
     assert page.screen.line.unit == "share"
@@ -366,11 +499,13 @@ def test_another_file_starts_at_the_end_of_one_of_its_own_runs(runs_folder):
 
 def test_texts_of_a_file_are_escaped(runs_folder):
     panel = scene_of(runs_folder, "particles", 0).panels[0]
-    text = panel_heading(replace(panel, title="<img src=x onerror=alert(1)>", note="<b>")).text
+    text = panel_heading(
+        replace(panel, title="<img src=x onerror=alert(1)>", note="<b>")
+    ).text
     assert not re.search("<img|<b>", text)
 
 
-# -------------------------------------------------------------------------------------- the page in a browser
+# ---------------------------------------------------------------- the page in a browser
 
 
 @pytest.fixture
@@ -380,7 +515,9 @@ def page(chromium_page, explorer):
     def opened(tall=False, **settings):
         if tall:  # what is out of sight is not drawn
             chromium_page.set_viewport_size({"width": 1400, "height": 2200})
-        words = "&".join(f"{name}={value}" for name, value in {"tab": "runs", **settings}.items())
+        words = "&".join(
+            f"{name}={value}" for name, value in {"tab": "runs", **settings}.items()
+        )
         open_page(chromium_page, f"{explorer.address}?{words}")
         there(chromium_page)
         return chromium_page
@@ -391,8 +528,9 @@ def page(chromium_page, explorer):
 def there(page, number=0):
     """Wait for the buffers of a stage after one."""
     page.wait_for_function(
-        f"(number) => window.scrubber?.stage?.number > number && scrubber.stage.buffers.size > 0 && {BUFFERS_ARE_THERE}"
-        " && ![...scrubber.stage.buffers.values()].some((buffer) => buffer.held)",
+        "(number) => window.scrubber?.stage?.number > number &&"
+        f" scrubber.stage.buffers.size > 0 && {BUFFERS_ARE_THERE} &&"
+        " ![...scrubber.stage.buffers.values()].some((buffer) => buffer.held)",
         arg=number,
     )
 
@@ -434,7 +572,10 @@ def test_panels_of_another_frame_are_marked_until_theirs_has_come(page):
       buffers.delete("0/embedding")
     }""")
     seek(shown, 33)
-    for words in ("computing step 33; shown: 20", "computing map of step 33; shown: 20"):
+    for words in (
+        "computing step 33; shown: 20",
+        "computing map of step 33; shown: 20",
+    ):
         assert shown.get_by_text(words).is_visible()
     shown.evaluate("scrubber.stage.buffers.forEach((buffer) => delete buffer.held)")
     shown.evaluate("scrubber.stage.buffers.set('0/embedding', missing)")
@@ -456,11 +597,18 @@ def test_scrubbing_updates_every_panel(page, runs_folder):
 def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
     shown = page(file="particles", run=2, step=20)
     assert shown.evaluate(STATE)["step"] == 20
-    events = sorted(set(shown.evaluate("scrubber.stage.marks.map((mark) => mark.place)")) - {0})
+    events = sorted(
+        set(shown.evaluate("scrubber.stage.marks.map((mark) => mark.place)")) - {0}
+    )
     for key, place in (
-        ("ArrowRight", 21), ("ArrowLeft", 20), ("Shift+ArrowRight", 30), ("End", 60), ("Home", 0),
-        ("PageDown", events[0]), ("Home", 0),
-    ):  # fmt: skip
+        ("ArrowRight", 21),
+        ("ArrowLeft", 20),
+        ("Shift+ArrowRight", 30),
+        ("End", 60),
+        ("Home", 0),
+        ("PageDown", events[0]),
+        ("Home", 0),
+    ):
         shown.keyboard.press(key)
         wait_for_frame(shown, place)
     shown.evaluate("scrubber.speed = 60")
@@ -471,7 +619,9 @@ def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
     shown.wait_for_function("!scrubber.playing")
     rest = shown.evaluate(STATE)
     assert_shows(rest, [scene_of(runs_folder, "particles", 2)])
-    shown.wait_for_function("(step) => location.search.includes(`step=${step}`)", arg=int(rest["step"]))
+    shown.wait_for_function(
+        "(step) => location.search.includes(`step=${step}`)", arg=int(rest["step"])
+    )
     play = shown.get_by_role("button", name="Play")
     play.click()
     shown.wait_for_function("!scrubber.playing && scrubber.drawn == 60")
@@ -482,12 +632,16 @@ def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
 def test_a_run_is_selected_while_another_plays(page, runs_folder):
     shown = page(file="particles", run=0)
     before = shown.evaluate(STATE)["number"]
-    shown.evaluate("scrubber.chosen = true, scrubber.speed = 0.5")  # 60 frames take longer than all that is waited for
+    shown.evaluate(
+        "scrubber.chosen = true, scrubber.speed = 0.5"
+    )  # 60 frames take longer than all that is waited for
     shown.get_by_role("button", name="Play").click()
     shown.get_by_label("runs", exact=True).select_option("3")
     there(shown, before)
     place = shown.evaluate("scrubber.place")
-    shown.wait_for_function("(place) => scrubber.playing && scrubber.place > place", arg=place)
+    shown.wait_for_function(
+        "(place) => scrubber.playing && scrubber.place > place", arg=place
+    )
     assert shown.evaluate("scrubber.speed") == 0.5
     show_browser_tab(shown, False)
     assert not shown.evaluate("scrubber.playing")
@@ -503,9 +657,13 @@ def test_the_list_is_filtered(page, runs_folder):
     entries = catalogue.run_catalogue(open_trajectory(runs_folder / "particles.nc"))
     for kind in {entry.structure for entry in entries}:
         expected = [str(entry.place) for entry in entries if entry.structure == kind]
-        shown.get_by_label("kind of run").select_option(label=f"{kind} ({len(expected)})")
+        shown.get_by_label("kind of run").select_option(
+            label=f"{kind} ({len(expected)})"
+        )
         some = "".join(f":has([value='{place}'])" for place in expected)
-        shown.locator(f"select[multiple]{some}:not(:has(:nth-child({len(expected) + 1})))").wait_for()
+        shown.locator(
+            f"select[multiple]{some}:not(:has(:nth-child({len(expected) + 1})))"
+        ).wait_for()
 
 
 ROWS = """() => [...scrubber.bar.querySelectorAll(".ticks div")].map((row) => [
@@ -514,7 +672,9 @@ ROWS = """() => [...scrubber.bar.querySelectorAll(".ticks div")].map((row) => [
 
 
 def test_two_runs_move_together_and_have_their_own_event_marks(page, runs_folder):
-    shown = page(tall=True, file="particles", run=0, other_file="particles", other_run=4)
+    shown = page(
+        tall=True, file="particles", run=0, other_file="particles", other_run=4
+    )
     marks = shown.evaluate("scrubber.stage.marks.map((mark) => mark.lane)")
     for lane, (name, count, places) in enumerate(shown.evaluate(ROWS)):
         assert (name, count) == ("AB"[lane], marks.count(lane))
@@ -522,7 +682,10 @@ def test_two_runs_move_together_and_have_their_own_event_marks(page, runs_folder
     state = seek(shown, 41)
     assert state["frames"] == [41, 41]
     assert {part["lane"] for part in state["parts"]} == {0, 1}
-    assert_shows(state, [scene_of(runs_folder, "particles", 0), scene_of(runs_folder, "particles", 4)])
+    assert_shows(
+        state,
+        [scene_of(runs_folder, "particles", 0), scene_of(runs_folder, "particles", 4)],
+    )
 
 
 def test_clicks_on_a_mark_and_on_a_curve_jump_to_their_frames(page):
@@ -556,7 +719,9 @@ def hover(page, figure, x, y):
 
 @pytest.mark.parametrize("step", [60, 20])
 def test_the_pointer_shows_names_and_values(page, runs_folder, step):
-    shown = page(tall=True, file="particles", run=0, step=60, panels="embedding,pair_sums")
+    shown = page(
+        tall=True, file="particles", run=0, step=60, panels="embedding,pair_sums"
+    )
     scene = scene_of(runs_folder, "particles", 0)
     seek(shown, step)
     arrays = scene.arrays([step])
@@ -570,16 +735,27 @@ def test_the_pointer_shows_names_and_values(page, runs_folder, step):
 def test_the_pointer_shows_the_loss_and_the_attention(page, runs_folder):
     shown = page(tall=True, file="sparse", run=1, step=60, panels="attention,loss")
     scene = scene_of(runs_folder, "sparse", 1)
-    loss, matrix = (next(panel for panel in scene.panels if panel.name == name) for name in ("loss", "attention"))
+    loss, matrix = (
+        next(panel for panel in scene.panels if panel.name == name)
+        for name in ("loss", "attention")
+    )
     (curves,), (image,), frame = loss.layers, matrix.layers, 7
     seek(shown, frame)
-    said = hover(shown, loss.title, scene.clock[frame], loss.y[0] ** 0.5 * loss.y[1] ** 0.5)
+    said = hover(
+        shown, loss.title, scene.clock[frame], loss.y[0] ** 0.5 * loss.y[1] ** 0.5
+    )
     lines = zip(curves.names, curves.y[:, frame], strict=True)
-    assert said == ["\n".join(f"{name}: {y:.4g}, epoch {scene.clock[frame]:.7g}" for name, y in lines)]
+    assert said == [
+        "\n".join(
+            f"{name}: {y:.4g}, epoch {scene.clock[frame]:.7g}" for name, y in lines
+        )
+    ]
     (said,) = hover(shown, matrix.title, 1, 1)
     cell, value = said.split(": ")
     assert cell == f"{image.rows[-2]}, {image.columns[1]}"
-    assert float(value) == pytest.approx(scene.arrays([frame])["attention"][0, -2, 1], abs=image.high / 254)
+    assert float(value) == pytest.approx(
+        scene.arrays([frame])["attention"][0, -2, 1], abs=image.high / 254
+    )
 
 
 def copied(page, button):
@@ -590,16 +766,26 @@ def copied(page, button):
 
 
 def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_path):
-    shown = page(file="particles", run=1, other_file="particles", other_run=4, panels="embedding,imperfections")
+    shown = page(
+        file="particles",
+        run=1,
+        other_file="particles",
+        other_run=4,
+        panels="embedding,imperfections",
+    )
     shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
     state = seek(shown, 41)
     code, link = copied(shown, "Copy Python"), copied(shown, "Copy link")
     monkeypatch.chdir(tmp_path)
     exec(code, found := {})
-    for name, run, part in zip(("first", "second"), (1, 4), state["parts"][::2], strict=True):
+    for name, run, part in zip(
+        ("first", "second"), (1, 4), state["parts"][::2], strict=True
+    ):
         frame = found[name].isel(run=run).sel(step=41)
         assert f"build_scene({name}, {run}, None)" in code
-        np.testing.assert_allclose(np.transpose([part["x"], part["y"]]), frame["embedding"], rtol=1e-6)
+        np.testing.assert_allclose(
+            np.transpose([part["x"], part["y"]]), frame["embedding"], rtol=1e-6
+        )
     assert found["frames"] == [41, 41]
     assert found["grid"].layout.columns == 2
     assert (tmp_path / "view.png").stat().st_size > 1000
@@ -612,12 +798,20 @@ def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_
     lines = shown.get_by_role("dialog", name="Link").get_by_role("textbox")
     lines.wait_for()
     assert lines.input_value() == link
-    assert lines.evaluate("(area) => area.selectionEnd - area.selectionStart") == len(link)
+    assert lines.evaluate("(area) => area.selectionEnd - area.selectionStart") == len(
+        link
+    )
 
 
-@pytest.mark.parametrize(("file", "panel"), [("particles", "pair_sums"), ("sparse", "loss")])
+@pytest.mark.parametrize(
+    ("file", "panel"), [("particles", "pair_sums"), ("sparse", "loss")]
+)
 def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path):
-    name = next(each.title for each in scene_of(runs_folder, file, 0).panels if each.name == panel)
+    name = next(
+        each.title
+        for each in scene_of(runs_folder, file, 0).panels
+        if each.name == panel
+    )
     shown = page(file=file, run=0)
     box = shown.locator(f".bk-events[aria-label='{name}']").bounding_box()
     with shown.expect_download() as saved:
@@ -628,7 +822,9 @@ def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path)
     picture = plt.imread(tmp_path / "panel.png")
     assert picture.shape[1] == 4 * box["width"]
     assert 0 < picture.shape[0] - 4 * box["height"] < 240  # its heading is above it
-    heading, panel = np.split(picture[..., :3], [picture.shape[0] - round(4 * box["height"])])
+    heading, panel = np.split(
+        picture[..., :3], [picture.shape[0] - round(4 * box["height"])]
+    )
     assert heading.min() < 0.3
     assert len(np.unique(panel.reshape(-1, 3), axis=0)) > 50
 
@@ -637,7 +833,9 @@ def test_the_page_continues_after_a_change_of_tabs(page, runs_folder):
     shown = page(file="particles", run=1, step=30)
     for name in ("Particles", "Runs"):
         shown.get_by_role("button", name=name).click()
-        shown.wait_for_function(f"!!scrubber.bar?.isConnected == {str(name == 'Runs').lower()}")
+        shown.wait_for_function(
+            f"!!scrubber.bar?.isConnected == {str(name == 'Runs').lower()}"
+        )
     shown.keyboard.press("ArrowRight")
     wait_for_frame(shown, 31)
     assert_shows(shown.evaluate(STATE), [scene_of(runs_folder, "particles", 1)])
@@ -673,12 +871,23 @@ LAYOUT = """() => {
 
 @pytest.mark.parametrize(
     ("size", "columns", "other"),
-    [((1400, 900), 4, "none"), ((1400, 900), 6, "sparse"), ((1000, 700), 3, "none"), ((400, 800), 1, "none")],
+    [
+        ((1400, 900), 4, "none"),
+        ((1400, 900), 6, "sparse"),
+        ((1000, 700), 3, "none"),
+        ((400, 800), 1, "none"),
+    ],
 )
 def test_panels_fill_the_width_of_the_page(page, size, columns, other):
     shown = page(file="sparse", other_file=other)
     shown.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
-    expected = {"columns": columns, "overflow": [False, size[0] < 1400], "rows": 0, "cut": 0, "titles": 0}
+    expected = {
+        "columns": columns,
+        "overflow": [False, size[0] < 1400],
+        "rows": 0,
+        "cut": 0,
+        "titles": 0,
+    }
     for _ in range(150):  # until the layout has settled
         found = shown.evaluate(LAYOUT)
         frames = found.pop("frames")

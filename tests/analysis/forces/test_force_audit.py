@@ -1,4 +1,5 @@
-"""The force audit: it finds forces where there are some, and none where there are none."""
+"""The force audit: it finds forces where there are some, and none where there are
+none."""
 
 import dataclasses
 import re
@@ -14,10 +15,21 @@ from analysis.forces import audit_comparison, audited_runs, force_audit, pair_la
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
 from analysis.output.tables import format_table, make_table
 from analysis.progress_measures import trajectory_key_frequencies
-from dynamics import TrajectoryError, all_pairs, save_trajectory, simulate, training_pairs
+from dynamics import (
+    TrajectoryError,
+    all_pairs,
+    save_trajectory,
+    simulate,
+    training_pairs,
+)
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles import FIELD_NAMES, ParticleSystem, force_fields, group_pairs
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, TransformerSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    TransformerSettings,
+)
 from dynamics.tasks import operation_pairs, operation_splits
 from dynamics.trajectory.schema import read_settings
 
@@ -26,7 +38,14 @@ CONSTANTS = np.array([0.7, -2.0, 0.3, 1.5])
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(ModularSettings(n=7, hidden=9), runs=3, seed=5, steps=40, every=10, progress=False)
+    return simulate(
+        ModularSettings(n=7, hidden=9),
+        runs=3,
+        seed=5,
+        steps=40,
+        every=10,
+        progress=False,
+    )
 
 
 @pytest.fixture
@@ -35,7 +54,10 @@ def planted_gradient(monkeypatch):
 
     def plant(function):
         def gradient(network, found, chosen):
-            return -function(found["embedding"].detach().numpy().astype(np.float64), all_pairs(7)[chosen])
+            return -function(
+                found["embedding"].detach().numpy().astype(np.float64),
+                all_pairs(7)[chosen],
+            )
 
         monkeypatch.setattr(audited_runs, "embedding_gradient", gradient)
 
@@ -44,11 +66,13 @@ def planted_gradient(monkeypatch):
 
 def training_list(trajectory, run):
     s = network_of(trajectory).settings
-    chosen = training_pairs(s.n, s.train_pairs, trajectory["seed"].values[run : run + 1])[0]
+    chosen = training_pairs(
+        s.n, s.train_pairs, trajectory["seed"].values[run : run + 1]
+    )[0]
     return all_pairs(s.n)[chosen], chosen
 
 
-# ---------------------------------------------------------------------------------------- array functions
+# ---------------------------------------------------------------------- array functions
 
 
 def test_a_fit_is_that_of_plain_least_squares(generator):
@@ -58,7 +82,9 @@ def test_a_fit_is_that_of_plain_least_squares(generator):
         x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
         expected, residual, *_ = np.linalg.lstsq(x, y, rcond=None)
         np.testing.assert_allclose(found.coefficients[frame], expected, rtol=1e-9)
-        np.testing.assert_allclose(found.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9)
+        np.testing.assert_allclose(
+            found.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9
+        )
         expected *= np.linalg.norm(x, axis=0) / np.linalg.norm(y)
         np.testing.assert_allclose(found.weights[frame], expected, rtol=1e-9)
 
@@ -67,22 +93,36 @@ def test_a_fit_is_that_of_plain_least_squares(generator):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_constants_are_recovered(scale, dim):
     four = force_fields(np.random.default_rng(dim).normal(size=(5, 11, dim))).force
-    found = force_audit.fit_force_fields(scale * np.einsum("f,f...->...", CONSTANTS, four), four)
-    np.testing.assert_allclose(found.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6)
+    found = force_audit.fit_force_fields(
+        scale * np.einsum("f,f...->...", CONSTANTS, four), four
+    )
+    np.testing.assert_allclose(
+        found.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6
+    )
     np.testing.assert_allclose(found.r_squared, 1)
 
 
 def test_fits_to_zero_vectors_are_nan(generator):
     four = generator.normal(size=(4, 2, 5, 2))
     four[1] = 0
-    assert all(np.isnan(value).all() for value in force_audit.fit_force_fields(np.zeros((2, 5, 2)), four))
-    assert (force_audit.fit_force_fields(generator.normal(size=(2, 5, 2)), four).coefficients[:, 1] == 0).all()
+    assert all(
+        np.isnan(value).all()
+        for value in force_audit.fit_force_fields(np.zeros((2, 5, 2)), four)
+    )
+    assert (
+        force_audit.fit_force_fields(
+            generator.normal(size=(2, 5, 2)), four
+        ).coefficients[:, 1]
+        == 0
+    ).all()
     assert np.isnan(cosine_similarity(np.zeros((1, 5, 2)), four[:1, 0])).all()
 
 
 def test_four_fields_explain_noise_by_chance_alone(generator):
     x = generator.normal(size=(400, 17, 2))
-    found = force_audit.fit_force_fields(generator.normal(size=x.shape), force_fields(x).force)
+    found = force_audit.fit_force_fields(
+        generator.normal(size=x.shape), force_fields(x).force
+    )
     assert abs(found.r_squared.mean() - 4 / 34) < 0.01
 
 
@@ -90,9 +130,13 @@ def test_the_normalised_part_has_neither_shift_nor_size(generator):
     x, motion = generator.normal(size=(2, 6, 5, 3))
     part = without_shift_and_scaling(motion, x)
     np.testing.assert_allclose(part.sum(axis=1), 0, atol=1e-12)
-    np.testing.assert_allclose(((x - x.mean(1, keepdims=True)) * part).sum(axis=(1, 2)), 0, atol=1e-12)
+    np.testing.assert_allclose(
+        ((x - x.mean(1, keepdims=True)) * part).sum(axis=(1, 2)), 0, atol=1e-12
+    )
     np.testing.assert_allclose(without_shift_and_scaling(part, x), part, atol=1e-12)
-    np.testing.assert_allclose(without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12)
+    np.testing.assert_allclose(
+        without_shift_and_scaling(motion + 5 + 3 * x, x), part, atol=1e-12
+    )
     np.testing.assert_array_equal(without_shift_and_scaling(motion[:, :1], x[:, :1]), 0)
 
 
@@ -102,14 +146,22 @@ def test_renamings_never_keep_the_task():
         for names in force_audit.random_renamings(n, 1, 30):
             assert sorted(names) == list(range(n))
             i, j = np.triu_indices(n)
-            classes = {(int(a), int(b)) for a, b in zip((i + j) % n, (names[i] + names[j]) % n, strict=True)}
+            classes = {
+                (int(a), int(b))
+                for a, b in zip((i + j) % n, (names[i] + names[j]) % n, strict=True)
+            }
             assert len(classes) > n
 
 
 def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory):
-    metrics = simulate(ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False)
+    metrics = simulate(
+        ModularSettings(n=5), runs=2, steps=3, record="metrics", progress=False
+    )
     particles = simulate(ParticleSettings(n=5), runs=2, steps=3, progress=False)
-    for wrong, message in ((metrics, "record=metrics"), (particles, "system: found particles")):
+    for wrong, message in (
+        (metrics, "record=metrics"),
+        (particles, "system: found particles"),
+    ):
         with pytest.raises(TrajectoryError, match=message):
             force_audit.audit_forces(wrong)
     with pytest.raises(SettingsError, match="frames: found 1"):
@@ -119,11 +171,15 @@ def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory)
 @pytest.mark.parametrize(("n", "dim", "share"), [(1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)])
 def test_networks_of_any_size_are_audited(n, dim, share):
     settings = ModularSettings(n=n, dim=dim, train_share=share)
-    found = force_audit.audit_forces(simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1)
+    found = force_audit.audit_forces(
+        simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1
+    )
     assert found.sizes["step"] == 3
 
 
-@pytest.mark.parametrize(("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)])
+@pytest.mark.parametrize(
+    ("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)]
+)
 def test_frames_include_the_first_and_the_last(count, most):
     at = force_audit.geometric_frames(count, most)
     assert (at[0], at[-1]) == (0, count - 1)
@@ -136,19 +192,27 @@ def test_the_gradient_is_that_of_finite_differences(trajectory):
     _, chosen = training_list(trajectory, 1)
     gradient = audited_runs.embedding_gradient(network, found, chosen)
     double = {name: weight.double() for name, weight in found.items()}
-    share, pairs = torch.from_numpy(chosen / chosen.sum()), torch.from_numpy(all_pairs(7))
+    share, pairs = (
+        torch.from_numpy(chosen / chosen.sum()),
+        torch.from_numpy(all_pairs(7)),
+    )
     for token, axis in ((0, 0), (3, 1), (6, 0)):
         losses = []
         for sign in (1, -1):
             moved = {**double, "embedding": double["embedding"].clone()}
             moved["embedding"][:, token, axis] += sign * 1e-6
             losses.append(network.loss(moved, pairs, share).detach().numpy())
-        np.testing.assert_allclose(gradient[:, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4, atol=1e-8)
+        np.testing.assert_allclose(
+            gradient[:, token, axis],
+            (losses[0] - losses[1]) / 2e-6,
+            rtol=1e-4,
+            atol=1e-8,
+        )
     recorded = trajectory["gradient_norm"].sel(layer="embedding")[1, 0]
     np.testing.assert_allclose(np.linalg.norm(gradient[0]), recorded, rtol=1e-5)
 
 
-# -------------------------------------------------------------------------------------- of a trajectory
+# ---------------------------------------------------------------------- of a trajectory
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +224,13 @@ def transformers():
 def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformers):
     network, found = network_of(transformers), weights(transformers, run=1)
     read = audited_runs.read_audited_run(transformers, 1, np.array([0, 4]))
-    data = operation_pairs(network.settings)[operation_splits(network.settings, np.array([4]))[0][0]]
+    data = operation_pairs(network.settings)[
+        operation_splits(network.settings, np.array([4]))[0][0]
+    ]
     assert read.embedding.shape == (2, 7, 6)
-    assert {tuple(sorted(pair)) for pair in data.tolist()} == {tuple(pair) for pair in read.pairs.tolist()}
+    assert {tuple(sorted(pair)) for pair in data.tolist()} == {
+        tuple(pair) for pair in read.pairs.tolist()
+    }
     double = {name: weight[4].double() for name, weight in found.items()}
     for token, axis in ((0, 0), (6, 5)):
         losses = []
@@ -170,14 +238,21 @@ def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformer
             moved = {**double, "embedding": double["embedding"].clone()}
             moved["embedding"][token, axis] += sign * 1e-6
             losses.append(network.losses(moved, torch.from_numpy(data)).mean().item())
-        np.testing.assert_allclose(-read.targets[0, 1, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4)
+        np.testing.assert_allclose(
+            -read.targets[0, 1, token, axis], (losses[0] - losses[1]) / 2e-6, rtol=1e-4
+        )
     recorded = transformers["gradient_norm"].sel(layer="embedding")[1, 0]
-    whole = audited_runs.transformer_gradient(network, {name: weight[:1] for name, weight in found.items()}, data)
+    whole = audited_runs.transformer_gradient(
+        network, {name: weight[:1] for name, weight in found.items()}, data
+    )
     np.testing.assert_allclose(np.linalg.norm(whole), recorded, rtol=1e-4)
 
 
-def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(transformers, monkeypatch):
-    """A gradient that is the particle force of one plane, there and nowhere else, is found in this plane."""
+def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
+    transformers, monkeypatch
+):
+    """A gradient that is the particle force of one plane, there and nowhere else, is
+    found in this plane."""
     keys = trajectory_key_frequencies(transformers)
     assert keys.shape == (2, 3)
     assert keys.any(axis=1).all()
@@ -186,7 +261,9 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(transfo
 
     def planted(trajectory, run, frames):
         found = read(trajectory, run, frames)
-        component = np.stack([np.cos(2 * np.pi * np.arange(7) / 7), np.sin(2 * np.pi * np.arange(7) / 7)])
+        component = np.stack(
+            [np.cos(2 * np.pi * np.arange(7) / 7), np.sin(2 * np.pi * np.arange(7) / 7)]
+        )
         plane = np.linalg.qr((component @ found.embedding).swapaxes(-1, -2))[0]
         system = ParticleSystem(ParticleSettings(n=7), pairs=found.pairs)
         force = system.force(found.embedding @ plane)[0] @ plane.swapaxes(-1, -2)
@@ -194,7 +271,12 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(transfo
 
     monkeypatch.setattr(force_audit, "read_audited_run", planted)
     found = force_audit.audit_forces(transformers, renamings=1, keys=keys)
-    in_planes = found["plane_cosine"].sel(target="gradient").transpose("run", "frequency", "step").values
+    in_planes = (
+        found["plane_cosine"]
+        .sel(target="gradient")
+        .transpose("run", "frequency", "step")
+        .values
+    )
     np.testing.assert_allclose(in_planes[:, 0], 1)
     assert (in_planes[1, 2] < 0.999).all()
     assert np.isnan(in_planes[:, 1]).all()
@@ -202,34 +284,58 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(transfo
     table = make_table(force_audit.audit_rows(found))
     headings = [column.heading for column in force_audit.audit_columns(found)]
     assert {"cosine planes", "R² planes", "renamed planes"} < set(headings)
-    np.testing.assert_allclose(table["plane_cosine"][0], [1 / 2 + in_planes[1, [0, 2], 0].mean() / 2], rtol=1e-6)
+    np.testing.assert_allclose(
+        table["plane_cosine"][0],
+        [1 / 2 + in_planes[1, [0, 2], 0].mean() / 2],
+        rtol=1e-6,
+    )
     assert "planes of the key frequencies" in force_audit.audit_legend(found)
 
 
 def test_transformers_whose_tokens_are_not_added_are_refused():
-    for options, message in (({"task": "multiply"}, "task: found multiply"), ({"own_vocabularies": True}, "own_voc")):
-        trajectory = simulate(TransformerSettings(n=5, dim=4, **options), runs=1, steps=2, every=1, progress=False)
+    for options, message in (
+        ({"task": "multiply"}, "task: found multiply"),
+        ({"own_vocabularies": True}, "own_voc"),
+    ):
+        trajectory = simulate(
+            TransformerSettings(n=5, dim=4, **options),
+            runs=1,
+            steps=2,
+            every=1,
+            progress=False,
+        )
         assert not audited_runs.can_be_audited(trajectory)
         with pytest.raises(TrajectoryError, match=message):
             force_audit.audit_forces(trajectory)
 
 
 def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gradient):
-    """-dL/dE replaced by the four fields with known constants: the audit finds these, and R² = 1."""
-    planted_gradient(lambda x, pairs: np.einsum("f,f...->...", CONSTANTS, force_fields(x, group_pairs(7, pairs)).force))
+    """-dL/dE replaced by the four fields with known constants: the audit finds these,
+    and R² = 1."""
+    planted_gradient(
+        lambda x, pairs: np.einsum(
+            "f,f...->...", CONSTANTS, force_fields(x, group_pairs(7, pairs)).force
+        )
+    )
     found = force_audit.audit_forces(trajectory).sel(target="gradient")
     np.testing.assert_allclose(found["r_squared"], 1, atol=1e-9)
     expected = np.broadcast_to(CONSTANTS, found["coefficient"].shape)
-    np.testing.assert_allclose(found["coefficient"].transpose(..., "field"), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        found["coefficient"].transpose(..., "field"), expected, rtol=1e-5
+    )
     assert found["renamed_r_squared"].sel(part="normalised").mean() < 0.97
 
 
 def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient):
     law = ParticleSettings(n=7, fa=2.0)
     planted_gradient(lambda x, pairs: 3 * ParticleSystem(law, pairs=pairs).force(x)[0])
-    found = force_audit.audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(target="gradient")
+    found = force_audit.audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(
+        target="gradient"
+    )
     np.testing.assert_allclose([found["cosine"], found["law_r_squared"]], 1)
-    other = force_audit.audit_forces(trajectory, ParticleSettings(fa=0.0)).sel(target="gradient")
+    other = force_audit.audit_forces(trajectory, ParticleSettings(fa=0.0)).sel(
+        target="gradient"
+    )
     assert (other["cosine"] < 0.999).all()
 
 
@@ -242,7 +348,9 @@ def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
         expected = force_audit.fit_force_fields(x[run, 2] - x[run, 1], four)
         one = found.sel(target="update", part="whole").isel(run=run, step=1)
         np.testing.assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
-        np.testing.assert_allclose(one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(
+            one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9
+        )
     assert np.isnan(found["cosine"].sel(target="update").isel(step=-1)).all()
     assert np.isnan(found["renamed_r_squared"]).all()
 
@@ -251,36 +359,63 @@ def test_frames_after_divergence_are_masked(trajectory):
     cut = trajectory.copy()
     cut["last_step"] = trajectory["last_step"].copy(data=[40, 10, 40])
     found = force_audit.audit_forces(cut)["cosine"].sel(target="gradient", part="whole")
-    np.testing.assert_array_equal(np.isfinite(found.transpose("run", "step"))[1], [True, True, False, False, False])
+    np.testing.assert_array_equal(
+        np.isfinite(found.transpose("run", "step"))[1],
+        [True, True, False, False, False],
+    )
     assert np.isfinite(found.isel(run=[0, 2])).all()
 
 
-MOMENTS = xr.DataArray([[2, -1, 4], [0, 1, 4]], dims=("run", "moment"), coords={"moment": ["a", "b", "c"]})
+MOMENTS = xr.DataArray(
+    [[2, -1, 4], [0, 1, 4]], dims=("run", "moment"), coords={"moment": ["a", "b", "c"]}
+)
 
 
 def test_moments_have_the_values_of_their_frames(transformers):
     keys = trajectory_key_frequencies(transformers)
-    found = audit_comparison.audit_moments(transformers, MOMENTS, ParticleSettings(fa=2.0), keys)
-    assert found["recorded_step"].values.tolist() == [[20, pytest.approx(np.nan, nan_ok=True), 40], [0, 10, 40]]
-    audit = force_audit.audit_forces(transformers, ParticleSettings(fa=2.0), keys=keys).sel(target="gradient")
-    law = pair_law.fit_pair_law(transformers, ParticleSettings(fa=2.0), keys=keys)["r_squared"].sel(law="pair law")
+    found = audit_comparison.audit_moments(
+        transformers, MOMENTS, ParticleSettings(fa=2.0), keys
+    )
+    assert found["recorded_step"].values.tolist() == [
+        [20, pytest.approx(np.nan, nan_ok=True), 40],
+        [0, 10, 40],
+    ]
+    audit = force_audit.audit_forces(
+        transformers, ParticleSettings(fa=2.0), keys=keys
+    ).sel(target="gradient")
+    law = pair_law.fit_pair_law(transformers, ParticleSettings(fa=2.0), keys=keys)[
+        "r_squared"
+    ].sel(law="pair law")
     part = audit.sel(part="normalised")
     for run, frames in enumerate(MOMENTS.values):
         for moment, frame in enumerate(frames):
             here, there = {"run": run, "moment": moment}, {"run": run, "step": frame}
-            whole, planes = (found.sel(space=space).isel(here) for space in ("whole", "planes"))
+            whole, planes = (
+                found.sel(space=space).isel(here) for space in ("whole", "planes")
+            )
             for name in ("cosine", "r_squared", "renamed_r_squared"):
                 expected = part[name].isel(there) if frame >= 0 else np.nan
                 np.testing.assert_allclose(whole[name], expected)
-                expected = audit[f"plane_{name}"].isel(there).mean() if frame >= 0 else np.nan
+                expected = (
+                    audit[f"plane_{name}"].isel(there).mean() if frame >= 0 else np.nan
+                )
                 np.testing.assert_allclose(planes[name], expected)
             expected = law.isel(there).sel(space="planes") if frame >= 0 else np.nan
-            np.testing.assert_allclose(planes["pair_law_r_squared"], expected, atol=1e-9)
+            np.testing.assert_allclose(
+                planes["pair_law_r_squared"], expected, atol=1e-9
+            )
 
 
-def test_files_are_compared_by_the_settings_that_differ(transformers, trajectory, output_of, tmp_path):
+def test_files_are_compared_by_the_settings_that_differ(
+    transformers, trajectory, output_of, tmp_path
+):
     save_trajectory(transformers, tmp_path / "four.nc")
-    flat = simulate(TransformerSettings(n=7, dim=2, heads=2, attention_rate=0.5), runs=3, steps=40, progress=False)
+    flat = simulate(
+        TransformerSettings(n=7, dim=2, heads=2, attention_rate=0.5),
+        runs=3,
+        steps=40,
+        progress=False,
+    )
     save_trajectory(flat, tmp_path / "flat.nc")
     out = output_of("analysis.audit four.nc flat.nc --csv t.csv --x dim --out both.nc")
     assert "renamed tokens" in out
@@ -296,7 +431,10 @@ def test_files_are_compared_by_the_settings_that_differ(transformers, trajectory
         assert result.attrs["differing"] == "attention_rate dim equals_token"
         panels = plots.plot_audits(result, "dim").axes
     assert panels[0].get_xlabel() == "d"
-    curves = ["attention rate α = 0.5, equals_token = 0", "attention rate α = 1, equals_token = 1"]
+    curves = [
+        "attention rate α = 0.5, equals_token = 0",
+        "attention rate α = 1, equals_token = 1",
+    ]
     assert panels[0].get_legend_handles_labels()[1] == curves
     save_trajectory(trajectory, tmp_path / "modular.nc")
     save_trajectory(trajectory, tmp_path / "again.nc")
@@ -312,12 +450,19 @@ def test_files_are_compared_by_the_settings_that_differ(transformers, trajectory
         ("modular.nc particles.nc", "attribute system: found particles"),
     ],
 )
-def test_files_that_cannot_be_compared_are_refused(words, message, trajectory, typed, tmp_path, monkeypatch):
+def test_files_that_cannot_be_compared_are_refused(
+    words, message, trajectory, typed, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     save_trajectory(trajectory, tmp_path / "modular.nc")
     other = dataclasses.replace(read_settings(trajectory), weight_decay=0.1)
-    save_trajectory(simulate(other, runs=2, steps=4, progress=False), tmp_path / "other.nc")
-    save_trajectory(simulate(ParticleSettings(n=5), runs=1, steps=1, progress=False), tmp_path / "particles.nc")
+    save_trajectory(
+        simulate(other, runs=2, steps=4, progress=False), tmp_path / "other.nc"
+    )
+    save_trajectory(
+        simulate(ParticleSettings(n=5), runs=1, steps=1, progress=False),
+        tmp_path / "particles.nc",
+    )
     code, _, errors = typed("analysis.audit", *words.split())
     assert code in (1, 2)
     assert message in errors

@@ -1,4 +1,5 @@
-"""Forces as matrices agree with the kernels of the particles and with plain loops, in any dimension."""
+"""Forces as matrices agree with the kernels of the particles and with plain loops, in
+any dimension."""
 
 import dataclasses
 
@@ -37,24 +38,40 @@ def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed, dim):
 @pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
 def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypatch):
     x = 3 * generator.normal(size=(2, 11, 3)) + 1
-    expected, found = force_fields(x, group_pairs(11, PAIRS)), pair_force_matrices.fields_by_matrices(x, PAIRS)
+    expected, found = (
+        force_fields(x, group_pairs(11, PAIRS)),
+        pair_force_matrices.fields_by_matrices(x, PAIRS),
+    )
     np.testing.assert_allclose(found.force, expected.force, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.magnitude, expected.magnitude, rtol=1e-9)
     law = dataclasses.replace(LAW, repulsion_balance=balance, alignment_balance=balance)
     names = [generator.permutation(11)]
-    renamed = list(pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names))
+    renamed = list(
+        pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names)
+    )
     monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
-    by_difference = list(pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names))
+    by_difference = list(
+        pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names)
+    )
     np.testing.assert_allclose(by_difference, renamed, rtol=1e-9, atol=1e-9)
     force = pair_force_matrices.law_force(x, PAIRS, law, found)
-    np.testing.assert_allclose(force, ParticleSystem(law, pairs=PAIRS).force(x)[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        force, ParticleSystem(law, pairs=PAIRS).force(x)[0], rtol=1e-9, atol=1e-12
+    )
     with pytest.raises(SettingsError, match="diagonal: found once"):
-        pair_force_matrices.law_force(x, PAIRS, dataclasses.replace(law, diagonal="once"), found)
+        pair_force_matrices.law_force(
+            x, PAIRS, dataclasses.replace(law, diagonal="once"), found
+        )
 
 
 def test_the_basis_is_that_of_plain_loops(generator):
-    """Attraction and repulsion by functions of the distance, and alignment by functions of the angle."""
-    x, radial, angles = generator.normal(size=(11, 3)), len(pair_force_matrices.DISTANCES), pair_force_matrices.ANGLES
+    """Attraction and repulsion by functions of the distance, and alignment by functions
+    of the angle."""
+    x, radial, angles = (
+        generator.normal(size=(11, 3)),
+        len(pair_force_matrices.DISTANCES),
+        pair_force_matrices.ANGLES,
+    )
     found = pair_force_matrices.fields_by_matrices(x, PAIRS, basis=True).force[4:]
     values = generator.normal(size=len(found))
     cut = np.cumsum(list(pair_force_matrices.BASIS.values()))[:-1]
@@ -68,14 +85,22 @@ def test_the_basis_is_that_of_plain_loops(generator):
             first, second, same = x[a] + x[b], x[c] + x[d], (a + b - c - d) % 11 == 0
             r = np.linalg.norm(first - second)
             knots = np.log(pair_force_matrices.DISTANCES)
-            force = np.interp(np.log(r / size), knots, like if same else unlike) * (first - second) / r
+            force = (
+                np.interp(np.log(r / size), knots, like if same else unlike)
+                * (first - second)
+                / r
+            )
             cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
-            step = (like_alignment if same else unlike_alignment)[int((cosine + 1) / 2 * angles)]
+            step = (like_alignment if same else unlike_alignment)[
+                int((cosine + 1) / 2 * angles)
+            ]
             force += step * second / np.linalg.norm(second)
             expected[a] += force
             expected[b] += force
     assert radial == len(like) == len(unlike)
-    np.testing.assert_allclose(np.einsum("f,fta->ta", values, found), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.einsum("f,fta->ta", values, found), expected, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_coincident_pair_sums_do_not_attract_or_repel():
@@ -83,7 +108,9 @@ def test_coincident_pair_sums_do_not_attract_or_repel():
     found = pair_force_matrices.fields_by_matrices(x, all_pairs(7), basis=True)
     assert np.isfinite(found.force).all()
     np.testing.assert_array_equal(found.magnitude[:2], 0)
-    np.testing.assert_array_equal(pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0)
+    np.testing.assert_array_equal(
+        pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0
+    )
 
 
 def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monkeypatch):
@@ -93,4 +120,6 @@ def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monke
     found = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(SettingsError, match="variance: found axis"):
-        pair_force_matrices.simulate_in_any_dimension(start[0], dataclasses.replace(LAW, variance="axis"), 1)
+        pair_force_matrices.simulate_in_any_dimension(
+            start[0], dataclasses.replace(LAW, variance="axis"), 1
+        )

@@ -1,4 +1,5 @@
-"""The pair law: it recovers known laws, predicts held-out runs and frames, and finds none where there is none."""
+"""The pair law: it recovers known laws, predicts held-out runs and frames, and finds
+none where there is none."""
 
 import dataclasses
 
@@ -16,13 +17,23 @@ LAW = ParticleSettings(n=11, fa=0.7)
 
 
 def fit_to_targets(targets_of):
-    """The fit of a space to targets that are a function of the positions (step, token, axis) of particles."""
-    particles = simulate(LAW, runs=3, steps=60, every=6, progress=False)["embedding"].values
+    """The fit of a space to targets that are a function of the positions (step, token,
+    axis) of particles."""
+    particles = simulate(LAW, runs=3, steps=60, every=6, progress=False)[
+        "embedding"
+    ].values
     samples = []
     for run, x in enumerate(particles):
         names = [np.random.default_rng(run).permutation(11)]
         targets = np.stack([targets_of(x)] * 2)
-        samples.append((run, pair_law._read_samples(AuditedRun(x, targets, all_pairs(11)), LAW, names)))
+        samples.append(
+            (
+                run,
+                pair_law._read_samples(
+                    AuditedRun(x, targets, all_pairs(11)), LAW, names
+                ),
+            )
+        )
     return pair_law._fit_space(samples, 3, 100).assign_coords(law=list(pair_law.LAWS))
 
 
@@ -33,7 +44,9 @@ def test_the_law_of_particles_is_recovered_from_their_trajectories():
     assert held_out.sel(law="pair law") > 0.97
     assert held_out.sel(law="renamed") < 0.3
     for name in pair_law.BASIS:
-        np.testing.assert_allclose(found[name][:-1], found[f"paper_{name}"][:-1], atol=0.08, err_msg=name)
+        np.testing.assert_allclose(
+            found[name][:-1], found[f"paper_{name}"][:-1], atol=0.08, err_msg=name
+        )
 
 
 def test_another_law_is_recovered_which_that_of_the_paper_does_not_explain():
@@ -44,7 +57,9 @@ def test_another_law_is_recovered_which_that_of_the_paper_does_not_explain():
         between = sums[:, :, None] - sums[:, None]
         r = np.linalg.norm(between, axis=-1, keepdims=True)
         like = (pairs.sum(axis=1)[:, None] - pairs.sum(axis=1)) % 11 == 0
-        on_pairs = np.where(like[..., None] & (r > 0), between * np.exp(-r), 0).sum(axis=2)
+        on_pairs = np.where(like[..., None] & (r > 0), between * np.exp(-r), 0).sum(
+            axis=2
+        )
         onto = np.zeros((11, len(pairs)))
         for each in range(2):
             np.add.at(onto, (pairs[:, each], np.arange(len(pairs))), 1)
@@ -54,18 +69,27 @@ def test_another_law_is_recovered_which_that_of_the_paper_does_not_explain():
     held_out = found["r_squared"].mean(("run", "step"))
     assert held_out.sel(law="pair law") > 0.9
     assert held_out.sel(law="CA") < 0.3
-    np.testing.assert_allclose(found["frame_r_squared"].sel(law="pair law"), 1, atol=0.02)
+    np.testing.assert_allclose(
+        found["frame_r_squared"].sel(law="pair law"), 1, atol=0.02
+    )
 
 
 def test_no_law_predicts_noise(generator):
     found = fit_to_targets(lambda x: generator.normal(size=x.shape))
-    assert abs(found["cosine"].sel(law=["pair law", "four fields"]).mean(("run", "step"))).max() < 0.15
+    assert (
+        abs(
+            found["cosine"].sel(law=["pair law", "four fields"]).mean(("run", "step"))
+        ).max()
+        < 0.15
+    )
 
 
 def test_coefficients_do_not_depend_on_a_factor_of_each_sample(generator):
     fields = generator.normal(size=(5, 8, 6, 2))
     truth = np.array([1.0, -2.0, 0.5, 0.0, 3.0])
-    target = generator.uniform(0.1, 10, size=(8, 1, 1)) * np.einsum("f,fsta->sta", truth, fields)
+    target = generator.uniform(0.1, 10, size=(8, 1, 1)) * np.einsum(
+        "f,fsta->sta", truth, fields
+    )
     moments = pair_law.field_moments(fields, target, generator.normal(size=(8, 6, 2)))
     found = pair_law.fit_coefficients(moments, 1e-9)
     np.testing.assert_allclose(found / found[0], truth, atol=1e-4)
@@ -75,7 +99,14 @@ def test_coefficients_do_not_depend_on_a_factor_of_each_sample(generator):
 
 @pytest.fixture(scope="module")
 def trajectory():
-    return simulate(ModularSettings(n=7, hidden=9), runs=3, seed=5, steps=40, every=5, progress=False)
+    return simulate(
+        ModularSettings(n=7, hidden=9),
+        runs=3,
+        seed=5,
+        steps=40,
+        every=5,
+        progress=False,
+    )
 
 
 def test_a_network_has_a_law_in_every_frame(trajectory):
@@ -85,15 +116,29 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
     found = pair_law.fit_pair_law(cut, frames=6, keys=keys)
     assert found["r_squared"].dims == ("run", "space", "law", "step")
     diverged = (found["seed"] == 6) & (found["step"] > 20)
-    np.testing.assert_array_equal(np.isnan(found["cosine"].sel(space="whole", law="CA")), diverged)
+    np.testing.assert_array_equal(
+        np.isnan(found["cosine"].sel(space="whole", law="CA")), diverged
+    )
     four = found.sel(law="four fields")
-    assert (four["frame_r_squared"] >= four["r_squared"] - 1e-9).where(~diverged, True).all()
-    assert np.isnan(found["frame_r_squared"].sel(law="pair law")).all()  # 48 coefficients, 11 numbers
+    assert (
+        (four["frame_r_squared"] >= four["r_squared"] - 1e-9)
+        .where(~diverged, True)
+        .all()
+    )
+    assert np.isnan(
+        found["frame_r_squared"].sel(law="pair law")
+    ).all()  # 48 coefficients, 11 numbers
     table = make_table(pair_law.pair_law_rows(found))
     assert table["runs"].tolist() == 2 * [3, 3, 3, 2, 2]
-    assert len(format_table(table, pair_law.pair_law_columns(found)).splitlines()) == 2 + 10
+    assert (
+        len(format_table(table, pair_law.pair_law_columns(found)).splitlines())
+        == 2 + 10
+    )
     only = pair_law.fit_pair_law(cut, dataclasses.replace(LAW, fa=0.0), frames=6)
-    assert (only["cosine"].sel(law="CA", space="whole") != found["cosine"].sel(law="CA", space="whole")).any()
+    assert (
+        only["cosine"].sel(law="CA", space="whole")
+        != found["cosine"].sel(law="CA", space="whole")
+    ).any()
 
 
 def test_single_runs_and_few_frames_are_refused(trajectory):

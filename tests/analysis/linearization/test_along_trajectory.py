@@ -1,4 +1,5 @@
-"""The linearised flow of trajectories of all systems: eigenmodes, kinds of stability, escapes, and the command."""
+"""The linearised flow of trajectories of all systems: eigenmodes, kinds of stability,
+escapes, and the command."""
 
 import csv
 
@@ -8,13 +9,33 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.linearization import eigenmodes, frame_indices, linearize_trajectory, network_curvature
+from analysis.linearization import (
+    eigenmodes,
+    frame_indices,
+    linearize_trajectory,
+    network_curvature,
+)
 from analysis.linearization.curvature_table import curvature_columns, tabulate_curvature
-from analysis.linearization.eigenmodes import NONE, SADDLE, STABLE, UNSTABLE, sorted_eigenmodes, stability_kinds
-from analysis.linearization.plateau_escapes import largest_loss_falls, measure_plateau_escapes
+from analysis.linearization.eigenmodes import (
+    NONE,
+    SADDLE,
+    STABLE,
+    UNSTABLE,
+    sorted_eigenmodes,
+    stability_kinds,
+)
+from analysis.linearization.plateau_escapes import (
+    largest_loss_falls,
+    measure_plateau_escapes,
+)
 from analysis.output.tables import format_table
 from dynamics import open_trajectory, save_trajectory, simulate
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+)
 
 SYSTEMS = {
     "particles": ParticleSettings(n=6, fa=2.0),
@@ -24,10 +45,14 @@ SYSTEMS = {
 
 
 def printed_row(found, index):
-    return format_table(tabulate_curvature(found), curvature_columns(found)).splitlines()[2 + index].split()
+    return (
+        format_table(tabulate_curvature(found), curvature_columns(found))
+        .splitlines()[2 + index]
+        .split()
+    )
 
 
-# -------------------------------------------------------------------------------------------- modes
+# -------------------------------------------------------------------------------- modes
 
 
 def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
@@ -40,28 +65,41 @@ def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
 @pytest.mark.parametrize(
     ("rates", "count", "kind"),
     [
-        ([-1, -2], 0, STABLE), ([1, -2], 1, SADDLE), ([1, 2], 2, UNSTABLE), ([1e-7, -1], 0, STABLE),
-        ([1, -1e-7], 1, UNSTABLE), ([1e-5, -1], 1, SADDLE), ([-1 + 5j, -1 - 5j], 0, STABLE),
-        ([1e-6, 10j, -10j], 0, STABLE), ([0, 0], 0, STABLE), ([np.nan, np.nan], np.nan, NONE), ([], np.nan, NONE),
+        ([-1, -2], 0, STABLE),
+        ([1, -2], 1, SADDLE),
+        ([1, 2], 2, UNSTABLE),
+        ([1e-7, -1], 0, STABLE),
+        ([1, -1e-7], 1, UNSTABLE),
+        ([1e-5, -1], 1, SADDLE),
+        ([-1 + 5j, -1 - 5j], 0, STABLE),
+        ([1e-6, 10j, -10j], 0, STABLE),
+        ([0, 0], 0, STABLE),
+        ([np.nan, np.nan], np.nan, NONE),
+        ([], np.nan, NONE),
         ([1, np.nan, -2], 1, SADDLE),
     ],
-)  # fmt: skip
+)
 def test_stability_kinds_of_planted_spectra(rates, count, kind):
     modes = sorted_eigenmodes(np.array(rates, complex))
     np.testing.assert_equal(float(eigenmodes.count_growing(modes)), float(count))
     assert stability_kinds(modes) == kind
 
 
-@given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.sampled_from([1e-9, 1.0, 1e9]))
+@given(
+    st.lists(st.floats(-100, 100), min_size=1, max_size=8),
+    st.sampled_from([1e-9, 1.0, 1e9]),
+)
 def test_stability_kinds_do_not_depend_on_the_unit_of_time(rates, scale):
     rates = np.round(np.array(rates), 3)
     modes, scaled = sorted_eigenmodes(rates), sorted_eigenmodes(scale * rates)
     np.testing.assert_array_equal(stability_kinds(modes), stability_kinds(scaled))
     growing = (rates > 1e-6 * np.abs(rates).max()).sum()
-    assert eigenmodes.count_growing(modes) == eigenmodes.count_growing(scaled) == growing
+    assert (
+        eigenmodes.count_growing(modes) == eigenmodes.count_growing(scaled) == growing
+    )
 
 
-# -------------------------------------------------------------------------------------------- frames
+# ------------------------------------------------------------------------------- frames
 
 
 def test_frames_are_evenly_spaced_or_those_that_are_named():
@@ -74,8 +112,19 @@ def test_frames_are_evenly_spaced_or_those_that_are_named():
         frame_indices(trajectory, 20, at=(0, 5))
     with pytest.raises(SettingsError, match="steps: found 0"):
         frame_indices(trajectory, 0)
-    for settings, count in ((ParticleSettings(n=5), 20), (SYSTEMS["modular"], 20), (ModularSettings(), 10)):
-        assert len(frame_indices(simulate(settings, runs=1, steps=25, every=1, progress=False))) == count
+    for settings, count in (
+        (ParticleSettings(n=5), 20),
+        (SYSTEMS["modular"], 20),
+        (ModularSettings(), 10),
+    ):
+        assert (
+            len(
+                frame_indices(
+                    simulate(settings, runs=1, steps=25, every=1, progress=False)
+                )
+            )
+            == count
+        )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +137,9 @@ def trajectories(tmp_path_factory):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_all_systems_have_the_same_variables(system):
-    found = linearize_trajectory(simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2], quiet=True)
+    found = linearize_trajectory(
+        simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2], quiet=True
+    )
     growth, rotation = found["growth_rate"].values, found["rotation_rate"].values
     assert found["growth_rate"].dims == ("run", "step", "mode")
     assert (np.diff(growth, axis=-1) <= 0).all()
@@ -99,7 +150,9 @@ def test_all_systems_have_the_same_variables(system):
     np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
     assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
     modes = sorted_eigenmodes(growth + 1j * rotation)
-    np.testing.assert_array_equal(found["growing_modes"], eigenmodes.count_growing(modes))
+    np.testing.assert_array_equal(
+        found["growing_modes"], eigenmodes.count_growing(modes)
+    )
     np.testing.assert_array_equal(found["kind"], stability_kinds(modes))
     assert all(variable.dtype.kind in "fiU" for variable in found.variables.values())
     assert all("long_name" in variable.attrs for variable in found.data_vars.values())
@@ -107,24 +160,36 @@ def test_all_systems_have_the_same_variables(system):
 
 
 def test_two_particles_have_no_modes():
-    found = linearize_trajectory(simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True)
+    found = linearize_trajectory(
+        simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True
+    )
     assert found.sizes["mode"] == 0
     assert np.isnan(found["sharpness"]).all()
     assert (found["kind"] == NONE).all()
     assert printed_row(found, 0)[-2:] == ["-", "-"]
 
 
-# -------------------------------------------------------------------------------------------- escapes
+# ------------------------------------------------------------------------------ escapes
 
 
 def test_the_largest_fall_is_that_of_the_lowest_loss_below_chance():
-    losses = np.array([
-        [3.0, 0.9, 0.69, 0.68, 0.40, 0.39, 0.39],  # the first fall ends above chance, or nearly
-        [0.7, 0.5, 5.0, 0.5, 0.45, 0.2, 0.2],  # the way back from a spike is none
-        [3.0, 2.0, 0.8, 0.75, 0.71, 0.9, 0.8],  # never below chance
-        [0.7, 0.6, np.nan, np.nan, np.nan, np.nan, np.nan],  # diverged
-        [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1],
-    ])  # fmt: skip
+    losses = np.array(
+        [
+            [
+                3.0,
+                0.9,
+                0.69,
+                0.68,
+                0.40,
+                0.39,
+                0.39,
+            ],  # the first fall ends above chance, or nearly
+            [0.7, 0.5, 5.0, 0.5, 0.45, 0.2, 0.2],  # the way back from a spike is none
+            [3.0, 2.0, 0.8, 0.75, 0.71, 0.9, 0.8],  # never below chance
+            [0.7, 0.6, np.nan, np.nan, np.nan, np.nan, np.nan],  # diverged
+            [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.1],
+        ]
+    )
     place, fall = largest_loss_falls(losses, 0.7)
     np.testing.assert_array_equal(place, [3, 4, -1, 0, 5])
     np.testing.assert_allclose(fall, [0.28, 0.25, 0, 0.1, 0.6])
@@ -136,21 +201,34 @@ def test_movement_fractions_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].loc[{"split": "train"}] = 9.0
     trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
     trajectory["loss"].values[1] = 9.0
-    found, whole = measure_plateau_escapes(trajectory), network_curvature.loss_curvature(trajectory, [2], quiet=True)
+    found, whole = (
+        measure_plateau_escapes(trajectory),
+        network_curvature.loss_curvature(trajectory, [2], quiet=True),
+    )
     np.testing.assert_array_equal(found["escape_step"], [4, -1, 4])
-    np.testing.assert_allclose(found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5])
+    np.testing.assert_allclose(
+        found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5]
+    )
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
         expected = np.where([True, False, True], whole[name].values[:, 0], np.nan)
         np.testing.assert_allclose(found[f"escape_{name}"], expected, rtol=1e-9)
 
 
-# -------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tmp_path):
     out = tmp_path / "found.nc"
-    words = (trajectories / f"{system}.nc", "--steps", 3, "--out", out, "--csv", tmp_path / "found.csv")
+    words = (
+        trajectories / f"{system}.nc",
+        "--steps",
+        3,
+        "--out",
+        out,
+        "--csv",
+        tmp_path / "found.csv",
+    )
     assert "growing modes" in output_of("analysis.curvature", *words)
     assert out.with_suffix(".png").stat().st_size > 20_000
     with xr.open_dataset(out) as found:
@@ -162,20 +240,41 @@ def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tm
     assert [row["step"] for row in table] == ["0", "8", "12"]
     sharpness = found["sharpness"].values[:, 1]
     assert float(table[1]["sharpness"]) == np.median(sharpness)
-    assert float(table[1]["growing_modes_low"]) == found["growing_modes"].values[:, 1].min()  # of seven
-    assert float(table[1]["above_threshold"]) == pytest.approx((sharpness > found.attrs["threshold"]).mean())
+    assert (
+        float(table[1]["growing_modes_low"])
+        == found["growing_modes"].values[:, 1].min()
+    )  # of seven
+    assert float(table[1]["above_threshold"]) == pytest.approx(
+        (sharpness > found.attrs["threshold"]).mean()
+    )
     if system != "particles":
-        assert float(table[1]["lowest_share"]) == pytest.approx(found["lowest_share"].values[:, 1].mean())
-        assert float(table[1]["lowest_chance"]) == pytest.approx(1 / found.attrs["parameters"])
+        assert float(table[1]["lowest_share"]) == pytest.approx(
+            found["lowest_share"].values[:, 1].mean()
+        )
+        assert float(table[1]["lowest_chance"]) == pytest.approx(
+            1 / found.attrs["parameters"]
+        )
         assert table[2]["lowest_share"] == ""  # nothing comes after the last frame
 
 
 @pytest.mark.parametrize("system", ["particles", "sparse"])
-def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(system, trajectories, output_of, tmp_path, monkeypatch):
+def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(
+    system, trajectories, output_of, tmp_path, monkeypatch
+):
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", 10)
-    words = (trajectories / f"{system}.nc", "--at", 4, "--runs", 1, "--out", tmp_path / "one.nc")
+    words = (
+        trajectories / f"{system}.nc",
+        "--at",
+        4,
+        "--runs",
+        1,
+        "--out",
+        tmp_path / "one.nc",
+    )
     said = output_of("analysis.curvature", *words)
-    assert "-%" not in said  # nothing is said of all negative directions, which are not known
+    assert (
+        "-%" not in said
+    )  # nothing is said of all negative directions, which are not known
     with xr.open_dataset(tmp_path / "one.nc") as found:
         assert found.sizes["run"] == 1
         assert found["growth_rate"].notnull().all()
@@ -183,15 +282,21 @@ def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(system, trajectories
         assert int(found["kind"][0, 0]) in (STABLE, SADDLE, UNSTABLE)
 
 
-@pytest.mark.parametrize(("system", "left"), [("particles", 1), ("particles", 0), ("sparse", 0)])
-def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(system, left, trajectories, output_of, tmp_path):
+@pytest.mark.parametrize(
+    ("system", "left"), [("particles", 1), ("particles", 0), ("sparse", 0)]
+)
+def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(
+    system, left, trajectories, output_of, tmp_path
+):
     trajectory = open_trajectory(trajectories / f"{system}.nc").load()
     trajectory["last_step"].values[:] = [4] * 6 + [12 if left else 4]
     trajectory["status"].values[:] = 2
     save_trajectory(trajectory, tmp_path / "lost.nc")
     words = ("--steps", 2) if left else ("--at", 12)
     out = output_of("analysis.curvature", "lost.nc", *words)
-    last = next(line.split() for line in out.splitlines() if line.strip().startswith("12 "))
+    last = next(
+        line.split() for line in out.splitlines() if line.strip().startswith("12 ")
+    )
     assert last[1] == str(left)
     assert (tmp_path / "lost-curvature.png").stat().st_size > 10_000
 
@@ -200,5 +305,7 @@ def test_frames_after_divergence_have_no_kind():
     trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
     trajectory["last_step"].values[:] = [4, 0]
     found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
-    np.testing.assert_array_equal(found["kind"].values == NONE, [[False, False, True], [False, True, True]])
+    np.testing.assert_array_equal(
+        found["kind"].values == NONE, [[False, False, True], [False, True, True]]
+    )
     assert printed_row(found, 2)[:4] == ["8", "0", "-", "-"]

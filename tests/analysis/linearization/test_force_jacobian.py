@@ -1,4 +1,5 @@
-"""The derivative of the particles' force and of its constrained field, and their eigenmodes."""
+"""The derivative of the particles' force and of its constrained field, and their
+eigenmodes."""
 
 import itertools
 
@@ -7,35 +8,53 @@ import pytest
 
 from analysis.linearization import force_jacobian, force_spectra
 from analysis.linearization.eigenmodes import sorted_eigenmodes
-from analysis.linearization.force_jacobian import constrained_field, force_and_jacobian, free_directions
+from analysis.linearization.force_jacobian import (
+    constrained_field,
+    force_and_jacobian,
+    free_directions,
+)
 from dynamics import TrajectoryError, simulate
 from dynamics.particles import ParticleState, ParticleSystem, group_pairs
 from dynamics.particles.integrator import normalise_blocks
 from dynamics.particles.pair_forces import from_blocks, to_blocks
-from dynamics.settings import PARTICLE_CHOICES, ModularSettings, ParticleSettings, SettingsError
+from dynamics.settings import (
+    PARTICLE_CHOICES,
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+)
 
-BALANCES = list(itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none")))
+BALANCES = list(
+    itertools.product(("magnitude", "count", "none"), ("magnitude", "count", "none"))
+)
 RESTED = ParticleSettings(n=7, fa=2.0, step_size=0.004)
 
 
 def scattered(n, dim, seed=0):
-    """Positions whose pair sums keep apart, and away from where the order of half-planes changes."""
+    """Positions whose pair sums keep apart, and away from where the order of
+    half-planes changes."""
     generator = np.random.default_rng(seed)
     first, second = np.triu_indices(n)
     for _ in range(10_000):
         x = generator.standard_normal((n, dim))
         sums = x[first] + x[second]
-        apart = np.linalg.norm(sums[:, None] - sums, axis=-1)[np.triu_indices(len(sums), 1)]
+        apart = np.linalg.norm(sums[:, None] - sums, axis=-1)[
+            np.triu_indices(len(sums), 1)
+        ]
         if apart.min() > 0.02 and np.abs(sums @ sums.T).min() > 1e-3:
             return x
     raise AssertionError
 
 
 def differences(function, x, step=1e-5):
-    """The derivative (token x axis, token x axis) of a field by central differences of fourth order."""
+    """The derivative (token x axis, token x axis) of a field by central differences of
+    fourth order."""
     columns = []
     for move in step * np.eye(x.size).reshape(-1, *x.shape):
-        one, two = ((function(x + k * move) - function(x - k * move)) / (2 * k * step) for k in (1, 2))
+        one, two = (
+            (function(x + k * move) - function(x - k * move)) / (2 * k * step)
+            for k in (1, 2)
+        )
         columns.append((4 * one - two).ravel() / 3)
     return np.stack(columns, axis=-1)
 
@@ -51,7 +70,9 @@ def real_step(settings):
 
     def step(y):
         y = normal(y, settings.variance)
-        return system.advance(ParticleState(0, y[None], none, none, np.zeros(1, np.int64)), 1).embedding[0]
+        return system.advance(
+            ParticleState(0, y[None], none, none, np.zeros(1, np.int64)), 1
+        ).embedding[0]
 
     return step
 
@@ -60,7 +81,7 @@ def close(found, expected, share=1e-7):
     assert np.abs(found - expected).max() < share * np.abs(expected).max()
 
 
-# --------------------------------------------------------------------------------------------- the force
+# ---------------------------------------------------------------------------- the force
 
 
 @pytest.mark.parametrize("diagonal", ["twice", "once", "none"])
@@ -68,9 +89,15 @@ def close(found, expected, share=1e-7):
 def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagonal):
     for n, dim in ((6, 2), (5, 3)):
         settings = ParticleSettings(
-            n=n, dim=dim, fa=1.3, ga=0.7, gr=1.9, diagonal=diagonal,
-            repulsion_balance=repulsion, alignment_balance=alignment,
-        )  # fmt: skip
+            n=n,
+            dim=dim,
+            fa=1.3,
+            ga=0.7,
+            gr=1.9,
+            diagonal=diagonal,
+            repulsion_balance=repulsion,
+            alignment_balance=alignment,
+        )
         x, force = scattered(n, dim), real_force(settings)
         found = force_and_jacobian(x, settings)
         np.testing.assert_allclose(found.force, force(x), rtol=1e-11, atol=1e-11)
@@ -85,16 +112,25 @@ def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
     close(found.jacobian, differences(real_force(settings, chosen), x))
     both = force_and_jacobian(np.stack([x, x + 1])[:, None], settings)
     assert both.jacobian.shape == (2, 1, 12, 12)
-    np.testing.assert_array_equal(both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian)
+    np.testing.assert_array_equal(
+        both.jacobian[0, 0], force_and_jacobian(x, settings).jacobian
+    )
 
 
 def test_the_jacobian_of_a_reciprocal_force_is_symmetric():
     x = scattered(7, 2)
     for balance in ("count", "none"):
-        jacobian = force_and_jacobian(x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)).jacobian
+        jacobian = force_and_jacobian(
+            x, ParticleSettings(n=7, fa=0, repulsion_balance=balance)
+        ).jacobian
         close(jacobian, jacobian.T, 1e-13)
-    for other in (ParticleSettings(n=7, fa=1, repulsion_balance="count"), ParticleSettings(n=7, fa=0)):
-        jacobian = force_and_jacobian(x, other).jacobian  # not reciprocal; a weight that depends on positions
+    for other in (
+        ParticleSettings(n=7, fa=1, repulsion_balance="count"),
+        ParticleSettings(n=7, fa=0),
+    ):
+        jacobian = force_and_jacobian(
+            x, other
+        ).jacobian  # not reciprocal; a weight that depends on positions
         assert np.abs(jacobian - jacobian.T).max() > 1e-3 * np.abs(jacobian).max()
 
 
@@ -103,7 +139,9 @@ def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     settings = ParticleSettings(n=5)
     found = force_and_jacobian(x, settings)
     assert np.isfinite(found.jacobian).all()
-    np.testing.assert_allclose(found.force, real_force(settings)(x), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found.force, real_force(settings)(x), rtol=1e-12, atol=1e-12
+    )
     assert not force_and_jacobian(np.zeros((5, 2)), settings).jacobian.any()
 
 
@@ -114,12 +152,17 @@ def test_positions_of_another_shape_or_not_finite_are_refused():
         force_and_jacobian(np.full((5, 2), np.nan), ParticleSettings(n=5))
 
 
-# ------------------------------------------------------------------------------- what normalisation leaves
+# ------------------------------------------------------------ what normalisation leaves
 
 
 def normal(x, variance):
     blocks = to_blocks(x[None])
-    normalise_blocks(blocks, len(x), PARTICLE_CHOICES["variance"].index(variance), tuple(range(x.shape[-1])))
+    normalise_blocks(
+        blocks,
+        len(x),
+        PARTICLE_CHOICES["variance"].index(variance),
+        tuple(range(x.shape[-1])),
+    )
     return from_blocks(blocks, 1, *x.shape)[0]
 
 
@@ -132,7 +175,9 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
         f = force(y)
         if rule == "direction":
             return f * np.sqrt(6) / np.linalg.norm(f)
-        return f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
+        return (
+            f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
+        )
 
     found = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
     np.testing.assert_allclose(found.force, along(x), rtol=1e-10)
@@ -142,21 +187,29 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
 @pytest.mark.parametrize("variance", ["overall", "axis", "none"])
 @pytest.mark.parametrize("dim", [2, 3])
 def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
-    """The map of one step, x -> normalise(x + h F), is 1 + h G' on the directions left, as h goes to 0."""
+    """The map of one step, x -> normalise(x + h F), is 1 + h G' on the directions left,
+    as h goes to 0."""
     settings = ParticleSettings(n=6, dim=dim, variance=variance, step_size=1e-6)
     x, step = normal(scattered(6, dim), variance), real_step(settings)
 
     def rate(y):
         return (step(y) - normal(y, variance)) / settings.step_size
 
-    found = constrained_field(x, force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings), settings)
-    np.testing.assert_allclose(found.force, rate(x), atol=1e-4 * np.linalg.norm(found.force))
+    found = constrained_field(
+        x,
+        force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings),
+        settings,
+    )
+    np.testing.assert_allclose(
+        found.force, rate(x), atol=1e-4 * np.linalg.norm(found.force)
+    )
     basis = free_directions(x, settings)
     close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
 
 
 @pytest.mark.parametrize(
-    ("variance", "dim", "modes"), [("overall", 2, 12 - 4), ("overall", 3, 18 - 7), ("axis", 3, 12), ("none", 2, 9)]
+    ("variance", "dim", "modes"),
+    [("overall", 2, 12 - 4), ("overall", 3, 18 - 7), ("axis", 3, 12), ("none", 2, 9)],
 )
 def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
     x = normal(scattered(6, dim), variance)
@@ -169,8 +222,11 @@ def test_constraints_and_common_rotations_are_left_out(variance, dim, modes):
 
 
 @pytest.mark.parametrize("variance", ["overall", "none"])
-def test_few_particles_in_many_dimensions_have_all_modes_of_their_shape(variance, generator):
-    """Four points span three axes, whatever space they are in: six distances, one of them kept as the size."""
+def test_few_particles_in_many_dimensions_have_all_modes_of_their_shape(
+    variance, generator
+):
+    """Four points span three axes, whatever space they are in: six distances, one of
+    them kept as the size."""
     flat = normal(generator.standard_normal((4, 3)), variance)
     flat -= flat.mean(axis=0)
     turn = np.linalg.qr(generator.standard_normal((8, 8)))[0]
@@ -181,10 +237,16 @@ def test_few_particles_in_many_dimensions_have_all_modes_of_their_shape(variance
     # each of them changes a distance, and together they change them independently
     first, second = np.triu_indices(4, 1)
     moves = basis.reshape(4, 8, -1)
-    stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(axis=1)
+    stretch = ((x[first] - x[second])[..., None] * (moves[first] - moves[second])).sum(
+        axis=1
+    )
     assert np.linalg.matrix_rank(stretch, tol=1e-6) == basis.shape[1]
     field = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
-    assert np.isfinite(force_jacobian.finite_eigenvalues(constrained_field(x, field, settings).jacobian)).all()
+    assert np.isfinite(
+        force_jacobian.finite_eigenvalues(
+            constrained_field(x, field, settings).jacobian
+        )
+    ).all()
 
 
 def test_frames_with_fewer_modes_end_in_nan(generator):
@@ -195,20 +257,27 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
         return force_jacobian.finite_eigenvalues(field.jacobian)
 
     flat = generator.standard_normal((4, 3)) * [1, 1, 0]
-    both = np.stack([flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")])
+    both = np.stack(
+        [flat - flat.mean(axis=0), normal(generator.standard_normal((4, 3)), "overall")]
+    )
     # a plane has all three turns, a line two: 12 - 3 - 3 - 1
     np.testing.assert_array_equal(np.isfinite(eigenvalues(both)).sum(axis=-1), [5, 5])
     both[0] *= [1, 0, 0]
     found = eigenvalues(both)
     np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [6, 5])
-    np.testing.assert_allclose(np.sort_complex(found[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9)
+    np.testing.assert_allclose(
+        np.sort_complex(found[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [(ParticleSettings(n=78), "n: found 78 with 3081 pairs"), (ParticleSettings(n=1, dim=1), "n times dim"),
-     (ModularSettings(n=5, hidden=3), "expected particles")],
-)  # fmt: skip
+    [
+        (ParticleSettings(n=78), "n: found 78 with 3081 pairs"),
+        (ParticleSettings(n=1, dim=1), "n times dim"),
+        (ModularSettings(n=5, hidden=3), "expected particles"),
+    ],
+)
 def test_systems_without_or_with_too_many_modes_are_refused(settings, message):
     with pytest.raises(TrajectoryError, match=message):
         force_spectra(simulate(settings, runs=1, steps=1, progress=False), [0])
@@ -216,7 +285,8 @@ def test_systems_without_or_with_too_many_modes_are_refused(settings, message):
 
 @pytest.fixture(scope="module")
 def rested():
-    """Runs, a few of which have come to rest, their spectra in the last frame, and which runs are at rest."""
+    """Runs, a few of which have come to rest, their spectra in the last frame, and
+    which runs are at rest."""
     trajectory = simulate(RESTED, runs=12, steps=4000, every=1000)
     spectra = force_spectra(trajectory, [4])
     still = np.flatnonzero(spectra["rest"].values[:, 0] < 1e-9)
@@ -232,9 +302,15 @@ def test_at_rest_the_modes_are_those_of_the_real_step(rested):
         basis = free_directions(x, RESTED)
         real = np.linalg.eigvals(basis.T @ differences(step, x) @ basis)
         pull = (x * force_and_jacobian(x, RESTED).force).sum() / x.size
-        growth, rotation = (spectra[f"{name}_rate"].values[run, 0] for name in ("growth", "rotation"))
-        expected = 1 + RESTED.step_size * (growth + 1j * rotation) / (1 + RESTED.step_size * pull)
-        np.testing.assert_allclose(np.sort_complex(real), np.sort_complex(expected), atol=1e-6)
+        growth, rotation = (
+            spectra[f"{name}_rate"].values[run, 0] for name in ("growth", "rotation")
+        )
+        expected = 1 + RESTED.step_size * (growth + 1j * rotation) / (
+            1 + RESTED.step_size * pull
+        )
+        np.testing.assert_allclose(
+            np.sort_complex(real), np.sort_complex(expected), atol=1e-6
+        )
         assert growth[0] < 0  # it got there, so nothing grows
 
 
@@ -245,8 +321,14 @@ def test_at_rest_common_rotation_is_a_null_mode_and_hides_no_other(rested):
     kept = np.stack([np.tile([1.0, 0], 7), np.tile([0, 1.0], 7), x.ravel()], -1)
     with_turns = np.linalg.qr(kept, mode="complete")[0][:, 3:]
     pull = (x * field.force).sum() / x.size
-    whole = sorted_eigenmodes(np.linalg.eigvals(with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)))
-    without = sorted_eigenmodes(force_jacobian.finite_eigenvalues(constrained_field(x, field, RESTED).jacobian))
+    whole = sorted_eigenmodes(
+        np.linalg.eigvals(
+            with_turns.T @ field.jacobian @ with_turns - pull * np.eye(11)
+        )
+    )
+    without = sorted_eigenmodes(
+        force_jacobian.finite_eigenvalues(constrained_field(x, field, RESTED).jacobian)
+    )
     null = np.abs(whole.growth + 1j * whole.rotation).argmin()
     assert abs(whole.growth[null]) < 1e-7 * np.abs(whole.growth).max()
     np.testing.assert_allclose(np.delete(whole.growth, null), without.growth, rtol=1e-6)

@@ -1,4 +1,5 @@
-"""Hessians in closed form against products with vectors, curvlinops and finite differences; curvature of a run."""
+"""Hessians in closed form against products with vectors, curvlinops and finite
+differences; curvature of a run."""
 
 import json
 
@@ -12,9 +13,23 @@ from hypothesis import strategies as st
 
 from analysis.linearization import clustering_head_hessian, hessians, network_curvature
 from analysis.linearization.cross_entropy import add_gram, cross_entropy_derivatives
-from analysis.linearization.hessians import dense_hessian, extreme_eigenpairs, training_objective
-from analysis.linearization.network_curvature import flat_weight_pairs, loss_curvature, movement_fractions
-from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, simulate
+from analysis.linearization.hessians import (
+    dense_hessian,
+    extreme_eigenpairs,
+    training_objective,
+)
+from analysis.linearization.network_curvature import (
+    flat_weight_pairs,
+    loss_curvature,
+    movement_fractions,
+)
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    TrajectoryError,
+    simulate,
+)
 from dynamics.networks import ClusteringHead, ConstantAttention
 from dynamics.tasks import all_pairs, sample_sequences, sparse_sum, training_pairs
 
@@ -22,13 +37,17 @@ TRAINED = SparseSettings(data=64, hidden=4, lr=0.02)
 
 
 def network_for(settings):
-    return (ClusteringHead if isinstance(settings, SparseSettings) else ConstantAttention)(settings)
+    return (
+        ClusteringHead if isinstance(settings, SparseSettings) else ConstantAttention
+    )(settings)
 
 
 def somewhere(network, seed=0, size=0.3):
     """Flat parameters near a first state, where nothing is special."""
     row = network.flatten(network.initial(np.array([seed])))[0].astype(np.float64)
-    return torch.from_numpy(row + size * np.random.default_rng(seed).standard_normal(len(row)))
+    return torch.from_numpy(
+        row + size * np.random.default_rng(seed).standard_normal(len(row))
+    )
 
 
 def off(found, expected):
@@ -37,7 +56,8 @@ def off(found, expected):
 
 
 def closed_form_error(network, row, seed=0):
-    """Difference between the Hessian in closed form and that of products with unit vectors."""
+    """Difference between the Hessian in closed form and that of products with unit
+    vectors."""
     objective = training_objective(network, seed)
     return off(objective.hessian(row), dense_hessian(objective.loss, row))
 
@@ -47,44 +67,81 @@ class Module(torch.nn.Module):
 
     def __init__(self, network, row):
         super().__init__()
-        self.network, self.weights = network, torch.nn.ParameterDict(network.unflatten(row.clone()))
+        self.network, self.weights = (
+            network,
+            torch.nn.ParameterDict(network.unflatten(row.clone())),
+        )
 
     def forward(self, inputs):
-        return self.network.logits({name: self.weights[name] for name in self.network.variables}, inputs)
+        return self.network.logits(
+            {name: self.weights[name] for name in self.network.variables}, inputs
+        )
 
 
 def by_curvlinops(network, seed, row):
-    """The Hessian of the mean cross-entropy over the whole training split, repeated sequences and all."""
+    """The Hessian of the mean cross-entropy over the whole training split, repeated
+    sequences and all."""
     s, seeds = network.settings, np.array([seed])
     if isinstance(network, ConstantAttention):
-        inputs = torch.from_numpy(all_pairs(s.n)[training_pairs(s.n, s.train_pairs, seeds)[0]])
+        inputs = torch.from_numpy(
+            all_pairs(s.n)[training_pairs(s.n, s.train_pairs, seeds)[0]]
+        )
         target = network.target(inputs)
     else:
         drawn = sample_sequences(s, seeds, "train")[0]
-        inputs, target = torch.from_numpy(drawn.astype(np.int64)), torch.from_numpy(sparse_sum(drawn, s))
+        inputs, target = (
+            torch.from_numpy(drawn.astype(np.int64)),
+            torch.from_numpy(sparse_sum(drawn, s)),
+        )
     module = Module(network, row)
     parameters = [module.weights[name] for name in network.variables]
     loss = torch.nn.CrossEntropyLoss()
-    operator = HessianLinearOperator(module, loss, parameters, [(inputs, target)], check_deterministic=False)
+    operator = HessianLinearOperator(
+        module, loss, parameters, [(inputs, target)], check_deterministic=False
+    )
     return operator @ torch.eye(len(row), dtype=torch.float64)
 
 
-# ------------------------------------------------------------------------------------- VC's network
+# ------------------------------------------------------------------------- VC's network
 
 VARIANTS = [
-    {}, {"table": 6, "norm": "unit"}, {"norm": "rms-smooth"}, {"norm": "unit-smooth", "table": 4},
-    {"activation": "relu"}, {"receptor_biases": False}, {"output_bias": False}, {"vocab": 3}, {"dim": 1}, {"dim": 3},
-    {"dim": 4, "vocab": 4, "norm": "unit", "receptor_biases": False, "output_bias": False},
-    {"length": 6, "sparsity": 2, "positions": (0, 3)}, {"length": 1, "sparsity": 1}, {"table": 3, "hidden": 32},
-]  # fmt: skip
+    {},
+    {"table": 6, "norm": "unit"},
+    {"norm": "rms-smooth"},
+    {"norm": "unit-smooth", "table": 4},
+    {"activation": "relu"},
+    {"receptor_biases": False},
+    {"output_bias": False},
+    {"vocab": 3},
+    {"dim": 1},
+    {"dim": 3},
+    {
+        "dim": 4,
+        "vocab": 4,
+        "norm": "unit",
+        "receptor_biases": False,
+        "output_bias": False,
+    },
+    {"length": 6, "sparsity": 2, "positions": (0, 3)},
+    {"length": 1, "sparsity": 1},
+    {"table": 3, "hidden": 32},
+]
 
 
 @pytest.mark.parametrize(
     "settings",
-    [*(SparseSettings(**{"data": 60, "batch": 30, "hidden": 5, **variant}) for variant in VARIANTS),
-     ModularSettings(n=7, hidden=5), ModularSettings(n=5, dim=3, hidden=4, train_share=1.0),
-     ModularSettings(n=4, dim=1, hidden=1), ModularSettings(n=2, hidden=3), ModularSettings()],
-)  # fmt: skip
+    [
+        *(
+            SparseSettings(**{"data": 60, "batch": 30, "hidden": 5, **variant})
+            for variant in VARIANTS
+        ),
+        ModularSettings(n=7, hidden=5),
+        ModularSettings(n=5, dim=3, hidden=4, train_share=1.0),
+        ModularSettings(n=4, dim=1, hidden=1),
+        ModularSettings(n=2, hidden=3),
+        ModularSettings(),
+    ],
+)
 def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
     network = network_for(settings)
     row = somewhere(network)
@@ -94,23 +151,42 @@ def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
 
 
 @given(
-    vocab=st.integers(2, 4), more=st.integers(0, 2), length=st.integers(1, 5), dim=st.integers(1, 4),
-    hidden=st.integers(1, 5), norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]),
-    activation=st.sampled_from(["gelu", "relu"]), biases=st.booleans(), bias=st.booleans(), seed=st.integers(0, 99),
-)  # fmt: skip
+    vocab=st.integers(2, 4),
+    more=st.integers(0, 2),
+    length=st.integers(1, 5),
+    dim=st.integers(1, 4),
+    hidden=st.integers(1, 5),
+    norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]),
+    activation=st.sampled_from(["gelu", "relu"]),
+    biases=st.booleans(),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
 @examples(max_examples=25)
 def test_hessians_of_small_heads_are_those_of_products(
     vocab, more, length, dim, hidden, norm, activation, biases, bias, seed
 ):
     settings = SparseSettings(
-        vocab=vocab, table=vocab + more, length=length, sparsity=1 + seed % length, dim=dim, hidden=hidden, norm=norm,
-        activation=activation, receptor_biases=biases, output_bias=bias, data=40, batch=40,
-    )  # fmt: skip
+        vocab=vocab,
+        table=vocab + more,
+        length=length,
+        sparsity=1 + seed % length,
+        dim=dim,
+        hidden=hidden,
+        norm=norm,
+        activation=activation,
+        receptor_biases=biases,
+        output_bias=bias,
+        data=40,
+        batch=40,
+    )
     network = ClusteringHead(settings)
     assert closed_form_error(network, somewhere(network, seed), seed) < 1e-11
 
 
-def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(monkeypatch):
+def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(
+    monkeypatch,
+):
     network = ClusteringHead(SparseSettings(data=100, hidden=4))
     row, found = somewhere(network), training_objective(network, 1)
     whole = found.hessian(row)
@@ -121,8 +197,11 @@ def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(m
 
 @pytest.mark.parametrize("norm", ["rms", "rms-smooth", "unit-smooth"])
 def test_the_hessian_is_exact_without_sequence_embeddings_and_for_large_logits(norm):
-    """With V = 0 sequence embeddings are zero; these forms have a derivative there, and autodiff the same."""
-    network = ClusteringHead(SparseSettings(data=60, hidden=4, norm=norm, table=5, batch=60))
+    """With V = 0 sequence embeddings are zero; these forms have a derivative there, and
+    autodiff the same."""
+    network = ClusteringHead(
+        SparseSettings(data=60, hidden=4, norm=norm, table=5, batch=60)
+    )
     zero, large = somewhere(network), somewhere(network)
     zero[network.begins["value"] :][:4] = 0
     large[:10] *= 1000  # logits of hundreds: probabilities underflow to 0
@@ -130,35 +209,56 @@ def test_the_hessian_is_exact_without_sequence_embeddings_and_for_large_logits(n
     assert closed_form_error(network, large) < 1e-9
 
 
-# ------------------------------------------------------------------------------------- CA's network
+# ------------------------------------------------------------------------- CA's network
 
 
-@pytest.mark.parametrize("settings", [ModularSettings(n=7, hidden=5), SparseSettings(data=64, hidden=4)])
+@pytest.mark.parametrize(
+    "settings", [ModularSettings(n=7, hidden=5), SparseSettings(data=64, hidden=4)]
+)
 def test_the_loss_of_the_objective_is_the_recorded_one(settings):
     trajectory = simulate(settings, runs=2, seed=4, steps=6, every=3)
     network = network_for(settings)
-    rows, recorded = flat_weight_pairs(trajectory, network, [0, 1, 2]), trajectory["loss"].sel(split="train").values
+    rows, recorded = (
+        flat_weight_pairs(trajectory, network, [0, 1, 2]),
+        trajectory["loss"].sel(split="train").values,
+    )
     for run, frame in np.ndindex(2, 3):
-        loss = training_objective(network, 4 + run).loss(torch.from_numpy(rows[run, frame, 0]))
+        loss = training_objective(network, 4 + run).loss(
+            torch.from_numpy(rows[run, frame, 0])
+        )
         assert float(loss) == pytest.approx(recorded[run, frame], rel=1e-5)
     np.testing.assert_array_equal(rows[:, 0, 1], rows[:, 1, 0])
     np.testing.assert_array_equal(rows[:, 2, 1], rows[:, 2, 0])
 
 
-# ------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------- parts
 
 
-@given(classes=st.integers(1, 6), scale=st.sampled_from([0.1, 3.0, 400.0]), seed=st.integers(0, 99))
+@given(
+    classes=st.integers(1, 6),
+    scale=st.sampled_from([0.1, 3.0, 400.0]),
+    seed=st.integers(0, 99),
+)
 def test_derivatives_of_the_cross_entropy_are_those_of_autodiff(classes, scale, seed):
     generator = np.random.default_rng(seed)
     logits = torch.from_numpy(scale * generator.standard_normal((classes, 9)))
-    target, share = torch.from_numpy(generator.integers(0, classes, 9)), torch.from_numpy(generator.random(9))
+    target, share = (
+        torch.from_numpy(generator.integers(0, classes, 9)),
+        torch.from_numpy(generator.random(9)),
+    )
     error, root = cross_entropy_derivatives(logits, target, share)
     p = torch.softmax(logits, 0)
-    expected = torch.einsum("ks,kl->kls", p, torch.eye(classes, dtype=torch.float64)) - p[:, None] * p
-    np.testing.assert_allclose(torch.einsum("krs,lrs->kls", root, root), share * expected, atol=1e-15)
+    expected = (
+        torch.einsum("ks,kl->kls", p, torch.eye(classes, dtype=torch.float64))
+        - p[:, None] * p
+    )
+    np.testing.assert_allclose(
+        torch.einsum("krs,lrs->kls", root, root), share * expected, atol=1e-15
+    )
     loss = torch.nn.functional.cross_entropy
-    by_autodiff = torch.func.grad(lambda each: loss(each.T, target, reduction="none") @ share)(logits)
+    by_autodiff = torch.func.grad(
+        lambda each: loss(each.T, target, reduction="none") @ share
+    )(logits)
     np.testing.assert_allclose(error, by_autodiff, atol=1e-14)
 
 
@@ -175,20 +275,28 @@ def quadratic(matrix):
 
 
 def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
-    values = np.concatenate([[-3.0, -2.0, -1.0], np.linspace(-0.1, 0.1, 114), [5.0, 6.0, 7.0]])
+    values = np.concatenate(
+        [[-3.0, -2.0, -1.0], np.linspace(-0.1, 0.1, 114), [5.0, 6.0, 7.0]]
+    )
     turn = np.linalg.qr(generator.standard_normal((120, 120)))[0]
     matrix = torch.from_numpy((turn * values) @ turn.T)
     loss, row = quadratic(matrix), torch.from_numpy(generator.standard_normal(120))
     assert off(dense_hessian(loss, row), matrix) < 1e-13
     found = extreme_eigenpairs(loss, row, 3)
     np.testing.assert_allclose(found.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
-    cosines = np.abs((np.asarray(found.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0))
+    cosines = np.abs(
+        (np.asarray(found.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
+    )
     np.testing.assert_allclose(cosines, 1, atol=1e-8)
     estimate = hessians.estimate_trace(loss, row, 4000)
     assert abs(estimate.value - values.sum()) < 4 * estimate.error
     off_diagonal = (matrix**2).sum() - (torch.diag(matrix) ** 2).sum()
-    assert estimate.error == pytest.approx(np.sqrt(2 * float(off_diagonal) / 4000), rel=0.1)
-    exact = hessians.estimate_trace(quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8])
+    assert estimate.error == pytest.approx(
+        np.sqrt(2 * float(off_diagonal) / 4000), rel=0.1
+    )
+    exact = hessians.estimate_trace(
+        quadratic(torch.diag(torch.arange(1.0, 9.0, dtype=torch.float64))), row[:8]
+    )
     assert (exact.value, exact.error) == (36, 0)
     with pytest.raises(ValueError, match="count: found 60"):
         extreme_eigenpairs(loss, row, 60)
@@ -203,21 +311,27 @@ def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
     assert np.isnan(flat.vectors).all()
     monkeypatch.setattr(hessians, "_MAX_RESTARTS", 1)
     square = torch.from_numpy(generator.standard_normal((400, 400)))
-    lost = extreme_eigenpairs(quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2)
+    lost = extreme_eigenpairs(
+        quadratic(square + square.T), torch.ones(400, dtype=torch.float64), 2
+    )
     assert np.isnan(lost.values).all()
     assert lost.vectors.shape == (400, 4)
-    assert np.isnan(extreme_eigenpairs(lambda row: (row**2).sum() * torch.nan, row, 1).values).all()
+    assert np.isnan(
+        extreme_eigenpairs(lambda row: (row**2).sum() * torch.nan, row, 1).values
+    ).all()
 
 
 def test_movement_fractions_are_squares_of_cosines(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
     found = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
     np.testing.assert_allclose(found[[3, 5]], [1, 2.5e-7], rtol=1e-6)
-    assert movement_fractions(turn, generator.standard_normal(9)).sum() == pytest.approx(1)
+    assert movement_fractions(
+        turn, generator.standard_normal(9)
+    ).sum() == pytest.approx(1)
     assert np.isnan(movement_fractions(turn, np.zeros(9))).all()
 
 
-# ------------------------------------------------------------------------------------- along a trajectory
+# ------------------------------------------------------------------- along a trajectory
 
 
 @pytest.fixture(scope="module")
@@ -233,14 +347,26 @@ def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     rows = flat_weight_pairs(trained, network, [0, 3])
     for run, frame in np.ndindex(3, 2):
         here = found.isel(run=run, step=frame)
-        hessian = dense_hessian(training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0]))
+        hessian = dense_hessian(
+            training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0])
+        )
         values, vectors = np.linalg.eigh(hessian.numpy())
         np.testing.assert_allclose(here["eigenvalue"], values, atol=1e-12 * values[-1])
-        assert (here["trace"], here["sharpness"]) == pytest.approx((values.sum(), values[-1]))
+        assert (here["trace"], here["sharpness"]) == pytest.approx(
+            (values.sum(), values[-1])
+        )
         for place, (name, begin) in enumerate(network.begins.items()):
-            block = np.linalg.eigvalsh(hessian[begin:, begin:][: network.lengths[place], : network.lengths[place]])
-            assert here["layer_lowest"].sel(layer=name) == pytest.approx(block[0], abs=1e-12)
-            assert here["layer_highest"].sel(layer=name) == pytest.approx(block[-1], abs=1e-12)
+            block = np.linalg.eigvalsh(
+                hessian[begin:, begin:][
+                    : network.lengths[place], : network.lengths[place]
+                ]
+            )
+            assert here["layer_lowest"].sel(layer=name) == pytest.approx(
+                block[0], abs=1e-12
+            )
+            assert here["layer_highest"].sel(layer=name) == pytest.approx(
+                block[-1], abs=1e-12
+            )
         moved = rows[run, frame, 1] - rows[run, frame, 0]
         along = np.square(vectors.T @ moved) / (moved @ moved)
         assert here["lowest_share"] == pytest.approx(along[0], rel=1e-6, abs=1e-12)
@@ -255,11 +381,17 @@ def test_a_movement_planted_along_the_lowest_direction_is_found(trained):
     rows = flat_weight_pairs(trained, network, [1])
     for run in range(3):
         row = torch.from_numpy(rows[run, 0, 0])
-        lowest = torch.linalg.eigh(training_objective(network, run).hessian(row)).eigenvectors[:, 0]
+        lowest = torch.linalg.eigh(
+            training_objective(network, run).hessian(row)
+        ).eigenvectors[:, 0]
         for name, value in network.unflatten(row + 0.5 * lowest).items():
             planted[name].values[run, 2] = value.numpy()
     found = loss_curvature(planted, [1], quiet=True)
-    for name, expected in (("lowest_share", 1), ("negative_share", 1), ("highest_share", 0)):
+    for name, expected in (
+        ("lowest_share", 1),
+        ("negative_share", 1),
+        ("highest_share", 0),
+    ):
         np.testing.assert_allclose(found[name], expected, atol=1e-6)
 
 
@@ -268,9 +400,13 @@ def test_frames_after_divergence_have_no_curvature(trained):
     lost["last_step"].values[0] = 4
     found = loss_curvature(lost, [1, 2, 3, 4], quiet=True)
     known = np.isfinite(found["eigenvalue"].values).all(axis=-1)
-    np.testing.assert_array_equal(known, [[True, True, False, False], [True] * 4, [True] * 4])
+    np.testing.assert_array_equal(
+        known, [[True, True, False, False], [True] * 4, [True] * 4]
+    )
     moved = np.isfinite(found["lowest_share"].values[:2])
-    np.testing.assert_array_equal(moved, [[True, False, False, False], [True, True, True, False]])
+    np.testing.assert_array_equal(
+        moved, [[True, False, False, False], [True, True, True, False]]
+    )
 
 
 def test_extreme_eigenvalues_agree_with_the_whole_spectrum(trained, monkeypatch):
@@ -288,32 +424,58 @@ def test_extreme_eigenvalues_agree_with_the_whole_spectrum(trained, monkeypatch)
 
 @pytest.mark.parametrize("dense", [2000, 10])
 def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
-    """Gradient descent with a step of its own for each layer is stable up to 2 / lr of the scaled Hessian."""
+    """Gradient descent with a step of its own for each layer is stable up to 2 / lr of
+    the scaled Hessian."""
     settings = SparseSettings(data=64, hidden=4, mlp_lr_discount=0.05)
-    trajectory, network = simulate(settings, runs=1, steps=2, every=2), ClusteringHead(settings)
+    trajectory, network = (
+        simulate(settings, runs=1, steps=2, every=2),
+        ClusteringHead(settings),
+    )
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", dense)
     found = loss_curvature(trajectory, [1], quiet=True)
     row = torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0])
     rates = network_curvature.relative_learning_rates(network)
     assert set(rates) == {1.0, 20.0}
-    limit = np.abs(np.linalg.eigvals(np.diag(rates) @ training_objective(network, 0).hessian(row).numpy())).max()
+    limit = np.abs(
+        np.linalg.eigvals(
+            np.diag(rates) @ training_objective(network, 0).hessian(row).numpy()
+        )
+    ).max()
     assert found["sharpness"].item() == pytest.approx(limit, rel=1e-8)
 
 
 def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
-    simulate(SparseSettings(data=64, hidden=4), runs=2, steps=2, every=2, out=tmp_path / "first.nc")
-    settings = SparseSettings(data=64, hidden=4, vocab=3, start=str(tmp_path / "first.nc"), start_step=-1)
+    simulate(
+        SparseSettings(data=64, hidden=4),
+        runs=2,
+        steps=2,
+        every=2,
+        out=tmp_path / "first.nc",
+    )
+    settings = SparseSettings(
+        data=64, hidden=4, vocab=3, start=str(tmp_path / "first.nc"), start_step=-1
+    )
     trajectory = simulate(settings, runs=2, steps=2, every=2)
     assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3
     found = loss_curvature(trajectory, [0], quiet=True)
     network = ClusteringHead(settings)
-    hessian = by_curvlinops(network, 1, torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]))
-    np.testing.assert_allclose(found["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12)
+    hessian = by_curvlinops(
+        network,
+        1,
+        torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]),
+    )
+    np.testing.assert_allclose(
+        found["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
+    )
 
 
 def test_trajectories_without_a_network_or_its_weights_are_refused():
     with pytest.raises(TrajectoryError, match="networks are"):
         loss_curvature(simulate(ParticleSettings(n=5), runs=1, steps=1), [0])
-    metrics = simulate(ModularSettings(n=5, hidden=3), runs=1, steps=2, every=2, record="metrics")
-    with pytest.raises(TrajectoryError, match=r"missing; a run recorded with record=metrics"):
+    metrics = simulate(
+        ModularSettings(n=5, hidden=3), runs=1, steps=2, every=2, record="metrics"
+    )
+    with pytest.raises(
+        TrajectoryError, match=r"missing; a run recorded with record=metrics"
+    ):
         loss_curvature(metrics, [0])

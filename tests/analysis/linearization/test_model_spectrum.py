@@ -1,4 +1,5 @@
-"""Curvature of recorded models by products with vectors, against whole Hessians and curvlinops; the command."""
+"""Curvature of recorded models by products with vectors, against whole Hessians and
+curvlinops; the command."""
 
 import signal
 
@@ -21,7 +22,12 @@ from analysis.linearization.model_spectrum import (
     spectrum_ends,
 )
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_loss import ModelLoss, RecordedModel, differentiable_twice, load_loss
+from dynamics.recording.model_loss import (
+    ModelLoss,
+    RecordedModel,
+    differentiable_twice,
+    load_loss,
+)
 from dynamics.settings import SettingsError
 
 PAIRS = torch.cartesian_prod(torch.arange(7), torch.arange(7))
@@ -29,7 +35,8 @@ LABELS = PAIRS.sum(1) % 7
 
 
 class Attention(torch.nn.Module):
-    """Seven tokens, attention, a hidden layer; its usual kernel has no second derivative."""
+    """Seven tokens, attention, a hidden layer; its usual kernel has no second
+    derivative."""
 
     def __init__(self, width=8, hidden=16):
         super().__init__()
@@ -55,9 +62,14 @@ def model_loss(model, batches=None):
 
 
 def record_training(path, model, steps=4, seed=0, nan_at=None, **options):
-    """Train with Adam and record the parameters and second moments; returns the optimizer."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02, betas=(0.8, 0.99), eps=1e-6)
-    with dynamics.record(model, optimizer, path, weights=True, moments=True, seed=seed, **options) as recording:
+    """Train with Adam and record the parameters and second moments; returns the
+    optimizer."""
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=0.02, betas=(0.8, 0.99), eps=1e-6
+    )
+    with dynamics.record(
+        model, optimizer, path, weights=True, moments=True, seed=seed, **options
+    ) as recording:
         for step in range(1, steps + 1):
             loss = torch.nn.functional.cross_entropy(model(PAIRS), LABELS)
             optimizer.zero_grad()
@@ -69,7 +81,8 @@ def record_training(path, model, steps=4, seed=0, nan_at=None, **options):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """A recorded training of about 700 parameters, its file, its optimizer and its loss."""
+    """A recorded training of about 700 parameters, its file, its optimizer and its
+    loss."""
     path = tmp_path_factory.mktemp("model") / "mine.nc"
     torch.manual_seed(2)
     model = Attention()
@@ -77,18 +90,24 @@ def recorded(tmp_path_factory):
     return path, model, optimizer, model_loss(model)
 
 
-def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlinops(tmp_path):
+def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlinops(
+    tmp_path,
+):
     torch.manual_seed(0)
     model = Attention(12, 48)
     record_training(tmp_path / "mine.nc", model, steps=20, every=20)
     given, options = model_loss(model.eval()), SpectrumOptions(eigenvalues=3)
     trajectory = dynamics.open_trajectory(tmp_path / "mine.nc")
-    found = model_curvature(trajectory, given, [1], options, quiet=True).isel(run=0, step=0)
+    found = model_curvature(trajectory, given, [1], options, quiet=True).isel(
+        run=0, step=0
+    )
     recorded_model = RecordedModel(trajectory, given)
     assert recorded_model.size > 2000
     with differentiable_twice():
         row = recorded_model.row(0, 1)
-        values, vectors = torch.linalg.eigh(dense_hessian(recorded_model.losses[0], row))
+        values, vectors = torch.linalg.eigh(
+            dense_hessian(recorded_model.losses[0], row)
+        )
         expected = values.numpy()[[0, 1, 2, -3, -2, -1]]
         np.testing.assert_allclose(found["eigenvalue"], expected, rtol=1e-5)
         assert (found["residual"] < 1e-6).all()
@@ -96,12 +115,22 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
         gradient = torch.func.grad(recorded_model.losses[0])(row)
     assert found["gradient_size"] == pytest.approx(float(gradient.norm()))
     fractions = (vectors.T @ gradient / gradient.norm()) ** 2
-    assert found["gradient_fraction"] == pytest.approx(float(fractions[-3:].sum()), rel=1e-4)
-    assert found["relative_sharpness"] == pytest.approx(float(values[-1]) * 0.02 / 2, rel=1e-5)
+    assert found["gradient_fraction"] == pytest.approx(
+        float(fractions[-3:].sum()), rel=1e-4
+    )
+    assert found["relative_sharpness"] == pytest.approx(
+        float(values[-1]) * 0.02 / 2, rel=1e-5
+    )
     model.double().load_state_dict(recorded_model.unflatten(row))
     parameters, cross_entropy = list(model.parameters()), torch.nn.CrossEntropyLoss()
     with differentiable_twice():
-        operator = HessianLinearOperator(model, cross_entropy, parameters, [(PAIRS, LABELS)], check_deterministic=False)
+        operator = HessianLinearOperator(
+            model,
+            cross_entropy,
+            parameters,
+            [(PAIRS, LABELS)],
+            check_deterministic=False,
+        )
         ours = hessian_product(recorded_model, row)
         for vector in vectors.T[[0, -1]]:
             theirs = operator @ vector.contiguous()
@@ -109,7 +138,8 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
 
 
 def planted(values, generator):
-    """A symmetric matrix with these eigenvalues, as a product with vectors, and its eigenvectors."""
+    """A symmetric matrix with these eigenvalues, as a product with vectors, and its
+    eigenvectors."""
     turn = np.linalg.qr(generator.standard_normal((len(values), len(values))))[0]
     matrix = torch.from_numpy((turn * values) @ turn.T)
     return lambda vector: matrix @ vector, turn
@@ -132,7 +162,9 @@ def test_the_estimated_trace_has_its_standard_error(generator):
     product, _ = planted(values, generator)
     trace, error = hutchinson_trace(product, 60, 3000)
     assert abs(trace - values.sum()) < 4 * error
-    matrix = np.stack([product(column).numpy() for column in torch.eye(60, dtype=torch.float64)])
+    matrix = np.stack(
+        [product(column).numpy() for column in torch.eye(60, dtype=torch.float64)]
+    )
     off_diagonal = np.square(matrix).sum() - np.square(np.diag(matrix)).sum()
     assert error == pytest.approx(np.sqrt(2 * off_diagonal / 3000), rel=0.1)
     assert hutchinson_trace(lambda vector: 3 * vector, 7, 2) == (21, 0)
@@ -140,33 +172,47 @@ def test_the_estimated_trace_has_its_standard_error(generator):
 
 @pytest.fixture
 def quadratic(tmp_path, generator):
-    """A recorded quadratic loss whose update is planted along its second and its last but one eigenvector."""
+    """A recorded quadratic loss whose update is planted along its second and its last
+    but one eigenvector."""
     values = np.concatenate([[-2.0, -1.0], np.linspace(0.1, 0.5, 16), [4.0, 5.0]])
     product, turn = planted(values, generator)
     weight = torch.nn.Parameter(torch.from_numpy(3 * turn[:, -1] + 4 * turn[:, 5]))
     model = torch.nn.ParameterDict({"w": weight})
-    with dynamics.record(model, torch.optim.SGD([weight], lr=0.25), tmp_path / "q.nc", weights=True) as recording:
+    with dynamics.record(
+        model, torch.optim.SGD([weight], lr=0.25), tmp_path / "q.nc", weights=True
+    ) as recording:
         weight.grad = torch.from_numpy(-4 * (0.6 * turn[:, 1] + 0.8 * turn[:, -2]))
         recording.training.optimizers[0].step()
         recording.step()
-    loss = ModelLoss(lambda parameters, batch: parameters["w"] @ product(parameters["w"]) / 2, lambda: [None])
+    loss = ModelLoss(
+        lambda parameters, batch: parameters["w"] @ product(parameters["w"]) / 2,
+        lambda: [None],
+    )
     return dynamics.open_trajectory(tmp_path / "q.nc"), loss, values
 
 
 def test_fractions_of_a_planted_gradient_and_update(quadratic):
     trajectory, loss, values = quadratic
-    found = model_curvature(trajectory, loss, [0, 1], SpectrumOptions(eigenvalues=2), quiet=True).isel(run=0)
+    found = model_curvature(
+        trajectory, loss, [0, 1], SpectrumOptions(eigenvalues=2), quiet=True
+    ).isel(run=0)
     np.testing.assert_allclose(found["eigenvalue"].values[0], [-2, -1, 4, 5], atol=1e-9)
-    np.testing.assert_allclose(found["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        found["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9
+    )
     middle = 4 * values[5]
-    assert found["gradient_fraction"].values[0] == pytest.approx(15**2 / (15**2 + middle**2))
+    assert found["gradient_fraction"].values[0] == pytest.approx(
+        15**2 / (15**2 + middle**2)
+    )
     assert found["update_fraction"].values[0] == pytest.approx(0.64)
     assert np.isnan(found["update_fraction"].values[1])
     assert found["relative_sharpness"].values[0] == pytest.approx(5 * 0.25 / 2)
     assert found["preconditioned_sharpness"].isnull().all()
     rough = SpectrumOptions(eigenvalues=2, precision="float32")
     np.testing.assert_allclose(
-        model_curvature(trajectory, loss_in_float32(loss), [0], rough, quiet=True)["eigenvalue"][0, 0],
+        model_curvature(trajectory, loss_in_float32(loss), [0], rough, quiet=True)[
+            "eigenvalue"
+        ][0, 0],
         [-2, -1, 4, 5],
         rtol=1e-5,
     )
@@ -174,11 +220,16 @@ def test_fractions_of_a_planted_gradient_and_update(quadratic):
 
 def loss_in_float32(given):
     return ModelLoss(
-        lambda parameters, batch: given.loss({"w": parameters["w"].double()}, batch).float(), given.batches
+        lambda parameters, batch: given.loss(
+            {"w": parameters["w"].double()}, batch
+        ).float(),
+        given.batches,
     )
 
 
-def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(recorded):
+def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
+    recorded,
+):
     path, model, optimizer, given = recorded
     trajectory = dynamics.open_trajectory(path)
     settings = dynamics.read_settings(trajectory)
@@ -186,18 +237,31 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
     for name, each in model.named_parameters():
         assert not trajectory[f"second_moment.{name}"][0, 0].any()
         expected = optimizer.state[each]["exp_avg_sq"] / (1 - 0.99**4)
-        np.testing.assert_allclose(trajectory[f"second_moment.{name}"][0, 4], expected, rtol=1e-6)
-    found = model_curvature(trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1), quiet=True).isel(run=0)
+        np.testing.assert_allclose(
+            trajectory[f"second_moment.{name}"][0, 4], expected, rtol=1e-6
+        )
+    found = model_curvature(
+        trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1), quiet=True
+    ).isel(run=0)
     recorded_model = RecordedModel(trajectory, given)
     with differentiable_twice():
-        hessian = dense_hessian(recorded_model.losses[0], recorded_model.row(0, 4)).numpy()
+        hessian = dense_hessian(
+            recorded_model.losses[0], recorded_model.row(0, 4)
+        ).numpy()
     moments = np.concatenate(
-        [trajectory[f"second_moment.{name}"][0, 4].values.ravel() for name in recorded_model.shapes]
+        [
+            trajectory[f"second_moment.{name}"][0, 4].values.ravel()
+            for name in recorded_model.shapes
+        ]
     )
     adam = (1 - 0.8**4) * (np.sqrt(moments.astype(np.float64)) + 1e-6)
     expected = np.linalg.eigvals(hessian / adam[:, None]).real.max()
-    assert found["preconditioned_sharpness"].values[1] == pytest.approx(expected, rel=1e-5)
-    assert found["relative_preconditioned"].values[1] == pytest.approx(expected * 0.02 * 0.2 / 3.6, rel=1e-5)
+    assert found["preconditioned_sharpness"].values[1] == pytest.approx(
+        expected, rel=1e-5
+    )
+    assert found["relative_preconditioned"].values[1] == pytest.approx(
+        expected * 0.02 * 0.2 / 3.6, rel=1e-5
+    )
     assert np.isnan(found["preconditioned_sharpness"].values[0])
 
 
@@ -206,7 +270,10 @@ def test_batches_have_equal_weights(recorded):
     trajectory, order = dynamics.open_trajectory(path), torch.randperm(42)
     parts = model_loss(model, [(PAIRS[each], LABELS[each]) for each in order.split(14)])
     whole = model_loss(model, [(PAIRS[:42], LABELS[:42])])
-    one, several = (model_curvature(trajectory, each, [2], SpectrumOptions(1), quiet=True) for each in (whole, parts))
+    one, several = (
+        model_curvature(trajectory, each, [2], SpectrumOptions(1), quiet=True)
+        for each in (whole, parts)
+    )
     for name in ("loss", "eigenvalue", "trace", "gradient_fraction"):
         np.testing.assert_allclose(one[name], several[name], rtol=1e-6)
 
@@ -219,8 +286,13 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
         variables = {"learning_rate": lambda model: model.embed.weight.abs().max()}
         record_training(path, model, seed=seed, nan_at=nan_at, variables=variables)
     trajectory = dynamics.open_trajectory(str(tmp_path / "?.nc"))
-    found = model_curvature(trajectory, model_loss(model), [1, 4], SpectrumOptions(1), quiet=True)
-    assert np.isfinite(found["eigenvalue"]).all(axis=-1).values.tolist() == [[True, True], [True, False]]
+    found = model_curvature(
+        trajectory, model_loss(model), [1, 4], SpectrumOptions(1), quiet=True
+    )
+    assert np.isfinite(found["eigenvalue"]).all(axis=-1).values.tolist() == [
+        [True, True],
+        [True, False],
+    ]
     assert np.isnan(found["loss"].values[1, 1])
     rates = trajectory["learning_rate"].values[:, [1, 4]]
     known = np.isfinite(found["sharpness"])
@@ -228,27 +300,52 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
     np.testing.assert_allclose(found["relative_sharpness"].values[known], expected)
 
 
-# ------------------------------------------------------------------------------------------ the loss file
+# ------------------------------------------------------------------------ the loss file
 
 HEAD = "import torch\n"
-BATCHES = "def batches(): return [(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3, dtype=torch.long))]\n"
-SUM = "def loss(parameters, batch): return sum((each**2).sum() for each in parameters.values())\n"
+BATCHES = (
+    "def batches(): return [(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3,"
+    " dtype=torch.long))]\n"
+)
+SUM = (
+    "def loss(parameters, batch): return sum((each**2).sum() for each in"
+    " parameters.values())\n"
+)
 BAD_FILES = {
     "syntax": ("def loss(:\n", r"line 1: the file raises SyntaxError"),
-    "import": ("\nimport no_such_module\n", r"line 2: the file raises ModuleNotFoundError"),
+    "import": (
+        "\nimport no_such_module\n",
+        r"line 2: the file raises ModuleNotFoundError",
+    ),
     "no loss": (HEAD + BATCHES, "without a function loss"),
     "no batches": (HEAD + SUM, "without a function batches"),
     "empty": (SUM + "def batches(): return []\n", "no batch"),
-    "raises": (HEAD + BATCHES + "def loss(parameters, batch):\n    return parameters['nope']\n", r"line 4: .*KeyError"),
-    "vector": (HEAD + BATCHES + "def loss(parameters, batch): return batch[1].double()\n", r"shape \(3,\)"),
-    "number": (HEAD + BATCHES + "def loss(parameters, batch): return 1.0\n", "returns float"),
+    "raises": (
+        HEAD
+        + BATCHES
+        + "def loss(parameters, batch):\n    return parameters['nope']\n",
+        r"line 4: .*KeyError",
+    ),
+    "vector": (
+        HEAD + BATCHES + "def loss(parameters, batch): return batch[1].double()\n",
+        r"shape \(3,\)",
+    ),
+    "number": (
+        HEAD + BATCHES + "def loss(parameters, batch): return 1.0\n",
+        "returns float",
+    ),
     "random": (HEAD + BATCHES + SUM.rstrip() + " + torch.randn(())\n", "dropout"),
-    "constant": (HEAD + BATCHES + "def loss(parameters, batch): return torch.tensor(1.0)\n", "does not depend"),
+    "constant": (
+        HEAD + BATCHES + "def loss(parameters, batch): return torch.tensor(1.0)\n",
+        "does not depend",
+    ),
     "dtype": (
-        HEAD + BATCHES + "def loss(parameters, batch): return (torch.ones(1, 7) @ parameters['embed.weight']).sum()\n",
+        HEAD
+        + BATCHES
+        + "def loss(parameters, batch): return (torch.ones(1, 7) @ parameters['embed.weight']).sum()\n",
         r"\.double\(\)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_FILES)
@@ -256,17 +353,24 @@ def test_bad_loss_files_are_refused_in_one_line(recorded, typed, tmp_path, name)
     text, message = BAD_FILES[name]
     (tmp_path / "bad.py").write_text(text)
     code, _, errors = typed(
-        "analysis.curvature", recorded[0], "--loss", tmp_path / "bad.py", "--out", tmp_path / "o.nc"
+        "analysis.curvature",
+        recorded[0],
+        "--loss",
+        tmp_path / "bad.py",
+        "--out",
+        tmp_path / "o.nc",
     )
     assert code == 2
     assert errors.startswith("error: --loss: found ")
     assert len(errors.splitlines()) == 1
     with pytest.raises(SettingsError, match=message):
-        RecordedModel(dynamics.open_trajectory(recorded[0]), load_loss(tmp_path / "bad.py"))
+        RecordedModel(
+            dynamics.open_trajectory(recorded[0]), load_loss(tmp_path / "bad.py")
+        )
     assert not (tmp_path / "o.nc").exists()
 
 
-# -------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 LOSS_FILE = """
 import torch
@@ -285,7 +389,17 @@ def batches():
 
 def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
     (tmp_path / "my_loss.py").write_text(LOSS_FILE)
-    words = ("--loss", tmp_path / "my_loss.py", "--at", 0, 2, "--eigenvalues", 2, "--out", tmp_path / "found.nc")
+    words = (
+        "--loss",
+        tmp_path / "my_loss.py",
+        "--at",
+        0,
+        2,
+        "--eigenvalues",
+        2,
+        "--out",
+        tmp_path / "found.nc",
+    )
     code, out, errors = typed("analysis.curvature", recorded[0], *words)
     assert (code, errors) == (0, "")
     assert out.index("products of the Hessian") < out.index("update in leading 2, %")
@@ -295,13 +409,23 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
     with xr.open_dataset(tmp_path / "found.nc") as found:
         assert found.attrs["title"] == "Curvature of a recorded model"
         trajectory = dynamics.open_trajectory(recorded[0])
-        assert found["loss"][0].values == pytest.approx(trajectory["loss"][0, [1, 3], 0].values, rel=1e-5)  # one later
-        expected = model_curvature(trajectory, recorded[3], [0, 2], SpectrumOptions(2), quiet=True)
-        np.testing.assert_allclose(found["eigenvalue"], expected["eigenvalue"], rtol=1e-9)
+        assert found["loss"][0].values == pytest.approx(
+            trajectory["loss"][0, [1, 3], 0].values, rel=1e-5
+        )  # one later
+        expected = model_curvature(
+            trajectory, recorded[3], [0, 2], SpectrumOptions(2), quiet=True
+        )
+        np.testing.assert_allclose(
+            found["eigenvalue"], expected["eigenvalue"], rtol=1e-9
+        )
 
 
-def test_an_interrupted_command_writes_the_frames_that_are_measured(recorded, typed, tmp_path, monkeypatch):
-    (tmp_path / "my_loss.py").write_text(LOSS_FILE.replace("return torch", "return 3 * torch"))
+def test_an_interrupted_command_writes_the_frames_that_are_measured(
+    recorded, typed, tmp_path, monkeypatch
+):
+    (tmp_path / "my_loss.py").write_text(
+        LOSS_FILE.replace("return torch", "return 3 * torch")
+    )
     traces = []
 
     def interrupt_the_second(*words):
@@ -311,29 +435,50 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(recorded, ty
         return traces[-1]
 
     monkeypatch.setattr(model_spectrum, "hutchinson_trace", interrupt_the_second)
-    words = ("--loss", tmp_path / "my_loss.py", "--eigenvalues", 1, "--out", tmp_path / "found.nc")
+    words = (
+        "--loss",
+        tmp_path / "my_loss.py",
+        "--eigenvalues",
+        1,
+        "--out",
+        tmp_path / "found.nc",
+    )
     code, out, _ = typed("analysis.curvature", recorded[0], *words)
     assert code == 130
     assert "4 frames are not measured" in out
     assert "for train: same data, mode and buffers?" in out
     with xr.open_dataset(tmp_path / "found.nc") as found:
-        assert np.isfinite(found["sharpness"]).values.tolist() == [[True, False, False, False, False]]
+        assert np.isfinite(found["sharpness"]).values.tolist() == [
+            [True, False, False, False, False]
+        ]
 
 
 def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_path):
     code, _, errors = typed("analysis.curvature", recorded[0])
     assert (code, errors.count("\n")) == (2, 1)
     assert "--loss: found none for a recorded model" in errors
-    code, _, errors = typed("analysis.curvature", recorded[0], "--loss", tmp_path / "nowhere.py")
+    code, _, errors = typed(
+        "analysis.curvature", recorded[0], "--loss", tmp_path / "nowhere.py"
+    )
     assert (code, "nowhere.py" in errors) == (2, True)
-    with pytest.raises(SettingsError, match="probes: found 3, allowed is no value for the system particles"):
+    with pytest.raises(
+        SettingsError,
+        match="probes: found 3, allowed is no value for the system particles",
+    ):
         curvature.check_options(curvature.Options(recorded[0], probes=3), "particles")
     bare = dynamics.open_trajectory(recorded[0])
     bare = bare.drop_vars([name for name in bare.data_vars if "." in name])
-    with pytest.raises(TrajectoryError, match=r"parameter.NAME: missing; .*weights=True"):
+    with pytest.raises(
+        TrajectoryError, match=r"parameter.NAME: missing; .*weights=True"
+    ):
         model_curvature(bare, recorded[3], [0])
     with pytest.raises(SettingsError, match="eigenvalues: found 400"):
-        model_curvature(dynamics.open_trajectory(recorded[0]), recorded[3], [0], SpectrumOptions(400))
+        model_curvature(
+            dynamics.open_trajectory(recorded[0]),
+            recorded[3],
+            [0],
+            SpectrumOptions(400),
+        )
 
 
 @pytest.mark.parametrize(
@@ -341,7 +486,9 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
     [
         (lambda each: torch.optim.SGD(each, lr=0.1), "moments: found SGD"),
         (
-            lambda each: torch.optim.Adam([{"params": [one], "eps": 10.0**-p} for p, one in enumerate(each)]),
+            lambda each: torch.optim.Adam(
+                [{"params": [one], "eps": 10.0**-p} for p, one in enumerate(each)]
+            ),
             "same beta1",
         ),
     ],
@@ -349,4 +496,6 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
 def test_second_moments_of_other_optimizers_are_refused(tmp_path, create, message):
     model = torch.nn.Linear(2, 2)
     with pytest.raises(SettingsError, match=message):
-        dynamics.record(model, create(list(model.parameters())), tmp_path / "mine.nc", moments=True)
+        dynamics.record(
+            model, create(list(model.parameters())), tmp_path / "mine.nc", moments=True
+        )

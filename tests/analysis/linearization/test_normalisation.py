@@ -1,4 +1,5 @@
-"""Derivatives of the normalisations against autodiff, longer floats and brute force; distances to the origin."""
+"""Derivatives of the normalisations against autodiff, longer floats and brute force;
+distances to the origin."""
 
 import math
 
@@ -10,16 +11,21 @@ from hypothesis import strategies as st
 
 from analysis.linearization import normalisation, normalisation_margin
 from analysis.linearization.attention_derivatives import normalisation_derivatives
-from analysis.linearization.normalisation import normalisation_jacobian_norm, normalisation_second_derivative_norm
+from analysis.linearization.normalisation import (
+    normalisation_jacobian_norm,
+    normalisation_second_derivative_norm,
+)
 from dynamics import ParticleSettings, SparseSettings, TrajectoryError, simulate
 from dynamics.networks.clustering_head import NORMALISATION_EPSILON, ClusteringHead
 from dynamics.networks.from_trajectory import weights
 
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 POINTS = {
-    "norm": st.sampled_from(NORMS), "dim": st.integers(1, 5), "seed": st.integers(0, 99),
+    "norm": st.sampled_from(NORMS),
+    "dim": st.integers(1, 5),
+    "seed": st.integers(0, 99),
     "size": st.sampled_from([1e-3, 0.1, 0.3, 0.7, 1.4, 30.0]),
-}  # fmt: skip
+}
 SETTINGS = SparseSettings(data=64, hidden=4, table=3, lr=0.05)
 
 
@@ -35,24 +41,40 @@ def derivatives(x, norm):
 
 
 @given(**POINTS)
-def test_derivatives_are_those_of_the_normalisation_of_the_network(norm, dim, seed, size):
-    network, x = ClusteringHead(SparseSettings(norm=norm, dim=dim)), point(dim, seed, size)
+def test_derivatives_are_those_of_the_normalisation_of_the_network(
+    norm, dim, seed, size
+):
+    network, x = (
+        ClusteringHead(SparseSettings(norm=norm, dim=dim)),
+        point(dim, seed, size),
+    )
     first, tensor = torch.func.jacrev(network.normalise), torch.from_numpy(x)
     expected = (first(tensor).numpy(), torch.func.jacrev(first)(tensor).numpy())
     for found, each in zip(derivatives(x, norm), expected, strict=True):
-        np.testing.assert_allclose(found, each, atol=1e-9 * max(np.abs(each).max(), 1e-6), strict=True)
+        np.testing.assert_allclose(
+            found, each, atol=1e-9 * max(np.abs(each).max(), 1e-6), strict=True
+        )
 
 
 def longer(x, norm):
-    """N' and N'' by N = f(r) x in the longest floats there are, with no polar form: f δ + (f'/r) x x, and so on."""
+    """N' and N'' by N = f(r) x in the longest floats there are, with no polar form: f δ
+    + (f'/r) x x, and so on."""
     x = x.astype(np.longdouble)
     r, dim = np.sqrt((x * x).sum()), len(x)
     radius = np.sqrt(np.longdouble(dim)) if norm.startswith("rms") else np.longdouble(1)
     if norm.endswith("smooth"):
         f, f1, f2 = radius * (3 * r - 2 * r * r), radius * (3 - 4 * r), -4 * radius
     else:
-        shift = np.longdouble(NORMALISATION_EPSILON) * radius if norm == "rms" else np.longdouble(0)
-        f, f1, f2 = radius / (r + shift), -radius / (r + shift) ** 2, 2 * radius / (r + shift) ** 3
+        shift = (
+            np.longdouble(NORMALISATION_EPSILON) * radius
+            if norm == "rms"
+            else np.longdouble(0)
+        )
+        f, f1, f2 = (
+            radius / (r + shift),
+            -radius / (r + shift) ** 2,
+            2 * radius / (r + shift) ** 3,
+        )
     eye, outer = np.eye(dim, dtype=np.longdouble), np.multiply.outer
     xx = outer(x, x)
     first = f * eye + f1 / r * xx
@@ -75,20 +97,28 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
         assert not any(each.any() for each in derivatives(zero, norm))
         assert normalisation_jacobian_norm(origin, norm, 2) == 0
         limit = 6 * normalisation.normalised_length(norm, 2)
-        assert normalisation_second_derivative_norm(origin, norm, 2) == pytest.approx(limit)
-    np.testing.assert_allclose(derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON)
+        assert normalisation_second_derivative_norm(origin, norm, 2) == pytest.approx(
+            limit
+        )
+    np.testing.assert_allclose(
+        derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON
+    )
     assert not any(each.any() for each in derivatives(zero, "unit"))  # counts as 0
     r = np.array([0, 1e-6, 0.5, 3.0])
     with np.errstate(divide="ignore"):
         first, second = 1 / r, 2 / math.sqrt(3) / r**2
     np.testing.assert_allclose(normalisation_jacobian_norm(r, "unit", 2), first)
-    np.testing.assert_allclose(normalisation_second_derivative_norm(r, "unit", 2), second)
+    np.testing.assert_allclose(
+        normalisation_second_derivative_norm(r, "unit", 2), second
+    )
 
 
 @given(**POINTS)
 def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
     first, bilinear = derivatives(point(dim, seed, size), norm)
-    assert normalisation_jacobian_norm(np.array(size), norm, dim) == pytest.approx(np.linalg.norm(first, 2), rel=1e-9)
+    assert normalisation_jacobian_norm(np.array(size), norm, dim) == pytest.approx(
+        np.linalg.norm(first, 2), rel=1e-9
+    )
     u, v = np.random.default_rng(seed).standard_normal((2, 500, dim))
     u, v = (each / np.linalg.norm(each, axis=-1, keepdims=True) for each in (u, v))
     for _ in range(60):  # alternately the best of each, from many starts
@@ -100,13 +130,21 @@ def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
     assert reached.max() == pytest.approx(found, rel=1e-3, abs=1e-12)
 
 
-# --------------------------------------------------------------------------------------------- flips
+# -------------------------------------------------------------------------------- flips
 
 
 def test_a_point_may_flip_where_it_moves_farther_than_it_is():
-    x, moved = np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]), np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]])
-    np.testing.assert_array_equal(normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0])
-    np.testing.assert_array_equal(normalisation_margin.turns_over_right_angle(x, moved), [False, True, False, False])
+    x, moved = (
+        np.array([[1.0, 0], [1, 0], [0, 0], [0, 0]]),
+        np.array([[0.5, 0], [-1, 0], [0, 1], [0, 0]]),
+    )
+    np.testing.assert_array_equal(
+        normalisation_margin.flip_ratios(x, moved), [0.5, 2, np.inf, 0]
+    )
+    np.testing.assert_array_equal(
+        normalisation_margin.turns_over_right_angle(x, moved),
+        [False, True, False, False],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -115,38 +153,61 @@ def trained():
 
 
 def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
-    found = normalisation_margin.measure_normalisation_margins(trained, [0, 2, 4], quiet=True)
-    embedding, position = (trained[name].values.astype(float) for name in ("embedding", "position_embedding"))
+    found = normalisation_margin.measure_normalisation_margins(
+        trained, [0, 2, 4], quiet=True
+    )
+    embedding, position = (
+        trained[name].values.astype(float)
+        for name in ("embedding", "position_embedding")
+    )
     x = embedding[:, :, None, :2] + position[:, :, :, None]
     length = np.linalg.norm(x, axis=-1)
     np.testing.assert_allclose(found["x_length"], length[:, [0, 2, 4]])
     np.testing.assert_allclose(found["x_smallest"], length.min(axis=(2, 3)))
     moved = np.linalg.norm(np.diff(x, axis=1), axis=-1) / length[:, :-1]
     np.testing.assert_allclose(found["x_flip_ratio"][:, :2], moved[:, [0, 2]])
-    np.testing.assert_allclose(found["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3)))
-    assert all(np.isnan(found[name][:, -1]).all() for name in ("x_flip_ratio", "x_largest_flip_ratio"))
+    np.testing.assert_allclose(
+        found["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3))
+    )
+    assert all(
+        np.isnan(found[name][:, -1]).all()
+        for name in ("x_flip_ratio", "x_largest_flip_ratio")
+    )
 
     network = ClusteringHead(SETTINGS)
     tokens = normalisation_margin.distinct_training_sequences(SETTINGS, 1).T
     step = [int(each) for each in trained["step"]]
-    states = [{k: w.double() for k, w in weights(trained, 1, step[at]).items()} for at in (2, 3)]
-    first, second = (network.sequence_embedding(state, tokens).numpy() for state in states)
+    states = [
+        {k: w.double() for k, w in weights(trained, 1, step[at]).items()}
+        for at in (2, 3)
+    ]
+    first, second = (
+        network.sequence_embedding(state, tokens).numpy() for state in states
+    )
     size = np.linalg.norm(first, axis=-1)
     here = found.isel(run=1, step=1)
-    np.testing.assert_allclose(here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()])
-    np.testing.assert_allclose(here["xi_length"].sel(quantile=0.5), np.sort(size)[(len(size) - 1) // 2])
+    np.testing.assert_allclose(
+        here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()]
+    )
+    np.testing.assert_allclose(
+        here["xi_length"].sel(quantile=0.5), np.sort(size)[(len(size) - 1) // 2]
+    )
     ratio = np.linalg.norm(second - first, axis=-1) / size
     np.testing.assert_allclose(here["xi_flip_ratio"].sel(quantile=1), ratio.max())
     assert here["xi_flips"] == pytest.approx((ratio > 1).mean())
     assert here["xi_turns"] == pytest.approx(((first * second).sum(-1) < 0).mean())
     largest = normalisation_jacobian_norm(size.min(), "rms", 2)
-    np.testing.assert_allclose(here["xi_jacobian_norm"].sel(quantile=1), largest, rtol=1e-9)
+    np.testing.assert_allclose(
+        here["xi_jacobian_norm"].sel(quantile=1), largest, rtol=1e-9
+    )
 
 
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = normalisation_margin.measure_normalisation_margins(lost, [1, 2, 3], quiet=True)
+    found = normalisation_margin.measure_normalisation_margins(
+        lost, [1, 2, 3], quiet=True
+    )
     # flips are of the movement after a frame, so that the last valid frame has none
     for name, valid in (("x_length", 2), ("xi_flips", 1), ("x_smallest", 3)):
         assert np.isfinite(found[name].values[0, :valid]).all()
@@ -155,8 +216,13 @@ def test_frames_after_a_divergence_have_no_value(trained):
 
 
 def test_trajectories_without_weights_of_a_clustering_head_are_refused():
-    metrics = simulate(SparseSettings(data=64, hidden=4), runs=1, steps=2, every=2, record="metrics")
+    metrics = simulate(
+        SparseSettings(data=64, hidden=4), runs=1, steps=2, every=2, record="metrics"
+    )
     particles = simulate(ParticleSettings(n=5), runs=1, steps=1)
-    for wrong, message in ((particles, "attribute system"), (metrics, "variable embedding: missing")):
+    for wrong, message in (
+        (particles, "attribute system"),
+        (metrics, "variable embedding: missing"),
+    ):
         with pytest.raises(TrajectoryError, match=message):
             normalisation_margin.measure_normalisation_margins(wrong, [0])

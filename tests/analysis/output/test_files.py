@@ -1,4 +1,5 @@
-"""Files that analyses write: whole or not at all, and never in the place of a trajectory."""
+"""Files that analyses write: whole or not at all, and never in the place of a
+trajectory."""
 
 import os
 from pathlib import Path
@@ -34,15 +35,22 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_picture_does_not_replace_a_trajectory_under_another_name(tmp_path):
-    simulate(ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="run.nc", progress=False).close()
+    simulate(
+        ParticleSettings(n=3, fa=0.5), runs=2, steps=5, out="run.nc", progress=False
+    ).close()
     os.rename("run.nc", "run.png")
     with pytest.raises(RecordingError, match="is a NetCDF file"):
         write(tmp_path / "run.png")
     open_trajectory("run.png").close()
 
 
-def test_what_was_left_by_the_killed_is_removed_but_not_what_others_are_writing(tmp_path):
-    left, fresh, other = (tmp_path / name for name in (".p[1].png.12.tmp", ".p[1].png.13.tmp", ".q.png.12.tmp"))
+def test_what_was_left_by_the_killed_is_removed_but_not_what_others_are_writing(
+    tmp_path,
+):
+    left, fresh, other = (
+        tmp_path / name
+        for name in (".p[1].png.12.tmp", ".p[1].png.13.tmp", ".q.png.12.tmp")
+    )
     for file in (left, fresh, other):
         file.write_text("half")
     for file in (left, other):
@@ -69,8 +77,13 @@ def test_a_device_and_a_folder_stay_what_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--out", "--csv"])
-def test_an_output_in_a_folder_that_cannot_be_written_is_refused_before_any_work(typed, option):
+def test_an_output_in_a_folder_that_cannot_be_written_is_refused_before_any_work(
+    typed, option
+):
     Path("file").write_text("not a folder")
     code, out, err = typed("analysis.compare", "absent.nc", option, "file/result.csv")
     assert (code, out) == (2, "")
-    assert err.startswith(f"error: {option}: found file/result.csv, allowed is a file in a folder that can be written")
+    assert err.startswith(
+        f"error: {option}: found file/result.csv, allowed is a file in a folder that"
+        " can be written"
+    )

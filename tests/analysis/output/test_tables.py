@@ -9,12 +9,31 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.output.tables import Column, format_p_value, format_table, interval_columns, make_table, output_table
+from analysis.output.tables import (
+    Column,
+    format_p_value,
+    format_table,
+    interval_columns,
+    make_table,
+    output_table,
+)
 
 NAN = math.nan
 ROWS = [
-    {"name": "a", "count": 1, **interval_columns("fraction", (0.5, 0.25, 0.75)), "single": np.float32(0.1), "ok": True},
-    {"name": "long, name", "count": None, **interval_columns("fraction", (NAN, NAN, NAN)), "single": 2, "ok": False},
+    {
+        "name": "a",
+        "count": 1,
+        **interval_columns("fraction", (0.5, 0.25, 0.75)),
+        "single": np.float32(0.1),
+        "ok": True,
+    },
+    {
+        "name": "long, name",
+        "count": None,
+        **interval_columns("fraction", (NAN, NAN, NAN)),
+        "single": 2,
+        "ok": False,
+    },
 ]
 COLUMNS = [
     Column("name", "name"),
@@ -42,17 +61,25 @@ def test_the_csv_has_numbers_in_full(capsys, tmp_path):
         "a,1,0.5,0.25,0.75,0.10000000149011612,1",
         '"long, name",,,,,2.0,0',
     ]
-    output_table(make_table(ROWS), COLUMNS, tmp_path / "deep" / "t.csv", shown=[True, False])
+    output_table(
+        make_table(ROWS), COLUMNS, tmp_path / "deep" / "t.csv", shown=[True, False]
+    )
     assert (tmp_path / "deep" / "t.csv").read_text() == printed
-    assert len(capsys.readouterr().out.splitlines()) == 4  # an empty line, two of the head, and one row
+    assert (
+        len(capsys.readouterr().out.splitlines()) == 4
+    )  # an empty line, two of the head, and one row
 
 
 def test_every_number_is_read_back_exactly(generator, capsys):
     values = generator.standard_normal(1000) * 10.0 ** generator.integers(-30, 30, 1000)
     output_table(pd.DataFrame({"x": values}), [], Path("-"))
-    assert [float(row["x"]) for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == list(values)
+    assert [
+        float(row["x"]) for row in csv.DictReader(io.StringIO(capsys.readouterr().out))
+    ] == list(values)
 
 
-@pytest.mark.parametrize(("value", "text"), [(NAN, "-"), (3e-5, "< 0.0001"), (0.04321, "0.0432")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(NAN, "-"), (3e-5, "< 0.0001"), (0.04321, "0.0432")]
+)
 def test_p_values(value, text):
     assert format_p_value(value) == text

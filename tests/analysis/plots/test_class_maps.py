@@ -1,4 +1,5 @@
-"""Class maps of trained networks: against a plain computation, marks of pair sums, curves, edge cases."""
+"""Class maps of trained networks: against a plain computation, marks of pair sums,
+curves, edge cases."""
 
 import warnings
 
@@ -11,7 +12,14 @@ from analysis.plots.class_maps import class_map_figure, final_state, predict_cla
 from analysis.plots.curves import metric_quartiles
 from analysis.plots.drawing.colours import class_colours
 from analysis.structures.projection import principal_plane
-from dynamics import ModularSettings, ParticleSettings, TrajectoryError, all_pairs, simulate, training_pairs
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    TrajectoryError,
+    all_pairs,
+    simulate,
+    training_pairs,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +29,14 @@ def coarse(monkeypatch):
 
 
 def trained(runs=2, steps=60, record="all", **settings):
-    return simulate(ModularSettings(**settings), runs=runs, steps=steps, seed=5, record=record, progress=False)
+    return simulate(
+        ModularSettings(**settings),
+        runs=runs,
+        steps=steps,
+        seed=5,
+        record=record,
+        progress=False,
+    )
 
 
 def plain_classes(weights, x):
@@ -36,7 +51,10 @@ def test_a_class_map_equals_that_of_a_plain_computation(dim):
     run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
     found = class_maps.class_map(run.network, run.weights, run.view, 14)
     u = class_maps.MAP_REACH * ((np.arange(14) + 0.5) / 7 - 1)
-    points = run.view.origin + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1) @ run.view.basis
+    points = (
+        run.view.origin
+        + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1) @ run.view.basis
+    )
     np.testing.assert_array_equal(found, plain_classes(run.weights, points))
     assert len(np.unique(found)) > 2
 
@@ -45,7 +63,9 @@ def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
     run = final_state(trained(n=7, hidden=9), 0)
     whole = predict_classes(run.network, run.weights, run.sums)
     monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 50)
-    np.testing.assert_array_equal(predict_classes(run.network, run.weights, run.sums), whole)
+    np.testing.assert_array_equal(
+        predict_classes(run.network, run.weights, run.sums), whole
+    )
     np.testing.assert_array_equal(whole, plain_classes(run.weights, run.sums))
 
 
@@ -67,13 +87,17 @@ def test_the_view_contains_all_pair_sums(dim, generator):
     np.testing.assert_allclose(np.abs(places).max(), 1)
     np.testing.assert_allclose(view.places(view.points(places)), places, atol=1e-9)
     tokens = view._replace(origin=view.origin / 2).places(x) * view.scale / 1e30
-    np.testing.assert_allclose(np.abs(tokens), np.abs(principal_plane(x / 1e30)), atol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(tokens), np.abs(principal_plane(x / 1e30)), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("seed_place", [0, 1])
 def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     trajectory = trained(n=9, steps=200)
-    tokens, axes = class_map_figure(trajectory).axes[2 * seed_place : 2 * seed_place + 2]
+    tokens, axes = class_map_figure(trajectory).axes[
+        2 * seed_place : 2 * seed_place + 2
+    ]
     filled, _, hollow, crosses = axes.collections
     run = final_state(trajectory, seed_place)
     embedding = trajectory["embedding"].values[seed_place, -1].astype(float)
@@ -81,7 +105,9 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
     sums = embedding[pairs].sum(axis=1) / run.view.scale
     chosen = training_pairs(9, ModularSettings(n=9).train_pairs, [5 + seed_place])[0]
     colours = class_colours(9)[pairs.sum(axis=1) % 9]
-    np.testing.assert_allclose(tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale)
+    np.testing.assert_allclose(
+        tokens.collections[0].get_offsets(), 2 * embedding / run.view.scale
+    )
     np.testing.assert_allclose(filled.get_offsets(), sums[chosen])
     np.testing.assert_allclose(filled.get_facecolors()[:, :3], colours[chosen])
     np.testing.assert_allclose(hollow.get_offsets(), sums[~chosen])
@@ -97,12 +123,18 @@ def test_quartiles_leave_out_runs_that_have_diverged():
     found = metric_quartiles(trajectory, "loss")
     loss = trajectory["loss"].values.astype(float)  # run, step, split
     for place, level in enumerate((25, 50, 75)):
-        np.testing.assert_allclose(found[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T)
-        np.testing.assert_allclose(found[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T)
+        np.testing.assert_allclose(
+            found[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T
+        )
+        np.testing.assert_allclose(
+            found[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T
+        )
 
 
 def test_regions_are_connected_and_of_one_class():
-    regions, numbers = class_maps.class_regions(np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]]))
+    regions, numbers = class_maps.class_regions(
+        np.array([[0, 0, 1], [1, 1, 0], [2, 1, 0]])
+    )
     assert list(numbers) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(regions, [[1, 1, 3], [4, 4, 2], [5, 4, 2]])
 
@@ -115,7 +147,10 @@ ODD = {
     "a line, one neuron": ({"hidden": 1, "dim": 1}, {}),
     "space": ({"dim": 3}, {}),
     "three runs": ({}, {"runs": 3}),
-    "diverged": ({"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0}, {}),
+    "diverged": (
+        {"lr": 16.0, "optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.0},
+        {},
+    ),
     "metrics": ({}, {"record": "metrics", "runs": 9}),
 }
 
@@ -134,7 +169,9 @@ def test_edge_cases_are_drawn_without_a_warning(settings, amount, tmp_path):
 def test_six_runs_are_shown_and_named_by_seed():
     figure = class_map_figure(trained(n=5, runs=7), "title")
     names = [axes.get_title().split("\n")[0] for axes in figure.axes]
-    assert [name for name in names if name.startswith("seed")] == [f"seed {seed}" for seed in range(5, 11)]
+    assert [name for name in names if name.startswith("seed")] == [
+        f"seed {seed}" for seed in range(5, 11)
+    ]
     assert names.count("class map, correct:") == 6
     assert "6 of 7 runs" in [text.get_text() for text in figure.texts]
     assert figure.axes[-1].get_title().startswith("7 runs")
@@ -144,7 +181,12 @@ def test_a_diverged_run_is_labelled_and_metrics_alone_give_curves_alone():
     trajectory = trained(**ODD["diverged"][0])
     last = int(trajectory["last_step"][0])
     assert last < 60
-    assert class_map_figure(trajectory).axes[0].get_title().startswith(f"seed 5, diverged after step {last}\n")
+    assert (
+        class_map_figure(trajectory)
+        .axes[0]
+        .get_title()
+        .startswith(f"seed 5, diverged after step {last}\n")
+    )
     figure = class_map_figure(trained(record="metrics"))
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss (nats)", "accuracy"]
 
@@ -159,4 +201,6 @@ def test_a_loss_of_zero_stands_at_the_lower_edge():
 
 def test_a_class_map_of_another_system_is_refused():
     with pytest.raises(TrajectoryError, match="found particles, expected modular"):
-        class_map_figure(simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False))
+        class_map_figure(
+            simulate(ParticleSettings(n=3), runs=1, steps=1, progress=False)
+        )

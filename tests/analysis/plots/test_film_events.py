@@ -61,5 +61,8 @@ def test_steps_around_a_spike():
 
 def test_steps_around_a_drop():
     steps = 64 * np.arange(100)
-    assert steps_around_drop(EventMark("drop", 64 * 40, 64 * 45, 64 * 50), steps) == (64 * 30, 64 * 60)
+    assert steps_around_drop(EventMark("drop", 64 * 40, 64 * 45, 64 * 50), steps) == (
+        64 * 30,
+        64 * 60,
+    )
     assert steps_around_drop(EventMark("drop", 64, 64, 64 * 97), steps) == (0, 64 * 99)

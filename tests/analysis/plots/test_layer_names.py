@@ -13,7 +13,12 @@ from analysis.plots.drawing.layer_names import (
     short_names,
 )
 
-BLOCKS = [f"blocks.{block}.{part}.{kind}" for block in range(12) for part in ("mlp", "head") for kind in ("w", "b")]
+BLOCKS = [
+    f"blocks.{block}.{part}.{kind}"
+    for block in range(12)
+    for part in ("mlp", "head")
+    for kind in ("w", "b")
+]
 
 
 @pytest.mark.parametrize(
@@ -29,10 +34,14 @@ BLOCKS = [f"blocks.{block}.{part}.{kind}" for block in range(12) for part in ("m
 def test_many_layers_are_grouped_by_the_beginning_of_their_names(layers, groups):
     found = grouped_layers(layers)
     assert len(set(found)) == groups
-    assert all(layer.startswith(group) for layer, group in zip(layers, found, strict=True))
+    assert all(
+        layer.startswith(group) for layer, group in zip(layers, found, strict=True)
+    )
 
 
-@pytest.mark.parametrize(("count", "drawn"), [(0, 0), (1, 1), (16, 16), (17, 16), (500, 16)])
+@pytest.mark.parametrize(
+    ("count", "drawn"), [(0, 0), (1, 1), (16, 16), (17, 16), (500, 16)]
+)
 def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
     places = named_layers(count)
     assert len(places) == drawn
@@ -47,7 +56,10 @@ def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
     ("layers", "names"),
     [
         (["embedding", "query"], ["embedding", "query"]),
-        (["m.embed.weight", "m.h.0.a.weight", "m.h.1.a.weight"], ["embed.weight", "0.a.weight", "1.a.weight"]),
+        (
+            ["m.embed.weight", "m.h.0.a.weight", "m.h.1.a.weight"],
+            ["embed.weight", "0.a.weight", "1.a.weight"],
+        ),
         (["a.w", "b.a.w"], ["a.w", "b.a.w"]),
     ],
 )
@@ -56,4 +68,13 @@ def test_names_are_short_and_distinct(layers, names):
 
 
 def test_the_largest_layers_stay_in_their_order():
-    assert largest_layers(np.array([1, np.nan, 9, 2, 8, 3, 7, 4, 6, 5])).tolist() == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert largest_layers(np.array([1, np.nan, 9, 2, 8, 3, 7, 4, 6, 5])).tolist() == [
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]

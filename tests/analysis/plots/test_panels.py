@@ -1,4 +1,5 @@
-"""The arrays of all panels: against plain computations, for all settings and systems, within fixed limits."""
+"""The arrays of all panels: against plain computations, for all settings and systems,
+within fixed limits."""
 
 import functools
 import math
@@ -8,36 +9,81 @@ import pytest
 import torch
 
 from analysis.forces.audited_runs import embedding_gradient
-from analysis.plots import Arrows, Curves, Image, Map, Points, build_scene, panel_names, panels
-from analysis.plots.scenes.common_panels import RecordedRun, build_default_panels, curve_panel, geometric_moving_mean
-from analysis.plots.scenes.particle_panels import balanced_force_fields, cell_sums, nearest_pair_classes
+from analysis.plots import (
+    Arrows,
+    Curves,
+    Image,
+    Map,
+    Points,
+    build_scene,
+    panel_names,
+    panels,
+)
+from analysis.plots.scenes.common_panels import (
+    RecordedRun,
+    build_default_panels,
+    curve_panel,
+    geometric_moving_mean,
+)
+from analysis.plots.scenes.particle_panels import (
+    balanced_force_fields,
+    cell_sums,
+    nearest_pair_classes,
+)
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
 from analysis.structures import count_imperfections, fit_projection, imperfect_pair_sums
-from analysis.transitions.loss_events import event_table, first_two_drops, trajectory_scalar
+from analysis.transitions.loss_events import (
+    event_table,
+    first_two_drops,
+    trajectory_scalar,
+)
 from dynamics import TrajectoryError, all_pairs, simulate, training_pairs
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.particles.system import ParticleSystem
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+)
 
 SIDE = 12
 
 
 @functools.cache
 def run(settings, runs, steps, every, record):
-    return simulate(settings, runs=runs, steps=steps, every=every, seed=3, record=record, progress=False)
+    return simulate(
+        settings,
+        runs=runs,
+        steps=steps,
+        every=every,
+        seed=3,
+        record=record,
+        progress=False,
+    )
 
 
 def sparse(steps=24, every=8, runs=1, record="all", **settings):
-    return run(SparseSettings(**{"data": 64, "hidden": 7, **settings}), runs, steps, every, record).copy(deep=True)
+    return run(
+        SparseSettings(**{"data": 64, "hidden": 7, **settings}),
+        runs,
+        steps,
+        every,
+        record,
+    ).copy(deep=True)
 
 
 def modular(steps=40, every=None, runs=1, record="all", **settings):
-    return run(ModularSettings(**{"n": 7, "hidden": 6, **settings}), runs, steps, every, record).copy(deep=True)
+    return run(
+        ModularSettings(**{"n": 7, "hidden": 6, **settings}), runs, steps, every, record
+    ).copy(deep=True)
 
 
 def particles(steps=12, runs=1, record="all", **settings):
-    return run(ParticleSettings(**{"n": 7, **settings}), runs, steps, None, record).copy(deep=True)
+    return run(
+        ParticleSettings(**{"n": 7, **settings}), runs, steps, None, record
+    ).copy(deep=True)
 
 
 def layer(shown, panel, kind):
@@ -50,8 +96,8 @@ def one(shown, name):
 
 
 def consistent(shown):
-    """Every layer's array is there at some frames, of the shape, type and size that `analysis.plots.scenes.scene`
-    promises."""
+    """Every layer's array is there at some frames, of the shape, type and size that
+    `analysis.plots.scenes.scene` promises."""
     frames = np.unique([0, len(shown.steps) // 2, len(shown.steps) - 1])
     arrays = shown.arrays(frames)
     for panel in shown.panels:
@@ -61,7 +107,11 @@ def consistent(shown):
         assert panel.y[0] > 0 or not panel.log
         for each in panel.layers:
             if isinstance(each, Curves):
-                assert each.y.shape == (len(each.colours), len(shown.steps)) == (len(each.names), len(each.x))
+                assert (
+                    each.y.shape
+                    == (len(each.colours), len(shown.steps))
+                    == (len(each.names), len(each.x))
+                )
                 continue
             values, finite = arrays[each.array], isinstance(each, Arrows | Image)
             assert np.isfinite(values).all() or not finite
@@ -87,15 +137,23 @@ def doubles(w):
 
 def pixel_points(box, plane, through):
     """The points (row, column, axis) that the middles of a map's pixels stand for."""
-    x, y = (low + (high - low) * (np.arange(SIDE) + 0.5) / SIDE for low, high in (box.x, box.y))
-    return np.stack(np.meshgrid(x, y), axis=-1) @ plane.basis + through - through @ plane.basis.T @ plane.basis
+    x, y = (
+        low + (high - low) * (np.arange(SIDE) + 0.5) / SIDE
+        for low, high in (box.x, box.y)
+    )
+    return (
+        np.stack(np.meshgrid(x, y), axis=-1) @ plane.basis
+        + through
+        - through @ plane.basis.T @ plane.basis
+    )
 
 
-# ------------------------------------------------------------------------------------------- VC
+# ----------------------------------------------------------------------------------- VC
 
 
 def network_arrays(network, w, tokens):
-    """All that VC's panels show of one frame, by the methods of the network, in float64."""
+    """All that VC's panels show of one frame, by the methods of the network, in
+    float64."""
     table, xi = network.table(w).flatten(0, 1), network.sequence_embedding(w, tokens)
     zeta = network.transform(w, xi)
     found = {
@@ -114,15 +172,30 @@ def network_arrays(network, w, tokens):
 VARIANTS = {
     "defaults": {},
     "unit, no biases, relu": {
-        "norm": "unit", "receptor_biases": False, "output_bias": False, "activation": "relu", "vocab": 3, "hidden": 1,
+        "norm": "unit",
+        "receptor_biases": False,
+        "output_bias": False,
+        "activation": "relu",
+        "vocab": 3,
+        "hidden": 1,
     },
-    "smooth": {"norm": "rms-smooth", "receptor_biases": False, "vocab": 4, "sparsity": 2, "length": 3},
-    "smooth unit, larger table": {"norm": "unit-smooth", "output_bias": False, "table": 5},
+    "smooth": {
+        "norm": "rms-smooth",
+        "receptor_biases": False,
+        "vocab": 4,
+        "sparsity": 2,
+        "length": 3,
+    },
+    "smooth unit, larger table": {
+        "norm": "unit-smooth",
+        "output_bias": False,
+        "table": 5,
+    },
     "other positions": {"positions": (1, 6, 3), "sparsity": 3, "length": 8},
     "one position": {"sparsity": 1, "length": 1, "vocab": 3},
     "a line": {"dim": 1},
     "three axes": {"dim": 3, "vocab": 3, "activation": "relu"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
@@ -133,26 +206,50 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    built = panels.build_panels(RecordedRun(trajectory, 1, None, SIDE)).compute_arrays.__self__
+    built = panels.build_panels(
+        RecordedRun(trajectory, 1, None, SIDE)
+    ).compute_arrays.__self__
     for place, frame in enumerate((0, 2, 3)):
-        w = {name: weight.double() for name, weight in weights(trajectory, 1, 8 * frame).items()}
+        w = {
+            name: weight.double()
+            for name, weight in weights(trajectory, 1, 8 * frame).items()
+        }
         expected = network_arrays(network, w, tokens)
         for name, values in expected.items():
             found = arrays[name][place]
             if name not in ("attention", "output_probabilities"):
                 axes = min(network.settings.dim, 2)
-                values, found = (values @ built.plane(name).basis.T)[:, :axes], found[:, :axes]
-            np.testing.assert_allclose(found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name)
-        for name, upon in (("transform_map", "sequence_embeddings"), ("output_map", "transforms")):
-            points = pixel_points(built.limits(upon), built.plane(upon), expected[upon].mean(axis=0))
-            zeta = torch.from_numpy(points) if name == "output_map" else network.transform(w, torch.from_numpy(points))
-            check_output_map(arrays[name][place], torch.softmax(zeta @ w["embedding"].mT, -1).numpy())
+                values, found = (
+                    (values @ built.plane(name).basis.T)[:, :axes],
+                    found[:, :axes],
+                )
+            np.testing.assert_allclose(
+                found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name
+            )
+        for name, upon in (
+            ("transform_map", "sequence_embeddings"),
+            ("output_map", "transforms"),
+        ):
+            points = pixel_points(
+                built.limits(upon), built.plane(upon), expected[upon].mean(axis=0)
+            )
+            zeta = (
+                torch.from_numpy(points)
+                if name == "output_map"
+                else network.transform(w, torch.from_numpy(points))
+            )
+            check_output_map(
+                arrays[name][place], torch.softmax(zeta @ w["embedding"].mT, -1).numpy()
+            )
 
 
 def check_output_map(found, p):
-    """Numbers of classes and levels of their probabilities; a pixel near a level may have either."""
+    """Numbers of classes and levels of their probabilities; a pixel near a level may
+    have either."""
     highest = p.max(axis=-1)
-    numbers = p.argmax(axis=-1) * len(CLASS_SHADES) + np.sum([highest >= level for level in PROBABILITY_LEVELS], axis=0)
+    numbers = p.argmax(axis=-1) * len(CLASS_SHADES) + np.sum(
+        [highest >= level for level in PROBABILITY_LEVELS], axis=0
+    )
     levels = (*PROBABILITY_LEVELS, np.sort(p)[..., -2])
     near = np.min([np.abs(highest - level) for level in levels], axis=0) < 1e-4
     assert near.mean() < 0.1
@@ -166,16 +263,27 @@ def test_the_query_arrow_fits_the_panel():
     arrow = shown.arrays([0, 2])["query"][:, 0]
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
     np.testing.assert_array_equal(arrow[:, :2], 0)
-    np.testing.assert_allclose(arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5)
+    np.testing.assert_allclose(
+        arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5
+    )
     assert f"arrow: query; query at {scale:.2g} of its length; " in shown.panels[0].note
-    assert "of its length" not in build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note
+    assert (
+        "of its length"
+        not in build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note
+    )
 
 
 def test_unit_boundaries_are_where_units_switch():
     trajectory = sparse()
     w = doubles(weights(trajectory, 0, 24))
-    found = build_scene(trajectory, 0, panels=["normalised_sequences"]).arrays([3])["boundaries"][0].reshape(2, 7, 2)
-    there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(w["receptor"], axis=1)
+    found = (
+        build_scene(trajectory, 0, panels=["normalised_sequences"])
+        .arrays([3])["boundaries"][0]
+        .reshape(2, 7, 2)
+    )
+    there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(
+        w["receptor"], axis=1
+    )
     assert there.tolist() == np.isfinite(found).all(axis=(0, 2)).tolist() != [False] * 7
     on_circle = found / np.linalg.norm(found, axis=-1, keepdims=True) * math.sqrt(2)
     activations = (on_circle * w["receptor"]).sum(-1) + w["receptor_bias"]
@@ -183,7 +291,9 @@ def test_unit_boundaries_are_where_units_switch():
 
 
 def test_shapes_colours_and_fills_of_points():
-    shown = build_scene(sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3), 0, side=SIDE)
+    shown = build_scene(
+        sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3), 0, side=SIDE
+    )
     shapes = ["circle" if t in (1, 3, 6) else "square" for t in range(8)]
     assert list(layer(shown, "position_embeddings", Points).shapes) == shapes
     sums = layer(shown, "sums", Points)
@@ -193,11 +303,18 @@ def test_shapes_colours_and_fills_of_points():
     np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
     xi = layer(shown, "sequence_embeddings", Points)
     found = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
-    assert xi.shapes == tuple(("square", "circle", "triangle")[c] for c in found.classes)
+    assert xi.shapes == tuple(
+        ("square", "circle", "triangle")[c] for c in found.classes
+    )
     assert len(np.unique(xi.colours, axis=0)) == len(found.multiset)  # one a prefix
-    receptors, assemblers = layer(shown, "receptors", Points), layer(shown, "assemblers", Points)
+    receptors, assemblers = (
+        layer(shown, "receptors", Points),
+        layer(shown, "assemblers", Points),
+    )
     np.testing.assert_array_equal(receptors.colours, assemblers.colours)
-    assert layer(shown, "transform_map", Map).names[5] == "class 1, probability below 0.5"
+    assert (
+        layer(shown, "transform_map", Map).names[5] == "class 1, probability below 0.5"
+    )
 
 
 def test_only_requested_panels_are_computed(monkeypatch):
@@ -208,7 +325,8 @@ def test_only_requested_panels_are_computed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("make", "module", "batch"), [(sparse, "recorded_weights", 1000), (modular, "modular_panels", 40)]
+    ("make", "module", "batch"),
+    [(sparse, "recorded_weights", 1000), (modular, "modular_panels", 40)],
 )
 def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch):
     shown = build_scene(make(dim=3), 0, side=SIDE)
@@ -222,12 +340,15 @@ def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch
 def test_large_tables_are_thinned():
     shown = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
     consistent(shown)
-    assert one(shown, "sums").note == "colour: position; hollow marks: token 0; 100 of 200 tokens"
+    assert (
+        one(shown, "sums").note
+        == "colour: position; hollow marks: token 0; 100 of 200 tokens"
+    )
     assert len(layer(shown, "sums", Points).names) == 1200
     assert shown.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
 
 
-# ------------------------------------------------------------------------------------------- planes and limits
+# -------------------------------------------------------------------- planes and limits
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -236,7 +357,9 @@ def test_axes_can_be_selected(dim):
     shown = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
     consistent(shown)
     expected = trajectory["embedding"].values[0][..., [1, 0]]
-    np.testing.assert_allclose(shown.arrays(range(4))["token_embeddings"], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        shown.arrays(range(4))["token_embeddings"], expected, atol=1e-6
+    )
     last = trajectory["embedding"].values[0, -1]
     share = last.var(axis=0)[[0, 1]].sum() / last.var(axis=0).sum()
     assert one(shown, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
@@ -244,20 +367,29 @@ def test_axes_can_be_selected(dim):
 
 @pytest.mark.parametrize("make", [sparse, modular, particles])
 def test_invalid_axes_are_refused(make):
-    for dim, axes in ((3, (0, 0)), (3, (0, 3)), (3, (-1, 0)), (3, (0, 1, 2)), (1, (0, 1))):
+    for dim, axes in (
+        (3, (0, 0)),
+        (3, (0, 3)),
+        (3, (-1, 0)),
+        (3, (0, 1, 2)),
+        (1, (0, 1)),
+    ):
         with pytest.raises(SettingsError, match="axes"):
             build_scene(make(dim=dim), 0, axes=axes)
 
 
 def test_points_of_one_axis_are_spread_vertically():
     plane = fit_projection(np.array([[3.0], [1.0], [2.0]]), ranks=np.array([0, 2, 1]))
-    np.testing.assert_allclose(plane.places(np.array([[[3.0], [1.0], [2.0]]])), [[[3, -0.85], [1, 0.85], [2, 0]]])
+    np.testing.assert_allclose(
+        plane.places(np.array([[[3.0], [1.0], [2.0]]])),
+        [[[3, -0.85], [1, 0.85], [2, 0]]],
+    )
     panel = one(build_scene(sparse(dim=1), 0, side=SIDE), "sequence_embeddings")
     assert (panel.y, panel.equal) == ((-1, 1), False)
     assert panel.note.startswith("one axis, horizontal; ")
 
 
-# ------------------------------------------------------------------------------------------ CA and particles
+# --------------------------------------------------------------------- CA and particles
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -267,8 +399,13 @@ def test_particles_and_their_forces(dim):
     arrays = consistent(shown)
     x = trajectory["embedding"].values[0]
     plane = fit_projection(x[-1])
-    np.testing.assert_allclose(arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6)
-    force = ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0] @ plane.basis.T
+    np.testing.assert_allclose(
+        arrays["embedding"], plane.places(x[[0, 6, 12]]), atol=1e-6
+    )
+    force = (
+        ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0]
+        @ plane.basis.T
+    )
     panel = one(shown, "embedding")
     across = panel.x[1] - panel.x[0]
     tails, heads = np.split(arrays["force"], 2, axis=-1)
@@ -301,21 +438,42 @@ def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
     trajectory = particles()
     shown = build_scene(trajectory, 0, side=SIDE)
     arrays = shown.arrays([0, 12])
-    names = ("like_attraction", "unlike_repulsion", "like_alignment", "unlike_alignment")
-    lengths = np.array([np.linalg.norm(arrays[name][..., 2:] - arrays[name][..., :2], axis=-1) for name in names])
+    names = (
+        "like_attraction",
+        "unlike_repulsion",
+        "like_alignment",
+        "unlike_alignment",
+    )
+    lengths = np.array(
+        [
+            np.linalg.norm(arrays[name][..., 2:] - arrays[name][..., :2], axis=-1)
+            for name in names
+        ]
+    )
     panel = one(shown, "embedding")
-    np.testing.assert_allclose(lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4)
+    np.testing.assert_allclose(
+        lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4
+    )
     assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
     panel = one(shown, "pair_sums")
     pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
     np.testing.assert_allclose(arrays["pair_sums"][1], sums, atol=1e-6)
-    distances = np.linalg.norm(pixel_points(panel, fit_projection(x), x[0])[..., None, :] - sums, axis=-1)
-    np.testing.assert_array_equal(arrays["classes"][1], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)])
+    distances = np.linalg.norm(
+        pixel_points(panel, fit_projection(x), x[0])[..., None, :] - sums, axis=-1
+    )
+    np.testing.assert_array_equal(
+        arrays["classes"][1], (pairs.sum(axis=1) % 7)[distances.argmin(axis=-1)]
+    )
     there = np.isfinite(arrays["crosses"][1, :, 0])
     np.testing.assert_array_equal(there, imperfect_pair_sums(x))
-    np.testing.assert_array_equal(arrays["crosses"][1, there], arrays["pair_sums"][1, there])
-    assert nearest_pair_classes(sums, pairs.sum(axis=1) % 7, sums[[4]]) == pairs[4].sum() % 7
+    np.testing.assert_array_equal(
+        arrays["crosses"][1, there], arrays["pair_sums"][1, there]
+    )
+    assert (
+        nearest_pair_classes(sums, pairs.sum(axis=1) % 7, sums[[4]])
+        == pairs[4].sum() % 7
+    )
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
@@ -331,12 +489,18 @@ def test_networks_class_maps_marks_and_gradients(dim):
     there = np.isfinite(arrays["crosses"][2, :, 0])
     np.testing.assert_array_equal(there, predicted != pairs.sum(axis=1) % 7)
     accuracy = trajectory["accuracy"].values[1, -1]
-    np.testing.assert_allclose([(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6)
+    np.testing.assert_allclose(
+        [(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6
+    )
     check_class_map(shown, doubles(w), arrays["classes"][2])
-    frames = {name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()}
+    frames = {
+        name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()
+    }
     gradient = embedding_gradient(network, frames, trained)
     expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
-    for found, wanted in zip(arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True):
+    for found, wanted in zip(
+        arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True
+    ):
         scale = np.abs(found).max() / np.abs(wanted).max()
         np.testing.assert_allclose(found, scale * wanted, atol=1e-4)
         assert scale > 0
@@ -344,8 +508,16 @@ def test_networks_class_maps_marks_and_gradients(dim):
 
 def check_class_map(shown, w, found):
     """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
-    points = pixel_points(one(shown, "pair_sums"), fit_projection(w["embedding"]), 2 * w["embedding"].mean(axis=0))
-    scores = np.maximum(0, points @ w["hidden_weight"].T + w["hidden_bias"]) @ w["output_weight"].T + w["output_bias"]
+    points = pixel_points(
+        one(shown, "pair_sums"),
+        fit_projection(w["embedding"]),
+        2 * w["embedding"].mean(axis=0),
+    )
+    scores = (
+        np.maximum(0, points @ w["hidden_weight"].T + w["hidden_bias"])
+        @ w["output_weight"].T
+        + w["output_bias"]
+    )
     second, first = np.moveaxis(np.sort(scores)[..., -2:], -1, 0)
     assert ((found == scores.argmax(axis=-1)) | (first - second < 1e-3)).all()
 
@@ -354,11 +526,15 @@ def test_the_force_beside_the_gradient_uses_training_pairs():
     trajectory = modular()
     shown = build_scene(trajectory, 0, side=SIDE)
     x = trajectory["embedding"].values[0, -1:].astype(float)
-    trained = all_pairs(7)[training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]]
+    trained = all_pairs(7)[
+        training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]
+    ]
     force = ParticleSystem(ParticleSettings(n=7), pairs=trained).force(x)[0][0]
     drawn = shown.arrays([4])["law"][0]
     vectors = drawn[:, 2:] - drawn[:, :2]
-    np.testing.assert_allclose(vectors, force * np.abs(vectors).max() / np.abs(force).max(), atol=1e-4)
+    np.testing.assert_allclose(
+        vectors, force * np.abs(vectors).max() / np.abs(force).max(), atol=1e-4
+    )
     cosine = layer(shown, "cosine", Curves).y
     assert cosine.shape == (1, 5)
     assert (np.abs(cosine) <= 1 + 1e-9).all()
@@ -368,7 +544,13 @@ def test_the_force_beside_the_gradient_uses_training_pairs():
 def test_images_show_many_pair_sums(n, dim):
     trajectory = particles(n=n, dim=dim, steps=1, step_size=1e-5)
     panels = ["embedding", "pair_sums", "force"]
-    shown = build_scene(trajectory, 0, side=SIDE, panels=panels + ["imperfect_pair_sums"] * (n > 140), follow=True)
+    shown = build_scene(
+        trajectory,
+        0,
+        side=SIDE,
+        panels=panels + ["imperfect_pair_sums"] * (n > 140),
+        follow=True,
+    )
     arrays = shown.arrays([0, 1])
     assert arrays["force"].shape == (2, 120, 4)
     assert layer(shown, "embedding", Points).joined
@@ -378,7 +560,9 @@ def test_images_show_many_pair_sums(n, dim):
     count = 10.0 ** arrays["density"] - 1
     np.testing.assert_allclose(count.sum(axis=(1, 2)), n * (n + 1) / 2, rtol=1e-5)
     imperfect = np.nansum(count * arrays["imperfect_fraction"], axis=(1, 2))
-    np.testing.assert_allclose(imperfect, count_imperfections(trajectory["embedding"].values[0]), rtol=1e-5)
+    np.testing.assert_allclose(
+        imperfect, count_imperfections(trajectory["embedding"].values[0]), rtol=1e-5
+    )
     assert np.array_equal(np.isnan(arrays["imperfect_fraction"]), count == 0)
     assert layer(shown, "pair_sums", Image).high == arrays["density"][1].max()
 
@@ -387,14 +571,22 @@ def test_cells_are_counted_from_the_top_left():
     places = np.array([[-0.9, 0.9], [-0.9, 0.8], [0.1, -0.9], [5.0, 0.0]], np.float32)
     box = np.array([[-1.0, 1.0], [-1.0, 1.0]])
     assert cell_sums(places, box, 2).tolist() == [[2, 0], [0, 1]]
-    assert cell_sums(places, box, 2, np.array([True, False, True, True])).tolist() == [[1, 0], [0, 1]]
+    assert cell_sums(places, box, 2, np.array([True, False, True, True])).tolist() == [
+        [1, 0],
+        [0, 1],
+    ]
 
 
 @pytest.mark.parametrize("method", ["direct", "tree"])
 def test_fields_are_summed_by_the_method_of_the_law(method, generator):
-    law, x = ParticleSettings(n=9, fa=2.0, method=method), generator.standard_normal((3, 9, 2))
+    law, x = (
+        ParticleSettings(n=9, fa=2.0, method=method),
+        generator.standard_normal((3, 9, 2)),
+    )
     fields = balanced_force_fields(x, law, ParticleSystem(law).pairs)
-    np.testing.assert_allclose(fields.sum(axis=0), ParticleSystem(law).force(x)[0], rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(
+        fields.sum(axis=0), ParticleSystem(law).force(x)[0], rtol=1e-10, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 70])
@@ -405,10 +597,13 @@ def test_few_and_many_tokens(n):
     shown = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
     consistent(shown)
     note = one(shown, "pair_sums").note
-    assert ("2000 of 2485 pairs" in note, "filled" in note) == (n == 70, False)  # all are trained on
+    assert ("2000 of 2485 pairs" in note, "filled" in note) == (
+        n == 70,
+        False,
+    )  # all are trained on
 
 
-# ------------------------------------------------------------------------------- curves, events, odd trajectories
+# ----------------------------------------------------- curves, events, odd trajectories
 
 
 def test_curves_show_the_recorded_values():
@@ -420,7 +615,9 @@ def test_curves_show_the_recorded_values():
     assert (loss.names, shown.unit) == (tuple(trajectory["split"].values), "epoch")
     update = layer(shown, "update_norm", Curves).y
     assert np.isnan(update[:, 0]).all()
-    np.testing.assert_allclose(update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6)
+    np.testing.assert_allclose(
+        update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6
+    )
 
 
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
@@ -436,18 +633,27 @@ def test_geometric_moving_mean(generator):
     values = np.exp(generator.standard_normal((3, 400)))
     values[[0, 1], [0, 7]] = np.nan, 0
     logarithms = np.log(np.where(values > 0, values, np.nan))
-    expected = [[np.nanmean(row[max(0, frame - 2) : frame + 3]) for frame in range(400)] for row in logarithms]
+    expected = [
+        [np.nanmean(row[max(0, frame - 2) : frame + 3]) for frame in range(400)]
+        for row in logarithms
+    ]
     expected[0][0] = np.nan
-    np.testing.assert_allclose(geometric_moving_mean(values, 5), np.exp(expected), rtol=1e-6)
+    np.testing.assert_allclose(
+        geometric_moving_mean(values, 5), np.exp(expected), rtol=1e-6
+    )
 
 
 def test_structure_over_time():
     trajectory = particles(steps=30, n=9)
     shown = build_scene(trajectory, 0, side=SIDE)
     count = layer(shown, "imperfections", Curves).y[0]
-    np.testing.assert_array_equal(count, count_imperfections(trajectory["embedding"].values[0]))
+    np.testing.assert_array_equal(
+        count, count_imperfections(trajectory["embedding"].values[0])
+    )
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
-    np.testing.assert_allclose(layer(shown, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1))
+    np.testing.assert_allclose(
+        layer(shown, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
+    )
     assert (layer(shown, "circularity", Curves).y[1] == 1.2).all()
     assert shown.facts["structure"].startswith(("no circle", "circle"))
 
@@ -457,15 +663,25 @@ def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
     trajectory = particles(steps=30)
     panel = one(build_scene(trajectory, 0, side=SIDE), "imperfections")
     assert panel.note == "of 28 pairs, counted in 13 frames"
-    assert panel.layers[0].y[0, -1] == count_imperfections(trajectory["embedding"].values[0, -1])
+    assert panel.layers[0].y[0, -1] == count_imperfections(
+        trajectory["embedding"].values[0, -1]
+    )
 
 
 @functools.cache
 def phased():
-    """Metrics of three runs whose losses are known: two drops and a spike, one drop, and an initial drop before one."""
-    trajectory, frame = modular(steps=300, every=1, runs=3, record="metrics").load(), np.arange(301)
+    """Metrics of three runs whose losses are known: two drops and a spike, one drop,
+    and an initial drop before one."""
+    trajectory, frame = (
+        modular(steps=300, every=1, runs=3, record="metrics").load(),
+        np.arange(301),
+    )
     first, second, third = (1 / (1 + np.exp((frame - at) / 3)) for at in (0, 100, 200))
-    losses = [np.where(frame == 150, 9, 1 + second + third), 1 + second, 1 + 3 * first + third]
+    losses = [
+        np.where(frame == 150, 9, 1 + second + third),
+        1 + second,
+        1 + 3 * first + third,
+    ]
     trajectory["loss"][:] = np.stack(losses)[..., None]
     return trajectory
 
@@ -474,15 +690,25 @@ def test_marks_and_facts_are_the_events_of_the_run():
     trajectory, names = phased(), ("drops", "spikes")
     every = event_table(trajectory_scalar(trajectory, "loss"))
     assert every["initial"].values.any()  # which are no drops of two phases
-    counts = np.stack([first_two_drops(every, 3)[name].values for name in names], axis=1)
+    counts = np.stack(
+        [first_two_drops(every, 3)[name].values for name in names], axis=1
+    )
     assert counts.tolist() == [[2, 1], [1, 0], [1, 0]]
     for run in range(3):
         shown = build_scene(trajectory, run, panels=[])
-        found = every.isel(event=np.flatnonzero((every["of_run"].values == run) & ~every["initial"].values))
+        found = every.isel(
+            event=np.flatnonzero(
+                (every["of_run"].values == run) & ~every["initial"].values
+            )
+        )
         rows = [mark for mark in shown.marks if mark.kind != "escape"]
         assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
-        assert sorted(mark.middle for mark in rows) == sorted(np.round(found["middle"].values).astype(int))
-        assert shown.marks == tuple(sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind)))
+        assert sorted(mark.middle for mark in rows) == sorted(
+            np.round(found["middle"].values).astype(int)
+        )
+        assert shown.marks == tuple(
+            sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind))
+        )
         assert {mark.kind for mark in rows} >= {"drop", "plateau"}
         assert [int(shown.facts.get(name, 0)) for name in names] == counts[run].tolist()
 
@@ -497,12 +723,21 @@ def test_marks_can_be_given():
 
 def test_facts_of_a_scene():
     shown = build_scene(sparse(runs=2), 1, panels=[])
-    assert shown.title == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
+    assert (
+        shown.title
+        == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
+    )
     assert shown.facts.items() >= {"seed": "4", "run": "1", "status": "done"}.items()
     assert float(shown.facts["test accuracy"]) <= 1
     shown = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
-    assert shown.title.startswith("sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …, seed")
-    assert build_scene(particles(n=9, dim=3), 0, panels=[]).title == "particles, N = 9, f_a = 1, D = 3, seed 3"
+    assert shown.title.startswith(
+        "sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …,"
+        " seed"
+    )
+    assert (
+        build_scene(particles(n=9, dim=3), 0, panels=[]).title
+        == "particles, N = 9, f_a = 1, D = 3, seed 3"
+    )
 
 
 @pytest.mark.parametrize("make", [particles, modular])
@@ -512,7 +747,11 @@ def test_arrows_end_within_their_panels(make, n):
     arrays = shown.arrays(np.arange(len(shown.steps)))
     for panel in shown.panels:
         low, high = np.transpose([panel.x, panel.y])
-        for heads in (arrays[each.array][..., 2:] for each in panel.layers if isinstance(each, Arrows)):
+        for heads in (
+            arrays[each.array][..., 2:]
+            for each in panel.layers
+            if isinstance(each, Arrows)
+        ):
             assert ((low <= heads) & (heads <= high)).all(), panel.name
 
 
@@ -523,7 +762,11 @@ SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
 
 @pytest.mark.parametrize(
     ("make", "settings"),
-    [(modular, {"every": 1, **SWELLING}), (modular, WILD), (sparse, {"every": 1, **WILD, "lr": 1e4})],
+    [
+        (modular, {"every": 1, **SWELLING}),
+        (modular, WILD),
+        (sparse, {"every": 1, **WILD, "lr": 1e4}),
+    ],
     ids=["swelling", "wild", "VC"],
 )
 def test_a_diverged_run_ends_where_it_diverged(make, settings):
@@ -536,8 +779,14 @@ def test_a_diverged_run_ends_where_it_diverged(make, settings):
     assert shown.title.endswith(", " + shown.facts["status"])
     first = shown.arrays([0])
     for panel in (panel for panel in shown.panels if panel.equal):
-        for each in (each for each in panel.layers if isinstance(each, Points) and len(each.names) > 1):
-            across = np.ptp(first[each.array][0], axis=0).max() / (panel.x[1] - panel.x[0])
+        for each in (
+            each
+            for each in panel.layers
+            if isinstance(each, Points) and len(each.names) > 1
+        ):
+            across = np.ptp(first[each.array][0], axis=0).max() / (
+                panel.x[1] - panel.x[0]
+            )
             assert across > 0.002 or np.isnan(across)
 
 
@@ -545,34 +794,52 @@ def test_a_growing_run_leaves_the_panel_with_a_note():
     trajectory = modular(every=1, **SWELLING)
     shown = build_scene(trajectory, 0, side=SIDE)
     assert len(shown.steps) > 20
-    size = np.abs(trajectory["embedding"].values[0, : len(shown.steps)]).max(axis=(1, 2))
+    size = np.abs(trajectory["embedding"].values[0, : len(shown.steps)]).max(
+        axis=(1, 2)
+    )
     assert size[-1] > 1e3 * size[0]
     panel = one(shown, "embedding")
     assert 0.2 * size[0] < panel.x[1] - panel.x[0] < 1e3 * size[0]
     places = shown.arrays(np.arange(len(shown.steps)), ["embedding"])["embedding"]
-    outside = ((places < [panel.x[0], panel.y[0]]) | (places > [panel.x[1], panel.y[1]])).any(axis=(1, 2))
+    outside = (
+        (places < [panel.x[0], panel.y[0]]) | (places > [panel.x[1], panel.y[1]])
+    ).any(axis=(1, 2))
     assert f"some outside in {outside.mean():.0%} of frames" in panel.note
 
 
 def test_the_note_says_where_curves_leave_the_panel():
     recorded = RecordedRun(modular(every=1, **SWELLING), 0)
-    values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[None]
+    values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[
+        None
+    ]
     panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
     assert "off scale above and below" in panel.note
-    panel = curve_panel(recorded, "x", "x", values[:, ::-1].clip(1, None), ("x",), np.zeros((1, 3)), log=True)
+    panel = curve_panel(
+        recorded,
+        "x",
+        "x",
+        values[:, ::-1].clip(1, None),
+        ("x",),
+        np.zeros((1, 3)),
+        log=True,
+    )
     assert panel.note == "off scale above"
 
 
 def test_the_circularity_with_a_token_at_the_origin_is_finite():
     trajectory = particles(steps=30)
     trajectory["embedding"][0, :20, 0] = 0
-    panel = one(build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity")
+    panel = one(
+        build_scene(trajectory, 0, side=SIDE, panels=["circularity"]), "circularity"
+    )
     assert np.isfinite([*panel.y, *panel.layers[0].y.ravel()]).all()
     assert panel.note == "off scale above"
 
 
 def test_the_note_says_how_often_the_query_is_outside():
-    shown = build_scene(sparse(every=1, **{**WILD, "lr": 1e4}), 0, side=SIDE, panels=["normalised_sums"])
+    shown = build_scene(
+        sparse(every=1, **{**WILD, "lr": 1e4}), 0, side=SIDE, panels=["normalised_sums"]
+    )
     (panel,) = shown.panels
     heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)
@@ -581,8 +848,13 @@ def test_the_note_says_how_often_the_query_is_outside():
 
 
 def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
-    for word, expected in (("limits of", [False] * 3), ("limits of 5 of 11 frames", [True, True, False])):
-        shown = build_scene(sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"])
+    for word, expected in (
+        ("limits of", [False] * 3),
+        ("limits of 5 of 11 frames", [True, True, False]),
+    ):
+        shown = build_scene(
+            sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"]
+        )
         assert [word in panel.note for panel in shown.panels] == expected
         monkeypatch.setattr("analysis.plots.scenes.common_panels.MAX_FRAMES", 5)
 
@@ -600,7 +872,9 @@ def test_the_note_explains_the_shapes_of_sequences():
 def test_metrics_alone_give_curves_alone_and_no_step_gives_all_panels(make):
     metrics = make(record="metrics")
     names = ("gradient_norm", "update_norm")
-    assert panel_names(metrics) == (names if make is particles else ("loss", "accuracy", *names))
+    assert panel_names(metrics) == (
+        names if make is particles else ("loss", "accuracy", *names)
+    )
     curves, start = build_scene(metrics, 0), build_scene(make(steps=0), 0, side=SIDE)
     consistent(curves)
     consistent(start)
@@ -610,11 +884,24 @@ def test_metrics_alone_give_curves_alone_and_no_step_gives_all_panels(make):
 def test_names_of_panels_and_invalid_arguments():
     trajectory = sparse()
     names = panel_names(trajectory)
-    assert names[:4] == ("token_embeddings", "position_embeddings", "sums", "normalised_sums")
+    assert names[:4] == (
+        "token_embeddings",
+        "position_embeddings",
+        "sums",
+        "normalised_sums",
+    )
     assert names[12:16] == ("output_map", "output_probabilities", "loss", "accuracy")
-    assert [panel.name for panel in build_scene(trajectory, 0, side=SIDE).panels] == list(names)
-    assert [panel.name for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels] == ["loss", "sums"]
-    with pytest.raises(SettingsError, match="panels: found towers, allowed is one of token_embeddings, position"):
+    assert [
+        panel.name for panel in build_scene(trajectory, 0, side=SIDE).panels
+    ] == list(names)
+    assert [
+        panel.name
+        for panel in build_scene(trajectory, 0, panels=("loss", "sums")).panels
+    ] == ["loss", "sums"]
+    with pytest.raises(
+        SettingsError,
+        match="panels: found towers, allowed is one of token_embeddings, position",
+    ):
         build_scene(trajectory, 0, panels=["towers"])
     for words in ({"run": -1}, {"run": 1}, {"run": True}, {"run": 0, "side": 1}):
         with pytest.raises(SettingsError, match=[*words][-1]):
@@ -625,12 +912,23 @@ def test_names_of_panels_and_invalid_arguments():
 
 
 def test_default_panels_of_a_system_without_its_own():
-    trajectory = particles(runs=2).assign(energy=(("run", "step"), np.arange(26.0).reshape(2, 13)))
+    trajectory = particles(runs=2).assign(
+        energy=(("run", "step"), np.arange(26.0).reshape(2, 13))
+    )
     found = build_default_panels(RecordedRun(trajectory, 1))
-    names = ["embedding", "circularity", "imperfections", "gradient_norm", "update_norm", "energy"]
+    names = [
+        "embedding",
+        "circularity",
+        "imperfections",
+        "gradient_norm",
+        "update_norm",
+        "energy",
+    ]
     assert list(found.panels) == names
     arrays = found.compute_arrays(np.array([0, 12]), names)
-    np.testing.assert_allclose(arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6)
+    np.testing.assert_allclose(
+        arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6
+    )
     (energy,) = found.panels["energy"]().layers
     np.testing.assert_array_equal(energy.y, trajectory["energy"].values[1:])
     assert found.panels["energy"]().x_label == "step"

@@ -1,4 +1,5 @@
-"""Progress measures against closed forms, plain loops in float64, and finite differences."""
+"""Progress measures against closed forms, plain loops in float64, and finite
+differences."""
 
 import dataclasses
 import math
@@ -13,7 +14,14 @@ from analysis import progress_measures as measures
 from analysis.output.tables import format_table, make_table
 from analysis.progress_measures import along_training
 from analysis.progress_measures.logit_components import key_component
-from dynamics import ModularSettings, ParticleSettings, SettingsError, TrajectoryError, TransformerSettings, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    TrajectoryError,
+    TransformerSettings,
+    simulate,
+)
 from dynamics.networks.from_trajectory import network_of, weights
 
 N = 11
@@ -39,27 +47,35 @@ def trajectory():
     return simulate(settings, runs=3, seed=5, steps=300, every=5, progress=False)
 
 
-# --------------------------------------------------------------------------------------------- closed forms
+# ------------------------------------------------------------------------- closed forms
 
 
 def test_a_clock_has_all_its_variance_in_one_frequency():
-    np.testing.assert_allclose(measures.sum_frequency_fractions(5 * clock() + 3), keys_of(3), atol=1e-12)
+    np.testing.assert_allclose(
+        measures.sum_frequency_fractions(5 * clock() + 3), keys_of(3), atol=1e-12
+    )
     mixed = measures.sum_frequency_fractions(3 * clock(1) + clock(4))
     np.testing.assert_allclose(mixed[[0, 3]], [0.9, 0.1], atol=1e-12)
     np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.1), keys_of(1, 4))
     np.testing.assert_array_equal(measures.key_frequencies(mixed, 0.2), keys_of(1))
-    assert not measures.key_frequencies(measures.sum_frequency_fractions(np.ones((N, N, N)))).any()
+    assert not measures.key_frequencies(
+        measures.sum_frequency_fractions(np.ones((N, N, N)))
+    ).any()
 
 
 def test_the_constant_over_classes_does_not_change_the_frequencies(generator):
     shift = generator.normal(size=(N, N, 1))
     fractions = measures.sum_frequency_fractions(pizza() + shift)
-    np.testing.assert_allclose(fractions, measures.sum_frequency_fractions(pizza()), atol=1e-12)
+    np.testing.assert_allclose(
+        fractions, measures.sum_frequency_fractions(pizza()), atol=1e-12
+    )
     even = measures.sum_frequency_fractions(clock(3, 6))
     np.testing.assert_allclose(even, [0, 0, 1], atol=1e-12)
 
 
-def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zero(generator):
+def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zero(
+    generator,
+):
     n = 59
     noise = 1e-3 * generator.normal(size=(n, n, n))
     assert measures.distance_irrelevance(clock(n=n) + noise) > 0.97
@@ -71,19 +87,31 @@ def test_the_distance_irrelevance_of_a_clock_is_near_one_and_of_a_pizza_near_zer
 @pytest.mark.parametrize("n", [N, 12])
 def test_losses_of_a_model_of_key_frequencies_alone(n):
     logits, keys = 4 * clock(2, n) + 2 * clock(5, n), keys_of(2, 5, n=n)
-    loss = math.log(np.exp(logits[0, 0]).sum()) - logits[0, 0, 0]  # the same for all pairs
+    loss = (
+        math.log(np.exp(logits[0, 0]).sum()) - logits[0, 0, 0]
+    )  # the same for all pairs
     pairs = np.array([[0, 1], [4, 4], [n - 1, 3]])
     np.testing.assert_allclose(measures.restricted_loss(logits, keys), loss, rtol=1e-12)
-    np.testing.assert_allclose(measures.excluded_loss(logits, keys, pairs), math.log(n), rtol=1e-12)
-    np.testing.assert_allclose(measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12)
-    np.testing.assert_allclose(measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12)
+    np.testing.assert_allclose(
+        measures.excluded_loss(logits, keys, pairs), math.log(n), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        measures.excluded_loss(logits, ~keys, pairs), loss, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        measures.restricted_loss(logits, ~keys), math.log(n), rtol=1e-12
+    )
 
 
 def test_gini_coefficients(generator):
     values = generator.exponential(size=9)
     differences = np.abs(values[:, None] - values).sum()
-    np.testing.assert_allclose(measures.gini_coefficient(values), differences / (2 * 9 * values.sum()))
-    np.testing.assert_allclose(measures.gini_coefficient(np.array([[2.0, 2.0], [0.0, 7.0]])), [0, 0.5])
+    np.testing.assert_allclose(
+        measures.gini_coefficient(values), differences / (2 * 9 * values.sum())
+    )
+    np.testing.assert_allclose(
+        measures.gini_coefficient(np.array([[2.0, 2.0], [0.0, 7.0]])), [0, 0.5]
+    )
     assert np.isnan(measures.gini_coefficient(np.zeros(3)))
 
 
@@ -91,24 +119,32 @@ def test_the_circularity_of_circles_and_of_noise(generator):
     angle = 2 * np.pi * np.arange(N)[:, None] * np.array([2, 5]) / N
     circles = np.concatenate([np.cos(angle) * [2, 1], np.sin(angle) * [2, 1]], axis=1)
     turned = circles @ np.linalg.qr(generator.normal(size=(8, 8)))[0][:4] + 3
-    np.testing.assert_allclose(measures.component_circularity(np.stack([turned, -turned])), 1)
+    np.testing.assert_allclose(
+        measures.component_circularity(np.stack([turned, -turned])), 1
+    )
     assert measures.component_circularity(generator.normal(size=(59, 64))) < 0.4
     line = np.cos(angle[:, :1]) * np.ones(3)
     np.testing.assert_allclose(measures.component_circularity(line), 1)
     assert np.isnan(measures.component_circularity(np.ones((5, 2))))
 
 
-# -------------------------------------------------------------------------------------------- plain loops
+# -------------------------------------------------------------------------- plain loops
 
 
 def plain_components(logits, keys):
-    """The mean over pairs and the key frequencies of a + b, (sum, class) each, by sums over all pairs."""
+    """The mean over pairs and the key frequencies of a + b, (sum, class) each, by sums
+    over all pairs."""
     n = len(logits)
     kept = np.zeros((n, n))
     for k in range(1, n // 2 + 1):
         if keys[k - 1]:
             for wave in (np.cos, np.sin):
-                basis = np.array([[wave(2 * np.pi * k * (a + b) / n) for b in range(n)] for a in range(n)])
+                basis = np.array(
+                    [
+                        [wave(2 * np.pi * k * (a + b) / n) for b in range(n)]
+                        for a in range(n)
+                    ]
+                )
                 if (basis**2).sum() > 1e-9:
                     basis /= np.sqrt((basis**2).sum())
                     for c in range(n):
@@ -126,14 +162,25 @@ def plain_loss(row, correct):
 def test_losses_and_irrelevance_are_those_of_plain_loops(n, generator):
     logits, keys = generator.normal(size=(2, n, n, n)), keys_of(1, n // 2, n=n)
     pairs = generator.integers(0, n, (9, 2))
-    restricted, excluded = measures.restricted_loss(logits, keys), measures.excluded_loss(logits, keys, pairs)
+    restricted, excluded = (
+        measures.restricted_loss(logits, keys),
+        measures.excluded_loss(logits, keys, pairs),
+    )
     irrelevance = measures.distance_irrelevance(logits)
     for at, one in enumerate(logits):
         mean, kept = plain_components(one, keys)
-        np.testing.assert_allclose(key_component(measures.sum_component(one), keys), kept, atol=1e-12)
-        losses = [plain_loss(mean + kept[(a + b) % n], (a + b) % n) for a in range(n) for b in range(n)]
+        np.testing.assert_allclose(
+            key_component(measures.sum_component(one), keys), kept, atol=1e-12
+        )
+        losses = [
+            plain_loss(mean + kept[(a + b) % n], (a + b) % n)
+            for a in range(n)
+            for b in range(n)
+        ]
         np.testing.assert_allclose(restricted[at], np.mean(losses), rtol=1e-12)
-        losses = [plain_loss(one[a, b] - kept[(a + b) % n], (a + b) % n) for a, b in pairs]
+        losses = [
+            plain_loss(one[a, b] - kept[(a + b) % n], (a + b) % n) for a, b in pairs
+        ]
         np.testing.assert_allclose(excluded[at], np.mean(losses), rtol=1e-12)
         table = np.full((n, n), np.nan)
         for a in range(n):
@@ -154,25 +201,38 @@ def test_fourier_norms_are_those_of_plain_sums(n, generator):
                 row = [wave(2 * math.pi * k * i / n) for i in range(n)]
                 size = math.sqrt(sum(each**2 for each in row))
                 squares += (
-                    (sum(x * y for x, y in zip(row, table[:, axis], strict=True)) / size) ** 2 if size > 1e-9 else 0
+                    (
+                        sum(x * y for x, y in zip(row, table[:, axis], strict=True))
+                        / size
+                    )
+                    ** 2
+                    if size > 1e-9
+                    else 0
                 )
         np.testing.assert_allclose(norm, math.sqrt(squares))
 
 
 class Product:
-    """A network whose logits are u_c . (E_a * (E_b @ M)), which treats both numbers differently."""
+    """A network whose logits are u_c . (E_a * (E_b @ M)), which treats both numbers
+    differently."""
 
     settings = ModularSettings(n=5, dim=3)
 
     def logits(self, found, pairs):
-        first, second = found["embedding"][..., pairs[:, 0], :], found["embedding"][..., pairs[:, 1], :]
+        first, second = (
+            found["embedding"][..., pairs[:, 0], :],
+            found["embedding"][..., pairs[:, 1], :],
+        )
         return torch.tanh(first * (second @ found["matrix"])) @ found["unembedding"].mT
 
 
 def test_gradient_symmetricity_is_that_of_finite_differences():
     torch.manual_seed(0)
     shapes = {"embedding": (5, 3), "matrix": (3, 3), "unembedding": (5, 3)}
-    found = {name: torch.randn(2, *shape, dtype=torch.float64) for name, shape in shapes.items()}
+    found = {
+        name: torch.randn(2, *shape, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
     triples = measures.random_triples(5, seed=3, count=7)
     triples[0] = 2  # a = b, too
     result = measures.gradient_symmetricity(Product(), found, triples)
@@ -186,25 +246,46 @@ def test_gradient_symmetricity_is_that_of_finite_differences():
         for a, b, c in triples:
             first, second = one["embedding"][a], one["embedding"][b]
             steps = 1e-6 * np.eye(3)
-            by_first = [(logit(first + e, second, c) - logit(first - e, second, c)) / 2e-6 for e in steps]
-            by_second = [(logit(first, second + e, c) - logit(first, second - e, c)) / 2e-6 for e in steps]
-            cosines.append(np.dot(by_first, by_second) / np.linalg.norm(by_first) / np.linalg.norm(by_second))
+            by_first = [
+                (logit(first + e, second, c) - logit(first - e, second, c)) / 2e-6
+                for e in steps
+            ]
+            by_second = [
+                (logit(first, second + e, c) - logit(first, second - e, c)) / 2e-6
+                for e in steps
+            ]
+            cosines.append(
+                np.dot(by_first, by_second)
+                / np.linalg.norm(by_first)
+                / np.linalg.norm(by_second)
+            )
         np.testing.assert_allclose(result[at], np.mean(cosines), atol=1e-8)
     assert np.abs(result).max() < 0.99
 
 
-# --------------------------------------------------------------------------------------- phases and delay
+# --------------------------------------------------------------------- phases and delay
 
 
 def planted(train, other):
-    """A trajectory of one run with these errors (step,) of its splits, and losses that are four times as large; the
-    loss of the other pairs first doubles. Recorded every tenth step."""
+    """A trajectory of one run with these errors (step,) of its splits, and losses that
+    are four times as large; the loss of the other pairs first doubles. Recorded every
+    tenth step."""
     step = 10 * np.arange(len(train))
     errors = np.stack([train, other], axis=-1).astype(np.float64)[None]
-    losses = 4 * errors * np.stack([np.ones(len(train)), 1 + np.clip(step / 200, 0, 1)], axis=-1)
+    losses = (
+        4
+        * errors
+        * np.stack([np.ones(len(train)), 1 + np.clip(step / 200, 0, 1)], axis=-1)
+    )
     dims = ("run", "step", "split")
-    data = {"accuracy": (dims, 1 - errors), "loss": (dims, losses), "last_step": ("run", [step[-1]])}
-    return xr.Dataset(data, {"step": step, "split": ["train", "test"], "seed": ("run", [0])})
+    data = {
+        "accuracy": (dims, 1 - errors),
+        "loss": (dims, losses),
+        "last_step": ("run", [step[-1]]),
+    }
+    return xr.Dataset(
+        data, {"step": step, "split": ["train", "test"], "seed": ("run", [0])}
+    )
 
 
 AT = np.arange(400)
@@ -214,9 +295,14 @@ MEMORISING = np.interp(AT, [0, 20], [0.9, 0])
 @pytest.mark.parametrize("noise", [0, 0.01])
 @pytest.mark.parametrize(("begin", "length"), [(60, 4), (200, 40), (100, 200)])
 def test_phases_of_planted_curves(begin, length, noise, generator):
-    level = np.where(AT < 15, 0.9, 0.6)  # some pairs are generalised while others are memorised
+    level = np.where(
+        AT < 15, 0.9, 0.6
+    )  # some pairs are generalised while others are memorised
     other = level * np.interp(AT, [begin, begin + length], [1, 0])
-    run = planted(MEMORISING, np.clip(other + noise * np.sqrt(other) * generator.normal(size=400), 0, 1))
+    run = planted(
+        MEMORISING,
+        np.clip(other + noise * np.sqrt(other) * generator.normal(size=400), 0, 1),
+    )
     phases = measures.grokking_phases(run).isel(run=0)
     formed, cleaned = 10 * begin + length, 10 * begin + 9 * length
     np.testing.assert_allclose(phases["begin"], [0, 180, formed], atol=25)
@@ -226,13 +312,22 @@ def test_phases_of_planted_curves(begin, length, noise, generator):
 def test_delay_of_a_planted_run():
     run = planted(MEMORISING, np.interp(AT, [200, 240], [0.9, 0]))
     times = measures.grokking_times(run).isel(run=0)
-    assert [float(times[name]) for name in ("memorised", "generalised", "delay")] == [200, 2360, 2160]
+    assert [float(times[name]) for name in ("memorised", "generalised", "delay")] == [
+        200,
+        2360,
+        2160,
+    ]
     assert times["observed"]
 
 
 def test_moments_are_the_first_frames_with_an_accuracy():
     run = planted(MEMORISING, np.interp(AT, [200, 240], [0.9, 0]))
-    assert measures.moment_frames(run)[0].values.tolist() == [20, 218, 236, 399]  # errors: at most .5 in 218
+    assert measures.moment_frames(run)[0].values.tolist() == [
+        20,
+        218,
+        236,
+        399,
+    ]  # errors: at most .5 in 218
     run["last_step"] = ("run", [1000])
     assert measures.moment_frames(run)[0].values.tolist() == [20, -1, -1, 100]
 
@@ -240,7 +335,10 @@ def test_moments_are_the_first_frames_with_an_accuracy():
 def test_runs_that_do_not_generalise_are_censored():
     for other in (np.full(400, 0.9), np.interp(AT, [200, 240], [0.9, 0.7])):
         run = planted(MEMORISING, other)
-        times, phases = measures.grokking_times(run).isel(run=0), measures.grokking_phases(run).isel(run=0)
+        times, phases = (
+            measures.grokking_times(run).isel(run=0),
+            measures.grokking_phases(run).isel(run=0),
+        )
         assert float(times["delay"]) == 3990 - 200
         assert not times["observed"]
         assert np.isfinite(phases["end"]).values.tolist() == [True, False, False]
@@ -250,7 +348,7 @@ def test_runs_that_do_not_generalise_are_censored():
     assert np.isnan(measures.grokking_phases(never)["end"]).all()
 
 
-# ------------------------------------------------------------------------------------- along a trajectory
+# ------------------------------------------------------------------- along a trajectory
 
 
 def test_measures_along_a_trajectory_do_not_depend_on_blocks(trajectory, monkeypatch):
@@ -259,24 +357,45 @@ def test_measures_along_a_trajectory_do_not_depend_on_blocks(trajectory, monkeyp
     xr.testing.assert_allclose(measures.measure_progress(trajectory, frames=7), result)
     assert result.sizes["step"] == 7
     assert result["step"].values[[0, -1]].tolist() == [0, 300]
-    for name in ("restricted_loss", "excluded_loss", "squared_weights", "embedding_norm"):
+    for name in (
+        "restricted_loss",
+        "excluded_loss",
+        "squared_weights",
+        "embedding_norm",
+    ):
         assert np.isfinite(result[name]).all()
 
 
 def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
     result = measures.measure_progress(trajectory, frames=4)
-    found = {name: each.double() for name, each in weights(trajectory, run=1, step=300).items()}
-    logits, last = measures.all_logits(network_of(trajectory), found), result.isel(run=1, step=-1)
-    np.testing.assert_allclose(logits[2, 5], network_of(trajectory).logits(found, torch.tensor([[2, 5]]))[0])
+    found = {
+        name: each.double()
+        for name, each in weights(trajectory, run=1, step=300).items()
+    }
+    logits, last = (
+        measures.all_logits(network_of(trajectory), found),
+        result.isel(run=1, step=-1),
+    )
+    np.testing.assert_allclose(
+        logits[2, 5], network_of(trajectory).logits(found, torch.tensor([[2, 5]]))[0]
+    )
     keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
     np.testing.assert_array_equal(last["key_frequency"], keys)
-    np.testing.assert_allclose(last["restricted_loss"], measures.restricted_loss(logits, keys))
-    np.testing.assert_allclose(last["squared_weights"], sum(float((each**2).sum()) for each in found.values()))
+    np.testing.assert_allclose(
+        last["restricted_loss"], measures.restricted_loss(logits, keys)
+    )
+    np.testing.assert_allclose(
+        last["squared_weights"], sum(float((each**2).sum()) for each in found.values())
+    )
     none = np.zeros_like(keys)
     pairs = along_training._training_pairs(network_of(trajectory).settings, seed=6)
     loss = float(trajectory["loss"].sel(split="train", step=300)[1])
-    np.testing.assert_allclose(measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5)
-    np.testing.assert_allclose(result["gradient_symmetricity"], 1, atol=1e-6)  # constant attention
+    np.testing.assert_allclose(
+        measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        result["gradient_symmetricity"], 1, atol=1e-6
+    )  # constant attention
 
 
 TRANSFORMER = TransformerSettings(n=7, dim=8, heads=2, hidden=12, weight_decay=1.0)
@@ -295,19 +414,28 @@ def test_measures_of_transformers(variant):
     found = {name: each.double() for name, each in weights(run, run=1, step=8).items()}
     network = network_of(run)
     logits, nothing = measures.all_logits(network, found), np.zeros(3, bool)
-    np.testing.assert_allclose(logits[6, 2], network.logits(found, torch.tensor([[6, 2]]))[0])
+    np.testing.assert_allclose(
+        logits[6, 2], network.logits(found, torch.tensor([[6, 2]]))[0]
+    )
     pairs = along_training._training_pairs(settings, seed=1)
     loss = float(run["loss"].sel(split="train", step=8)[1])
-    np.testing.assert_allclose(measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5)
+    np.testing.assert_allclose(
+        measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5
+    )
     last = result.isel(run=1, step=-1)
-    np.testing.assert_allclose(last["embedding_norm"], measures.fourier_norms(found["embedding"][:7].numpy()))
+    np.testing.assert_allclose(
+        last["embedding_norm"], measures.fourier_norms(found["embedding"][:7].numpy())
+    )
     symmetricity = float(last["gradient_symmetricity"])
     triples = measures.random_triples(7, seed=1)
-    np.testing.assert_allclose(symmetricity, plain_symmetricity(network, found, triples), rtol=1e-9)
+    np.testing.assert_allclose(
+        symmetricity, plain_symmetricity(network, found, triples), rtol=1e-9
+    )
 
 
 def plain_symmetricity(network, found, triples):
-    """The mean cosine by one gradient for each triple; where a = b, another row is given the embedding of b."""
+    """The mean cosine by one gradient for each triple; where a = b, another row is
+    given the embedding of b."""
     own = network.settings.own_vocabularies
     cosines = []
     for a, b, c in triples.tolist():
@@ -319,15 +447,23 @@ def plain_symmetricity(network, found, triples):
         else:
             table, b_row = found["embedding"].clone(), b
         table.requires_grad_()
-        network.logits({**found, "embedding": table}, torch.tensor([[a, b_row]]))[0, c].backward()
+        network.logits({**found, "embedding": table}, torch.tensor([[a, b_row]]))[
+            0, c
+        ].backward()
         first, second = table.grad[a], table.grad[b_row + own * network.settings.n]
-        cosines.append(float(torch.nn.functional.cosine_similarity(first, second, dim=0)))
+        cosines.append(
+            float(torch.nn.functional.cosine_similarity(first, second, dim=0))
+        )
     return np.mean(cosines)
 
 
 def test_frames_after_a_divergence_are_nan():
-    settings = ModularSettings(n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500)
-    result = measures.measure_progress(simulate(settings, runs=2, steps=40, every=1, progress=False), frames=41)
+    settings = ModularSettings(
+        n=7, hidden=6, optimizer="sgd", lr=1e-3, weight_decay=2500
+    )
+    result = measures.measure_progress(
+        simulate(settings, runs=2, steps=40, every=1, progress=False), frames=41
+    )
     known = np.isfinite(result["squared_weights"].values)
     assert not known[:, -1].any()
     assert known[:, 0].all()
@@ -338,7 +474,9 @@ def test_the_table_and_the_figure_show_every_run(trajectory):
     result = measures.measure_progress(trajectory, frames=11)
     rows = measures.progress_rows(result)
     assert [row["seed"] for row in rows] == [5, 6, 7]
-    assert "key frequencies" in format_table(make_table(rows), measures.PROGRESS_COLUMNS)
+    assert "key frequencies" in format_table(
+        make_table(rows), measures.PROGRESS_COLUMNS
+    )
     known = int(np.isfinite(result["memorised"]).sum())
     assert measures.describe_progress(result).startswith(f"{known} of 3 runs memorise")
     figure = plots.plot_progress(trajectory, result)
@@ -348,11 +486,26 @@ def test_the_table_and_the_figure_show_every_run(trajectory):
 
 def test_trajectories_that_cannot_be_measured_are_refused(trajectory, monkeypatch):
     particles = simulate(ParticleSettings(n=5), runs=2, steps=8, progress=False)
-    metrics = simulate(ModularSettings(n=5), runs=2, steps=80, record="metrics", progress=False)
-    whole = simulate(ModularSettings(n=5, train_share=1.0), runs=1, steps=80, progress=False)
+    metrics = simulate(
+        ModularSettings(n=5), runs=2, steps=80, record="metrics", progress=False
+    )
+    whole = simulate(
+        ModularSettings(n=5, train_share=1.0), runs=1, steps=80, progress=False
+    )
     short = simulate(ModularSettings(n=5), runs=2, steps=3, progress=False)
-    product = simulate(dataclasses.replace(TRANSFORMER, task="multiply"), runs=1, steps=8, every=1, progress=False)
-    cases = [(particles, "found particles"), (metrics, "record=metrics"), (whole, "alone"), (short, "frames")]
+    product = simulate(
+        dataclasses.replace(TRANSFORMER, task="multiply"),
+        runs=1,
+        steps=8,
+        every=1,
+        progress=False,
+    )
+    cases = [
+        (particles, "found particles"),
+        (metrics, "record=metrics"),
+        (whole, "alone"),
+        (short, "frames"),
+    ]
     cases.append((product, "found multiply"))
     for wrong, message in cases:
         with pytest.raises(TrajectoryError, match=message):

@@ -1,4 +1,5 @@
-"""Evidence of every experiment at a tiny size, measured once for all tests of a process."""
+"""Evidence of every experiment at a tiny size, measured once for all tests of a
+process."""
 
 import sys
 
@@ -22,41 +23,112 @@ SIZES = {
     "ca.weight-angles": {"tokens": [3, 4], "runs": 8, "epochs": 100},
     "ca.audit": {**NETWORKS, "moments": [20, 100], "audited": 2},
     "ca.distance": {**NETWORKS, "moments": [20, 100]},
-    "ca.structures": {"networks": 4, "epochs": 100, "particles": 8, "random": 20, "settings": SEVEN},
+    "ca.structures": {
+        "networks": 4,
+        "epochs": 100,
+        "particles": 8,
+        "random": 20,
+        "settings": SEVEN,
+    },
     "ca.appF": {"runs": 3, "epochs": 100, "random": 20, "settings": SEVEN},
     "own.sequence": {"networks": 2, "epochs": 20, "particles": 3, "settings": SEVEN},
     "own.sensitivity": {"runs": 4},
     "ca.table2": {"runs": 8, "settings": SEVEN},
     "vc.ideal": {"networks": 1, "norms": ["rms"], "settings": {"length": 8}},
-    "ch.fixed-points": {"push": [1e-3], "steps": 5, "draws": 1, "settings": {"length": 5, "sparsity": 2, "hidden": 6}},
+    "ch.fixed-points": {
+        "push": [1e-3],
+        "steps": 5,
+        "draws": 1,
+        "settings": {"length": 5, "sparsity": 2, "hidden": 6},
+    },
     "vc.circuits": {"runs": 4, "epochs": 30, "settings": SPARSE},
     "vc.phases": {"runs": 4, "epochs": 30, "frames": 11, "settings": SPARSE},
-    "vc.norms": {"full": 2, "mini": 2, "three": 1, "epochs": 22, "updates": 44, "every": 2},
+    "vc.norms": {
+        "full": 2,
+        "mini": 2,
+        "three": 1,
+        "epochs": 22,
+        "updates": 44,
+        "every": 2,
+    },
     "vc.saddles": {"full": 1, "mini": 1, "epochs": 22, "updates": 44, "every": 2},
-    "vc.sparsity": {"usual": 4, "dims": [3], "others": 3, "epochs": 30, "settings": SPARSE},
+    "vc.sparsity": {
+        "usual": 4,
+        "dims": [3],
+        "others": 3,
+        "epochs": 30,
+        "settings": SPARSE,
+    },
     "vc.transfer": {"runs": 4, "epochs": 10, "vocabs": [3], "settings": SPARSE},
     "vc.vocabularies": {"runs": 4, "epochs": 10, "vocabs": [3, 4], "settings": SPARSE},
     "vc.finetuning": {"runs": 4, "epochs": 20, "settings": SPARSE},
-    "vc.ablation": {"runs": 3, "epochs": 2, "points": 3, "max_hidden": 40, "settings": SPARSE},
-    "vc.relatives": {"runs": 3, "epochs": 45, "settings": SPARSE, "changes": [{"lr": 0.03}, {"batch": 20}]},
+    "vc.ablation": {
+        "runs": 3,
+        "epochs": 2,
+        "points": 3,
+        "max_hidden": 40,
+        "settings": SPARSE,
+    },
+    "vc.relatives": {
+        "runs": 3,
+        "epochs": 45,
+        "settings": SPARSE,
+        "changes": [{"lr": 0.03}, {"batch": 20}],
+    },
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
-    "vc.flips": {"runs": 2, "spikes": 2, "epochs": 120, "settings": SPARSE, **FLIP_GRID},
-    "vc.remedies": {"runs": 4, "epochs": 60, "settings": SPARSE, "remedies": {"hidden": 8}},
+    "vc.flips": {
+        "runs": 2,
+        "spikes": 2,
+        "epochs": 120,
+        "settings": SPARSE,
+        **FLIP_GRID,
+    },
+    "vc.remedies": {
+        "runs": 4,
+        "epochs": 60,
+        "settings": SPARSE,
+        "remedies": {"hidden": 8},
+    },
     "vc.normalisation": {"cases": 40},
-    "zl.attention-rate": {"runs": 3, "every": 20, "rates": [0.0, 1.0], "epochs": [60, 80], "settings": TRANSFORMER},
-    "na.phases": {"preset": "small", "runs": 3, "epochs": 200, "every": 10, "settings": TRANSFORMER},
-    "na.weight-decay": {"preset": "small", "runs": 3, "epochs": 60, "every": 20, "settings": TRANSFORMER},
+    "zl.attention-rate": {
+        "runs": 3,
+        "every": 20,
+        "rates": [0.0, 1.0],
+        "epochs": [60, 80],
+        "settings": TRANSFORMER,
+    },
+    "na.phases": {
+        "preset": "small",
+        "runs": 3,
+        "epochs": 200,
+        "every": 10,
+        "settings": TRANSFORMER,
+    },
+    "na.weight-decay": {
+        "preset": "small",
+        "runs": 3,
+        "epochs": 60,
+        "every": 20,
+        "settings": TRANSFORMER,
+    },
 }
-READINGS = ("defaults", "half the step", "repulsion not balanced", "variance 1 per axis", "(i, i) is no pair")
-"""Of the readings of CA section 6: changes of each kind, and one against the paper's words."""
+READINGS = (
+    "defaults",
+    "half the step",
+    "repulsion not balanced",
+    "variance 1 per axis",
+    "(i, i) is no pair",
+)
+"""Of the readings of CA section 6: changes of each kind, and one against the paper's
+words."""
 
 
 RUNNER = Runner(sys.stderr)
 
 
 class Evidence(dict):
-    """Evidence by the experiment's name, measured when it is first needed; beside it the ensembles that this
-    made, and those that the experiment declares."""
+    """Evidence by the experiment's name, measured when it is first needed; beside it
+    the ensembles that this made, and those that the experiment declares."""
 
     def __init__(self, folder):
         super().__init__()
@@ -66,9 +138,16 @@ class Evidence(dict):
         experiment = EXPERIMENTS[name]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
-            patch.setattr(particles, "CHANGES", {each: particles.CHANGES[each] for each in READINGS})
+            patch.setattr(
+                particles,
+                "CHANGES",
+                {each: particles.CHANGES[each] for each in READINGS},
+            )
             patch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
-            self.declared[name] = {self.folder / RUNNER.path(need) for need in experiment.ensembles(SIZES[name])}
+            self.declared[name] = {
+                self.folder / RUNNER.path(need)
+                for need in experiment.ensembles(SIZES[name])
+            }
             return experiment.measure(RUNNER, SIZES[name])
 
     def __missing__(self, name):

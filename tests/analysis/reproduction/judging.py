@@ -1,19 +1,31 @@
-"""Made evidence, and verdicts on single claims given the evidence of their experiment."""
+"""Made evidence, and verdicts on single claims given the evidence of their
+experiment."""
 
 import numpy as np
 import xarray as xr
 
 from analysis.reproduction.registry import CLAIMS
-from analysis.reproduction.verification.criteria import Verdict, combine_verdicts, judge_estimate
+from analysis.reproduction.verification.criteria import (
+    Verdict,
+    combine_verdicts,
+    judge_estimate,
+)
 
-YES, PARTLY, NO, OPEN = Verdict.REPRODUCED, Verdict.PARTLY, Verdict.NOT, Verdict.UNDECIDED
+YES, PARTLY, NO, OPEN = (
+    Verdict.REPRODUCED,
+    Verdict.PARTLY,
+    Verdict.NOT,
+    Verdict.UNDECIDED,
+)
 UNTESTABLE = Verdict.UNTESTABLE
 CLAIMS_BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 
 def dataset(dims, coords=None, **columns) -> xr.Dataset:
     """Evidence whose columns all have the same dimensions."""
-    return xr.Dataset({name: (dims, np.asarray(values)) for name, values in columns.items()}, coords)
+    return xr.Dataset(
+        {name: (dims, np.asarray(values)) for name, values in columns.items()}, coords
+    )
 
 
 def part_verdict(name: str, evidence: xr.Dataset, part: int) -> Verdict:
@@ -24,7 +36,10 @@ def part_verdict(name: str, evidence: xr.Dataset, part: int) -> Verdict:
 
 def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
     """The verdict on each part of a claim."""
-    return [part_verdict(name, evidence, part) for part in range(len(CLAIMS_BY_NAME[name].parts))]
+    return [
+        part_verdict(name, evidence, part)
+        for part in range(len(CLAIMS_BY_NAME[name].parts))
+    ]
 
 
 def verdicts(claims, evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:

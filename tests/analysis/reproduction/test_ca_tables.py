@@ -6,7 +6,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.reproduction.ca_tables import ca_table_row, network_columns, print_ca_table, printed_row
+from analysis.reproduction.ca_tables import (
+    ca_table_row,
+    network_columns,
+    print_ca_table,
+    printed_row,
+)
 from analysis.reproduction.printed_numbers import TABLE_1, TABLE_2
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics import ModularSettings, ParticleSettings, simulate
@@ -15,19 +20,30 @@ from tests.polygons import polygon
 
 @pytest.mark.parametrize(
     ("fa", "circles", "imperfections"),
-    [(0.5, (0, 3.6), (31.8, 39.2)), (1.0, (8, 26), (31.5, 41.1)), (2.0, (46, 66), (32.8, 53))],
+    [
+        (0.5, (0, 3.6), (31.8, 39.2)),
+        (1.0, (8, 26), (31.5, 41.1)),
+        (2.0, (46, 66), (32.8, 53)),
+    ],
 )
 def test_table_2_is_within_the_papers_intervals(fa, circles, imperfections, capsys):
-    row = ca_table_row(simulate(ParticleSettings(fa=fa), runs=1000, every=100, progress=False))
+    row = ca_table_row(
+        simulate(ParticleSettings(fa=fa), runs=1000, every=100, progress=False)
+    )
     assert circles[0] <= row["circles_percent"] <= circles[1]
     assert imperfections[0] <= row["imperfections"] <= imperfections[1]
     assert TABLE_2[fa]["imperfections"].startswith(row["paper_imperfections"])
     print_ca_table([row], None)
-    assert capsys.readouterr().out.splitlines()[-1].endswith(TABLE_2[fa]["imperfections"])
+    assert (
+        capsys.readouterr().out.splitlines()[-1].endswith(TABLE_2[fa]["imperfections"])
+    )
 
 
 def test_printed_rows_are_of_the_papers_settings_only():
-    networks, particles = ModularSettings(weight_decay=0.3), ParticleSettings(fa=2.0, step_rule="direction")
+    networks, particles = (
+        ModularSettings(weight_decay=0.3),
+        ParticleSettings(fa=2.0, step_rule="direction"),
+    )
     assert printed_row(networks, 2000) == TABLE_1[0.3]
     assert printed_row(particles, 100) == TABLE_2[2.0]
     assert printed_row(networks, 1000) is printed_row(particles, 99) is None
@@ -47,12 +63,20 @@ def test_table_1_and_its_csv(typed):
 
 
 def test_columns_of_table_1(generator):
-    ends = np.concatenate([[polygon(7), polygon(7, radius=2.0)], generator.normal(size=(5, 7, 2))])
+    ends = np.concatenate(
+        [[polygon(7), polygon(7, radius=2.0)], generator.normal(size=(5, 7, 2))]
+    )
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
     found = network_columns(ends, accuracy)
     assert (found["runs"], found["circles"], found["others"]) == (7, 2, 5)
-    assert (found["circle_accuracy_percent"], found["other_accuracy_percent"]) == pytest.approx((80, 30))
-    assert (found["circle_accuracy_percent_low"], found["circle_accuracy_percent_high"]) == (0, 100)  # not 80 ± 127
+    assert (
+        found["circle_accuracy_percent"],
+        found["other_accuracy_percent"],
+    ) == pytest.approx((80, 30))
+    assert (
+        found["circle_accuracy_percent_low"],
+        found["circle_accuracy_percent_high"],
+    ) == (0, 100)  # not 80 ± 127
     expected = np.corrcoef(count_imperfections(ends[2:]), accuracy[2:])[0, 1]
     np.testing.assert_allclose(found["correlation"], expected)
     assert found["correlation_low"] < expected < found["correlation_high"]

@@ -1,4 +1,5 @@
-"""All experiments: what they declare, and the evidence and verdicts that each gives at a tiny size."""
+"""All experiments: what they declare, and the evidence and verdicts that each gives at
+a tiny size."""
 
 import dataclasses
 import functools
@@ -9,7 +10,13 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
-from analysis.reproduction.odonnat2024 import ablations, circuits, finetuning, sparsity, transfer
+from analysis.reproduction.odonnat2024 import (
+    ablations,
+    circuits,
+    finetuning,
+    sparsity,
+    transfer,
+)
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
 from analysis.reproduction.verification.estimate import Estimate
@@ -19,7 +26,8 @@ from tests.analysis.reproduction.conftest import RUNNER, SIZES
 
 NAMES = list(EXPERIMENTS)
 BEGIN_FROM_OTHERS = {"vc.transfer", "vc.vocabularies", "vc.finetuning"}
-"""Experiments that also train networks which begin from the ensembles that they declare."""
+"""Experiments that also train networks which begin from the ensembles that they
+declare."""
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +43,15 @@ def reread(evidence, tmp_path_factory):
     return read
 
 
-# --------------------------------------------------------------------------------------------- declarations
+# ------------------------------------------------------------------------- declarations
 
 
 def test_every_experiment_has_a_claim_and_a_test_size():
-    assert set(NAMES) == {claim.experiment for claim in CLAIMS if claim.experiment} == set(SIZES)
+    assert (
+        set(NAMES)
+        == {claim.experiment for claim in CLAIMS if claim.experiment}
+        == set(SIZES)
+    )
     assert len(set(NAMES)) == len(NAMES)
 
 
@@ -54,28 +66,38 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
         assert all(need.runs > 0 for need in experiment.ensembles(sizing.params))
     other = dataclasses.replace(experiment, depends={**experiment.depends, "more": 1})
     params = SIZES[experiment.name]
-    assert evidence_path(experiment, params, RUNNER) != evidence_path(other, params, RUNNER)
+    assert evidence_path(experiment, params, RUNNER) != evidence_path(
+        other, params, RUNNER
+    )
 
 
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
     before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER)
-    monkeypatch.setattr("analysis.transitions.ablations.swept_values", lambda *_: [16, 32])
+    monkeypatch.setattr(
+        "analysis.transitions.ablations.swept_values", lambda *_: [16, 32]
+    )
     assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER) != before
 
 
 def test_ensembles_are_shared_with_commands_and_figures():
     source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.default.params)
     assert [each.settings.vocab for each in source] == list(range(2, 11))
-    assert {(each.runs, each.epochs, each.every) for each in source} == {(250, 2000, 1000)}
+    assert {(each.runs, each.epochs, each.every) for each in source} == {
+        (250, 2000, 1000)
+    }
     assert transfer.TRANSFER.ensembles(transfer.TRANSFER.default.params) == source[:2]
     assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
-    assert RUNNER.path(circuits.default_networks({"runs": 100})[0]) == RUNNER.path(SPARSE_RUNS)
+    assert RUNNER.path(circuits.default_networks({"runs": 100})[0]) == RUNNER.path(
+        SPARSE_RUNS
+    )
     needs = sparsity.ensembles(sparsity.SPARSITY.default.params | {"enough": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
-    assert [RUNNER.path(each) for each in needs[1:]] == [RUNNER.path(each) for each in shared]
+    assert [RUNNER.path(each) for each in needs[1:]] == [
+        RUNNER.path(each) for each in shared
+    ]
 
 
-# ------------------------------------------------------------------------------------------------- evidence
+# ----------------------------------------------------------------------------- evidence
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,32 +105,48 @@ def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, rer
     found = evidence[name]
     assert found.nbytes < 1e6
     xr.testing.assert_equal(reread(name), found)
-    attributes = ["long_name", "units"] if name.startswith(("ca", "own")) else ["long_name"]
+    attributes = (
+        ["long_name", "units"] if name.startswith(("ca", "own")) else ["long_name"]
+    )
     for values in found.data_vars.values() if name != "ca.table2" else ():
         assert all(values.attrs.get(each) for each in attributes)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in BEGIN_FROM_OTHERS])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in BEGIN_FROM_OTHERS]
+)
 def test_experiments_declare_their_ensembles(name, evidence):
     assert evidence[name]
-    assert evidence.made[name] <= evidence.declared[name] <= {*evidence.folder.glob("runs/*.nc")}
+    assert (
+        evidence.made[name]
+        <= evidence.declared[name]
+        <= {*evidence.folder.glob("runs/*.nc")}
+    )
 
 
-@pytest.mark.parametrize("name", ["ca.table1", "ca.halt", "vc.finetuning", "vc.relatives"])
+@pytest.mark.parametrize(
+    "name", ["ca.table1", "ca.halt", "vc.finetuning", "vc.relatives"]
+)
 def test_evidence_is_reproducible(name, evidence):
     xr.testing.assert_identical(evidence.measure(name), evidence[name])
 
 
-@pytest.mark.parametrize("claim", [each for each in CLAIMS if each.experiment], ids=lambda claim: claim.name)
+@pytest.mark.parametrize(
+    "claim", [each for each in CLAIMS if each.experiment], ids=lambda claim: claim.name
+)
 def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
     found, again = evidence[claim.experiment], reread(claim.experiment)
     if claim.experiment == "vc.remedies":  # a width of 8 stands for the full size
-        names = ["h = 128" if name == "h = 8" else name for name in found["remedy"].values]
+        names = [
+            "h = 128" if name == "h = 8" else name for name in found["remedy"].values
+        ]
         found, again = (each.assign_coords(remedy=names) for each in (found, again))
     for part in claim.parts:
         estimate = part.measure(found)
         assert isinstance(estimate, Estimate)
-        np.testing.assert_equal(tuple(part.measure(again).interval), tuple(estimate.interval))
+        np.testing.assert_equal(
+            tuple(part.measure(again).interval), tuple(estimate.interval)
+        )
         assert "nan" not in estimate.note
         verdict = judge_estimate(part.criterion, estimate).verdict
         value, low, high = estimate.interval

@@ -1,4 +1,5 @@
-"""The claims as data: each says all that a reader needs, and none of either paper is left out."""
+"""The claims as data: each says all that a reader needs, and none of either paper is
+left out."""
 
 import dataclasses
 import re
@@ -6,9 +7,18 @@ import re
 import pytest
 
 from analysis.reproduction.figures.register import PAPER_FIGURES
-from analysis.reproduction.registry import CLAIMS, PAPER_NAMES, mark_repeated, select_claims
+from analysis.reproduction.registry import (
+    CLAIMS,
+    PAPER_NAMES,
+    mark_repeated,
+    select_claims,
+)
 from analysis.reproduction.verification.claim import Kind
-from analysis.reproduction.verification.coverage import figure_of_claim, places_of_claim, uncovered_places
+from analysis.reproduction.verification.coverage import (
+    figure_of_claim,
+    places_of_claim,
+    uncovered_places,
+)
 from analysis.reproduction.verification.criteria import Agrees
 from dynamics.settings import SettingsError
 
@@ -17,7 +27,9 @@ NAMES = [claim.name for claim in CLAIMS]
 
 def test_names_are_unique_and_contain_no_special_characters():
     assert len(set(NAMES)) == len(NAMES)
-    assert all(re.fullmatch(r"(CA|VC|CH|ZL|NA|OWN)(\.[A-Za-z0-9.-]+)+", name) for name in NAMES)
+    assert all(
+        re.fullmatch(r"(CA|VC|CH|ZL|NA|OWN)(\.[A-Za-z0-9.-]+)+", name) for name in NAMES
+    )
     papers = [claim.paper for claim in CLAIMS]
     assert papers == sorted(papers, key=PAPER_NAMES.index)
 
@@ -28,22 +40,49 @@ def test_claims_have_all_texts_that_they_need():
         assert claim.statement.endswith((".", "?")), claim.name
         assert claim.importance in (1, 2, 3), claim.name
         assert figure_of_claim(claim) in figures, claim.name
-        assert bool(claim.untestable) != bool(claim.parts and claim.measured and claim.experiment), claim.name
+        assert bool(claim.untestable) != bool(
+            claim.parts and claim.measured and claim.experiment
+        ), claim.name
         labels = [part.label for part in claim.parts]
         assert len(set(labels)) == len(labels), claim.name
         assert all(labels) or len(labels) == 1, claim.name
-        texts = "\n".join((claim.statement, claim.measured, claim.untestable, claim.departure, *claim.readings))
-        named = {name.rstrip(".") for name in re.findall(r"\b(?:CA|VC|CH|ZL|NA|OWN)\.[A-Za-z0-9.-]+", texts)}
+        texts = "\n".join(
+            (
+                claim.statement,
+                claim.measured,
+                claim.untestable,
+                claim.departure,
+                *claim.readings,
+            )
+        )
+        named = {
+            name.rstrip(".")
+            for name in re.findall(r"\b(?:CA|VC|CH|ZL|NA|OWN)\.[A-Za-z0-9.-]+", texts)
+        }
         assert named <= set(NAMES), claim.name
         assert not re.search(r"[a-z][,;][A-Za-z]|  ", texts), claim.name
 
 
 def test_every_place_of_the_papers_has_a_claim():
     assert uncovered_places(CLAIMS) == []
-    places = {"abstract", "table 1", "table 2", "compute resources", "limitations", "broader impact"}
-    places |= {f"figure {k}" for k in range(1, 7)} | {f"section {k}" for k in [*range(1, 9), 5.1, 5.2]}
+    places = {
+        "abstract",
+        "table 1",
+        "table 2",
+        "compute resources",
+        "limitations",
+        "broader impact",
+    }
+    places |= {f"figure {k}" for k in range(1, 7)} | {
+        f"section {k}" for k in [*range(1, 9), 5.1, 5.2]
+    }
     places |= {f"appendix {k}" for k in ("a.1", "a.2", *"bcdef")}
-    assert places <= {place for claim in CLAIMS if claim.paper in ("CA", "OWN") for place in places_of_claim(claim)}
+    assert places <= {
+        place
+        for claim in CLAIMS
+        if claim.paper in ("CA", "OWN")
+        for place in places_of_claim(claim)
+    }
 
 
 TABLES = {
@@ -60,7 +99,11 @@ TABLES = {
 @pytest.mark.parametrize(("name", "numbers"), TABLES.items())
 def test_every_number_of_a_printed_table_has_a_criterion(name, numbers):
     claim = next(each for each in CLAIMS if each.name == name)
-    held = {part.criterion.reported.printed for part in claim.parts if isinstance(part.criterion, Agrees)}
+    held = {
+        part.criterion.reported.printed
+        for part in claim.parts
+        if isinstance(part.criterion, Agrees)
+    }
     assert set(re.split(r", (?![^\[]*\])", numbers)) <= held
 
 
@@ -83,36 +126,61 @@ STATED = {
     ("NA", "record"): ["53", "93", "1,637"],
     ("NA", "phases"): ["1,400", "9,400", "14,000", "five"],
 }
-"""Further numbers that the papers print, by the place, and words with them that a claim of it must have."""
+"""Further numbers that the papers print, by the place, and words with them that a claim
+of it must have."""
 
 
 @pytest.mark.parametrize(
-    ("paper", "place", "words"), [(*key, words) for key, several in STATED.items() for words in several]
+    ("paper", "place", "words"),
+    [(*key, words) for key, several in STATED.items() for words in several],
 )
 def test_printed_numbers_are_in_a_claim_of_their_place(paper, place, words):
     texts = [
         " ".join((claim.statement, claim.measured, claim.untestable, *claim.readings))
         for claim in CLAIMS
-        if claim.paper == paper and any(f"{each}.".startswith(f"{place.lower()}.") for each in places_of_claim(claim))
+        if claim.paper == paper
+        and any(
+            f"{each}.".startswith(f"{place.lower()}.")
+            for each in places_of_claim(claim)
+        )
     ]
-    assert any(re.search(rf"(?<![\d.]){re.escape(words)}(?!\.?\d)", text) for text in texts)
+    assert any(
+        re.search(rf"(?<![\d.]){re.escape(words)}(?!\.?\d)", text) for text in texts
+    )
 
 
 def test_a_claim_is_repeated_if_earlier_claims_have_its_parts():
-    first, second = (next(each for each in CLAIMS if each.name == name) for name in ("CA.table1.wd0", "CA.table1.wd1"))
+    first, second = (
+        next(each for each in CLAIMS if each.name == name)
+        for name in ("CA.table1.wd0", "CA.table1.wd1")
+    )
     again = dataclasses.replace(first, name="CA.again", parts=first.parts[:1])
-    both = dataclasses.replace(first, name="CA.both", parts=(*first.parts, *second.parts))
+    both = dataclasses.replace(
+        first, name="CA.both", parts=(*first.parts, *second.parts)
+    )
     kinds = [claim.kind for claim in mark_repeated([first, again, both, second])]
     assert kinds == [Kind.EMPIRICAL, Kind.REPEATED, Kind.EMPIRICAL, Kind.REPEATED]
-    detail = dataclasses.replace(again, importance=1)  # before a claim of higher importance
-    assert [claim.kind for claim in mark_repeated([detail, first])] == [Kind.REPEATED, Kind.EMPIRICAL]
+    detail = dataclasses.replace(
+        again, importance=1
+    )  # before a claim of higher importance
+    assert [claim.kind for claim in mark_repeated([detail, first])] == [
+        Kind.REPEATED,
+        Kind.EMPIRICAL,
+    ]
     example = dataclasses.replace(first, kind=Kind.EXAMPLE)
-    assert [claim.kind for claim in mark_repeated([example, first])] == [Kind.EXAMPLE, Kind.EMPIRICAL]
+    assert [claim.kind for claim in mark_repeated([example, first])] == [
+        Kind.EXAMPLE,
+        Kind.EMPIRICAL,
+    ]
 
 
 def test_claims_are_selected_by_the_beginning_of_their_names():
-    assert select_claims(["ca.table2"]) == [claim for claim in CLAIMS if claim.name.startswith("CA.table2.")]
-    assert [claim.name for claim in select_claims(["CA.table2.fa1"])] == ["CA.table2.fa1"]
+    assert select_claims(["ca.table2"]) == [
+        claim for claim in CLAIMS if claim.name.startswith("CA.table2.")
+    ]
+    assert [claim.name for claim in select_claims(["CA.table2.fa1"])] == [
+        "CA.table2.fa1"
+    ]
     assert select_claims(["all"]) == list(CLAIMS)
 
 

@@ -5,7 +5,12 @@ import pytest
 from scipy import stats
 
 from analysis.output.tables import format_percent, format_plus_minus
-from analysis.statistics.intervals import binomial_interval, correlation_interval, difference_interval, mean_interval
+from analysis.statistics.intervals import (
+    binomial_interval,
+    correlation_interval,
+    difference_interval,
+    mean_interval,
+)
 from analysis.statistics.resampling import mean_distance_between, mean_distance_within
 
 
@@ -14,7 +19,9 @@ from analysis.statistics.resampling import mean_distance_between, mean_distance_
     [(0, 0.0, 0.0362), (17, 0.1023, 0.2582), (56, 0.4572, 0.6592), (100, 0.9638, 1.0)],
 )
 def test_clopper_pearson_of_a_hundred(count, low, high):
-    assert binomial_interval(count, 100) == pytest.approx((count / 100, low, high), abs=1e-4)
+    assert binomial_interval(count, 100) == pytest.approx(
+        (count / 100, low, high), abs=1e-4
+    )
 
 
 def test_t_interval_of_a_mean():
@@ -26,7 +33,9 @@ def test_t_interval_of_a_mean():
 def test_the_interval_of_a_difference_covers_as_often_as_it_says(generator):
     covered = 0
     for _ in range(400):
-        found = difference_interval(generator.normal(1, 1, 12), generator.normal(0.4, 3, 25))
+        found = difference_interval(
+            generator.normal(1, 1, 12), generator.normal(0.4, 3, 25)
+        )
         covered += found.low <= 0.6 <= found.high
     assert 0.92 < covered / 400 < 0.98
     assert difference_interval(np.ones(3), np.zeros(4)) == (1, 1, 1)
@@ -36,7 +45,10 @@ def test_the_interval_of_a_difference_covers_as_often_as_it_says(generator):
 @pytest.mark.parametrize("values", [[0.6, 0.9], [0.2, 0.9, 0.95], [0.0, 1.0]])
 def test_an_interval_stays_within_what_is_possible(values):
     """Two accuracies of 60% and 90% have the t interval 75 ± 191%."""
-    free, bounded = mean_interval(np.array(values)), mean_interval(np.array(values), limits=(0, 1))
+    free, bounded = (
+        mean_interval(np.array(values)),
+        mean_interval(np.array(values), limits=(0, 1)),
+    )
     assert free.low < 0 or free.high > 1
     assert bounded == (free.value, max(free.low, 0), min(free.high, 1))
     assert np.isnan(mean_interval(np.array([0.5]), limits=(0, 1)).low)
@@ -50,27 +62,36 @@ def test_counts_that_are_all_the_same_are_no_certainty():
     assert mean_interval(varied, discrete=True) == mean_interval(varied)
     assert difference_interval(same, same + 1) == (-1, -1, -1)
     assert np.isnan(difference_interval(same, same + 1, discrete=True).high)
-    assert difference_interval(varied, 2 * varied, discrete=True) == difference_interval(varied, 2 * varied)
+    assert difference_interval(
+        varied, 2 * varied, discrete=True
+    ) == difference_interval(varied, 2 * varied)
 
 
 def test_what_has_no_interval_prints_as_none():
     assert format_plus_minus(mean_interval(np.array([]))) == "-"
     assert format_plus_minus(mean_interval(np.array([3.0]))) == "3.0"
     assert format_plus_minus(mean_interval(np.array([3.0, 3.0]))) == "3.0 ± 0.0"
-    assert format_plus_minus(mean_interval(np.array([0.0, 0.5]), limits=(0, 1))) == "0.2 [0.0, 1.0]"
+    assert (
+        format_plus_minus(mean_interval(np.array([0.0, 0.5]), limits=(0, 1)))
+        == "0.2 [0.0, 1.0]"
+    )
     assert format_percent(binomial_interval(1, 2)).startswith("50.0 [")
     assert format_percent(binomial_interval(0, 0)) == "-"
 
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_intervals_of_distances_cover_the_truth(paired):
-    """Distances share runs; treated as independent, the intervals within would cover the mean in 65 of 100."""
+    """Distances share runs; treated as independent, the intervals within would cover
+    the mean in 65 of 100."""
     generator = np.random.default_rng(3)
     hits = {"within": 0, "between": 0}
     truth = 4 / np.sqrt(np.pi) / 2  # mean distance of two standard normal numbers
     for _ in range(300):
         a, b = generator.normal(size=(2, 25))
-        within, between = mean_distance_within(abs(a[:, None] - a)), mean_distance_between(abs(a[:, None] - b), paired)
+        within, between = (
+            mean_distance_within(abs(a[:, None] - a)),
+            mean_distance_between(abs(a[:, None] - b), paired),
+        )
         hits["within"] += within.low < truth < within.high
         hits["between"] += between.low < truth < between.high
     assert 0.88 < hits["within"] / 300 <= 0.99
@@ -82,7 +103,9 @@ def test_means_of_distances_are_those_of_plain_loops():
     distances = abs(x[:, None] - x)
     expected = np.mean([abs(x[i] - x[j]) for i in range(7) for j in range(7) if i != j])
     np.testing.assert_allclose(mean_distance_within(distances).value, expected)
-    np.testing.assert_allclose(mean_distance_between(distances, paired=True).value, expected)
+    np.testing.assert_allclose(
+        mean_distance_between(distances, paired=True).value, expected
+    )
     np.testing.assert_allclose(mean_distance_between(distances).value, distances.mean())
     for few in (np.zeros((0, 0)), np.zeros((1, 1))):
         assert np.isnan(mean_distance_within(few).value)
@@ -95,7 +118,9 @@ def test_a_correlation_has_its_fisher_interval():
     y = x + np.random.default_rng(1).normal(size=30)
     found = correlation_interval(x, y)
     z, half = np.arctanh(np.corrcoef(x, y)[0, 1]), 1.959964 / np.sqrt(27)
-    np.testing.assert_allclose(found, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6)
+    np.testing.assert_allclose(
+        found, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6
+    )
     assert np.isnan(correlation_interval(x, np.ones(30)).value)
     assert np.isnan(correlation_interval(x[:1], y[:1]).value)
     assert np.isnan(correlation_interval(x[:3], y[:3]).low)

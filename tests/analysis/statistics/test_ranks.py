@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.ranks import mann_whitney_p_value, rank_biserial, rank_biserial_profile, rank_correlation
+from analysis.statistics.ranks import (
+    mann_whitney_p_value,
+    rank_biserial,
+    rank_biserial_profile,
+    rank_correlation,
+)
 
 values = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 
@@ -18,7 +23,11 @@ def test_the_rank_biserial_correlation_counts_pairs(first, second):
     assert found.value == pytest.approx(np.mean(pairs))
     assert -1 <= found.low <= found.value <= found.high <= 1
     other = rank_biserial(second, first)
-    np.testing.assert_allclose((other.value, other.low, other.high), (-found.value, -found.high, -found.low), atol=1e-9)
+    np.testing.assert_allclose(
+        (other.value, other.low, other.high),
+        (-found.value, -found.high, -found.low),
+        atol=1e-9,
+    )
 
 
 def test_its_interval_solves_its_equation_and_keeps_its_width():
@@ -38,7 +47,12 @@ def test_its_interval_solves_its_equation_and_keeps_its_width():
 def test_the_interval_holds_as_often_as_it_says(generator):
     shift = 0.8
     truth = 2 * stats.norm.cdf(shift / np.sqrt(2)) - 1
-    found = [rank_biserial(generator.standard_normal(15) + shift, generator.standard_normal(25)) for _ in range(600)]
+    found = [
+        rank_biserial(
+            generator.standard_normal(15) + shift, generator.standard_normal(25)
+        )
+        for _ in range(600)
+    ]
     assert 0.92 < np.mean([each.low <= truth <= each.high for each in found]) < 0.985
 
 
@@ -49,7 +63,9 @@ def test_rank_correlation(generator):
     assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
     assert found.low < found.value < found.high
     z = np.arctanh(found)
-    np.testing.assert_allclose(z[2] - z[0], 1.959964 * np.sqrt((1 + found.value**2 / 2) / 27), rtol=1e-5)
+    np.testing.assert_allclose(
+        z[2] - z[0], 1.959964 * np.sqrt((1 + found.value**2 / 2) / 27), rtol=1e-5
+    )
     assert rank_correlation(x, np.exp(x)) == pytest.approx((1, 1, 1))
     assert np.isnan(rank_correlation(x, np.zeros(30)).value)
     assert np.isnan(rank_correlation([1, 2, 3], [1, 3, 2]).low)
@@ -65,10 +81,14 @@ def test_a_profile_finds_what_was_planted_and_little_else(generator):
     for place in (0, 12):
         expected = rank_biserial(curves[first, place], curves[~first, place]).value
         assert found.effect[place] == pytest.approx(expected)
-    assert np.isnan(rank_biserial_profile(curves, np.zeros(40, bool), generator).p_value).all()
+    assert np.isnan(
+        rank_biserial_profile(curves, np.zeros(40, bool), generator).p_value
+    ).all()
 
 
-def test_where_nothing_is_planted_a_profile_finds_something_one_time_in_twenty(generator):
+def test_where_nothing_is_planted_a_profile_finds_something_one_time_in_twenty(
+    generator,
+):
     """Alike at all places or not, as neighbouring thresholds are."""
     first, found = np.arange(24) < 9, 0
     for _ in range(150):

@@ -7,13 +7,19 @@ import pytest
 from scipy import stats
 
 from analysis.statistics.intervals import mean_interval
-from analysis.statistics.resampling import jackknife_groups, jackknife_runs, leave_one_out_interval
+from analysis.statistics.resampling import (
+    jackknife_groups,
+    jackknife_runs,
+    leave_one_out_interval,
+)
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
     values = generator.standard_normal(30)
-    for found in (jackknife_groups(lambda kept: values[kept].mean(), np.arange(30)),
-                  jackknife_runs(lambda runs: float(values[runs].mean()), 30)):  # fmt: skip
+    for found in (
+        jackknife_groups(lambda kept: values[kept].mean(), np.arange(30)),
+        jackknife_runs(lambda runs: float(values[runs].mean()), 30),
+    ):
         np.testing.assert_allclose(found, mean_interval(values))
     assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
 
@@ -21,15 +27,21 @@ def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
 def test_the_jackknife_leaves_out_whole_groups(generator):
     means = generator.standard_normal(12)
     values, groups = np.repeat(means, 5), np.repeat(np.arange(12), 5)
-    np.testing.assert_allclose(jackknife_groups(lambda kept: values[kept].mean(), groups), mean_interval(means))
+    np.testing.assert_allclose(
+        jackknife_groups(lambda kept: values[kept].mean(), groups), mean_interval(means)
+    )
     assert math.isnan(jackknife_groups(lambda kept: 1.0, np.array([0, 0, 1])).low)
 
 
 def test_the_jackknife_over_two_samples_is_welchs_error(generator):
     one, other = generator.standard_normal(12), 3 * generator.standard_normal(30)
-    without = [[np.delete(one, k).mean() - other.mean() for k in range(12)],
-               [one.mean() - np.delete(other, k).mean() for k in range(30)]]  # fmt: skip
-    found = leave_one_out_interval(one.mean() - other.mean(), [np.array(each) for each in without])
+    without = [
+        [np.delete(one, k).mean() - other.mean() for k in range(12)],
+        [one.mean() - np.delete(other, k).mean() for k in range(30)],
+    ]
+    found = leave_one_out_interval(
+        one.mean() - other.mean(), [np.array(each) for each in without]
+    )
     error = math.sqrt(one.var(ddof=1) / 12 + other.var(ddof=1) / 30)
     assert found.half == pytest.approx(stats.t.ppf(0.975, 11) * error)
 

@@ -7,7 +7,8 @@ from analysis.statistics.survival import kaplan_meier, logrank_p_value
 
 
 def test_by_hand():
-    """Five runs, two of them censored: the share waiting falls by 1/5, 1/4, and after one is censored by 1/2."""
+    """Five runs, two of them censored: the share waiting falls by 1/5, 1/4, and after
+    one is censored by 1/2."""
     found = kaplan_meier(np.array([1.0, 2, 3, 4, 5]), np.array([1, 1, 0, 1, 0], bool))
     assert (found.runs, found.events) == (5, 3)
     assert found.fraction == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
@@ -27,20 +28,28 @@ def test_where_nothing_or_all_happened():
 
 
 def test_the_interval_covers_the_median(generator):
-    """Exponential times, a third of them censored independently: 95% of intervals hold the true median, also of few."""
+    """Exponential times, a third of them censored independently: 95% of intervals hold
+    the true median, also of few."""
     for runs in (9, 15, 60):
         inside = count = 0
         for _ in range(500):
-            times, limit = generator.exponential(1, runs), generator.exponential(2, runs)
+            times, limit = (
+                generator.exponential(1, runs),
+                generator.exponential(2, runs),
+            )
             found = kaplan_meier(np.minimum(times, limit), times <= limit).median
             if not np.isnan(found.low):
-                inside, count = inside + (found.low <= np.log(2) <= found.high), count + 1
+                inside, count = (
+                    inside + (found.low <= np.log(2) <= found.high),
+                    count + 1,
+                )
         assert count > 200
         assert inside / count > 0.91, runs
 
 
 def test_logrank(generator):
-    """Uniform p-values between samples of one kind, small ones between different; none without an event."""
+    """Uniform p-values between samples of one kind, small ones between different; none
+    without an event."""
     same = []
     for _ in range(300):
         first, second = generator.exponential(1, (2, 40))
@@ -48,11 +57,22 @@ def test_logrank(generator):
     assert 0.02 <= np.mean(np.array(same) < 0.05) <= 0.09
     slow, fast = generator.exponential(3, 100), generator.exponential(1, 100)
     assert logrank_p_value((fast, fast < 4), (slow, slow < 4)) < 1e-4
-    assert np.isnan(logrank_p_value((np.ones(3), np.zeros(3, bool)), (np.ones(3), np.zeros(3, bool))))
+    assert np.isnan(
+        logrank_p_value(
+            (np.ones(3), np.zeros(3, bool)), (np.ones(3), np.zeros(3, bool))
+        )
+    )
 
 
 @pytest.mark.parametrize(
-    ("times", "observed"), [([], []), ([1.0], [True, False]), ([-1.0], [True]), ([np.nan], [True]), ([[1.0]], [[True]])]
+    ("times", "observed"),
+    [
+        ([], []),
+        ([1.0], [True, False]),
+        ([-1.0], [True]),
+        ([np.nan], [True]),
+        ([[1.0]], [[True]]),
+    ],
 )
 def test_what_is_no_sample_is_refused(times, observed):
     with pytest.raises(ValueError, match="times: found"):

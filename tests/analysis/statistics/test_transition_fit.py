@@ -1,4 +1,5 @@
-"""Logistic fits of transitions, and powers of a size, on data whose parameters are known."""
+"""Logistic fits of transitions, and powers of a size, on data whose parameters are
+known."""
 
 import numpy as np
 import pytest
@@ -11,16 +12,28 @@ VALUES = np.array([0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
 
 def test_the_width_goes_from_a_tenth_to_nine_tenths():
     low, high = 1.5 * np.exp([-0.4, 0.4])
-    np.testing.assert_allclose(logistic_fraction(np.array([low, 1.5, high]), 1.5, 0.8), [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(
+        logistic_fraction(np.array([low, 1.5, high]), 1.5, 0.8), [0.1, 0.5, 0.9]
+    )
 
 
 @pytest.mark.parametrize(("midpoint", "width"), [(1.5, 1.2), (1.0, 0.4), (2.2, 2.0)])
-def test_known_parameters_are_recovered_within_their_intervals(midpoint, width, generator):
-    """Of 12 intervals with a coverage of .95, fewer than 9 contain the parameter with a probability of .002."""
+def test_known_parameters_are_recovered_within_their_intervals(
+    midpoint, width, generator
+):
+    """Of 12 intervals with a coverage of .95, fewer than 9 contain the parameter with a
+    probability of .002."""
     totals, inside = np.full(len(VALUES), 50), np.zeros(2)
     for _ in range(12):
-        fit = fit_transition(VALUES, generator.binomial(totals, logistic_fraction(VALUES, midpoint, width)), totals)
-        inside += [fit.midpoint.low <= midpoint <= fit.midpoint.high, fit.width.low <= width <= fit.width.high]
+        fit = fit_transition(
+            VALUES,
+            generator.binomial(totals, logistic_fraction(VALUES, midpoint, width)),
+            totals,
+        )
+        inside += [
+            fit.midpoint.low <= midpoint <= fit.midpoint.high,
+            fit.width.low <= width <= fit.width.high,
+        ]
     assert (inside >= 9).all()
 
 
@@ -28,13 +41,21 @@ def test_the_fit_is_the_one_of_largest_likelihood_on_a_grid():
     counts, totals = np.array([0, 3, 17, 39, 47, 69, 93]), np.full(7, 100)
     fit = fit_transition(VALUES, counts, totals)
     middles, widths = np.linspace(1.3, 1.8, 101), np.linspace(0.8, 1.6, 101)
-    fractions = np.array([[logistic_fraction(VALUES, m, w) for w in widths] for m in middles])
+    fractions = np.array(
+        [[logistic_fraction(VALUES, m, w) for w in widths] for m in middles]
+    )
     likelihood = stats.binom.logpmf(counts, totals, fractions).sum(axis=-1)
-    for found, values, profile in zip(fit, (middles, widths), (np.max(likelihood, 1), np.max(likelihood, 0)),
-                                      strict=True):  # fmt: skip
+    for found, values, profile in zip(
+        fit,
+        (middles, widths),
+        (np.max(likelihood, 1), np.max(likelihood, 0)),
+        strict=True,
+    ):
         inside = values[profile > profile.max() - stats.chi2.ppf(0.95, 1) / 2]
         spacing = values[1] - values[0]
-        np.testing.assert_allclose(found, [values[profile.argmax()], inside[0], inside[-1]], atol=1.5 * spacing)
+        np.testing.assert_allclose(
+            found, [values[profile.argmax()], inside[0], inside[-1]], atol=1.5 * spacing
+        )
 
 
 def test_a_step_has_no_width_and_a_midpoint_between_its_values():
@@ -60,7 +81,10 @@ def test_exponents_of_powers_with_scatter_lie_in_their_intervals(generator):
     sizes, inside = np.array([7, 13, 17, 23, 43, 59, 113]), 0
     for _ in range(100):
         middles = 2 * sizes**-0.3 * np.exp(0.1 * generator.standard_normal(7))
-        estimates = [Interval(each, each * np.exp(-0.196), each * np.exp(0.196)) for each in middles]
+        estimates = [
+            Interval(each, each * np.exp(-0.196), each * np.exp(0.196))
+            for each in middles
+        ]
         power = fit_power(sizes, estimates)
         inside += power.low < -0.3 < power.high
     assert inside >= 88
@@ -68,8 +92,14 @@ def test_exponents_of_powers_with_scatter_lie_in_their_intervals(generator):
 
 def test_estimates_without_both_bounds_do_not_count():
     exact = [Interval(n**2.0, 0.9 * n**2, 1.1 * n**2) for n in (1, 2, 4)]
-    open_ended = [Interval(7.0, 0.0, 9.0), Interval(7.0, 5.0, np.inf), Interval(*[np.nan] * 3)]
+    open_ended = [
+        Interval(7.0, 0.0, 9.0),
+        Interval(7.0, 5.0, np.inf),
+        Interval(*[np.nan] * 3),
+    ]
     found = fit_power(np.array([1, 2, 4, 8, 16, 32]), exact + open_ended)
     assert found.value == pytest.approx(2)
-    assert found.high - found.low > 0.1  # from the intervals, although the points lie on a line
+    assert (
+        found.high - found.low > 0.1
+    )  # from the intervals, although the points lie on a line
     assert np.isnan(fit_power(np.array([1, 2]), exact[:2])).all()

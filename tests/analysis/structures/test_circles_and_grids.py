@@ -1,4 +1,5 @@
-"""Circles and grid imperfections against the paper's algorithms in plain loops, and summaries."""
+"""Circles and grid imperfections against the paper's algorithms in plain loops, and
+summaries."""
 
 import numpy as np
 import pytest
@@ -21,19 +22,30 @@ def test_algorithms_1_and_2_on_random_embeddings(n, dim, seed):
     assert structures.is_circle(x) == naive.is_circle(x)
 
 
-@given(n=st.integers(1, 9), dim=st.integers(1, 3), seed=st.integers(0, 2**32), size=st.integers(1, 3))
+@given(
+    n=st.integers(1, 9),
+    dim=st.integers(1, 3),
+    seed=st.integers(0, 2**32),
+    size=st.integers(1, 3),
+)
 def test_equally_near_pair_sums_are_told_apart_as_in_algorithm_2(n, dim, seed, size):
     """On a lattice of few points nearly all distances are ties, and many are zero."""
     x = np.random.default_rng(seed).integers(-size, size + 1, (n, dim)).astype(float)
     assert structures.count_imperfections(x) == naive.imperfections(x, n)
 
 
-@pytest.mark.parametrize("exponent", [-300, -200, -163, -160, -100, 0, 100, 155, 160, 300])
+@pytest.mark.parametrize(
+    "exponent", [-300, -200, -163, -160, -100, 0, 100, 155, 160, 300]
+)
 def test_structures_do_not_depend_on_scale(exponent, generator):
     x = generator.standard_normal((4, 6, 2))
     scaled = np.ldexp(x, int(exponent * np.log2(10)))
-    np.testing.assert_array_equal(structures.count_imperfections(scaled), structures.count_imperfections(x))
-    np.testing.assert_array_equal(structures.circularity(scaled), structures.circularity(x))
+    np.testing.assert_array_equal(
+        structures.count_imperfections(scaled), structures.count_imperfections(x)
+    )
+    np.testing.assert_array_equal(
+        structures.circularity(scaled), structures.circularity(x)
+    )
 
 
 @pytest.mark.parametrize("n", [59, 199])
@@ -42,17 +54,29 @@ def test_the_k_d_tree_of_scipy_agrees_at_a_large_modulus(generator, n):
     pairs = all_pairs(n)
     sums, residue = x[pairs].sum(axis=1), modular_sum(pairs, n)
     nearest = cKDTree(sums).query(sums, k=2)[1]
-    other = np.where(nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0])
-    np.testing.assert_array_equal(structures.imperfect_pair_sums(x), residue[other] != residue)
+    other = np.where(
+        nearest[:, 0] == np.arange(len(sums)), nearest[:, 1], nearest[:, 0]
+    )
+    np.testing.assert_array_equal(
+        structures.imperfect_pair_sums(x), residue[other] != residue
+    )
     assert structures.count_imperfections(x) == structures.imperfect_pair_sums(x).sum()
 
 
 def arrangements(n, generator):
-    """Embeddings of n tokens whose pair sums have no, some, or nearly only equal distances."""
+    """Embeddings of n tokens whose pair sums have no, some, or nearly only equal
+    distances."""
     row = np.arange(n)
     noise = generator.standard_normal((n, 2))
     lattice = np.stack([row % 11, row // 11], axis=-1).astype(float)
-    yield from (noise, polygon(n), polygon(n) + 1e-4 * noise, lattice, lattice + 1e-3 * noise, np.zeros((n, 2)))
+    yield from (
+        noise,
+        polygon(n),
+        polygon(n) + 1e-4 * noise,
+        lattice,
+        lattice + 1e-3 * noise,
+        np.zeros((n, 2)),
+    )
     yield np.stack([0 * row, row], axis=-1).astype(float)
     yield np.stack([0 * row, row % 2], axis=-1) + 1e-12 * noise
     yield generator.standard_normal((n, 3)).round(1)
@@ -73,25 +97,44 @@ def test_the_tree_gives_what_plain_loops_give(generator, monkeypatch):
             assert structures.count_imperfections(x) == naive.imperfections(x, n)
 
 
-@given(count=st.integers(1, 40), dim=st.integers(1, 4), seed=st.integers(0, 2**32), size=st.integers(0, 2))
+@given(
+    count=st.integers(1, 40),
+    dim=st.integers(1, 4),
+    seed=st.integers(0, 2**32),
+    size=st.integers(0, 2),
+)
 def test_the_first_of_the_nearest_points_is_found(count, dim, seed, size):
-    points = np.random.default_rng(seed).integers(-size, size + 1, (count, dim)).astype(float)
-    distance = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag(np.full(count, np.inf))
+    points = (
+        np.random.default_rng(seed)
+        .integers(-size, size + 1, (count, dim))
+        .astype(float)
+    )
+    distance = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag(
+        np.full(count, np.inf)
+    )
     expected = distance.argmin(axis=1) if count > 1 else [-1]
-    np.testing.assert_array_equal(nearest_other_points(np.ascontiguousarray(points.T)[None])[0], expected)
+    np.testing.assert_array_equal(
+        nearest_other_points(np.ascontiguousarray(points.T)[None])[0], expected
+    )
 
 
 def test_structures_in_words():
     x = polygon(17)
-    assert structures.structure_label(x) == structures.format_structure(True, int(structures.count_imperfections(x)))
+    assert structures.structure_label(x) == structures.format_structure(
+        True, int(structures.count_imperfections(x))
+    )
     assert structures.format_structure(False, 1) == "no circle, 1 imperfection"
     assert structures.format_structure(True, 0) == "circle, 0 imperfections"
 
 
 def test_a_perfect_line_has_imperfections_only_where_no_other_pair_has_the_same_sum():
-    """Tokens at the numbers 0..N-1: the sums 0, 1, 2N-3 and 2N-2 each come from one pair."""
+    """Tokens at the numbers 0..N-1: the sums 0, 1, 2N-3 and 2N-2 each come from one
+    pair."""
     n = 17
-    assert structures.count_imperfections(np.stack([np.arange(n), np.zeros(n)], axis=-1)) == 4
+    assert (
+        structures.count_imperfections(np.stack([np.arange(n), np.zeros(n)], axis=-1))
+        == 4
+    )
 
 
 def test_polygons_are_circles_unless_stretched_or_at_the_origin():
@@ -103,23 +146,40 @@ def test_polygons_are_circles_unless_stretched_or_at_the_origin():
 
 
 def test_leading_axes_and_dimensions_by_name(generator):
-    x = xr.DataArray(generator.standard_normal((2, 7, 3)), dims=("axis", "token", "run"))
+    x = xr.DataArray(
+        generator.standard_normal((2, 7, 3)), dims=("axis", "token", "run")
+    )
     arrays = x.transpose("run", "token", "axis").values
-    imperfections, circles = structures.count_imperfections(arrays), structures.is_circle(arrays)
-    assert structures.circles(x).dims == structures.grid_imperfections(x.to_dataset(name="embedding")).dims == ("run",)
+    imperfections, circles = (
+        structures.count_imperfections(arrays),
+        structures.is_circle(arrays),
+    )
+    assert (
+        structures.circles(x).dims
+        == structures.grid_imperfections(x.to_dataset(name="embedding")).dims
+        == ("run",)
+    )
     np.testing.assert_array_equal(structures.grid_imperfections(x), imperfections)
     np.testing.assert_array_equal(structures.circles(x), circles)
-    np.testing.assert_array_equal(imperfections, [structures.count_imperfections(each) for each in arrays])
+    np.testing.assert_array_equal(
+        imperfections, [structures.count_imperfections(each) for each in arrays]
+    )
     assert structures.is_circle(arrays[:, None]).shape == (3, 1)
     assert structures.count_imperfections(np.zeros((0, 7, 2))).shape == (0,)
 
 
-@pytest.mark.parametrize("function", [structures.count_imperfections, structures.is_circle])
+@pytest.mark.parametrize(
+    "function", [structures.count_imperfections, structures.is_circle]
+)
 @pytest.mark.parametrize(
     ("x", "message"),
-    [(np.zeros(3), "embedding: found"), (np.full((3, 2), np.nan), "embedding: found"),
-     (np.zeros((3, 0)), "embedding: found"), (np.zeros((3, 2), dtype=complex), "complex")],
-)  # fmt: skip
+    [
+        (np.zeros(3), "embedding: found"),
+        (np.full((3, 2), np.nan), "embedding: found"),
+        (np.zeros((3, 0)), "embedding: found"),
+        (np.zeros((3, 2), dtype=complex), "complex"),
+    ],
+)
 def test_arrays_that_are_no_embedding_are_refused(function, x, message):
     with pytest.raises(ValueError, match=message):
         function(x)
@@ -129,6 +189,8 @@ def test_imperfections_are_averaged_over_the_runs_that_are_no_circles(generator)
     grids = generator.standard_normal((3, 7, 2))
     found = structures.summarise_structures(np.concatenate([[polygon(7)], grids]))
     assert (found.runs, found.circles, found.grids) == (4, 1, 3)
-    np.testing.assert_allclose(found.imperfections.value, np.mean([naive.imperfections(x, 7) for x in grids]))
+    np.testing.assert_allclose(
+        found.imperfections.value, np.mean([naive.imperfections(x, 7) for x in grids])
+    )
     with pytest.raises(ValueError, match=r"expected \(run, token, axis\)"):
         structures.summarise_structures(np.zeros((2, 3, 7, 2)))

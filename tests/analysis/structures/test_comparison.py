@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from analysis import circles, compare_trajectories, count_imperfections, end_shape_distances, grid_imperfections
+from analysis import (
+    circles,
+    compare_trajectories,
+    count_imperfections,
+    end_shape_distances,
+    grid_imperfections,
+)
 from analysis.structures import comparison_rows, is_circle, simulate_particles_from
 from analysis.structures import embedding_motion as motion
 from analysis.structures.comparison import COMPARED_SIDES, _circle_test, _location_test
@@ -14,7 +20,14 @@ NETWORK = ModularSettings(n=7, hidden=9)
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    return simulate(NETWORK, 6, steps=60, every=10, out=tmp_path_factory.mktemp("network") / "a.nc", progress=False)
+    return simulate(
+        NETWORK,
+        6,
+        steps=60,
+        every=10,
+        out=tmp_path_factory.mktemp("network") / "a.nc",
+        progress=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -27,20 +40,40 @@ def rows_of(comparison):
 
 
 @pytest.mark.parametrize("which", ["network", "particles"])
-def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(which, request):
+def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(
+    which, request
+):
     trajectory = request.getfixturevalue(which)
-    for function in (circles, grid_imperfections, motion.embedding_speed, motion.embedding_displacement):
+    for function in (
+        circles,
+        grid_imperfections,
+        motion.embedding_speed,
+        motion.embedding_displacement,
+    ):
         sizes = function(trajectory).sizes
-        assert [sizes[name] for name in ("run", "step")] == [trajectory.sizes[name] for name in ("run", "step")]
-    assert motion.on_normalised_time(motion.embedding_displacement(trajectory)).sizes["normalised_time"] == 101
+        assert [sizes[name] for name in ("run", "step")] == [
+            trajectory.sizes[name] for name in ("run", "step")
+        ]
+    assert (
+        motion.on_normalised_time(motion.embedding_displacement(trajectory)).sizes[
+            "normalised_time"
+        ]
+        == 101
+    )
     assert np.isfinite(motion.departure_times(trajectory)).all()
-    np.testing.assert_allclose(np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6)
+    np.testing.assert_allclose(
+        np.diag(end_shape_distances(trajectory, trajectory)), 0, atol=1e-6
+    )
     same = compare_trajectories(trajectory, trajectory)
     assert same.attrs["paired"] == 1
-    tested = [row for row in comparison_rows(same) if row["test"] in ("McNemar", "Wilcoxon")]
+    tested = [
+        row for row in comparison_rows(same) if row["test"] in ("McNemar", "Wilcoxon")
+    ]
     assert len(tested) == 5
     assert all(row["p_value"] == 1 or np.isnan(row["p_value"]) for row in tested)
-    np.testing.assert_array_equal(same["speed"].sel(side="first"), same["speed"].sel(side="second"))
+    np.testing.assert_array_equal(
+        same["speed"].sel(side="first"), same["speed"].sel(side="second")
+    )
 
 
 def test_the_numbers_are_those_of_the_trajectories(network, particles):
@@ -48,75 +81,119 @@ def test_the_numbers_are_those_of_the_trajectories(network, particles):
     for side, trajectory in (("first", network), ("second", particles)):
         ends = trajectory["embedding"].isel(step=-1).values
         np.testing.assert_array_equal(found[f"{side}_circle"], is_circle(ends))
-        np.testing.assert_array_equal(found[f"{side}_imperfections"], count_imperfections(ends))
+        np.testing.assert_array_equal(
+            found[f"{side}_imperfections"], count_imperfections(ends)
+        )
         force = trajectory["gradient_norm"].sel(layer="embedding")
         last = found["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
         np.testing.assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
     assert found["between"].shape == (6, 4)
-    np.testing.assert_allclose(found["within_first"], found["within_first"].values.T, atol=1e-9)
+    np.testing.assert_allclose(
+        found["within_first"], found["within_first"].values.T, atol=1e-9
+    )
     assert np.isnan(np.diag(found["within_second"])).all()
     assert found.attrs["paired"] == 0
     row = rows_of(found)["imperfections of the others"]
-    others = [found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0) for side in COMPARED_SIDES]
-    np.testing.assert_allclose([row[side] for side in COMPARED_SIDES], [each.mean() for each in others])
+    others = [
+        found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0)
+        for side in COMPARED_SIDES
+    ]
+    np.testing.assert_allclose(
+        [row[side] for side in COMPARED_SIDES], [each.mean() for each in others]
+    )
 
 
 def test_intervals_stay_within_what_is_possible(network, particles):
     """Of two runs on each side the t intervals are wide."""
-    rows = rows_of(compare_trajectories(network.isel(run=[0, 1]), particles.isel(run=[0, 1])))
+    rows = rows_of(
+        compare_trajectories(network.isel(run=[0, 1]), particles.isel(run=[0, 1]))
+    )
     for name, least, most in (
-        ("imperfections of the others", 0, np.inf), ("largest norm / smallest", 1, np.inf),
-        ("departure, fraction of the time", 0, 1), ("shape distance from own start", 0, 1),
+        ("imperfections of the others", 0, np.inf),
+        ("largest norm / smallest", 1, np.inf),
+        ("departure, fraction of the time", 0, 1),
+        ("shape distance from own start", 0, 1),
         ("shape distance between", 0, 1),
-    ):  # fmt: skip
+    ):
         for side in COMPARED_SIDES:
             low, high = rows[name][f"{side}_low"], rows[name][f"{side}_high"]
             assert np.isnan(low) or (low >= least and high <= most), name
 
 
 def test_pairs_are_found_and_matter(network):
-    """Particles begun at the networks' first embeddings, against a second set begun elsewhere."""
-    both = (ParticleSettings(n=7, start=start) for start in (network.encoding["source"], "random"))
-    twin, other = (simulate(settings, runs=6, steps=50, progress=False) for settings in both)
+    """Particles begun at the networks' first embeddings, against a second set begun
+    elsewhere."""
+    both = (
+        ParticleSettings(n=7, start=start)
+        for start in (network.encoding["source"], "random")
+    )
+    twin, other = (
+        simulate(settings, runs=6, steps=50, progress=False) for settings in both
+    )
     assert compare_trajectories(network, twin).attrs["paired"] == 1
     assert compare_trajectories(network, other).attrs["paired"] == 0
     same = rows_of(compare_trajectories(twin, twin))
     assert same["the partner has the nearest shape: pairs; by chance"]["first"] == 1
     assert same["shape distance: of pairs; of shuffled pairs"]["p_value"] < 0.05
     assert same["shape distance: of pairs; of shuffled pairs"]["first"] < 1e-6
-    single = rows_of(compare_trajectories(*(each.isel(run=[0]) for each in (network, twin))))
+    single = rows_of(
+        compare_trajectories(*(each.isel(run=[0]) for each in (network, twin)))
+    )
     own = compare_trajectories(network, twin)["between"][0, 0]
-    assert single["shape distance: of pairs; of shuffled pairs"]["first"] == pytest.approx(float(own), abs=1e-6)
+    assert single["shape distance: of pairs; of shuffled pairs"][
+        "first"
+    ] == pytest.approx(float(own), abs=1e-6)
 
 
 def test_simulated_particles_have_the_given_length(network):
-    lengths, path = (5, 60, 5), network.encoding["source"]  # a shorter one after a longer one
-    partners = [simulate_particles_from(network, path, ParticleSettings(), steps)[1] for steps in lengths]
+    lengths, path = (
+        (5, 60, 5),
+        network.encoding["source"],
+    )  # a shorter one after a longer one
+    partners = [
+        simulate_particles_from(network, path, ParticleSettings(), steps)[1]
+        for steps in lengths
+    ]
     assert [int(each["step"][-1]) for each in partners] == list(lengths)
     np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
 
 
 def test_diverged_runs_are_left_out(network, particles):
-    ill, none = (network.assign(last_step=("run", last)) for last in ([60, 30, 60, 60, 60, 60], [30] * 6))
+    ill, none = (
+        network.assign(last_step=("run", last))
+        for last in ([60, 30, 60, 60, 60, 60], [30] * 6)
+    )
     found = compare_trajectories(ill, particles)
     for name in ("first_circle", "first_imperfections", "first_departure", "between"):
         missing = np.isnan(found[name]).values.reshape(6, -1)
         assert (missing.T == [False, True, False, False, False, False]).all()
     assert np.isfinite(comparison_rows(found)[0]["first"])
-    assert all(np.isnan(row["p_value"]) for row in comparison_rows(compare_trajectories(none, particles)))
+    assert all(
+        np.isnan(row["p_value"])
+        for row in comparison_rows(compare_trajectories(none, particles))
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "words", "message"),
-    [(ParticleSettings(n=5), {"steps": 3}, "token: found 7 and 5"), (NETWORK, {"steps": 0}, "found a single frame"),
-     (NETWORK, {"steps": 3, "record": "metrics"}, "record=metrics")],
-)  # fmt: skip
-def test_trajectories_that_cannot_be_compared_are_refused(network, settings, words, message):
+    [
+        (ParticleSettings(n=5), {"steps": 3}, "token: found 7 and 5"),
+        (NETWORK, {"steps": 0}, "found a single frame"),
+        (NETWORK, {"steps": 3, "record": "metrics"}, "record=metrics"),
+    ],
+)
+def test_trajectories_that_cannot_be_compared_are_refused(
+    network, settings, words, message
+):
     with pytest.raises(TrajectoryError, match=message):
-        compare_trajectories(network, simulate(settings, runs=2, progress=False, **words))
+        compare_trajectories(
+            network, simulate(settings, runs=2, progress=False, **words)
+        )
     for n in (1, 2):
         trajectory = simulate(ParticleSettings(n=n), runs=2, steps=3, progress=False)
-        with pytest.raises(TrajectoryError, match=f"token: found {n}, expected at least 3"):
+        with pytest.raises(
+            TrajectoryError, match=f"token: found {n}, expected at least 3"
+        ):
             compare_trajectories(trajectory, trajectory)
 
 
@@ -128,6 +205,9 @@ def test_paired_runs_are_tested_in_pairs():
     assert _circle_test(a, b, paired=False)[0] > 0.1
     assert _circle_test(a, a, paired=True)[0] == 1
     x = np.random.default_rng(1).normal(size=100)
-    assert _location_test(x, x + 0.01, paired=True) == (pytest.approx(0, abs=1e-9), "Wilcoxon")
+    assert _location_test(x, x + 0.01, paired=True) == (
+        pytest.approx(0, abs=1e-9),
+        "Wilcoxon",
+    )
     assert _location_test(x, x + 0.01, paired=False)[0] > 0.5
     assert _location_test(x, x, paired=True)[0] == 1

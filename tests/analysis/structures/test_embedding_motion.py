@@ -1,4 +1,5 @@
-"""Speed, distance and escape against plain loops, on trajectories of any origin, diverged and at rest."""
+"""Speed, distance and escape against plain loops, on trajectories of any origin,
+diverged and at rest."""
 
 import math
 
@@ -8,14 +9,25 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.structures import embedding_displacement, frame_displacements, resample_evenly, rise_times
-from analysis.structures.embedding_motion import departure_times, embedding_speed, frame_speeds, on_normalised_time
+from analysis.structures import (
+    embedding_displacement,
+    frame_displacements,
+    resample_evenly,
+    rise_times,
+)
+from analysis.structures.embedding_motion import (
+    departure_times,
+    embedding_speed,
+    frame_speeds,
+    on_normalised_time,
+)
 
 seeds = st.integers(0, 2**32)
 
 
 def trajectory_of(embedding, time, last_step=None):
-    """A trajectory with these embeddings (run, step, token, axis), also after `last_step`."""
+    """A trajectory with these embeddings (run, step, token, axis), also after
+    `last_step`."""
     runs, frames = embedding.shape[:2]
     step = 10 * np.arange(frames)
     last_step = np.full(runs, step[-1]) if last_step is None else np.asarray(last_step)
@@ -25,7 +37,11 @@ def trajectory_of(embedding, time, last_step=None):
             "gradient_norm": (("run", "step", "layer"), np.ones((runs, frames, 2))),
             "last_step": ("run", last_step),
         },
-        {"step": step, "time": ("step", np.asarray(time, dtype=float)), "seed": ("run", np.arange(runs) + 3)},
+        {
+            "step": step,
+            "time": ("step", np.asarray(time, dtype=float)),
+            "seed": ("run", np.arange(runs) + 3),
+        },
     )
 
 
@@ -35,9 +51,14 @@ def times_of(generator, frames):
 
 @pytest.fixture
 def trajectory(generator):
-    """Runs that go on to the end, diverge on the way, and diverge at once; the largest motion is after that."""
+    """Runs that go on to the end, diverge on the way, and diverge at once; the largest
+    motion is after that."""
     scale = np.array([1, 1, 1, 100, 100, 100])[:, None, None]
-    return trajectory_of(scale * generator.standard_normal((3, 6, 5, 2)), times_of(generator, 6), [50, 20, 0])
+    return trajectory_of(
+        scale * generator.standard_normal((3, 6, 5, 2)),
+        times_of(generator, 6),
+        [50, 20, 0],
+    )
 
 
 def naive_rise(values, time, fraction):
@@ -49,24 +70,38 @@ def naive_rise(values, time, fraction):
     k = next(k for k, value in enumerate(valid) if value >= level)
     at = time[k]
     if k > 0:
-        at = time[k - 1] + (time[k] - time[k - 1]) * (level - valid[k - 1]) / (valid[k] - valid[k - 1])
+        at = time[k - 1] + (time[k] - time[k - 1]) * (level - valid[k - 1]) / (
+            valid[k] - valid[k - 1]
+        )
     return (at - time[0]) / (time[-1] - time[0])
 
 
-# ------------------------------------------------------------------------------------- speed and distance
+# ------------------------------------------------------------------- speed and distance
 
 
-@given(seed=seeds, frames=st.integers(1, 6), tokens=st.integers(1, 4), dim=st.integers(1, 3))
+@given(
+    seed=seeds,
+    frames=st.integers(1, 6),
+    tokens=st.integers(1, 4),
+    dim=st.integers(1, 3),
+)
 def test_speeds_and_displacements_are_those_of_plain_loops(seed, frames, tokens, dim):
     generator = np.random.default_rng(seed)
-    x, time = generator.standard_normal((2, frames, tokens, dim)), times_of(generator, frames)
+    x, time = (
+        generator.standard_normal((2, frames, tokens, dim)),
+        times_of(generator, frames),
+    )
     speed, displacement = frame_speeds(x, time), frame_displacements(x)
     assert speed.shape == displacement.shape == (2, frames)
     for run in range(2):
-        np.testing.assert_array_equal([speed[run, 0], displacement[run, 0]], [np.nan, 0])
+        np.testing.assert_array_equal(
+            [speed[run, 0], displacement[run, 0]], [np.nan, 0]
+        )
         for k in range(1, frames):
             moved = math.dist(x[run, k].ravel(), x[run, k - 1].ravel())
-            np.testing.assert_allclose(speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12)
+            np.testing.assert_allclose(
+                speed[run, k], moved / (time[k] - time[k - 1]), rtol=1e-12
+            )
             distance = math.dist(x[run, k].ravel(), x[run, 0].ravel())
             np.testing.assert_allclose(displacement[run, k], distance, rtol=1e-12)
 
@@ -75,17 +110,23 @@ def test_speeds_and_displacements_are_those_of_plain_loops(seed, frames, tokens,
 def test_very_small_and_large_distances_are_exact(scale):
     x = scale * np.array([[[0.0, 0.0]], [[0.75, -1.0]], [[-0.75, 1.0]]])
     np.testing.assert_allclose(frame_displacements(x) / scale, [0, 1.25, 1.25])
-    np.testing.assert_allclose(frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625)
+    np.testing.assert_allclose(
+        frame_speeds(x[:2], np.array([0.0, 2.0]))[1] / scale, 0.625
+    )
     assert frame_displacements(np.array([[[1.7e308]], [[-1.7e308]]]))[1] == np.inf
 
 
 def test_single_precision_is_measured_in_double_precision(generator):
     x = generator.standard_normal((4, 5, 2)).astype(np.float32)
-    np.testing.assert_array_equal(frame_displacements(x), frame_displacements(x.astype(np.float64)))
+    np.testing.assert_array_equal(
+        frame_displacements(x), frame_displacements(x.astype(np.float64))
+    )
     assert frame_displacements(x).dtype == np.float64
 
 
-def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(trajectory):
+def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(
+    trajectory,
+):
     x, time = trajectory["embedding"].values, trajectory["time"].values
     valid = trajectory["step"].values <= trajectory["last_step"].values[:, None]
     arrays = frame_speeds(x, time), frame_displacements(x)
@@ -97,21 +138,31 @@ def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(
         np.testing.assert_array_equal(found["time"], trajectory["time"])
     other = trajectory.transpose("axis", "token", "step", "run", "layer")
     for given_one in (trajectory, other, trajectory.drop_vars("gradient_norm")):
-        np.testing.assert_array_equal(embedding_speed(given_one).transpose("run", "step"), expected_speed)
-        np.testing.assert_array_equal(embedding_displacement(given_one).transpose("run", "step"), expected)
-        np.testing.assert_array_equal(departure_times(given_one, 0.3), rise_times(expected, time, 0.3))
+        np.testing.assert_array_equal(
+            embedding_speed(given_one).transpose("run", "step"), expected_speed
+        )
+        np.testing.assert_array_equal(
+            embedding_displacement(given_one).transpose("run", "step"), expected
+        )
+        np.testing.assert_array_equal(
+            departure_times(given_one, 0.3), rise_times(expected, time, 0.3)
+        )
     one = trajectory.isel(run=1)
     np.testing.assert_array_equal(embedding_displacement(one), expected[1])
-    np.testing.assert_array_equal(departure_times(one, 0.3), rise_times(expected[1], time, 0.3))
+    np.testing.assert_array_equal(
+        departure_times(one, 0.3), rise_times(expected[1], time, 0.3)
+    )
 
 
-# ----------------------------------------------------------------------------------------------- escape
+# ------------------------------------------------------------------------------- escape
 
 
 @given(
-    values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8), masked=st.integers(0, 3),
-    fraction=st.floats(0.01, 1), seed=seeds,
-)  # fmt: skip
+    values=st.lists(st.floats(0, 10) | st.just(0.0), min_size=2, max_size=8),
+    masked=st.integers(0, 3),
+    fraction=st.floats(0.01, 1),
+    seed=seeds,
+)
 def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     values = np.array([value if value > 1e-6 else 0.0 for value in values])
     values[len(values) - masked :] = np.nan
@@ -119,7 +170,9 @@ def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     found = rise_times(values, time, fraction)
     np.testing.assert_allclose(found, naive_rise(values, time, fraction), atol=1e-9)
     assert np.isnan(found) or 0 <= found <= 1
-    stacked = rise_times(np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction)
+    stacked = rise_times(
+        np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction
+    )
     np.testing.assert_allclose(stacked, [found, np.nan, found], atol=1e-9)
 
 
@@ -128,11 +181,15 @@ def test_rise_times_lie_between_frames_and_are_the_first():
     found = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
     np.testing.assert_allclose(found, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
     np.testing.assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
-    assert rise_times(np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11) == pytest.approx(0.25)
+    assert rise_times(
+        np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11
+    ) == pytest.approx(0.25)
 
 
 def test_a_run_that_never_moves_has_no_departure_time():
-    trajectory = trajectory_of(np.broadcast_to(np.full((5, 2), 0.1), (2, 4, 5, 2)), np.arange(4))
+    trajectory = trajectory_of(
+        np.broadcast_to(np.full((5, 2), 0.1), (2, 4, 5, 2)), np.arange(4)
+    )
     assert np.isnan(departure_times(trajectory)).all()
     assert (embedding_displacement(trajectory) == 0).all()
     assert (embedding_speed(trajectory)[:, 1:] == 0).all()
@@ -145,7 +202,7 @@ def test_fractions_outside_0_to_1_are_refused(share, trajectory):
         departure_times(trajectory, share)
 
 
-# ------------------------------------------------------------------------------------------ normalised time
+# ---------------------------------------------------------------------- normalised time
 
 
 @given(seed=seeds, frames=st.integers(2, 9), points=st.integers(2, 30))
@@ -154,61 +211,95 @@ def test_resampling_is_that_of_numpy(seed, frames, points):
     values, time = generator.standard_normal((3, frames)), times_of(generator, frames)
     grid = np.linspace(time[0], time[-1], points)
     expected = [np.interp(grid, time, row) for row in values]
-    np.testing.assert_allclose(resample_evenly(values, time, points), expected, atol=1e-7)
+    np.testing.assert_allclose(
+        resample_evenly(values, time, points), expected, atol=1e-7
+    )
 
 
 @given(frames=st.integers(2, 60), spacing=st.floats(1e-4, 10), start=st.floats(0, 100))
 def test_recorded_frames_next_to_missing_ones_are_kept(frames, spacing, start):
-    """Rounding puts grid points a little beside the frames that they are meant to be."""
+    """Rounding puts grid points a little beside the frames that they are meant to
+    be."""
     time, values = start + spacing * np.arange(frames), np.arange(frames, dtype=float)
     for at in range(frames):
         for kept in (np.arange(frames) <= at, np.arange(frames) >= at):
             cut = np.where(kept, values, np.nan)
-            np.testing.assert_allclose(resample_evenly(cut, time, frames), cut, atol=1e-7)
+            np.testing.assert_allclose(
+                resample_evenly(cut, time, frames), cut, atol=1e-7
+            )
 
 
 def test_nothing_is_interpolated_across_missing_frames():
     time, nan = np.array([0.0, 1.0, 2.0, 4.0]), np.nan
-    found = resample_evenly(np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9)
-    expected = [[0, 0.5, 1, *[nan] * 6], [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4], [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4]]
+    found = resample_evenly(
+        np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9
+    )
+    expected = [
+        [0, 0.5, 1, *[nan] * 6],
+        [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4],
+        [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4],
+    ]
     np.testing.assert_allclose(found, expected)
 
 
 def test_runs_of_different_length_come_to_the_same_grid(generator):
     line = np.linspace(0, 1, 9)[:, None, None] * generator.standard_normal((5, 2))
-    short, long = trajectory_of(line[None, ::4], [0, 1, 2]), trajectory_of(line[None], 3 * np.arange(9) + 7)
-    found = [on_normalised_time(embedding_displacement(t), points=11) for t in (short, long)]
+    short, long = (
+        trajectory_of(line[None, ::4], [0, 1, 2]),
+        trajectory_of(line[None], 3 * np.arange(9) + 7),
+    )
+    found = [
+        on_normalised_time(embedding_displacement(t), points=11) for t in (short, long)
+    ]
     for one in found:
         assert one.dims == ("run", "normalised_time")
         np.testing.assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
         assert "time" not in one.coords
         assert one.attrs["long_name"]
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
-    assert on_normalised_time(embedding_displacement(short)).sizes["normalised_time"] == 101
+    assert (
+        on_normalised_time(embedding_displacement(short)).sizes["normalised_time"]
+        == 101
+    )
 
 
 def test_other_quantities_are_normalised_by_name(trajectory, generator):
     norm = trajectory["gradient_norm"].copy(data=generator.random((3, 6, 2)))
     found = on_normalised_time(norm, points=4)
     assert set(found.dims) == {"run", "layer", "normalised_time"}
-    expected = resample_evenly(np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4)
-    np.testing.assert_array_equal(found.transpose("run", "layer", "normalised_time"), expected)
+    expected = resample_evenly(
+        np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4
+    )
+    np.testing.assert_array_equal(
+        found.transpose("run", "layer", "normalised_time"), expected
+    )
 
 
 def test_times_after_divergence_are_missing(trajectory):
     found = on_normalised_time(embedding_displacement(trajectory), points=200)
     time = trajectory["time"].values
     moment = (time - time[0]) / (time[-1] - time[0])
-    np.testing.assert_array_equal(np.isfinite(found), found["normalised_time"].values <= moment[[5, 2, 0], None])
+    np.testing.assert_array_equal(
+        np.isfinite(found), found["normalised_time"].values <= moment[[5, 2, 0], None]
+    )
 
 
-# ------------------------------------------------------------------------------------------------ errors
+# ------------------------------------------------------------------------------- errors
 
 
 def test_arrays_and_times_of_no_trajectory_are_refused(trajectory):
     values, time = np.zeros((2, 4)), np.arange(4.0)
-    for wrong in (np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0, np.inf]), time[::-1], time[:3]):
-        for function, array in ((resample_evenly, values), (rise_times, values), (frame_speeds, np.zeros((4, 3, 2)))):
+    for wrong in (
+        np.array([0.0, 1.0, 1.0, 2.0]),
+        np.array([0.0, 1.0, 2.0, np.inf]),
+        time[::-1],
+        time[:3],
+    ):
+        for function, array in (
+            (resample_evenly, values),
+            (rise_times, values),
+            (frame_speeds, np.zeros((4, 3, 2))),
+        ):
             with pytest.raises(ValueError, match="time: found"):
                 function(array, wrong)
     with pytest.raises(ValueError, match="not finite"):
@@ -220,6 +311,9 @@ def test_arrays_and_times_of_no_trajectory_are_refused(trajectory):
     for points, frames in ((1, 4), (5, 1)):
         with pytest.raises(ValueError, match="points: found"):
             resample_evenly(values[:, :frames], time[:frames], points)
-    for data in (trajectory["last_step"], embedding_displacement(trajectory).drop_vars("time")):
+    for data in (
+        trajectory["last_step"],
+        embedding_displacement(trajectory).drop_vars("time"),
+    ):
         with pytest.raises(ValueError, match="expected step and time"):
             on_normalised_time(data)

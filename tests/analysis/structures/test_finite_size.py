@@ -1,4 +1,5 @@
-"""Finite-size scaling: what is computed and measured, and the command on a few small ensembles."""
+"""Finite-size scaling: what is computed and measured, and the command on a few small
+ensembles."""
 
 import csv
 import dataclasses
@@ -21,18 +22,29 @@ from tests.polygons import polygon
 LINE = "--n 7 5 9 --values 2.5 1 1.5 --runs 4 --length 60 --every 20 --seed 3"
 
 
-def made_up_result(midpoint_power, width_power, runs=400, sizes=(7, 17, 43, 113), largest=1.0):
-    """A result whose fractions of circles are those of given powers of N, and at most `largest`."""
+def made_up_result(
+    midpoint_power, width_power, runs=400, sizes=(7, 17, 43, 113), largest=1.0
+):
+    """A result whose fractions of circles are those of given powers of N, and at most
+    `largest`."""
     values = np.array([0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
     circle = np.empty((len(sizes), len(values), runs))
     for at, n in enumerate(sizes):
-        fractions = logistic_fraction(values, 1.5 * (n / 17) ** midpoint_power, 1.2 * (n / 17) ** width_power)
+        fractions = logistic_fraction(
+            values, 1.5 * (n / 17) ** midpoint_power, 1.2 * (n / 17) ** width_power
+        )
         circle[at] = np.arange(runs) < np.round(runs * largest * fractions)[:, None]
     dims = ("n", "fa", "run")
     formation = np.where(circle == 1, 50.0, np.nan)
-    variables = {"circle": (dims, circle), "imperfections": (dims, 0.5 * circle), "formation": (dims, formation)}
+    variables = {
+        "circle": (dims, circle),
+        "imperfections": (dims, 0.5 * circle),
+        "formation": (dims, formation),
+    }
     coords = {"n": list(sizes), "fa": values, "bound": ["value", "low", "high"]}
-    return finite_size._add_fits(xr.Dataset(variables, coords, {"system": "particles", "length": 400}))
+    return finite_size._add_fits(
+        xr.Dataset(variables, coords, {"system": "particles", "length": 400})
+    )
 
 
 @pytest.mark.parametrize(("middle", "width"), [(-0.1, -0.3), (0.0, 0.2), (0.15, 0.0)])
@@ -49,7 +61,9 @@ def test_powers_of_n_are_recovered(middle, width):
 
 
 def test_few_sizes_have_no_power():
-    lines = structures.scaling_conclusion(made_up_result(0.1, 0.1, sizes=(7, 17))).splitlines()
+    lines = structures.scaling_conclusion(
+        made_up_result(0.1, 0.1, sizes=(7, 17))
+    ).splitlines()
     assert all("fewer than three N" in line for line in lines)
 
 
@@ -66,56 +80,94 @@ def test_displacements_of_ordered_particles_are_of_one_magnitude_for_every_n():
 
 
 def test_the_design_has_each_size_with_its_runs():
-    designs = structures.plan_scaling(ParticleSettings(), (9, 5), (2.0, 1.0), (3, 4), lengths=(30, 40))
-    assert [(each.points[0].settings.n, each.runs, each.points[0].steps) for each in designs] == [
+    designs = structures.plan_scaling(
+        ParticleSettings(), (9, 5), (2.0, 1.0), (3, 4), lengths=(30, 40)
+    )
+    assert [
+        (each.points[0].settings.n, each.runs, each.points[0].steps) for each in designs
+    ] == [
         (5, 4, 40),
         (9, 3, 30),
     ]
     assert designs[0].axes == {"fa": [1.0, 2.0]}
-    networks = structures.plan_scaling(ModularSettings(), (5,), (0.3, 1.0), lengths=(30,))
+    networks = structures.plan_scaling(
+        ModularSettings(), (5,), (0.3, 1.0), lengths=(30,)
+    )
     assert networks[0].axes == {"weight_decay": [0.3, 1.0]}
     assert networks[0].points[0].settings == ModularSettings(n=5, weight_decay=0.3)
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"sizes": ()}, "n"), ({"sizes": (5, 5)}, "n"), ({"sizes": (2,)}, "n"), ({"values": ()}, "values"),
-     ({"values": (0.0, 1.0)}, "values"), ({"runs": (3, 3, 3)}, "runs"), ({"lengths": (0,)}, "length")],
-)  # fmt: skip
+    [
+        ({"sizes": ()}, "n"),
+        ({"sizes": (5, 5)}, "n"),
+        ({"sizes": (2,)}, "n"),
+        ({"values": ()}, "values"),
+        ({"values": (0.0, 1.0)}, "values"),
+        ({"runs": (3, 3, 3)}, "runs"),
+        ({"lengths": (0,)}, "length"),
+    ],
+)
 def test_designs_that_make_no_sense_are_refused(change, field):
     with pytest.raises(SettingsError) as error:
-        structures.plan_scaling(ParticleSettings(), **{"sizes": (5, 7), "values": (1.0, 2.0)} | change)
+        structures.plan_scaling(
+            ParticleSettings(), **{"sizes": (5, 7), "values": (1.0, 2.0)} | change
+        )
     assert error.value.field == field
 
 
-# ----------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
-def test_the_command_measures_what_single_simulations_give(typed, tmp_path, monkeypatch):
+def test_the_command_measures_what_single_simulations_give(
+    typed, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    code, said, errors = typed("analysis.scaling", *LINE.split(), "--csv", "-", "--out", "s.nc")
+    code, said, errors = typed(
+        "analysis.scaling", *LINE.split(), "--csv", "-", "--out", "s.nc"
+    )
     assert code == 0, errors
     rows = list(csv.DictReader(io.StringIO(said)))
-    assert [(row["n"], row["fa"]) for row in rows] == [(n, fa) for n in "579" for fa in ("1.0", "1.5", "2.5")]
+    assert [(row["n"], row["fa"]) for row in rows] == [
+        (n, fa) for n in "579" for fa in ("1.0", "1.5", "2.5")
+    ]
     for row in rows:
         settings = ParticleSettings(n=int(row["n"]), fa=float(row["fa"]))
-        settings = dataclasses.replace(settings, step_size=0.003 * (17 / settings.n) ** 2)
-        frames = simulate(settings, 4, 3, steps=60, every=20, progress=False)["embedding"].values
+        settings = dataclasses.replace(
+            settings, step_size=0.003 * (17 / settings.n) ** 2
+        )
+        frames = simulate(settings, 4, 3, steps=60, every=20, progress=False)[
+            "embedding"
+        ].values
         circle = np.array([[naive.is_circle(x) for x in run] for run in frames])
-        onsets = [20 * min(at for at in range(4) if run[at:].all()) for run in circle if run[-1]]
+        onsets = [
+            20 * min(at for at in range(4) if run[at:].all())
+            for run in circle
+            if run[-1]
+        ]
         others = [
-            naive.imperfections(x, settings.n) for x, run in zip(frames[:, -1], circle, strict=True) if not run[-1]
+            naive.imperfections(x, settings.n)
+            for x, run in zip(frames[:, -1], circle, strict=True)
+            if not run[-1]
         ]
         expected = [circle[:, -1].mean(), np.median(onsets) if onsets else np.nan]
-        expected.append(np.mean(others) / (settings.n * (settings.n + 1) / 2) if others else np.nan)
-        found = [float(row[name] or "nan") for name in ("circles", "formation", "imperfections")]
+        expected.append(
+            np.mean(others) / (settings.n * (settings.n + 1) / 2) if others else np.nan
+        )
+        found = [
+            float(row[name] or "nan")
+            for name in ("circles", "formation", "imperfections")
+        ]
         np.testing.assert_allclose(found, expected)
     assert imread(tmp_path / "s.png").shape[0] > 400
     with xr.open_dataset(tmp_path / "s.nc") as result:
         assert result["circle"].dims == ("n", "fa", "run")
 
 
-def test_finished_points_are_found_and_others_are_left_out(typed, tmp_path, monkeypatch):
+def test_finished_points_are_found_and_others_are_left_out(
+    typed, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     words = ["analysis.scaling", *LINE.split()]
     code, _, errors = typed(*words, "--finished")
@@ -126,12 +178,20 @@ def test_finished_points_are_found_and_others_are_left_out(typed, tmp_path, monk
     assert "9 of 9 in runs (0 computed)" in said
     code, said, _ = typed(*[word.replace("1.5", "3") for word in words], "--finished")
     assert "6 of 9 in runs (0 computed)" in said
-    assert sum(len(each.read_bytes()) for each in (tmp_path / "runs").glob("particles-*.nc")) < 2e6
+    assert (
+        sum(
+            len(each.read_bytes())
+            for each in (tmp_path / "runs").glob("particles-*.nc")
+        )
+        < 2e6
+    )
 
 
 def test_sizes_with_different_runs_are_compared(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    designs = structures.plan_scaling(ParticleSettings(), (5, 7), (1.0, 2.0), (6, 3), lengths=(20,))
+    designs = structures.plan_scaling(
+        ParticleSettings(), (5, 7), (1.0, 2.0), (6, 3), lengths=(20,)
+    )
     assert structures.compute_scaling(designs) == 4
     result = structures.measure_scaling(designs)
     assert np.isfinite(result["circle"]).sum("run").values.tolist() == [[6, 6], [3, 3]]
@@ -155,4 +215,6 @@ def test_fractions_that_do_not_reach_half_have_no_midpoint_and_are_drawn_against
     assert len(others) == 2
     lines = [line for line in by_size.lines if len(line.get_xdata()) == 4]
     assert len(lines) == result.sizes["fa"]
-    np.testing.assert_allclose(lines[-1].get_ydata(), result["circle"].isel(fa=-1).mean("run"))
+    np.testing.assert_allclose(
+        lines[-1].get_ydata(), result["circle"].isel(fa=-1).mean("run")
+    )

@@ -1,4 +1,5 @@
-"""Fourier content of embeddings: Parseval, planted frequencies, and what it does not depend on."""
+"""Fourier content of embeddings: Parseval, planted frequencies, and what it does not
+depend on."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ from dynamics import ParticleSettings, simulate
 from tests.polygons import polygon
 
 
-@given(n=st.integers(2, 12), dim=st.integers(1, 4), seed=st.integers(0, 99), size=st.sampled_from([1e-200, 1.0, 1e200]))
+@given(
+    n=st.integers(2, 12),
+    dim=st.integers(1, 4),
+    seed=st.integers(0, 99),
+    size=st.sampled_from([1e-200, 1.0, 1e200]),
+)
 def test_shares_are_those_of_the_definition_and_obey_parseval(n, dim, seed, size):
     generator = np.random.default_rng(seed)
     x = generator.standard_normal((3, n, dim)) + 5
@@ -18,12 +24,16 @@ def test_shares_are_those_of_the_definition_and_obey_parseval(n, dim, seed, size
     assert shares.shape == (3, n // 2)
     np.testing.assert_allclose(shares.sum(axis=-1), 1, rtol=1e-12)
     centred = x[1] - x[1].mean(axis=0)
-    both = np.square(np.abs(np.fft.fft(centred, axis=0))).sum(axis=1)  # at k and at n - k
+    both = np.square(np.abs(np.fft.fft(centred, axis=0))).sum(
+        axis=1
+    )  # at k and at n - k
     power = np.bincount(np.minimum(np.arange(n), n - np.arange(n)), both)
     np.testing.assert_allclose(power.sum() / n, np.square(centred).sum(), rtol=1e-10)
     np.testing.assert_allclose(shares[1], power[1:] / power.sum(), atol=1e-12)
     turn = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    np.testing.assert_allclose(fourier.power_fractions(x @ turn - 3), shares, atol=1e-12)
+    np.testing.assert_allclose(
+        fourier.power_fractions(x @ turn - 3), shares, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", [5, 8, 17])
@@ -35,8 +45,13 @@ def test_planted_frequencies_are_found(n):
         np.testing.assert_allclose(fourier.effective_frequencies(shares), 1)
     if n > 5:
         both = np.concatenate([polygon(n, 1), polygon(n, 3)], axis=1)
-        np.testing.assert_allclose(fourier.effective_frequencies(fourier.power_fractions(both)), 2)
-        np.testing.assert_allclose(fourier.power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]], [0.2, 0.8])
+        np.testing.assert_allclose(
+            fourier.effective_frequencies(fourier.power_fractions(both)), 2
+        )
+        np.testing.assert_allclose(
+            fourier.power_fractions(polygon(n, 1) + 2 * polygon(n, 3))[[0, 2]],
+            [0.2, 0.8],
+        )
 
 
 def test_one_point_has_no_frequency():
@@ -52,6 +67,15 @@ def test_spectrum_of_a_trajectory_ends_where_a_run_diverged():
     trajectory["last_step"][1] = 2
     found = fourier.embedding_spectrum(trajectory)
     assert found["power_fraction"].dims == ("run", "step", "frequency")
-    np.testing.assert_allclose(found["power_fraction"][0], fourier.power_fractions(trajectory["embedding"][0].values))
+    np.testing.assert_allclose(
+        found["power_fraction"][0],
+        fourier.power_fractions(trajectory["embedding"][0].values),
+    )
     assert np.isfinite(found["dominant_fraction"]).sum("step").values.tolist() == [5, 3]
-    assert (found["dominant_frequency"][1] > 0).values.tolist() == [True, True, True, False, False]
+    assert (found["dominant_frequency"][1] > 0).values.tolist() == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]

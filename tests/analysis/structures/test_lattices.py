@@ -11,10 +11,13 @@ from dynamics.tasks import all_pairs, modular_sum
 
 
 def is_convex(points):
-    """By the hull's half-planes: every lattice point of the box that is on the inner side of all edges belongs."""
+    """By the hull's half-planes: every lattice point of the box that is on the inner
+    side of all edges belongs."""
     points = np.array(points, dtype=int)
     pairs = points[list(itertools.permutations(range(len(points)), 2))]
-    ranges = (range(a, b + 1) for a, b in zip(points.min(0), points.max(0), strict=True))
+    ranges = (
+        range(a, b + 1) for a, b in zip(points.min(0), points.max(0), strict=True)
+    )
     box = np.array(list(itertools.product(*ranges)))
 
     def sides(others):  # of the lines through pairs: (pair, other)
@@ -31,22 +34,34 @@ def test_windows_follow_the_definition(n):
         assert len(np.unique(places[:, 0])) == lines
         assert is_convex(places)
         numbers = np.array(list(itertools.product(range(n), repeat=2)))
-        assert step in numbers[((numbers @ places.T - np.arange(n)) % n == 0).all(axis=1)][:, 1]
+        assert (
+            step
+            in numbers[((numbers @ places.T - np.arange(n)) % n == 0).all(axis=1)][:, 1]
+        )
 
 
 @pytest.mark.parametrize(("n", "box"), [(5, (5, 4)), (6, (5, 3)), (7, (6, 3))])
 def test_no_grid_in_a_box_is_missed(n, box):
-    """All sets of N points of a box that have no holes, with all ways to number them, against the enumeration."""
+    """All sets of N points of a box that have no holes, with all ways to number them,
+    against the enumeration."""
     known, met = set(lattices._keys(lattices.perfect_grids(n).basis)), set()
     points = np.array(list(itertools.product(*map(range, box))))
-    numbers = np.array([(a * points[:, 0] + b * points[:, 1]) % n for a, b in itertools.product(range(n), repeat=2)])
+    numbers = np.array(
+        [
+            (a * points[:, 0] + b * points[:, 1]) % n
+            for a, b in itertools.product(range(n), repeat=2)
+        ]
+    )
     for chosen in itertools.combinations(range(len(points)), n):
         some = np.array(chosen)
         if points[some].min(axis=0).any():
             continue
         valid = [each for each in numbers[:, some] if len(set(each.tolist())) == n]
         if valid and is_convex(points[some]):
-            bases = [lattices.orthonormal_basis(points[some][np.argsort(each)]) for each in valid]
+            bases = [
+                lattices.orthonormal_basis(points[some][np.argsort(each)])
+                for each in valid
+            ]
             met |= set(lattices._keys(np.stack(bases)))
     assert met
     assert met <= known
@@ -55,7 +70,11 @@ def test_no_grid_in_a_box_is_missed(n, box):
 def test_seventeen_tokens_have_114_grids():
     grids = lattices.perfect_grids(17)
     assert grids.kind.max() + 1 == 114
-    assert np.unique(np.bincount(grids.kind)).tolist() == [68, 136, 272]  # 272 labellings over the grid's symmetries
+    assert np.unique(np.bincount(grids.kind)).tolist() == [
+        68,
+        136,
+        272,
+    ]  # 272 labellings over the grid's symmetries
     np.testing.assert_allclose(grids.basis.sum(axis=1), 0, atol=1e-12)
     assert len(set(lattices._keys(grids.basis))) == len(grids.kind)
 
@@ -73,9 +92,13 @@ def test_sums_that_coincide_are_of_one_class_and_corners_are_imperfect(generator
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
-    [(((0, 2), (0, 2), (0, 2)), True), (((0, 2), (1, 2), (0, 2)), False), (((0, 2), (0, 1), (0, 2)), False),
-     (((0, 2), (1, 2), (1, 2)), True)],
-)  # fmt: skip
+    [
+        (((0, 2), (0, 2), (0, 2)), True),
+        (((0, 2), (1, 2), (0, 2)), False),
+        (((0, 2), (0, 1), (0, 2)), False),
+        (((0, 2), (1, 2), (1, 2)), True),
+    ],
+)
 def test_holes_are_found(rows, expected):
     assert lattices.has_no_holes(rows) is expected
 

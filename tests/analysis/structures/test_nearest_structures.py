@@ -1,4 +1,5 @@
-"""Distances from perfect circles and grids and from grids with holes: planted ones, brute force, chance."""
+"""Distances from perfect circles and grids and from grids with holes: planted ones,
+brute force, chance."""
 
 import itertools
 
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 
 from analysis.structures import perfect_grids, procrustes_distance, relabellings
 from analysis.structures.embedding_arrays import centred_unit_norm
-from analysis.structures.nearest_structures import grid_residuals, nearest_circle, nearest_grid, nearest_perfect_grid
+from analysis.structures.nearest_structures import (
+    grid_residuals,
+    nearest_circle,
+    nearest_grid,
+    nearest_perfect_grid,
+)
 from tests.polygons import polygon
 
 
@@ -47,26 +53,35 @@ def test_planted_grids_under_all_that_keeps_them(n, generator):
     for dim in (2, 3):
         x = grids.basis[chosen] @ generator.standard_normal((len(chosen), 2, dim)) + 4
         assert nearest_perfect_grid(x).distance.max() < 1e-6
-        renamed = np.take_along_axis(x, images[generator.integers(len(images), size=12)][..., None], axis=1)
+        renamed = np.take_along_axis(
+            x, images[generator.integers(len(images), size=12)][..., None], axis=1
+        )
         found = nearest_perfect_grid(renamed)
         assert found.distance.max() < 1e-6
         planar = grids.lines[chosen] > 1
-        np.testing.assert_array_equal(grids.kind[found.which][planar], grids.kind[chosen][planar])
+        np.testing.assert_array_equal(
+            grids.kind[found.which][planar], grids.kind[chosen][planar]
+        )
 
 
 def test_the_nearest_perfect_grid_is_that_of_brute_force(generator):
     x, grids = generator.standard_normal((20, 7, 2)), perfect_grids(7)
     centred = x - x.mean(axis=1, keepdims=True)
-    images = (basis @ (basis.T @ centred) for basis in grids.basis)  # the best linear images, by least squares
+    images = (
+        basis @ (basis.T @ centred) for basis in grids.basis
+    )  # the best linear images, by least squares
     least = np.min([procrustes_distance(x, image) for image in images], axis=0)
     np.testing.assert_allclose(nearest_perfect_grid(x).distance, least, atol=1e-6)
     assert nearest_perfect_grid(x[3]).distance == pytest.approx(least[3])
 
 
 def test_noisy_grids_are_near_and_random_embeddings_far(generator):
-    """Of 17 random tokens in the plane none of a thousand is nearer than .45; a grid with a tenth of noise is."""
+    """Of 17 random tokens in the plane none of a thousand is nearer than .45; a grid
+    with a tenth of noise is."""
     planted = perfect_grids(17).basis[::2000] * np.sqrt(17)
-    near = nearest_perfect_grid(planted + 0.1 * generator.standard_normal(planted.shape)).distance
+    near = nearest_perfect_grid(
+        planted + 0.1 * generator.standard_normal(planted.shape)
+    ).distance
     random = generator.standard_normal((250, 17, 2))
     far = nearest_perfect_grid(random).distance
     assert near.max() < 0.2
@@ -83,11 +98,12 @@ def test_one_point_is_far_from_all_structures():
         nearest_circle(np.ones((2, 2)))
 
 
-# ------------------------------------------------------------------------------------------ grids with holes
+# --------------------------------------------------------------------- grids with holes
 
 
 def with_holes(grids, at, generator, moves=2):
-    """The places of a grid of which some tokens have moved to others of their class, by short vectors."""
+    """The places of a grid of which some tokens have moved to others of their class, by
+    short vectors."""
     places, kernel = grids.places[at].astype(float), grids.kernel[grids.kind[at]]
     length = np.linalg.norm(kernel, axis=1)
     short = kernel[(length > 0) & (length < 6)]
@@ -97,10 +113,18 @@ def with_holes(grids, at, generator, moves=2):
 
 
 def test_kernels_lead_from_a_place_to_others_of_its_class():
-    grids, numbers = perfect_grids(11), np.array(list(itertools.product(range(11), repeat=2)))
+    grids, numbers = (
+        perfect_grids(11),
+        np.array(list(itertools.product(range(11), repeat=2))),
+    )
     for at in range(0, len(grids.kind), 97):
-        places, kernel = grids.places[at].astype(int), grids.kernel[grids.kind[at]].astype(int)
-        respects = (((places - places[0]) @ numbers.T - np.arange(11)[:, None]) % 11 == 0).all(axis=0)
+        places, kernel = (
+            grids.places[at].astype(int),
+            grids.kernel[grids.kind[at]].astype(int),
+        )
+        respects = (
+            ((places - places[0]) @ numbers.T - np.arange(11)[:, None]) % 11 == 0
+        ).all(axis=0)
         assert respects.any()  # numbers by which the places respect addition
         if grids.lines[at] > 1:
             assert len(kernel) > 10
@@ -125,18 +149,34 @@ def test_the_search_for_grids_with_holes_is_that_of_plain_loops(generator):
     grids = perfect_grids(11)
     for at in generator.choice(np.flatnonzero(grids.lines > 1), 10, replace=False):
         x = centred_unit_norm(generator.standard_normal((11, 2 + at % 2)))
-        found = grid_residuals(x[None], np.array([[at]]), grids.places, grids.kind, grids.kernel)
-        assert found[0, 0] == pytest.approx(plain_settle(x, grids.places[at], grids.kernel[grids.kind[at]]))
+        found = grid_residuals(
+            x[None], np.array([[at]]), grids.places, grids.kind, grids.kernel
+        )
+        assert found[0, 0] == pytest.approx(
+            plain_settle(x, grids.places[at], grids.kernel[grids.kind[at]])
+        )
 
 
 def test_planted_grids_with_holes_are_found(generator):
     grids = perfect_grids(17)
     planar = np.flatnonzero((grids.lines > 2) & (grids.lines < 5))
-    planted = [with_holes(grids, at, generator) for at in generator.choice(planar, 24, replace=False)]
+    planted = [
+        with_holes(grids, at, generator)
+        for at in generator.choice(planar, 24, replace=False)
+    ]
     x = np.array(planted) @ (np.array([[1.0, 0.3], [0.1, 0.8]])) - 2
-    assert np.mean(nearest_grid(x).distance < 1e-6) > 0.75  # of two hundred 87% are found
+    assert (
+        np.mean(nearest_grid(x).distance < 1e-6) > 0.75
+    )  # of two hundred 87% are found
     assert nearest_perfect_grid(x).distance.min() > 0.05  # none is a grid without holes
-    assert np.median(nearest_grid(x + 0.02 * x.std() * generator.standard_normal(x.shape)).distance) < 0.05
+    assert (
+        np.median(
+            nearest_grid(
+                x + 0.02 * x.std() * generator.standard_normal(x.shape)
+            ).distance
+        )
+        < 0.05
+    )
     spatial = nearest_grid(x @ generator.standard_normal((2, 3)))
     np.testing.assert_allclose(np.median(spatial.distance), 0, atol=1e-6)
 
@@ -145,6 +185,8 @@ def test_grids_with_holes_are_never_further_than_perfect_ones(generator):
     x = generator.standard_normal((40, 17, 2))
     found, perfect = nearest_grid(x).distance, nearest_perfect_grid(x).distance
     assert (found <= perfect + 1e-6).all()
-    assert 0.08 < found.min() < np.median(found) < 0.25  # what any embedding has by chance
+    assert (
+        0.08 < found.min() < np.median(found) < 0.25
+    )  # what any embedding has by chance
     assert nearest_grid(polygon(17, 3)).distance > 0.5
     assert nearest_grid(np.arange(17.0)[:, None] * [1.0, 0.5]).distance < 1e-6

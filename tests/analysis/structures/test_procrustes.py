@@ -1,4 +1,5 @@
-"""Shape distances against scipy and plain loops over relabellings, and what they must not depend on."""
+"""Shape distances against scipy and plain loops over relabellings, and what they must
+not depend on."""
 
 from math import gcd
 
@@ -10,7 +11,12 @@ from hypothesis import strategies as st
 from scipy.spatial import procrustes as scipy_procrustes
 
 from analysis.structures import procrustes as shapes
-from analysis.structures.procrustes import end_shape_distances, match_shapes, procrustes_distance, relabellings
+from analysis.structures.procrustes import (
+    end_shape_distances,
+    match_shapes,
+    procrustes_distance,
+    relabellings,
+)
 from tests.analysis.structures.test_embedding_motion import trajectory_of
 from tests.polygons import polygon
 
@@ -30,7 +36,8 @@ def rotation_or_reflection(seed, dim):
 
 
 def naive_distance(a, b):
-    """By scipy, which knows neither other numbers of axes nor embeddings without extent."""
+    """By scipy, which knows neither other numbers of axes nor embeddings without
+    extent."""
     dim = max(a.shape[1], b.shape[1])
     a, b = (np.pad(x, ((0, 0), (0, dim - x.shape[1]))) for x in (a, b))
     flat = [(x == x[0]).all() for x in (a, b)]
@@ -45,7 +52,9 @@ def naive_shape_distance(a, b, shifts):
     for u in range(n) if n > 1 else [1]:
         for c in range(n if shifts else 1):
             if gcd(u, n) == 1:
-                distance = naive_distance(a, np.array([b[(u * i + c) % n] for i in range(n)]))
+                distance = naive_distance(
+                    a, np.array([b[(u * i + c) % n] for i in range(n)])
+                )
                 if distance < best - ROUNDING:
                     best, match = distance, (u, c)
     return best, *match
@@ -54,13 +63,18 @@ def naive_shape_distance(a, b, shifts):
 @given(n=tokens, first=axes, second=axes, seed=seeds)
 def test_procrustes_is_that_of_scipy(n, first, second, seed):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    np.testing.assert_allclose(procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(
+        procrustes_distance(a, b), naive_distance(a, b), atol=ROUNDING
+    )
 
 
 @given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
 def test_all_relabellings_are_tried(n, first, second, seed, shifts):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    found, (distance, *match) = match_shapes(a, b, shifts), naive_shape_distance(a, b, shifts)
+    found, (distance, *match) = (
+        match_shapes(a, b, shifts),
+        naive_shape_distance(a, b, shifts),
+    )
     np.testing.assert_allclose(found.distance, distance, atol=ROUNDING)
     matched = b[(found.unit * np.arange(n) + found.shift) % n]
     np.testing.assert_allclose(procrustes_distance(a, matched), distance, atol=ROUNDING)
@@ -69,11 +83,15 @@ def test_all_relabellings_are_tried(n, first, second, seed, shifts):
 
 
 @given(n=tokens, dim=axes, seed=seeds, scale=st.floats(1e-3, 1e3), data=st.data())
-def test_distances_do_not_depend_on_place_size_rotation_or_labels(n, dim, seed, scale, data):
+def test_distances_do_not_depend_on_place_size_rotation_or_labels(
+    n, dim, seed, scale, data
+):
     unit, shift, images = relabellings(n, shifts=True)
     label = data.draw(st.integers(0, len(unit) - 1))
     x, y = of_seed(seed, n, dim), of_seed([seed, 1], n, dim)
-    moved = scale * x[images[label]] @ rotation_or_reflection(seed, dim) + of_seed([seed, 2], dim)
+    moved = scale * x[images[label]] @ rotation_or_reflection(seed, dim) + of_seed(
+        [seed, 2], dim
+    )
     found = match_shapes(moved, x, shifts=True)
     assert found.distance < ROUNDING
     distances = [match_shapes(each, y, shifts=True).distance for each in (moved, x)]
@@ -89,45 +107,69 @@ def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts)
     a, b = of_seed(seed, 4, n, first), of_seed([seed, 1], 4, n, second)
     plain, matched = procrustes_distance(a, b), match_shapes(a, b, shifts).distance
     np.testing.assert_allclose(plain, procrustes_distance(b, a), atol=ROUNDING)
-    np.testing.assert_allclose(matched, match_shapes(b, a, shifts).distance, atol=ROUNDING)
-    assert ((plain >= 0) & (plain <= 1) & (matched >= 0) & (matched <= plain + ROUNDING)).all()
+    np.testing.assert_allclose(
+        matched, match_shapes(b, a, shifts).distance, atol=ROUNDING
+    )
+    assert (
+        (plain >= 0) & (plain <= 1) & (matched >= 0) & (matched <= plain + ROUNDING)
+    ).all()
     for x in (a, b):
         assert (procrustes_distance(x, x) < ROUNDING).all()
         found = match_shapes(x, x, shifts)
-        assert ((found.distance < ROUNDING) & (found.unit == 1) & (found.shift == 0)).all()
+        assert (
+            (found.distance < ROUNDING) & (found.unit == 1) & (found.shift == 0)
+        ).all()
 
 
 def test_the_first_unit_that_matches_is_given(generator):
     x = generator.standard_normal((7, 2))
-    assert procrustes_distance(x, x[-np.arange(7) % 7]) > 0.3  # a unit and its negative are not equivalent
+    assert (
+        procrustes_distance(x, x[-np.arange(7) % 7]) > 0.3
+    )  # a unit and its negative are not equivalent
     found = match_shapes(x[-2 * np.arange(7) % 7], x)
     assert (found.distance < ROUNDING, found.unit) == (True, 5)
-    found = match_shapes(polygon(17), np.stack([polygon(17, step) for step in range(1, 17)]))
+    found = match_shapes(
+        polygon(17), np.stack([polygon(17, step) for step in range(1, 17)])
+    )
     assert (found.distance < ROUNDING).all()
     inverse = [pow(step, -1, 17) for step in range(1, 17)]
     assert found.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
 
 
-@pytest.mark.parametrize(("n", "units"), [(1, [1]), (2, [1]), (3, [1, 2]), (6, [1, 5]), (8, [1, 3, 5, 7])])
+@pytest.mark.parametrize(
+    ("n", "units"), [(1, [1]), (2, [1]), (3, [1, 2]), (6, [1, 5]), (8, [1, 3, 5, 7])]
+)
 def test_relabellings_are_those_that_keep_sums_equal_modulo_n(n, units):
     unit, shift, images = relabellings(n)
     assert unit.tolist() == units
     assert not shift.any()
     assert all(sorted(image) == list(range(n)) for image in images.tolist())
     shifted = relabellings(n, shifts=True)[2]
-    assert len(np.unique(shifted, axis=0)) == (1 if n == 1 else 2 if n == 2 else n * len(units))
+    assert len(np.unique(shifted, axis=0)) == (
+        1 if n == 1 else 2 if n == 2 else n * len(units)
+    )
     sums = (np.arange(n)[:, None] + np.arange(n)) % n
     for image in shifted:
         mapped = (image[:, None] + image) % n
-        np.testing.assert_array_equal(sums[..., None, None] == sums, mapped[..., None, None] == mapped)
+        np.testing.assert_array_equal(
+            sums[..., None, None] == sums, mapped[..., None, None] == mapped
+        )
 
 
 @pytest.mark.parametrize("place", [0.0, 0.1, 1e300])
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_tokens_in_one_point_are_a_shape_of_their_own(n, place, generator):
-    point, other, x = np.full((n, 2), place), np.full((n, 1), 0.3), generator.standard_normal((n, 2))
+    point, other, x = (
+        np.full((n, 2), place),
+        np.full((n, 1), 0.3),
+        generator.standard_normal((n, 2)),
+    )
     assert procrustes_distance(point, other) == match_shapes(point, other).distance == 0
-    for distance in (procrustes_distance(point, x), procrustes_distance(x, point), match_shapes(x, point).distance):
+    for distance in (
+        procrustes_distance(point, x),
+        procrustes_distance(x, point),
+        match_shapes(x, point).distance,
+    ):
         assert distance == (n > 1)
 
 
@@ -135,9 +177,13 @@ def test_tokens_in_one_point_are_a_shape_of_their_own(n, place, generator):
 def test_very_small_and_large_embeddings_have_exact_distances(scale, generator):
     a, b = generator.standard_normal((2, 6, 2))
     a = np.clip(a, -1, 1)
-    np.testing.assert_allclose(procrustes_distance(scale * a, b), procrustes_distance(a, b), atol=ROUNDING)
+    np.testing.assert_allclose(
+        procrustes_distance(scale * a, b), procrustes_distance(a, b), atol=ROUNDING
+    )
     small = np.stack([np.ones(6), 1e-200 * a[:, 0]], axis=-1)
-    np.testing.assert_allclose(procrustes_distance(small, b), procrustes_distance(a[:, :1], b), atol=ROUNDING)
+    np.testing.assert_allclose(
+        procrustes_distance(small, b), procrustes_distance(a[:, :1], b), atol=ROUNDING
+    )
 
 
 @pytest.mark.parametrize("at_once", [1, 5000, 32 << 20])
@@ -145,7 +191,13 @@ def test_leading_axes_broadcast_in_blocks_of_any_size(at_once, generator, monkey
     monkeypatch.setattr(shapes, "_BLOCK_BYTES", at_once)
     a, b = generator.standard_normal((3, 1, 7, 2)), generator.standard_normal((4, 7, 3))
     found = match_shapes(a, b, shifts=True)
-    assert found.distance.shape == found.unit.shape == found.shift.shape == procrustes_distance(a, b).shape == (3, 4)
+    assert (
+        found.distance.shape
+        == found.unit.shape
+        == found.shift.shape
+        == procrustes_distance(a, b).shape
+        == (3, 4)
+    )
     for i, j in np.ndindex(3, 4):
         one = match_shapes(a[i, 0], b[j], shifts=True)
         np.testing.assert_allclose([each[i, j] for each in found], one, atol=ROUNDING)
@@ -155,26 +207,35 @@ def test_leading_axes_broadcast_in_blocks_of_any_size(at_once, generator, monkey
 @pytest.mark.parametrize("function", [procrustes_distance, match_shapes])
 @pytest.mark.parametrize(
     ("other", "message"),
-    [(np.zeros((6, 2)), "token: found 5 and 6"), (np.full((5, 2), np.nan), "not finite"), (np.zeros(5), "found shape"),
-     (np.full((5, 2), np.inf), "not finite"), (np.zeros((5, 2), complex), "complex"),
-     (np.zeros((1, 2)), "token: found 5 and 1")],
-)  # fmt: skip
+    [
+        (np.zeros((6, 2)), "token: found 5 and 6"),
+        (np.full((5, 2), np.nan), "not finite"),
+        (np.zeros(5), "found shape"),
+        (np.full((5, 2), np.inf), "not finite"),
+        (np.zeros((5, 2), complex), "complex"),
+        (np.zeros((1, 2)), "token: found 5 and 1"),
+    ],
+)
 def test_embeddings_that_cannot_be_compared_are_refused(function, other, message):
     with pytest.raises(ValueError, match=message):
         function(np.zeros((5, 2)), other)
 
 
-# ------------------------------------------------------------------------------------------ trajectories
+# ------------------------------------------------------------------------- trajectories
 
 
 @pytest.fixture
 def trajectories(generator):
     shapes = (3, 4, 5, 2), (2, 4, 5, 3)
-    return tuple(trajectory_of(generator.standard_normal(shape), range(4)) for shape in shapes)
+    return tuple(
+        trajectory_of(generator.standard_normal(shape), range(4)) for shape in shapes
+    )
 
 
 def ends(trajectory):
-    return trajectory["embedding"].transpose("run", "step", "token", "axis").values[:, -1]
+    return (
+        trajectory["embedding"].transpose("run", "step", "token", "axis").values[:, -1]
+    )
 
 
 @pytest.mark.parametrize("shifts", [False, True])
@@ -182,10 +243,17 @@ def test_ends_of_all_pairs_of_runs(trajectories, shifts):
     first, second = trajectories
     found = end_shape_distances(first, second, shifts=shifts)
     assert found.dims == ("run", "other_run")
-    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([3, 4, 5], [3, 4])
+    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == (
+        [3, 4, 5],
+        [3, 4],
+    )
     expected = match_shapes(ends(first)[:, None], ends(second), shifts).distance
     np.testing.assert_allclose(found, expected, atol=ROUNDING)
-    reordered = end_shape_distances(first.transpose("axis", "step", ...), second.transpose("token", ...), shifts=shifts)
+    reordered = end_shape_distances(
+        first.transpose("axis", "step", ...),
+        second.transpose("token", ...),
+        shifts=shifts,
+    )
     np.testing.assert_allclose(reordered, expected, atol=ROUNDING)
 
 
@@ -193,8 +261,13 @@ def test_ends_of_runs_in_pairs(trajectories):
     first, second = trajectories[0].isel(run=[2, 0]), trajectories[1]
     found = end_shape_distances(first, second, paired=True)
     assert found.dims == ("run",)
-    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == ([5, 3], [3, 4])
-    np.testing.assert_allclose(found, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING)
+    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == (
+        [5, 3],
+        [3, 4],
+    )
+    np.testing.assert_allclose(
+        found, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING
+    )
     with pytest.raises(ValueError, match="run: found 3 and 2"):
         end_shape_distances(*trajectories, paired=True)
     with pytest.raises(ValueError, match="token: found 5 and 4"):
@@ -205,15 +278,26 @@ def test_runs_that_diverged_are_nan(trajectories):
     first, second = trajectories
     first["last_step"][1] = 25
     second["last_step"][0] = 0
-    assert np.isnan(end_shape_distances(first, second)).values.tolist() == [[True, False], [True, True], [True, False]]
-    assert np.isnan(end_shape_distances(first.isel(run=[0, 1]), second, paired=True)).values.tolist() == [True, True]
-    assert np.isnan(end_shape_distances(first.isel(run=[1, 0]), second, paired=True)).values.tolist() == [True, False]
+    assert np.isnan(end_shape_distances(first, second)).values.tolist() == [
+        [True, False],
+        [True, True],
+        [True, False],
+    ]
+    assert np.isnan(
+        end_shape_distances(first.isel(run=[0, 1]), second, paired=True)
+    ).values.tolist() == [True, True]
+    assert np.isnan(
+        end_shape_distances(first.isel(run=[1, 0]), second, paired=True)
+    ).values.tolist() == [True, False]
 
 
 def test_end_embeddings_and_single_runs_are_accepted(trajectories):
     first, second = trajectories
     expected = end_shape_distances(first, second).values
-    arrays = xr.DataArray(ends(first), dims=("run", "token", "axis")), second["embedding"]
+    arrays = (
+        xr.DataArray(ends(first), dims=("run", "token", "axis")),
+        second["embedding"],
+    )
     np.testing.assert_array_equal(end_shape_distances(*arrays), expected)
     one = end_shape_distances(first.isel(run=1), second)
     assert one.dims == ("other_run",)

@@ -16,16 +16,24 @@ def test_principal_axes_hold_the_most_variance_and_keep_their_direction(generato
     assert (np.abs(plane.basis).argmax(axis=1) == [1, 3]).all()
     assert (plane.basis[[0, 1], [1, 3]] > 0).all()
     np.testing.assert_allclose(fit_projection(1e300 * x).basis, plane.basis)
-    assert fit_projection(np.ones((1, 4))).note == "principal axes of 4"  # a single point varies along no axis
+    assert (
+        fit_projection(np.ones((1, 4))).note == "principal axes of 4"
+    )  # a single point varies along no axis
 
 
 def test_what_stands_at_a_place_is_drawn_there(generator):
     x = generator.standard_normal((9, 4))
-    plane, places, through = fit_projection(x), generator.standard_normal((6, 2)), x.mean(axis=0)
+    plane, places, through = (
+        fit_projection(x),
+        generator.standard_normal((6, 2)),
+        x.mean(axis=0),
+    )
     points = plane.points(places, through[None])
     np.testing.assert_allclose(plane.places(points)[0], places, atol=1e-6)
     in_plane = np.linalg.lstsq(plane.basis.T, (points[0] - through).T, rcond=None)[1]
-    np.testing.assert_allclose(in_plane, 0, atol=1e-12)  # differences from the mean lie along the basis
+    np.testing.assert_allclose(
+        in_plane, 0, atol=1e-12
+    )  # differences from the mean lie along the basis
 
 
 def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
@@ -38,22 +46,35 @@ def test_limits_hold_all_frames_unless_few_reach_too_far(generator):
     places[50] *= 100
     leaving = panel_limits(places)
     assert leaving.x[1] < 1.3
-    assert (leaving.outside, leaving.note) == (1 / 200, "some outside in under 1% of frames")
+    assert (leaving.outside, leaving.note) == (
+        1 / 200,
+        "some outside in under 1% of frames",
+    )
     assert leaving._replace(outside=0.023).note == "some outside in 2% of frames"
     places[50] /= 70
     assert panel_limits(places).outside == 0  # a little further is no reason to cut
-    growing = np.linspace(0.1, 50, 100)[:, None, None] * generator.uniform(-1, 1, (1, 5, 2))
+    growing = np.linspace(0.1, 50, 100)[:, None, None] * generator.uniform(
+        -1, 1, (1, 5, 2)
+    )
     assert panel_limits(growing).outside == 0
     growing[-1] *= 1000
     assert panel_limits(growing).outside == 0  # a run's end is always seen
-    assert panel_limits(growing, diverged=True).x[1] < 100  # but not that of one that diverged
+    assert (
+        panel_limits(growing, diverged=True).x[1] < 100
+    )  # but not that of one that diverged
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 200, 1001])
 @pytest.mark.parametrize("square", [True, False])
-def test_limits_that_follow_contain_all_points_and_change_smoothly(count, square, generator):
-    reach = np.where(np.arange(count) < count // 2, 0.01, 30.0) * (1 + (np.arange(count) == count // 3))
-    places = reach[:, None, None] * generator.uniform(-1, 1, (count, 5, 2)) + generator.standard_normal(2)
+def test_limits_that_follow_contain_all_points_and_change_smoothly(
+    count, square, generator
+):
+    reach = np.where(np.arange(count) < count // 2, 0.01, 30.0) * (
+        1 + (np.arange(count) == count // 3)
+    )
+    places = reach[:, None, None] * generator.uniform(
+        -1, 1, (count, 5, 2)
+    ) + generator.standard_normal(2)
     found = following_limits(places, np.arange(count), count, square)
     low, high = np.moveaxis(found.views, -1, 0)
     assert (low[:, None] < places).all()
@@ -61,9 +82,15 @@ def test_limits_that_follow_contain_all_points_and_change_smoothly(count, square
     size = high - low
     assert not square or np.allclose(size[:, 0], size[:, 1])
     spread = np.ptp(places, axis=1).max(axis=1)
-    assert size[0].max() < 2.5 * spread[0] or count < 200  # the first frames fill their panel
-    if count >= 200:  # from one frame to the next by less than a factor of 30 / 0.01 shared by all frames around it
-        assert np.abs(np.diff(np.log(size), axis=0)).max() < 1.5 * np.log(6000) / (0.025 * count)
+    assert (
+        size[0].max() < 2.5 * spread[0] or count < 200
+    )  # the first frames fill their panel
+    if (
+        count >= 200
+    ):  # from one frame to the next by less than a factor of 30 / 0.01 shared by all frames around it
+        assert np.abs(np.diff(np.log(size), axis=0)).max() < 1.5 * np.log(6000) / (
+            0.025 * count
+        )
 
 
 def test_limits_that_follow_are_interpolated_between_known_frames():
@@ -72,8 +99,12 @@ def test_limits_that_follow_are_interpolated_between_known_frames():
     assert found.views.shape == (101, 2, 2)
     assert (np.diff(found.views[:, 0, 1]) > -1e-9).all()
     np.testing.assert_allclose([found.x, found.y], found.views[-1])
-    np.testing.assert_allclose(found.widened(0.5).at(np.array([3]))[0], 2 * found.views[3], atol=1e-9)
-    assert following_limits(np.full((3, 2, 2), np.nan), np.arange(3), 3).x == pytest.approx((-1.16, 1.16))
+    np.testing.assert_allclose(
+        found.widened(0.5).at(np.array([3]))[0], 2 * found.views[3], atol=1e-9
+    )
+    assert following_limits(
+        np.full((3, 2, 2), np.nan), np.arange(3), 3
+    ).x == pytest.approx((-1.16, 1.16))
 
 
 def test_limits_of_nothing_of_one_point_and_of_huge_numbers():

@@ -1,13 +1,14 @@
 """Losses with planted drops and spikes.
 
-The model, fixed before any rule was tried on it: T frames, 200 to 2000; a first level of 1, in any unit; up to 3 drops,
-each a logistic fall that takes 0.2% to 2% of the frames from its tenth to its ninth tenth and loses 15% to 40% of the
-first level; between them the loss sinks in a straight line, by 5% of the first level over the whole series; up to 6
-spikes that rise within a frame by 25% to 200% of the first level and fall off exponentially, by a factor e in 0.3 to 2
-frames or up to 0.2% of the series, whichever is more. Events keep 5% of the series, and 16 frames, away from each other
-and from both ends. Noise is white and Gaussian: relative to the loss with a standard deviation of up to 3%, and of 0.2%
-of the first level throughout.
-"""
+The model, fixed before any rule was tried on it: T frames, 200 to 2000; a first level
+of 1, in any unit; up to 3 drops, each a logistic fall that takes 0.2% to 2% of the
+frames from its tenth to its ninth tenth and loses 15% to 40% of the first level;
+between them the loss sinks in a straight line, by 5% of the first level over the whole
+series; up to 6 spikes that rise within a frame by 25% to 200% of the first level and
+fall off exponentially, by a factor e in 0.3 to 2 frames or up to 0.2% of the series,
+whichever is more. Events keep 5% of the series, and 16 frames, away from each other and
+from both ends. Noise is white and Gaussian: relative to the loss with a standard
+deviation of up to 3%, and of 0.2% of the first level throughout."""
 
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ class Planted(NamedTuple):
     spikes: np.ndarray  # peaks
 
 
-def planted(generator: np.random.Generator, drops: int | None = None, spikes: int | None = None) -> Planted:
+def planted(
+    generator: np.random.Generator, drops: int | None = None, spikes: int | None = None
+) -> Planted:
     """A series from the model, with so many events or any number."""
     drops = int(generator.integers(0, 4)) if drops is None else drops
     spikes = int(generator.integers(0, 7)) if spikes is None else spikes
@@ -40,9 +43,15 @@ def planted(generator: np.random.Generator, drops: int | None = None, spikes: in
     for peak in peaks:
         after = time - peak
         fade = generator.uniform(0.3, max(2.0, 0.002 * frames))
-        clean += np.where(after >= 0, generator.uniform(0.25, 2.0) * np.exp(-np.maximum(after, 0) / fade), 0)
+        clean += np.where(
+            after >= 0,
+            generator.uniform(0.25, 2.0) * np.exp(-np.maximum(after, 0) / fade),
+            0,
+        )
     relative = generator.uniform(0, 0.03)
-    noisy = clean * (1 + relative * generator.standard_normal(frames)) + 0.002 * generator.standard_normal(frames)
+    noisy = clean * (
+        1 + relative * generator.standard_normal(frames)
+    ) + 0.002 * generator.standard_normal(frames)
     return Planted(noisy * 10 ** generator.uniform(-6, 6), places[kinds], peaks)
 
 
@@ -54,9 +63,13 @@ def _fitting(drops: int, spikes: int, frames: int) -> tuple[int, int]:
     return drops, spikes
 
 
-def _apart(generator: np.random.Generator, count: int, frames: int, gap: float) -> np.ndarray:
+def _apart(
+    generator: np.random.Generator, count: int, frames: int, gap: float
+) -> np.ndarray:
     """Ascending places that keep a gap from each other and from both ends."""
-    return np.sort(generator.uniform(0, frames - 1 - (count + 1) * gap, count)) + gap * (1 + np.arange(count))
+    return np.sort(
+        generator.uniform(0, frames - 1 - (count + 1) * gap, count)
+    ) + gap * (1 + np.arange(count))
 
 
 def matches(found: np.ndarray, true: np.ndarray, within: float) -> int:

@@ -1,4 +1,5 @@
-"""Peaks of gradient norms against drops and spikes: planted series, brute force, statistics, and the command."""
+"""Peaks of gradient norms against drops and spikes: planted series, brute force,
+statistics, and the command."""
 
 import dataclasses
 import warnings
@@ -12,14 +13,26 @@ from scipy import stats
 
 from analysis.plots.gradients_figure import plot_gradient_norms
 from analysis.structures.embedding_motion import departure_times, embedding_displacement
-from analysis.transitions import SeriesEvent, gradient_peaks, most_eventful_run, peak_coincidence
-from dynamics import ModularSettings, ParticleSettings, SparseSettings, TrajectoryError, save_trajectory, simulate
+from analysis.transitions import (
+    SeriesEvent,
+    gradient_peaks,
+    most_eventful_run,
+    peak_coincidence,
+)
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    TrajectoryError,
+    save_trajectory,
+    simulate,
+)
 
 SMALL = SparseSettings(length=5, sparsity=2, data=40, batch=20, hidden=4)
 FRAMES = 200
 
 
-# ------------------------------------------------------------------------------------------- peaks and lags
+# ----------------------------------------------------------------------- peaks and lags
 
 
 def test_peaks_are_spikes_and_maxima_of_wide_humps(generator):
@@ -35,22 +48,38 @@ def test_peaks_are_spikes_and_maxima_of_wide_humps(generator):
 def test_the_lag_of_an_event_is_that_of_its_highest_peak():
     places = (("drop", 10, 12, 14), ("drop", 60, 62.5, 64), ("spike", 99, 100, 101))
     events = [SeriesEvent(*place, 1, 0) for place in places]
-    peaks = gradient_peaks.NormPeaks(np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0]))
-    np.testing.assert_array_equal(gradient_peaks.peak_lags(events, peaks, 2), [1, 3.5, np.nan])
-    np.testing.assert_array_equal(gradient_peaks.peak_lags(events, peaks, 1), [1, np.nan, np.nan])
+    peaks = gradient_peaks.NormPeaks(
+        np.array([9, 13, 66, 90]), np.array([1.0, 3.0, 1.0, 9.0])
+    )
+    np.testing.assert_array_equal(
+        gradient_peaks.peak_lags(events, peaks, 2), [1, 3.5, np.nan]
+    )
+    np.testing.assert_array_equal(
+        gradient_peaks.peak_lags(events, peaks, 1), [1, np.nan, np.nan]
+    )
 
 
 @given(seed=st.integers(0, 200), slack=st.sampled_from([0.0, 1.5, 4.0]))
 def test_match_counts_by_shift_are_those_of_shifted_peaks(seed, slack):
     generator, frames = np.random.default_rng(seed), 40
     middles = generator.uniform(2, 37, 4)
-    begins, ends = np.clip(middles + generator.uniform(0, 3, (2, 4)) * [[-1], [1]], 0, frames - 1)
-    events = [SeriesEvent("drop", *place, 1, 0) for place in zip(begins, middles, ends, strict=True)]
+    begins, ends = np.clip(
+        middles + generator.uniform(0, 3, (2, 4)) * [[-1], [1]], 0, frames - 1
+    )
+    events = [
+        SeriesEvent("drop", *place, 1, 0)
+        for place in zip(begins, middles, ends, strict=True)
+    ]
     peaks = np.sort(generator.choice(frames, 5, replace=False))
-    found = gradient_peaks.match_counts_by_shift(events, gradient_peaks.NormPeaks(peaks, np.ones(5)), frames, slack)
+    found = gradient_peaks.match_counts_by_shift(
+        events, gradient_peaks.NormPeaks(peaks, np.ones(5)), frames, slack
+    )
     for shift in range(frames):
         moved = gradient_peaks.NormPeaks(np.sort((peaks + shift) % frames), np.ones(5))
-        assert found[shift] == np.isfinite(gradient_peaks.peak_lags(events, moved, slack)).sum()
+        assert (
+            found[shift]
+            == np.isfinite(gradient_peaks.peak_lags(events, moved, slack)).sum()
+        )
 
 
 def test_the_circular_correlation_is_that_of_spearman_at_every_lag(generator):
@@ -58,16 +87,25 @@ def test_the_circular_correlation_is_that_of_spearman_at_every_lag(generator):
     decrease[3:6] = 0  # ties
     found = gradient_peaks.circular_rank_correlation(norm, decrease)
     for lag in (0, 1, 7, 30):
-        assert found[lag] == pytest.approx(stats.spearmanr(np.roll(norm, -lag), decrease).statistic)
-    assert gradient_peaks.circular_rank_correlation(np.roll(decrease, 4), decrease).argmax() == 4
-    assert np.isnan(gradient_peaks.circular_rank_correlation(np.ones(31), decrease)).all()
+        assert found[lag] == pytest.approx(
+            stats.spearmanr(np.roll(norm, -lag), decrease).statistic
+        )
+    assert (
+        gradient_peaks.circular_rank_correlation(
+            np.roll(decrease, 4), decrease
+        ).argmax()
+        == 4
+    )
+    assert np.isnan(
+        gradient_peaks.circular_rank_correlation(np.ones(31), decrease)
+    ).all()
 
 
 def test_the_run_that_is_drawn():
     assert most_eventful_run(np.array([[0, 9], [2, 0], [2, 3], [2, 3]])) == 2
 
 
-# --------------------------------------------------------------------------------------- whole trajectories
+# ------------------------------------------------------------------- whole trajectories
 
 
 def test_mean_correlations_have_intervals_between_minus_1_and_1():
@@ -83,7 +121,11 @@ def test_mean_correlations_have_intervals_between_minus_1_and_1():
 
 @pytest.mark.parametrize(("frames", "width"), [(200, 5), (20, 5), (21, 10), (20, 10)])
 def test_shifts_nearby_are_from_a_window_on_either_way(frames, width):
-    expected = [shift for shift in range(frames) if width <= min(shift, frames - shift) <= 2 * width]
+    expected = [
+        shift
+        for shift in range(frames)
+        if width <= min(shift, frames - shift) <= 2 * width
+    ]
     assert gradient_peaks.nearby_shifts(frames, width).tolist() == expected
 
 
@@ -98,7 +140,8 @@ def particles():
 
 
 def with_series(template, loss, norm):
-    """The template with another loss (run, frame) in all splits, and other gradient norms (run, frame, layer)."""
+    """The template with another loss (run, frame) in all splits, and other gradient
+    norms (run, frame, layer)."""
     whole = template.copy(deep=True)
     for split in template["split"].values:
         whole["loss"].loc[{"split": split}] = loss
@@ -113,8 +156,9 @@ def noise(generator, runs, layers):
 
 @pytest.fixture(scope="module")
 def planted(template):
-    """Losses that drop at one moment of each run and spike at another; a norm of the first layer that peaks three
-    frames after the drop and with the spike, one of the second that peaks elsewhere, others that never do."""
+    """Losses that drop at one moment of each run and spike at another; a norm of the
+    first layer that peaks three frames after the drop and with the spike, one of the
+    second that peaks elsewhere, others that never do."""
     loss, norm = noise(np.random.default_rng(3), 6, template.sizes["layer"])
     for run in range(6):
         drop, spike = 40 + 7 * run, 130 + 6 * run
@@ -137,12 +181,20 @@ def test_planted_peaks_are_found_with_their_lag(coincidence):
     assert first["share"].values.tolist() == [1, 1]
     assert (first["p_value"] < 0.01).all()
     assert (first["share_low"] < 0.7).all()
-    assert first["lag"].sel(kind=["drop", "spike"]).values.tolist() == [pytest.approx(3, abs=0.7), 0]
+    assert first["lag"].sel(kind=["drop", "spike"]).values.tolist() == [
+        pytest.approx(3, abs=0.7),
+        0,
+    ]
     assert first["peaks"].values.tolist() == [2] * 6
-    # two peaks of 200 frames: by chance one lies within the width of an event and its tolerance
+    # two peaks of 200 frames: by chance one lies within the width of an event and its
+    # tolerance
     assert 0.02 < first["by_chance"].sel(kind="spike", baseline="anywhere") < 0.12
-    assert first["by_chance"].sel(kind="spike", baseline="nearby") == 0  # no other peak is that near
-    assert 0.1 < first["by_chance"].sel(kind="drop", baseline="nearby") < 0.4  # which is wide, and moved 5 or 6 early
+    assert (
+        first["by_chance"].sel(kind="spike", baseline="nearby") == 0
+    )  # no other peak is that near
+    assert (
+        0.1 < first["by_chance"].sel(kind="drop", baseline="nearby") < 0.4
+    )  # which is wide, and moved 5 or 6 early
     elsewhere = found.sel(layer=layers[1])
     assert elsewhere["share"].values.tolist() == [0, 0]
     assert (elsewhere["p_value"] == 1).all()
@@ -152,9 +204,13 @@ def test_planted_peaks_are_found_with_their_lag(coincidence):
 
 def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(planted):
     whole = planted.copy(deep=True)
-    decrease = -np.diff(whole["loss"].sel(split="train").transpose("run", "step").values, axis=1)
+    decrease = -np.diff(
+        whole["loss"].sel(split="train").transpose("run", "step").values, axis=1
+    )
     # two frames later
-    whole["gradient_norm"][..., 4] = np.concatenate([np.ones((6, 3)), 1 + decrease[:, :-2]], axis=1)
+    whole["gradient_norm"][..., 4] = np.concatenate(
+        [np.ones((6, 3)), 1 + decrease[:, :-2]], axis=1
+    )
     found = peak_coincidence(whole)
     last = found.isel(layer=4)
     assert last["correlation_lag"] == 2
@@ -163,25 +219,38 @@ def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(planted):
     assert (last["correlation_p_value"] < 0.01).all()
     assert (found["correlation_p_value"][5] > 0.01).all()
     assert abs(found["correlation"][5]) < 0.2
-    assert found["correlation_at_lag"].sel(layer=last["layer"], frames=2) == last["correlation"]
+    assert (
+        found["correlation_at_lag"].sel(layer=last["layer"], frames=2)
+        == last["correlation"]
+    )
 
 
-def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(template, generator):
-    """Spikes of the loss in the second half; the first layer's norm peaks there too but elsewhere, the second's with
-    them. Shifts anywhere call both significant."""
+def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(
+    template, generator
+):
+    """Spikes of the loss in the second half; the first layer's norm peaks there too but
+    elsewhere, the second's with them. Shifts anywhere call both significant."""
     loss, norm = noise(generator, 24, template.sizes["layer"])
     places = np.arange(100, 192, 7)  # so far apart that each is a spike
     for run in range(24):
         spikes = generator.choice(places, 5, replace=False)
         loss[run, spikes] += 0.5
-        norm[run, generator.choice(places, 6, replace=False) + generator.integers(0, 7), 0] = 8
+        norm[
+            run,
+            generator.choice(places, 6, replace=False) + generator.integers(0, 7),
+            0,
+        ] = 8
         norm[run, spikes, 1] = 8
-    found = peak_coincidence(with_series(template.isel(run=np.arange(24) % 6), loss, norm)).sel(kind="spike")
+    found = peak_coincidence(
+        with_series(template.isel(run=np.arange(24) % 6), loss, norm)
+    ).sel(kind="spike")
     apart, together = found.isel(layer=0), found.isel(layer=1)
     assert apart["total"] == 120
     assert apart["p_value"].sel(baseline="anywhere") < 0.01
     assert apart["p_value"].sel(baseline="nearby") > 0.1
-    assert apart["by_chance"].sel(baseline="nearby") == pytest.approx(float(apart["share"]), abs=0.08)
+    assert apart["by_chance"].sel(baseline="nearby") == pytest.approx(
+        float(apart["share"]), abs=0.08
+    )
     assert (together["p_value"] < 0.01).all()
     assert together["share"] == 1
 
@@ -189,29 +258,52 @@ def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(
 def test_p_values_are_limited_by_the_number_of_shifts(planted):
     assert len(gradient_peaks.nearby_shifts(FRAMES, 5)) == 12
     for runs in (1, 2):
-        found = peak_coincidence(planted.isel(run=range(runs))).isel(layer=0).sel(kind="spike")
-        np.testing.assert_allclose(found["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs))
+        found = (
+            peak_coincidence(planted.isel(run=range(runs)))
+            .isel(layer=0)
+            .sel(kind="spike")
+        )
+        np.testing.assert_allclose(
+            found["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs)
+        )
     assert -1 <= found["correlation_low"] <= found["correlation_high"] <= 1
 
 
 def test_frames_after_divergence_are_left_out(planted):
-    found = peak_coincidence(planted.assign(last_step=("run", [2 * 90, *[2 * (FRAMES - 1)] * 4, 4])))
+    found = peak_coincidence(
+        planted.assign(last_step=("run", [2 * 90, *[2 * (FRAMES - 1)] * 4, 4]))
+    )
     assert found["events"].values.tolist() == [[1, 0], *[[1, 1]] * 4, [0, 0]]
     assert found["peaks"][:, 0].values.tolist() == [1, 2, 2, 2, 2, 0]
     assert found["share"][0].values.tolist() == [1, 1]
 
 
 def test_every_system_and_what_is_too_short(particles):
-    network = peak_coincidence(simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False))
-    assert network.sizes == {"layer": 5, "kind": 2, "run": 2, "frames": 11, "baseline": 2}
+    network = peak_coincidence(
+        simulate(ModularSettings(n=5, hidden=4), runs=2, steps=300, progress=False)
+    )
+    assert network.sizes == {
+        "layer": 5,
+        "kind": 2,
+        "run": 2,
+        "frames": 11,
+        "baseline": 2,
+    }
     found = peak_coincidence(particles)
     assert found["kind"].values.tolist() == ["escape"]
     assert found["events"].values.ravel().tolist() == [1] * 5
     falling = -embedding_displacement(particles).transpose("run", "step").values
-    middles = [gradient_peaks.loss_events_by_kind(one, True)["escape"][0].middle for one in falling]
+    middles = [
+        gradient_peaks.loss_events_by_kind(one, True)["escape"][0].middle
+        for one in falling
+    ]
     np.testing.assert_allclose(np.array(middles) / 60, departure_times(particles))
     still = dataclasses.replace(SMALL, lr=1e-12)
-    assert peak_coincidence(simulate(still, runs=1, steps=60, progress=False))["share"].isnull().all()
+    assert (
+        peak_coincidence(simulate(still, runs=1, steps=60, progress=False))["share"]
+        .isnull()
+        .all()
+    )
     with pytest.raises(TrajectoryError, match="20 or more"):
         peak_coincidence(simulate(SMALL, runs=1, steps=20, progress=False))
     with pytest.raises(TrajectoryError, match="found neither"):
@@ -229,34 +321,67 @@ def test_figures_without_scale_are_drawn_without_warnings(planted):
 
 
 def test_of_many_layers_the_largest_are_drawn(planted):
-    many = planted.isel(layer=list(range(8)) * 2).assign_coords(layer=[f"block.{at}.w" for at in range(16)])
-    norms = many["gradient_norm"] * xr.DataArray(np.repeat([1e-6, 1e6], 8), {"layer": many["layer"]}, "layer")
+    many = planted.isel(layer=list(range(8)) * 2).assign_coords(
+        layer=[f"block.{at}.w" for at in range(16)]
+    )
+    norms = many["gradient_norm"] * xr.DataArray(
+        np.repeat([1e-6, 1e6], 8), {"layer": many["layer"]}, "layer"
+    )
     many = many.assign(gradient_norm=norms.transpose(*many["gradient_norm"].dims))
     drawn = plot_gradient_norms(many, peak_coincidence(many), 0)
     names = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert [name for name in names if name.endswith(".w")] == [f"{at}.w" for at in range(8, 16)]
+    assert [name for name in names if name.endswith(".w")] == [
+        f"{at}.w" for at in range(8, 16)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["network", "particles"])
-def test_legends_do_not_cover_titles(planted, coincidence, particles, kind, check_texts):
-    trajectory, found = (planted, coincidence) if kind == "network" else (particles, peak_coincidence(particles))
+def test_legends_do_not_cover_titles(
+    planted, coincidence, particles, kind, check_texts
+):
+    trajectory, found = (
+        (planted, coincidence)
+        if kind == "network"
+        else (particles, peak_coincidence(particles))
+    )
     drawn = plot_gradient_norms(trajectory, found, 0)
     (legend,) = drawn.legends
     drawn.draw_without_rendering()
     for panel in (panel for panel in drawn.axes if panel.axison):
-        check_texts(drawn, [each for each in (legend, panel.get_legend(), panel.title, panel.xaxis.label) if each])
+        check_texts(
+            drawn,
+            [
+                each
+                for each in (legend, panel.get_legend(), panel.title, panel.xaxis.label)
+                if each
+            ],
+        )
 
 
 def test_the_command(planted, particles, output_of, tmp_path):
     save_trajectory(planted, tmp_path / "a.nc")
     out = output_of("analysis.gradients", "a.nc", "--csv", "t.csv")
-    rows = [line.split("peak")[1].split() for line in out.splitlines() if "drops with a peak" in line]
+    rows = [
+        line.split("peak")[1].split()
+        for line in out.splitlines()
+        if "drops with a peak" in line
+    ]
     assert rows[0][:4] == ["6", "1.00", "[0.54,", "1.00]"]
     assert rows[1][:2] == ["6", "0.00"]
     table = [line.split(",") for line in (tmp_path / "t.csv").read_text().splitlines()]
-    assert [len(line) for line in table] == [len(table[0])] * (1 + 4 * planted.sizes["layer"])
-    assert table[0][6:10] == ["anywhere", "p_value_anywhere", "nearby", "p_value_nearby"]
-    assert [float(value) for value in table[2][8:10]] == [0, pytest.approx(1 / 1001)]  # of spikes
+    assert [len(line) for line in table] == [len(table[0])] * (
+        1 + 4 * planted.sizes["layer"]
+    )
+    assert table[0][6:10] == [
+        "anywhere",
+        "p_value_anywhere",
+        "nearby",
+        "p_value_nearby",
+    ]
+    assert [float(value) for value in table[2][8:10]] == [
+        0,
+        pytest.approx(1 / 1001),
+    ]  # of spikes
     assert "shifts by 5 to 10 frames" in out
     with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
         assert found["share"].dims == ("layer", "kind")

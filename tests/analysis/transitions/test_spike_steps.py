@@ -1,4 +1,5 @@
-"""Measures over all steps of a spike: distances to decision boundaries, closeness, flips, and ordinary steps."""
+"""Measures over all steps of a spike: distances to decision boundaries, closeness,
+flips, and ordinary steps."""
 
 import numpy as np
 import pytest
@@ -14,13 +15,21 @@ SMALL = SparseSettings(length=4, sparsity=2, data=16, batch=16, hidden=8)
 
 
 def random_weights(network, seed):
-    return {name: torch.from_numpy(each[0]).double() for name, each in network.initial(np.array([seed])).items()}
+    return {
+        name: torch.from_numpy(each[0]).double()
+        for name, each in network.initial(np.array([seed])).items()
+    }
 
 
 @pytest.mark.parametrize("norm", ["rms", "unit", "rms-smooth"])
 def test_distances_to_boundaries_agree_with_finite_differences(norm):
-    network = ClusteringHead(SparseSettings(length=4, sparsity=2, hidden=8, norm=norm, table=3))
-    weights, sequences = random_weights(network, 3), attribution.training_sequences(SMALL, 3)
+    network = ClusteringHead(
+        SparseSettings(length=4, sparsity=2, hidden=8, norm=norm, table=3)
+    )
+    weights, sequences = (
+        random_weights(network, 3),
+        attribution.training_sequences(SMALL, 3),
+    )
     found = spike_steps.boundary_distances(network, weights, sequences)
     xi = network.sequence_embedding(weights, sequences.tokens)
 
@@ -28,18 +37,27 @@ def test_distances_to_boundaries_agree_with_finite_differences(norm):
         return network.transform(weights, x) @ weights["embedding"].mT
 
     shifts = 1e-6 * torch.eye(2).double()
-    slopes = torch.stack([(logits(xi + shift) - logits(xi - shift)) / 2e-6 for shift in shifts], dim=-1)
+    slopes = torch.stack(
+        [(logits(xi + shift) - logits(xi - shift)) / 2e-6 for shift in shifts], dim=-1
+    )
     for row, target in enumerate(sequences.targets):
         others = [k for k in range(3) if k != target]
         margins = [logits(xi)[row, target] - logits(xi)[row, k] for k in others]
         steepness = [(slopes[row, target] - slopes[row, k]).norm() for k in others]
-        expected = min(margin / slope for margin, slope in zip(margins, steepness, strict=True)) / xi[row].norm()
+        expected = (
+            min(
+                margin / slope for margin, slope in zip(margins, steepness, strict=True)
+            )
+            / xi[row].norm()
+        )
         assert float(found[row]) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
     network = ClusteringHead(ONE)
-    weights, _ = head(steep=0.0)  # logits are linear in xi, and the boundary is the first axis
+    weights, _ = head(
+        steep=0.0
+    )  # logits are linear in xi, and the boundary is the first axis
     xi = network.sequence_embedding(weights, BOTH.tokens)
     found = spike_steps.boundary_distances(network, weights, BOTH)
     np.testing.assert_allclose(found, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
@@ -47,9 +65,14 @@ def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
 
 def path(weights, moved, loss, foot=0):
     """Measures of a replay through some weights; the steepest step is the last."""
-    frames = {name: torch.stack([each[name] for each in (weights, *moved)]) for name in weights}
+    frames = {
+        name: torch.stack([each[name] for each in (weights, *moved)])
+        for name in weights
+    }
     rise = attribution.LossRise(foot, len(moved) - 1, len(moved), len(moved))
-    return spike_steps.step_measures(ClusteringHead(ONE), BOTH, frames, np.array(loss), rise, foot)
+    return spike_steps.step_measures(
+        ClusteringHead(ONE), BOTH, frames, np.array(loss), rise, foot
+    )
 
 
 def test_flips_are_counted_at_every_step():
@@ -60,18 +83,31 @@ def test_flips_are_counted_at_every_step():
     assert (found["flip_steps"], found["flip_rise"]) == (1, pytest.approx(0.25))
     assert found["largest_input_ratio"] == pytest.approx(2.5)
     calm = path(before, [before, before], [1.0, 1.0, 1.0])
-    assert (calm["flip_steps"], calm["flip_rise"], calm["largest_xi_ratio"]) == (0, 0, 0)
+    assert (calm["flip_steps"], calm["flip_rise"], calm["largest_xi_ratio"]) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_crossings_of_the_steepest_step_and_of_ordinary_steps():
     before, _ = head(1.0, 20.0)
-    over = {**before, "receptor_bias": torch.tensor([200.0, 0.0]).double()}  # the boundary moves over token 0
+    over = {
+        **before,
+        "receptor_bias": torch.tensor([200.0, 0.0]).double(),
+    }  # the boundary moves over token 0
     found = path(before, [before, before, over], [1.0, 1.0, 1.0, 9.0], foot=2)
     assert (found["crossed_in_step"], found["crossed_ordinary"]) == (0.5, 0)
     distances = spike_steps.boundary_distances(ClusteringHead(ONE), before, BOTH)
-    assert (found["crossing_distance"], found["other_distance"]) == tuple(map(float, distances))
+    assert (found["crossing_distance"], found["other_distance"]) == tuple(
+        map(float, distances)
+    )
     assert found["closeness"] == float(distances[0] < distances[1])
     unsteady = path(before, [over, before, over], [1.0, 1.0, 1.0, 9.0], foot=2)
-    assert unsteady["crossed_ordinary"] == 0.25  # in one of the two steps before the spike, half of the sequences
+    assert (
+        unsteady["crossed_ordinary"] == 0.25
+    )  # in one of the two steps before the spike, half of the sequences
     none = path(before, [before], [1.0, 2.0])
-    assert np.isnan([none["closeness"], none["crossed_ordinary"], none["crossing_distance"]]).all()
+    assert np.isnan(
+        [none["closeness"], none["crossed_ordinary"], none["crossing_distance"]]
+    ).all()

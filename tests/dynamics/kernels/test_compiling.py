@@ -1,4 +1,5 @@
-"""Compiled kernels are shared by all processes and all copies of the source, and a changed source compiles anew."""
+"""Compiled kernels are shared by all processes and all copies of the source, and a
+changed source compiles anew."""
 
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ INLINED = "import numba\n\n@numba.njit\ndef two():\n    return {}\n"
 
 @pytest.fixture
 def start(tmp_path, environment):
-    """A function that starts `kernel.doubled(x)` in a new process, from a copy of the source in a folder."""
+    """A function that starts `kernel.doubled(x)` in a new process, from a copy of the
+    source in a folder."""
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "kernel.py").write_text(KERNEL)
     (tmp_path / "one" / "inlined.py").write_text(INLINED.format(2))

@@ -9,7 +9,15 @@ from dynamics.kernels import simd
 @njit
 def arithmetic(a, b, out):
     x, y = simd.load_scalars(a, 0), simd.load_scalars(b, 0)
-    results = x + y, x - y, x * y, x / y, simd.square_root(x), simd.scalars(2.5), simd.lane_numbers()
+    results = (
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        simd.square_root(x),
+        simd.scalars(2.5),
+        simd.lane_numbers(),
+    )
     for k, value in enumerate(results):
         simd.store_scalars(out, k, value)
     x += y
@@ -25,7 +33,15 @@ def geometry(a, b, points, out, scalar_out, axes):
     s = simd.dot(v, w)
     simd.store_scalars(scalar_out, 0, s)
     above = simd.where_above(s, 0.0, v), simd.where_above(v, 0.0, w)
-    results = v + w, v * w, v * s, v / s, above[0], above[1], simd.broadcast_vectors(points, 1, axes)
+    results = (
+        v + w,
+        v * w,
+        v * s,
+        v / s,
+        above[0],
+        above[1],
+        simd.broadcast_vectors(points, 1, axes),
+    )
     for k, value in enumerate(results):
         simd.store_vectors(out, k, value)
 
@@ -35,7 +51,16 @@ def test_arithmetic_of_scalars(generator):
     out = np.empty(8 * simd.LANES_64)
     arithmetic(a, b, out)
     changed = (a + b - 1.0) * b / 3.0
-    wanted = [a + b, a - b, a * b, a / b, np.sqrt(a), np.full(simd.LANES_64, 2.5), np.arange(simd.LANES_64), changed]
+    wanted = [
+        a + b,
+        a - b,
+        a * b,
+        a / b,
+        np.sqrt(a),
+        np.full(simd.LANES_64, 2.5),
+        np.arange(simd.LANES_64),
+        changed,
+    ]
     np.testing.assert_array_equal(out.reshape(8, simd.LANES_64), wanted)
 
 
@@ -48,7 +73,15 @@ def test_geometry_of_vectors(generator):
     s = a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
     np.testing.assert_array_equal(scalar_out, s)
     spread = np.repeat(points[1][:, None], simd.LANES_64, axis=1)
-    wanted = [a + b, a * b, a * s, a / s, np.where(s > 0, a, 0), np.where(a > 0, b, 0), spread]
+    wanted = [
+        a + b,
+        a * b,
+        a * s,
+        a / s,
+        np.where(s > 0, a, 0),
+        np.where(a > 0, b, 0),
+        spread,
+    ]
     np.testing.assert_array_equal(out.reshape(7, dim, simd.LANES_64), wanted)
 
 
@@ -56,4 +89,6 @@ def test_conditions_on_nan_do_not_hold():
     a = np.array([np.nan, 1.0] * (simd.LANES_64 // 2))
     out, scalar_out = np.empty(7 * simd.LANES_64), np.empty(simd.LANES_64)
     geometry(a, np.ones(simd.LANES_64), np.ones(2), out, scalar_out, (0,))
-    np.testing.assert_array_equal(out.reshape(7, simd.LANES_64)[5], np.array([0.0, 1.0] * (simd.LANES_64 // 2)))
+    np.testing.assert_array_equal(
+        out.reshape(7, simd.LANES_64)[5], np.array([0.0, 1.0] * (simd.LANES_64 // 2))
+    )

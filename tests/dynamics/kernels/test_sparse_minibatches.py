@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from numba import njit
 
 from dynamics.kernels.optimizers import TrainingArrays, optimizer_rule
-from dynamics.kernels.simd import LANES_32, from_lanes, load_scalars, store_scalars, to_lanes
+from dynamics.kernels.simd import (
+    LANES_32,
+    from_lanes,
+    load_scalars,
+    store_scalars,
+    to_lanes,
+)
 from dynamics.kernels.sparse_backprop import gelu, sparse_layout
 from dynamics.kernels.sparse_minibatches import LabelledSequences, train_sparse
 from dynamics.networks.clustering_head import ClusteringHead
@@ -19,19 +25,31 @@ from dynamics.training.sparse_backends import SparseSimdBackend
 
 
 def both(s, runs, begin=0, end=None, scale=1.0):
-    """Gradients of the mean loss over places of an order: of the kernel, and of autograd in float64."""
+    """Gradients of the mean loss over places of an order: of the kernel, and of
+    autograd in float64."""
     network, seeds, end = ClusteringHead(s), np.arange(runs), end or s.data
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
     tokens, order = sample_sequences(s, seeds, "train"), epoch_orders(seeds, 3, s.data)
     targets = sparse_sum(tokens, s)
-    memory = TrainingArrays(to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4)))
+    memory = TrainingArrays(
+        to_lanes(rows), *(np.full_like(to_lanes(rows), np.nan) for _ in range(4))
+    )
     learned = LabelledSequences(tokens, targets.astype(np.int16))
     rule, layout, axes = optimizer_rule(s), sparse_layout(network), tuple(range(s.dim))
-    train_sparse(memory, layout, learned, order, rule, 1.0, 0.0, 1, begin, end - begin, 0, axes)
+    train_sparse(
+        memory, layout, learned, order, rule, 1.0, 0.0, 1, begin, end - begin, 0, axes
+    )
     exact = torch.from_numpy(rows).double().requires_grad_()
     at = order[:, begin:end]
-    batch, target = np.take_along_axis(tokens, at[..., None], 1), np.take_along_axis(targets, at, 1)
-    losses = network.losses(network.unflatten(exact), torch.from_numpy(batch).long(), torch.from_numpy(target))
+    batch, target = (
+        np.take_along_axis(tokens, at[..., None], 1),
+        np.take_along_axis(targets, at, 1),
+    )
+    losses = network.losses(
+        network.unflatten(exact),
+        torch.from_numpy(batch).long(),
+        torch.from_numpy(target),
+    )
     losses.mean(-1).sum().backward()
     np.testing.assert_array_equal(from_lanes(memory.weights, runs), rows)
     return from_lanes(memory.gradient, runs), exact.grad.numpy()
@@ -39,18 +57,38 @@ def both(s, runs, begin=0, end=None, scale=1.0):
 
 @settings(max_examples=25)
 @given(
-    norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]), dim=st.integers(1, 3),
-    vocab=st.integers(2, 4), hidden=st.integers(1, 9), extra=st.integers(0, 2), bias=st.booleans(),
+    norm=st.sampled_from(["rms", "unit", "rms-smooth", "unit-smooth"]),
+    dim=st.integers(1, 3),
+    vocab=st.integers(2, 4),
+    hidden=st.integers(1, 9),
+    extra=st.integers(0, 2),
+    bias=st.booleans(),
     biases=st.booleans(),
-    activation=st.sampled_from(["gelu", "relu"]), runs=st.integers(1, 18), scale=st.sampled_from([0.3, 1.0, 3.0]),
-)  # fmt: skip
-def test_gradients_are_those_of_autograd(norm, dim, vocab, hidden, extra, bias, biases, activation, runs, scale):
+    activation=st.sampled_from(["gelu", "relu"]),
+    runs=st.integers(1, 18),
+    scale=st.sampled_from([0.3, 1.0, 3.0]),
+)
+def test_gradients_are_those_of_autograd(
+    norm, dim, vocab, hidden, extra, bias, biases, activation, runs, scale
+):
     s = SparseSettings(
-        vocab=vocab, length=4, sparsity=2, data=9, batch=9, dim=dim, hidden=hidden, norm=norm, table=vocab + extra,
-        activation=activation, output_bias=bias, receptor_biases=biases,
-    )  # fmt: skip
+        vocab=vocab,
+        length=4,
+        sparsity=2,
+        data=9,
+        batch=9,
+        dim=dim,
+        hidden=hidden,
+        norm=norm,
+        table=vocab + extra,
+        activation=activation,
+        output_bias=bias,
+        receptor_biases=biases,
+    )
     found, expected = both(s, runs, 2, 7, scale)
-    np.testing.assert_array_less(abs(found - expected) / abs(expected).max(axis=1, keepdims=True), 2e-5)
+    np.testing.assert_array_less(
+        abs(found - expected) / abs(expected).max(axis=1, keepdims=True), 2e-5
+    )
 
 
 def test_the_default_recipe_in_full():
@@ -65,11 +103,15 @@ def test_a_run_has_the_same_bits_in_any_company():
 
 @settings(max_examples=12)
 @given(
-    vocab=st.integers(2, 4), length=st.integers(3, 6), runs=st.integers(1, 18),
+    vocab=st.integers(2, 4),
+    length=st.integers(3, 6),
+    runs=st.integers(1, 18),
     scale=st.sampled_from([0.3, 1.0, 4.0, 12.0]),
-)  # fmt: skip
+)
 def test_scores_are_those_of_float64(vocab, length, runs, scale):
-    s = SparseSettings(vocab=vocab, length=length, sparsity=2, data=150, batch=8, hidden=6)
+    s = SparseSettings(
+        vocab=vocab, length=length, sparsity=2, data=150, batch=8, hidden=6
+    )
     network, seeds = ClusteringHead(s), np.arange(runs)
     engine = SparseSimdBackend(network, seeds)
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
@@ -79,15 +121,24 @@ def test_scores_are_those_of_float64(vocab, length, runs, scale):
     weights, drawn = network.unflatten(torch.from_numpy(rows).double()), []
     for split, name in enumerate(("train", "test")):
         drawn.append(sample_sequences(s, seeds, name))
-        tokens, target = torch.from_numpy(drawn[-1]).long(), torch.from_numpy(sparse_sum(drawn[-1], s))
+        tokens, target = (
+            torch.from_numpy(drawn[-1]).long(),
+            torch.from_numpy(sparse_sum(drawn[-1], s)),
+        )
         losses = network.losses(weights, tokens, target)
         right = network.logits(weights, tokens).argmax(-1) == target
-        np.testing.assert_allclose(loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9)
-        np.testing.assert_allclose(accuracy[:, split], right.double().mean(-1), atol=0.011)  # of one that ties
+        np.testing.assert_allclose(
+            loss[:, split], losses.mean(-1), rtol=1e-4, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            accuracy[:, split], right.double().mean(-1), atol=0.011
+        )  # of one that ties
     if loss.shape[1] == 3:
         for run, new in enumerate(torch.from_numpy(unseen_mask(*drawn))):
             np.testing.assert_allclose(loss[run, 2], losses[run][new].mean(), rtol=1e-4)
-    np.testing.assert_allclose(engine.exact_scores(np.full(runs, True))[0], loss, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(
+        engine.exact_scores(np.full(runs, True))[0], loss, rtol=1e-4, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("low", [-40.0, -6.0])
@@ -105,5 +156,7 @@ def test_gelu_and_its_derivative(low):
     exact = torch.from_numpy(x).double().requires_grad_()
     expected = torch.nn.functional.gelu(exact)
     expected.sum().backward()
-    np.testing.assert_allclose(value, expected.detach(), atol=1e-6 * abs(low), rtol=1e-6)
+    np.testing.assert_allclose(
+        value, expected.detach(), atol=1e-6 * abs(low), rtol=1e-6
+    )
     np.testing.assert_allclose(slope, exact.grad, atol=2e-6)

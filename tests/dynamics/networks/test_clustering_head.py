@@ -16,7 +16,7 @@ from dynamics.tasks import sample_sequences, sparse_sum, unseen_mask
 NORMS = ("rms", "unit", "rms-smooth", "unit-smooth")
 
 
-# ------------------------------------------------------------------------------------------------- the task
+# ----------------------------------------------------------------------------- the task
 
 
 @pytest.mark.parametrize("positions", [(), (5, 1)])
@@ -26,36 +26,54 @@ def test_the_target_is_the_sum_of_the_tokens_that_count(positions):
     assert tokens.shape == (3, 2048, 6)
     assert (tokens.min(), tokens.max()) == (0, 2)
     one, other = positions or (0, 1)
-    np.testing.assert_array_equal(sparse_sum(tokens, task), (tokens[..., one] + tokens[..., other]) % 3)
+    np.testing.assert_array_equal(
+        sparse_sum(tokens, task), (tokens[..., one] + tokens[..., other]) % 3
+    )
 
 
 def test_samples_depend_on_seed_and_split_alone():
     task = SparseSettings()
     tokens = sample_sequences(task, np.arange(5), "train")
-    np.testing.assert_array_equal(sample_sequences(task, np.array([3]), "train")[0], tokens[3])
-    assert (sample_sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
+    np.testing.assert_array_equal(
+        sample_sequences(task, np.array([3]), "train")[0], tokens[3]
+    )
+    assert (
+        (sample_sequences(task, np.arange(5), "test") != tokens).any(axis=(1, 2)).all()
+    )
     assert abs(tokens.mean(axis=(1, 2)) - 0.5).max() < 5 * 0.5 / math.sqrt(2048 * 12)
 
 
-@pytest.mark.parametrize(("vocab", "expected", "spread"), [(2, 0.39, 0.02), (3, 0.004, 0.003)])
-def test_the_fraction_of_unseen_test_sequences_is_that_of_the_paper(vocab, expected, spread):
+@pytest.mark.parametrize(
+    ("vocab", "expected", "spread"), [(2, 0.39, 0.02), (3, 0.004, 0.003)]
+)
+def test_the_fraction_of_unseen_test_sequences_is_that_of_the_paper(
+    vocab, expected, spread
+):
     """39% of the test sequences occur in the training set for p = 2, 0.4% for p = 3."""
     task, seeds = SparseSettings(vocab=vocab), np.arange(10)
-    train, test = sample_sequences(task, seeds, "train"), sample_sequences(task, seeds, "test")
+    train, test = (
+        sample_sequences(task, seeds, "train"),
+        sample_sequences(task, seeds, "test"),
+    )
     new = unseen_mask(train, test)
     assert abs((1 - new.mean()) - expected) < spread
     for run, row in itertools.product(range(2), range(50)):
         assert new[run, row] == (not (train[run] == test[run, row]).all(axis=1).any())
 
 
-# ---------------------------------------------------------------------------------------------- the network
+# -------------------------------------------------------------------------- the network
 
 
 def plain_norm(x, norm):
-    length, radius = np.linalg.norm(x), np.sqrt(len(x)) if norm.startswith("rms") else 1.0
+    length, radius = (
+        np.linalg.norm(x),
+        np.sqrt(len(x)) if norm.startswith("rms") else 1.0,
+    )
     if norm == "rms":
         return x / (length / radius + 1e-5)
-    sigma = length**2 * (3 - 2 * length) if norm.endswith("smooth") and length < 1 else 1.0
+    sigma = (
+        length**2 * (3 - 2 * length) if norm.endswith("smooth") and length < 1 else 1.0
+    )
     return radius * sigma * x / length if length else x
 
 
@@ -69,40 +87,75 @@ def plain_logits(weights, tokens, s):
     biases = weights.get("receptor_bias", np.zeros(s.hidden))
     for w, b, u in zip(weights["receptor"], biases, weights["assembler"], strict=True):
         x = w @ normalised + b
-        zeta = zeta + u * (x * 0.5 * (1 + math.erf(x / math.sqrt(2))) if s.activation == "gelu" else max(x, 0.0))
+        zeta = zeta + u * (
+            x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+            if s.activation == "gelu"
+            else max(x, 0.0)
+        )
     return weights["embedding"] @ zeta
 
 
 def doubled(network, runs, scale=1.0):
     drawn = network.initial(np.arange(runs))
-    return {name: scale * torch.from_numpy(weight).double() for name, weight in drawn.items()}
+    return {
+        name: scale * torch.from_numpy(weight).double()
+        for name, weight in drawn.items()
+    }
 
 
 @given(
-    norm=st.sampled_from(NORMS), dim=st.integers(1, 4), table=st.sampled_from([0, 4]), bias=st.booleans(),
+    norm=st.sampled_from(NORMS),
+    dim=st.integers(1, 4),
+    table=st.sampled_from([0, 4]),
+    bias=st.booleans(),
     biases=st.booleans(),
-    activation=st.sampled_from(["gelu", "relu"]), scale=st.sampled_from([0.2, 1.0, 3.0]),
-)  # fmt: skip
-def test_logits_equal_those_of_a_token_by_token_implementation(norm, dim, table, bias, biases, activation, scale):
+    activation=st.sampled_from(["gelu", "relu"]),
+    scale=st.sampled_from([0.2, 1.0, 3.0]),
+)
+def test_logits_equal_those_of_a_token_by_token_implementation(
+    norm, dim, table, bias, biases, activation, scale
+):
     shape = SparseSettings(
-        vocab=3, length=5, sparsity=2, data=7, batch=7, dim=dim, hidden=6, norm=norm, table=table,
-        activation=activation, output_bias=bias, receptor_biases=biases,
-    )  # fmt: skip
+        vocab=3,
+        length=5,
+        sparsity=2,
+        data=7,
+        batch=7,
+        dim=dim,
+        hidden=6,
+        norm=norm,
+        table=table,
+        activation=activation,
+        output_bias=bias,
+        receptor_biases=biases,
+    )
     network = ClusteringHead(shape)
-    weights, tokens = doubled(network, 2, scale), sample_sequences(shape, np.arange(2), "train").astype(np.int64)
+    weights, tokens = (
+        doubled(network, 2, scale),
+        sample_sequences(shape, np.arange(2), "train").astype(np.int64),
+    )
     logits = network.logits(weights, torch.from_numpy(tokens))
     shared = network.logits(weights, torch.from_numpy(tokens[1]))
     assert logits.shape == (2, 7, table or 3)
     for run, row in itertools.product(range(2), range(7)):
         plain = {name: weight[run].numpy() for name, weight in weights.items()}
-        np.testing.assert_allclose(logits[run, row], plain_logits(plain, tokens[run, row], shape), atol=1e-11)
-        np.testing.assert_allclose(shared[run, row], plain_logits(plain, tokens[1, row], shape), atol=1e-11)
+        np.testing.assert_allclose(
+            logits[run, row], plain_logits(plain, tokens[run, row], shape), atol=1e-11
+        )
+        np.testing.assert_allclose(
+            shared[run, row], plain_logits(plain, tokens[1, row], shape), atol=1e-11
+        )
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients_are_those_of_finite_differences_and_finite_at_the_origin(norm):
-    task = SparseSettings(vocab=2, length=3, sparsity=2, data=3, batch=3, dim=2, hidden=3, norm=norm)
-    network, tokens = ClusteringHead(task), sample_sequences(task, np.arange(2), "train")
+    task = SparseSettings(
+        vocab=2, length=3, sparsity=2, data=3, batch=3, dim=2, hidden=3, norm=norm
+    )
+    network, tokens = (
+        ClusteringHead(task),
+        sample_sequences(task, np.arange(2), "train"),
+    )
     weights, target = doubled(network, 2), torch.from_numpy(sparse_sum(tokens, task))
     inputs = torch.from_numpy(tokens).long(), target
 
@@ -120,10 +173,19 @@ def test_gradients_are_those_of_finite_differences_and_finite_at_the_origin(norm
 
 def test_smooth_norms_are_the_others_away_from_the_origin():
     x = torch.randn(50, 3, dtype=torch.float64)
-    x = x / x.norm(dim=-1, keepdim=True) * torch.linspace(1, 5, 50, dtype=torch.float64)[:, None]
+    x = (
+        x
+        / x.norm(dim=-1, keepdim=True)
+        * torch.linspace(1, 5, 50, dtype=torch.float64)[:, None]
+    )
     for norm, atol in (("rms", 1e-4), ("unit", 1e-12)):
-        sharp, smooth = (ClusteringHead(SparseSettings(dim=3, norm=each)) for each in (norm, f"{norm}-smooth"))
-        torch.testing.assert_close(smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0)
+        sharp, smooth = (
+            ClusteringHead(SparseSettings(dim=3, norm=each))
+            for each in (norm, f"{norm}-smooth")
+        )
+        torch.testing.assert_close(
+            smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0
+        )
     near = 1e-3 * x / x.norm(dim=-1, keepdim=True)
     np.testing.assert_allclose(smooth.normalise(near).norm(dim=-1), 3e-6, rtol=1e-3)
 
@@ -131,7 +193,9 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
 def test_first_weights_do_not_depend_on_other_sizes():
     """Rows are kept by a wider layer and a larger table; nothing else changes."""
     changes, seeds = ({}, {"hidden": 32}, {"table": 5}, {"vocab": 3}), np.arange(3)
-    networks = [ClusteringHead(SparseSettings(**{"hidden": 8, **change})) for change in changes]
+    networks = [
+        ClusteringHead(SparseSettings(**{"hidden": 8, **change})) for change in changes
+    ]
     small, wide, large, three = (network.initial(seeds) for network in networks)
     alone = networks[0].initial(seeds[2:])
     for name, weight in small.items():
@@ -147,7 +211,14 @@ def test_first_weights_are_those_of_torch_layers():
     drawn = ClusteringHead(SparseSettings()).initial(np.arange(500))
     assert sum(weight[0].size for weight in drawn.values()) == 196
     table = ClusteringHead(SparseSettings(table=3)).initial(np.arange(1))
-    assert sum(weight[0].size for weight in table.values()) == 198  # as the authors' grids have
-    for name, bound in (("query", 2**-0.5), ("value", 2**-0.5), ("receptor", 2**-0.5), ("assembler", 32**-0.5)):
+    assert (
+        sum(weight[0].size for weight in table.values()) == 198
+    )  # as the authors' grids have
+    for name, bound in (
+        ("query", 2**-0.5),
+        ("value", 2**-0.5),
+        ("receptor", 2**-0.5),
+        ("assembler", 32**-0.5),
+    ):
         assert 0.99 * bound < abs(drawn[name]).max() <= np.float32(bound)
     assert abs(drawn["position_embedding"].std() - 1) < 0.02

@@ -4,19 +4,33 @@ import numpy as np
 import pytest
 import torch
 
-from dynamics import ModularSettings, SettingsError, TrajectoryError, all_pairs, simulate, training_pairs
+from dynamics import (
+    ModularSettings,
+    SettingsError,
+    TrajectoryError,
+    all_pairs,
+    simulate,
+    training_pairs,
+)
 from dynamics.networks import ConstantAttention, network_of, weights
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
 
 
 def test_first_weights_are_those_of_torch_layers():
-    """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its seed alone."""
+    """E standard normal, both layers uniform within ±1/sqrt(fan-in), one run by its
+    seed alone."""
     network = ConstantAttention(ModularSettings())
     initial = network.initial(np.arange(400))
-    assert {name: weight.shape[1:] for name, weight in initial.items()} == network.shapes
+    assert {
+        name: weight.shape[1:] for name, weight in initial.items()
+    } == network.shapes
     assert abs(initial["embedding"].std() - 1) < 0.01
-    for name, bound in (("hidden_weight", 2**-0.5), ("hidden_bias", 2**-0.5), ("output_weight", 32**-0.5)):
+    for name, bound in (
+        ("hidden_weight", 2**-0.5),
+        ("hidden_bias", 2**-0.5),
+        ("output_weight", 32**-0.5),
+    ):
         assert 0.999 * bound < abs(initial[name]).max() <= np.float32(bound)
         assert abs(initial[name].std() - bound / 3**0.5) < 0.01 * bound
     for name, weight in network.initial(np.array([7])).items():
@@ -25,13 +39,21 @@ def test_first_weights_are_those_of_torch_layers():
 
 def test_logits_and_losses_are_those_of_numpy():
     network, pairs = ConstantAttention(SMALL), all_pairs(5)
-    initial = {name: weight.astype(np.float64) for name, weight in network.initial(np.arange(3)).items()}
+    initial = {
+        name: weight.astype(np.float64)
+        for name, weight in network.initial(np.arange(3)).items()
+    }
     tensors = {name: torch.from_numpy(weight) for name, weight in initial.items()}
-    logits, losses = (each(tensors, torch.from_numpy(pairs)) for each in (network.logits, network.losses))
+    logits, losses = (
+        each(tensors, torch.from_numpy(pairs))
+        for each in (network.logits, network.losses)
+    )
     for run in range(3):
         embedding, *layers = (weight[run] for weight in initial.values())
         for at, (i, j) in enumerate(pairs):
-            hidden = np.maximum(layers[0] @ (embedding[i] + embedding[j]) + layers[1], 0)
+            hidden = np.maximum(
+                layers[0] @ (embedding[i] + embedding[j]) + layers[1], 0
+            )
             expected = layers[2] @ hidden + layers[3]
             np.testing.assert_allclose(logits[run, at], expected, atol=1e-12)
             loss = np.log(np.exp(expected).sum()) - expected[(i + j) % 5]
@@ -47,7 +69,9 @@ def test_recorded_networks_can_be_mapped_and_differentiated():
     np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
     gradient = torch.func.grad(network.loss)
     one = gradient(weights(trajectory, run=1, step=2), pairs, share[1])
-    mapped = torch.func.vmap(gradient, in_dims=(0, None, 0))(weights(trajectory, step=2), pairs, share)
+    mapped = torch.func.vmap(gradient, in_dims=(0, None, 0))(
+        weights(trajectory, step=2), pairs, share
+    )
     for name in network.variables:
         torch.testing.assert_close(mapped[name][1], one[name])
 
@@ -57,4 +81,6 @@ def test_missing_weights_are_an_error():
         weights(simulate(SMALL, runs=1, steps=2, record="metrics", progress=False))
     for name in ("step", "run"):
         with pytest.raises(SettingsError, match=f"{name}: found 1"):
-            weights(simulate(SMALL, runs=1, steps=2, every=2, progress=False), **{name: 1})
+            weights(
+                simulate(SMALL, runs=1, steps=2, every=2, progress=False), **{name: 1}
+            )

@@ -1,4 +1,5 @@
-"""The transformer against a plain nn.Module; its initial weights, attention and gradient."""
+"""The transformer against a plain nn.Module; its initial weights, attention and
+gradient."""
 
 import dataclasses
 
@@ -16,7 +17,13 @@ CASES = [
     {},
     {"attention_rate": 0.0},
     {"attention_rate": 0.0, "equals_token": True, "own_vocabularies": True},
-    {"attention_rate": 0.3, "own_vocabularies": True, "heads": 2, "head_dim": 3, "hidden": 5},
+    {
+        "attention_rate": 0.3,
+        "own_vocabularies": True,
+        "heads": 2,
+        "head_dim": 3,
+        "hidden": 5,
+    },
     {"equals_token": True, "activation": "gelu"},
     {"layers": 2, "attention_rate": 0.6, "ordered": False},
     {"layers": 3, "causal": True, "equals_token": True, "own_vocabularies": True},
@@ -27,17 +34,29 @@ CASES = [
 def weights_of(s, runs):
     """Weights in float64, with biases that are not 0."""
     initial = Transformer(s).initial(np.arange(runs))
-    return {name: torch.from_numpy(values).double() + 0.1 * ("bias" in name) for name, values in initial.items()}
+    return {
+        name: torch.from_numpy(values).double() + 0.1 * ("bias" in name)
+        for name, values in initial.items()
+    }
 
 
 @pytest.mark.parametrize("changes", CASES, ids=str)
 def test_logits_are_those_of_a_plain_module(changes):
     s = dataclasses.replace(SMALL, **changes)
-    network, pairs, tensors = Transformer(s), torch.from_numpy(operation_pairs(s)), weights_of(s, 3)
-    together, per_run = network.logits(tensors, pairs), network.logits(tensors, pairs.expand(3, -1, -1))
+    network, pairs, tensors = (
+        Transformer(s),
+        torch.from_numpy(operation_pairs(s)),
+        weights_of(s, 3),
+    )
+    together, per_run = (
+        network.logits(tensors, pairs),
+        network.logits(tensors, pairs.expand(3, -1, -1)),
+    )
     for run in range(3):
         one = {name: values[run] for name, values in tensors.items()}
-        expected = PlainTransformer(s).double().load(one)(plain_tokens(s, pairs)).detach()
+        expected = (
+            PlainTransformer(s).double().load(one)(plain_tokens(s, pairs)).detach()
+        )
         for found in (together[run], per_run[run], network.logits(one, pairs)):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
@@ -47,7 +66,11 @@ def test_gradients_are_finite_differences(changes, generator):
     """Along random directions, at weights without a ReLU at its kink."""
     s = dataclasses.replace(SMALL, **changes)
     network, pairs = Transformer(s), torch.from_numpy(operation_pairs(s))
-    row = torch.from_numpy(network.flatten({name: values.numpy() for name, values in weights_of(s, 1).items()})[0])
+    row = torch.from_numpy(
+        network.flatten(
+            {name: values.numpy() for name, values in weights_of(s, 1).items()}
+        )[0]
+    )
 
     def loss(parameters):
         return network.losses(network.unflatten(parameters), pairs).mean()
@@ -55,25 +78,39 @@ def test_gradients_are_finite_differences(changes, generator):
     gradient, step = torch.func.grad(loss)(row), 1e-6
     for _ in range(4):
         direction = torch.from_numpy(generator.standard_normal(len(row)))
-        difference = (loss(row + step * direction) - loss(row - step * direction)) / (2 * step)
-        np.testing.assert_allclose(direction @ gradient, difference, rtol=1e-4, atol=1e-7)
+        difference = (loss(row + step * direction) - loss(row - step * direction)) / (
+            2 * step
+        )
+        np.testing.assert_allclose(
+            direction @ gradient, difference, rtol=1e-4, atol=1e-7
+        )
 
 
 def test_initial_weights_have_the_deviations_of_both_papers():
-    for name, mlp_input, unembedding in (("zhong", 512**-0.5, 59**-0.5), ("nanda", 128**-0.5, 114**-0.5)):
+    for name, mlp_input, unembedding in (
+        ("zhong", 512**-0.5, 59**-0.5),
+        ("nanda", 128**-0.5, 114**-0.5),
+    ):
         initial = Transformer(TRANSFORMER_PRESETS[name]).initial(np.arange(4))
-        expected = dict.fromkeys(initial, 128**-0.5) | {"mlp_input": mlp_input, "unembedding": unembedding}
+        expected = dict.fromkeys(initial, 128**-0.5) | {
+            "mlp_input": mlp_input,
+            "unembedding": unembedding,
+        }
         for weight, values in initial.items():
             deviation = 0 if "bias" in weight else expected[weight]
             assert abs(values.std() - deviation) < 0.1 * deviation + 1e-12, weight
-    np.testing.assert_array_equal(Transformer(SMALL).initial(np.array([2]))["unembedding"][0],
-                                  Transformer(SMALL).initial(np.arange(4))["unembedding"][2])  # fmt: skip
+    np.testing.assert_array_equal(
+        Transformer(SMALL).initial(np.array([2]))["unembedding"][0],
+        Transformer(SMALL).initial(np.arange(4))["unembedding"][2],
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 1.0])
 def test_attention_rows_sum_to_their_rate(alpha):
     s = dataclasses.replace(SMALL, attention_rate=alpha, equals_token=True)
-    rows = Transformer(s).attention(weights_of(s, 2), torch.from_numpy(operation_pairs(s)))
+    rows = Transformer(s).attention(
+        weights_of(s, 2), torch.from_numpy(operation_pairs(s))
+    )
     assert rows.shape == (2, s.pairs, s.heads, 3)
     np.testing.assert_allclose(rows.sum(-1), alpha + 3 * (1 - alpha))
 
@@ -86,8 +123,12 @@ def test_recorded_weights_are_evaluated_and_mapped():
     losses = network.losses(weights(trajectory), pairs).mean(-1)
     np.testing.assert_allclose(losses, trajectory["loss"].sel(split="train"), rtol=1e-5)
     last = weights(trajectory, step=4)
-    mapped = torch.func.vmap(torch.func.grad(lambda one: network.losses(one, pairs).mean()))(last)
+    mapped = torch.func.vmap(
+        torch.func.grad(lambda one: network.losses(one, pairs).mean())
+    )(last)
     for run in range(2):
-        one = torch.func.grad(lambda one: network.losses(one, pairs).mean())(weights(trajectory, run=run, step=4))
+        one = torch.func.grad(lambda one: network.losses(one, pairs).mean())(
+            weights(trajectory, run=run, step=4)
+        )
         for name in network.variables:
             torch.testing.assert_close(mapped[name][run], one[name])

@@ -1,4 +1,5 @@
-"""Fast force sums against direct sums and plain loops, their accuracy, and the same bits on any number of threads."""
+"""Fast force sums against direct sums and plain loops, their accuracy, and the same
+bits on any number of threads."""
 
 import json
 import subprocess
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from analysis.structures import count_imperfections, is_circle
 from dynamics.kernels.compiling import numba_threads
-from dynamics.particles import ParticleSystem, fast_forces, force_fields, group_pairs, mesh_sums, split_kernels
+from dynamics.particles import (
+    ParticleSystem,
+    fast_forces,
+    force_fields,
+    group_pairs,
+    mesh_sums,
+    split_kernels,
+)
 from dynamics.particles.fast_forces import fast_fields
 from dynamics.particles.half_planes import half_plane_sums
 from dynamics.particles.half_spaces import half_space_sums
@@ -23,9 +31,12 @@ from tests.polygons import polygon
 
 
 def arrangement(kind, n, generator, dim=2):
-    """Positions (token, axis) of zero mean and unit spread, except those of the lattice, which are whole numbers."""
+    """Positions (token, axis) of zero mean and unit spread, except those of the
+    lattice, which are whole numbers."""
     side = int(np.ceil(n ** (1 / dim)))
-    grid = np.stack(np.unravel_index(np.arange(n), (side,) * dim), axis=1) - float(side // 2)
+    grid = np.stack(np.unravel_index(np.arange(n), (side,) * dim), axis=1) - float(
+        side // 2
+    )
     if kind == "lattice":  # pair sums coincide exactly, and many are at right angles
         return grid
     drawn = generator.standard_normal((n, dim))
@@ -41,11 +52,16 @@ def arrangement(kind, n, generator, dim=2):
 
 
 def assert_accurate(found, direct, accuracy):
-    """Forces within the accuracy of the largest of their field, magnitudes within it; all but repulsion to rounding."""
+    """Forces within the accuracy of the largest of their field, magnitudes within it;
+    all but repulsion to rounding."""
     for field, tolerance in enumerate((1e-12, accuracy, 1e-12, 1e-12)):
         largest = np.linalg.norm(direct.force[field], axis=-1).max()
-        np.testing.assert_allclose(found.force[field], direct.force[field], rtol=0, atol=tolerance * largest)
-        np.testing.assert_allclose(found.magnitude[field], direct.magnitude[field], rtol=tolerance)
+        np.testing.assert_allclose(
+            found.force[field], direct.force[field], rtol=0, atol=tolerance * largest
+        )
+        np.testing.assert_allclose(
+            found.magnitude[field], direct.magnitude[field], rtol=tolerance
+        )
 
 
 KINDS = ("random", "circle", "grid", "lattice", "coincident", "narrow", "two scales")
@@ -71,24 +87,37 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
         found = fast_fields(x, pairs, accuracy)
         assert_accurate(found, direct, accuracy)
         largest = np.linalg.norm(found.force[1], axis=-1).max()
-        np.testing.assert_allclose(found.force[:2].sum(axis=1), 0, atol=accuracy * largest)
+        np.testing.assert_allclose(
+            found.force[:2].sum(axis=1), 0, atol=accuracy * largest
+        )
 
 
-@given(n=st.integers(1, 14), dim=st.integers(1, 3), seed=st.integers(0, 2**32), twice=st.booleans())
+@given(
+    n=st.integers(1, 14),
+    dim=st.integers(1, 3),
+    seed=st.integers(0, 2**32),
+    twice=st.booleans(),
+)
 def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twice):
     generator = np.random.default_rng(seed)
-    x = generator.integers(-1, 2, (n, dim)) + generator.choice([0, 0.1]) * generator.standard_normal((n, dim))
+    x = generator.integers(-1, 2, (n, dim)) + generator.choice(
+        [0, 0.1]
+    ) * generator.standard_normal((n, dim))
     listed = np.stack(np.triu_indices(n), axis=1)
     listed = listed[generator.random(len(listed)) < 0.8]
     found = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
     force, magnitude = naive.fields(x, *np.ascontiguousarray(listed.T), n, twice)
-    np.testing.assert_allclose(found.force, force, atol=1e-9 * (np.abs(force).max() + 1))
+    np.testing.assert_allclose(
+        found.force, force, atol=1e-9 * (np.abs(force).max() + 1)
+    )
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-9)
 
 
 def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):
     x = generator.standard_normal((60, 2))
-    x[1::2] = -x[::2] + 1e-13 * generator.standard_normal((30, 2))  # pair sums at the origin
+    x[1::2] = -x[::2] + 1e-13 * generator.standard_normal(
+        (30, 2)
+    )  # pair sums at the origin
     assert_accurate(fast_fields(x, group_pairs(60), 1e-6), force_fields(x), 1e-6)
 
 
@@ -98,19 +127,26 @@ def test_smooth_and_near_sums_add_up_to_plain_sums(dim, generator):
     constants = split_kernels.splitting(1e-9)
     mesh = mesh_sums.select_mesh(points, constants)
     cells = sort_for_near_sums(points, mesh.cutoff)
-    near, near_strength = near_sums(cells, cells.points, classes, mesh.cutoff**2, constants)
+    near, near_strength = near_sums(
+        cells, cells.points, classes, mesh.cutoff**2, constants
+    )
     smooth, smooth_strength = mesh_sums.smooth_sums(cells, mesh, constants, 1e-9)
     difference = cells.points[:, None] - cells.points
     square = (difference**2).sum(axis=-1) + np.diag(np.full(700, np.inf))
     field = (difference / square[..., None]).sum(axis=1)
     np.testing.assert_allclose(near + smooth, field, atol=1e-9 * np.abs(field).max())
-    np.testing.assert_allclose(near_strength + smooth_strength, (1 / np.sqrt(square)).sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        near_strength + smooth_strength, (1 / np.sqrt(square)).sum(), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("dim", [3, 4])
 def test_half_spaces_against_plain_sums(dim, generator):
     points = np.concatenate(
-        [generator.integers(-2, 3, (300, dim)).astype(float), generator.standard_normal((400, dim))]
+        [
+            generator.integers(-2, 3, (300, dim)).astype(float),
+            generator.standard_normal((400, dim)),
+        ]
     )
     points = points[(points != 0).any(axis=1)]
     directions = points / np.linalg.norm(points, axis=1, keepdims=True)
@@ -121,7 +157,12 @@ def test_half_spaces_against_plain_sums(dim, generator):
 
 
 def test_half_planes_against_plain_sums(generator):
-    points = np.concatenate([generator.integers(-3, 4, (300, 2)).astype(float), generator.standard_normal((200, 2))])
+    points = np.concatenate(
+        [
+            generator.integers(-3, 4, (300, 2)).astype(float),
+            generator.standard_normal((200, 2)),
+        ]
+    )
     length = np.linalg.norm(points, axis=1, keepdims=True)
     directions = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
     aligned, partners = half_plane_sums(points, directions)
@@ -149,7 +190,12 @@ def test_steps_by_both_methods_agree(dim, balance):
     ends = []
     for method in ("direct", "tree"):
         settings = ParticleSettings(
-            n=23, dim=dim, method=method, accuracy=1e-9, repulsion_balance=balance, alignment_balance=balance
+            n=23,
+            dim=dim,
+            method=method,
+            accuracy=1e-9,
+            repulsion_balance=balance,
+            alignment_balance=balance,
         )
         system = ParticleSystem(settings)
         ends.append(system.advance(system.initial(np.arange(2)), 1))
@@ -158,24 +204,36 @@ def test_steps_by_both_methods_agree(dim, balance):
     np.testing.assert_allclose(ends[1].update_norm, ends[0].update_norm, rtol=1e-7)
 
 
-# ------------------------------------------------------------------------------------------------- settings
+# ----------------------------------------------------------------------------- settings
 
 
 def test_auto_selects_by_number_and_dimension():
-    for n, dim, method in ((127, 2, "auto"), (128, 2, "tree"), (128, 1, "tree"), (128, 3, "auto"), (997, 5, "auto")):
+    for n, dim, method in (
+        (127, 2, "auto"),
+        (128, 2, "tree"),
+        (128, 1, "tree"),
+        (128, 3, "auto"),
+        (997, 5, "auto"),
+    ):
         assert ParticleSystem(ParticleSettings(n=n, dim=dim)).settings.method == method
 
 
 def test_saved_settings_name_method_and_accuracy_only_where_they_change_results():
     def saved(**changes):
-        return json.loads(identity_of(ParticleSystem(ParticleSettings(**changes)).settings, 1, 0, 1)["config_json"])
+        return json.loads(
+            identity_of(ParticleSystem(ParticleSettings(**changes)).settings, 1, 0, 1)[
+                "config_json"
+            ]
+        )
 
     assert saved().keys().isdisjoint({"method", "accuracy"})
     assert saved(n=997)["method"] == "tree"
     assert saved(accuracy=1e-8)["accuracy"] == 1e-8
 
 
-@pytest.mark.parametrize("changes", [{"method": "tree", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}])
+@pytest.mark.parametrize(
+    "changes", [{"method": "tree", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}]
+)
 def test_what_the_fast_sums_do_not_cover_is_refused(changes):
     with pytest.raises(SettingsError, match=next(iter(changes))):
         ParticleSettings(**changes)
@@ -203,20 +261,29 @@ print(peak() - before, system.working_bytes(1))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory is read from /proc")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the peak memory is read from /proc"
+)
 def test_the_estimated_memory_is_at_most_half_more_than_what_is_used():
-    ParticleSystem(ParticleSettings(n=13, method="tree")).initial(np.arange(1))  # compiled, which takes memory, too
-    printed = subprocess.run([sys.executable, "-c", PEAK_OF_997], capture_output=True, check=True, text=True).stdout
+    ParticleSystem(ParticleSettings(n=13, method="tree")).initial(
+        np.arange(1)
+    )  # compiled, which takes memory, too
+    printed = subprocess.run(
+        [sys.executable, "-c", PEAK_OF_997], capture_output=True, check=True, text=True
+    ).stdout
     used, estimated = map(int, printed.split())
     assert used < estimated < 1.5 * used
 
 
 @pytest.mark.slow
 def test_ends_of_runs_by_both_methods_agree_within_sampling_error():
-    """At f_a = 1.25 about half of the runs end as circles; each run starts from the same positions by both methods."""
+    """At f_a = 1.25 about half of the runs end as circles; each run starts from the
+    same positions by both methods."""
     circles, imperfections = [], []
     for method in ("direct", "tree"):
-        settings = ParticleSettings(n=29, fa=1.25, step_size=2 * 0.003 * 17**2 / 29**2, method=method)
+        settings = ParticleSettings(
+            n=29, fa=1.25, step_size=2 * 0.003 * 17**2 / 29**2, method=method
+        )
         system = ParticleSystem(settings)
         ends = system.advance(system.initial(np.arange(40)), 160).embedding
         circles.append(is_circle(ends))
@@ -224,5 +291,8 @@ def test_ends_of_runs_by_both_methods_agree_within_sampling_error():
     difference = imperfections[1] - imperfections[0]
     assert abs(difference.mean()) <= 3 * difference.std() / np.sqrt(40) + 1e-9
     changed = int((circles[0] != circles[1]).sum())
-    assert abs(int(circles[0].sum()) - int(circles[1].sum())) <= 3 * np.sqrt(changed) + 1e-9
+    assert (
+        abs(int(circles[0].sum()) - int(circles[1].sum()))
+        <= 3 * np.sqrt(changed) + 1e-9
+    )
     assert 4 < circles[0].sum() < 36

@@ -1,4 +1,5 @@
-"""Force kernels against plain loops, their symmetries, and their values where the law has none."""
+"""Force kernels against plain loops, their symmetries, and their values where the law
+has none."""
 
 import numba
 import numpy as np
@@ -27,20 +28,26 @@ def assert_plain(x, pair_list, pairs, twice=True, rtol=1e-11):
     """The fields of a list of pairs are those of plain loops over the pairs."""
     found = force_fields(x, pair_list)
     force, magnitude = plain_fields(x, *np.ascontiguousarray(pairs.T), len(x), twice)
-    np.testing.assert_allclose(found.force, force, rtol=rtol, atol=1e-12 * scale_of(force))
+    np.testing.assert_allclose(
+        found.force, force, rtol=rtol, atol=1e-12 * scale_of(force)
+    )
     np.testing.assert_allclose(found.magnitude, magnitude, rtol=rtol)
 
 
 @pytest.mark.parametrize("twice", [True, False])
 @given(**ALL)
 def test_fields_are_those_of_the_plain_loops(twice, n, dim, seed):
-    assert_plain(embedding(n, dim, seed), group_pairs(n, twice=twice), all_pairs(n), twice)
+    assert_plain(
+        embedding(n, dim, seed), group_pairs(n, twice=twice), all_pairs(n), twice
+    )
 
 
 @given(**ALL)
 def test_fields_of_a_list_of_pairs_in_any_order(n, dim, seed):
     generator = np.random.default_rng(seed)
-    pairs = generator.permutation(all_pairs(n))[: generator.integers(0, n * (n + 1) // 2 + 1)]
+    pairs = generator.permutation(all_pairs(n))[
+        : generator.integers(0, n * (n + 1) // 2 + 1)
+    ]
     turned = np.where(generator.random((len(pairs), 1)) < 0.5, pairs, pairs[:, ::-1])
     assert_plain(embedding(n, dim, seed), group_pairs(n, turned), pairs)
 
@@ -48,16 +55,19 @@ def test_fields_of_a_list_of_pairs_in_any_order(n, dim, seed):
 @given(**ALL)
 def test_clustering_forces_cancel_in_sum(n, dim, seed):
     for force in force_fields(embedding(n, dim, seed)).force[:2]:
-        np.testing.assert_allclose(force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n)
+        np.testing.assert_allclose(
+            force.sum(axis=0), 0, atol=1e-11 * scale_of(force) * n
+        )
 
 
-# ------------------------------------------------------------------------------ where the law has no value
+# ----------------------------------------------------------- where the law has no value
 
 
 def test_coincident_pair_sums_neither_attract_nor_repel():
     found = force_fields(np.tile([[0.3, -0.2]], (5, 1)))  # every pair sum in one point
     assert (found.force[:2] == 0).all()
-    # while alignment has a value: each of the 15 pair sums sees 2 like and 12 unlike ones in its half-plane
+    # while alignment has a value: each of the 15 pair sums sees 2 like and 12 unlike
+    # ones in its half-plane
     assert found.magnitude.tolist() == [0, 0, 15 * 2, 15 * 12]
 
 
@@ -69,21 +79,30 @@ def test_lattices_full_of_ties_coincidences_and_origins(n, dim, seed):
 
 @pytest.mark.parametrize("distance", [0.0, 1e-300, 1e-160, 1e-139, 1e-30, 1e-8])
 def test_forces_are_finite_however_near_two_particles_come(distance):
-    x = np.array([[1.0, 0.0], [1.0 + distance, distance], [-2.0, 1.0], [0.5, 0.5]]) - [[1.0, 0.0]] * 4
+    x = (
+        np.array([[1.0, 0.0], [1.0 + distance, distance], [-2.0, 1.0], [0.5, 0.5]])
+        - [[1.0, 0.0]] * 4
+    )
     found = force_fields(x)
     assert np.isfinite(found.force).all()
     assert np.isfinite(found.magnitude).all()
 
 
-# ----------------------------------------------------------------------------------- the same bits always
+# ----------------------------------------------------------------- the same bits always
 
 
 @pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize(("n", "dim"), [(1, 1), (2, 2), (5, 1), (17, 2), (9, 3)])
-def test_one_run_or_many_one_thread_or_two_give_the_same_bits(n, dim, across, monkeypatch):
+def test_one_run_or_many_one_thread_or_two_give_the_same_bits(
+    n, dim, across, monkeypatch
+):
     x = embedding(n, dim, 3, 21)
     together = force_fields(x)
-    monkeypatch.setattr(pair_forces, "summation_plan", lambda runs, pairs: (across, numba.get_num_threads()))
+    monkeypatch.setattr(
+        pair_forces,
+        "summation_plan",
+        lambda runs, pairs: (across, numba.get_num_threads()),
+    )
     for threads in (1, numba.get_num_threads()):
         for rows in (slice(None), slice(4, 5), slice(0, 9)):
             with numba_threads(threads):
@@ -100,10 +119,12 @@ def test_leading_axes_of_any_number():
     np.testing.assert_array_equal(found.force[:, 1, 2], force_fields(x[1, 2]).force)
 
 
-# --------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("pairs", [[[0, 5]], [[-1, 0]], [[0, 1], [1, 0]], [[0.0, 1.0]], [0, 1]])
+@pytest.mark.parametrize(
+    "pairs", [[[0, 5]], [[-1, 0]], [[0, 1], [1, 0]], [[0.0, 1.0]], [0, 1]]
+)
 def test_invalid_pairs_are_refused(pairs):
     with pytest.raises(SettingsError) as error:
         group_pairs(5, np.array(pairs))
@@ -111,7 +132,12 @@ def test_invalid_pairs_are_refused(pairs):
 
 
 def test_invalid_embeddings_and_a_list_for_another_modulus_are_refused():
-    for x in (np.zeros(3), np.full((3, 2), np.nan), np.full((3, 2), np.inf), np.zeros((0, 2))):
+    for x in (
+        np.zeros(3),
+        np.full((3, 2), np.nan),
+        np.full((3, 2), np.inf),
+        np.zeros((0, 2)),
+    ):
         with pytest.raises(SettingsError, match="embedding"):
             force_fields(x)
     with pytest.raises(SettingsError, match="N = 4"):

@@ -8,9 +8,15 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-for name in ("nms", "qnms"):  # torchvision, which Lightning imports, fails without them if built for another torch
+for name in (
+    "nms",
+    "qnms",
+):  # torchvision, which Lightning imports, fails without them if built for another torch
     with contextlib.suppress(RuntimeError):
-        torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+        torch.library.define(
+            f"torchvision::{name}",
+            "(Tensor boxes, Tensor scores, float threshold) -> Tensor",
+        )
 
 import lightning
 import transformers
@@ -31,7 +37,10 @@ class Model(torch.nn.Module):
 
     def forward(self, tokens, labels):
         logits = self.out(self.embed(tokens))
-        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+        return {
+            "loss": torch.nn.functional.cross_entropy(logits, labels),
+            "logits": logits,
+        }
 
 
 class Module(lightning.LightningModule):
@@ -54,7 +63,9 @@ class Module(lightning.LightningModule):
 def check_recording(path, model, steps):
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == steps
-    np.testing.assert_array_equal(trajectory["embedding"][0, -1], model.embed.weight.detach())
+    np.testing.assert_array_equal(
+        trajectory["embedding"][0, -1], model.embed.weight.detach()
+    )
     assert (trajectory["gradient_norm"] > 0).all()
     return trajectory
 
@@ -64,15 +75,27 @@ def test_the_callback_of_transformers(tmp_path):
     torch.manual_seed(0)
     model, path = Model(), tmp_path / "trainer.nc"
     options = transformers.TrainingArguments(
-        output_dir=tmp_path / "out", max_steps=6, per_device_train_batch_size=8, gradient_accumulation_steps=2,
-        learning_rate=0.1, report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True, max_grad_norm=0.01,
+        output_dir=tmp_path / "out",
+        max_steps=6,
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=2,
+        learning_rate=0.1,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        max_grad_norm=0.01,
         logging_strategy="no",
-    )  # fmt: skip
+    )
     data = [{"tokens": token, "labels": token} for token in TOKENS]
     callback = TrainerRecording(path, every=2, embedding="embed.weight")
-    transformers.Trainer(model, options, train_dataset=data, callbacks=[callback]).train()
+    transformers.Trainer(
+        model, options, train_dataset=data, callbacks=[callback]
+    ).train()
     trajectory = check_recording(path, model, [0, 2, 4, 6])
-    np.testing.assert_allclose(np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-2)
+    np.testing.assert_allclose(
+        np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-2
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -80,14 +103,24 @@ def test_the_callback_of_lightning(tmp_path):
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.manual_seed(0)
     module, path = Module(), tmp_path / "lightning.nc"
-    callback = LightningRecording(path, embedding="model.embed.weight", layers={"all": "*"})
+    callback = LightningRecording(
+        path, embedding="model.embed.weight", layers={"all": "*"}
+    )
     trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=[callback], gradient_clip_val=0.01,
-    )  # fmt: skip
+        max_epochs=2,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback],
+        gradient_clip_val=0.01,
+    )
     trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=8))
     trajectory = check_recording(path, module.model, list(range(9)))
     np.testing.assert_allclose(trajectory["loss"][0, 1:, 0], module.seen, rtol=1e-6)
     np.testing.assert_allclose(trajectory["gradient_norm"][0, 1:, 0], 0.01, rtol=1e-3)
     rates = [0.1] * 4 + [0.09] * 4
-    np.testing.assert_allclose(trajectory["update_norm"][0, 1:, 0], 0.01 * np.array(rates), rtol=1e-3)
+    np.testing.assert_allclose(
+        trajectory["update_norm"][0, 1:, 0], 0.01 * np.array(rates), rtol=1e-3
+    )

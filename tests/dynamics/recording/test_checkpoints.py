@@ -34,13 +34,18 @@ def save_names(folder):
 
 def save_nested(folder):
     for place, step in enumerate(STEPS):
-        torch.save({"model": state(step), "epoch": step, "optimizer": {"lr": 0.1}}, folder / f"{'cab'[place]}.pth")
+        torch.save(
+            {"model": state(step), "epoch": step, "optimizer": {"lr": 0.1}},
+            folder / f"{'cab'[place]}.pth",
+        )
     return [folder], {"step_from": "epoch"}
 
 
 def save_two_models(folder):
     for step in STEPS:
-        torch.save({"model": state(step), "average": state(step + 1)}, folder / f"{step}.ckpt")
+        torch.save(
+            {"model": state(step), "average": state(step + 1)}, folder / f"{step}.ckpt"
+        )
     return sorted(folder.iterdir(), reverse=True), {"state_key": "model"}
 
 
@@ -51,7 +56,11 @@ def save_safetensors(folder):
 
 
 def save_series(folder):
-    content = {"state_dicts": [state(step) for step in STEPS], "epochs": list(STEPS), "losses": [3.0, 2.0, 1.0]}
+    content = {
+        "state_dicts": [state(step) for step in STEPS],
+        "epochs": list(STEPS),
+        "losses": [3.0, 2.0, 1.0],
+    }
     torch.save(content, folder / "run.pth")
     return [folder / "run.pth"], {"step_from": "epochs"}
 
@@ -61,10 +70,22 @@ def save_steps(folder):
     return [folder / "run.pth"], {}
 
 
-@pytest.mark.parametrize("save", [save_names, save_nested, save_two_models, save_safetensors, save_series, save_steps])
+@pytest.mark.parametrize(
+    "save",
+    [
+        save_names,
+        save_nested,
+        save_two_models,
+        save_safetensors,
+        save_series,
+        save_steps,
+    ],
+)
 def test_checkpoints_of_every_form_are_read(tmp_path, save):
     paths, options = save(tmp_path)
-    variables = {"turned": dynamics.ParameterView("embed.weight", transpose=True, rows=2)}
+    variables = {
+        "turned": dynamics.ParameterView("embed.weight", transpose=True, rows=2)
+    }
     trajectory = dynamics.collect_checkpoints(
         paths, "embed.weight", variables=variables, weights=True, modulus=5, **options
     )
@@ -73,9 +94,17 @@ def test_checkpoints_of_every_form_are_read(tmp_path, save):
     assert trajectory["step"].values.tolist() == list(STEPS)
     for step in STEPS:
         expected = state(step)["embed.weight"].numpy()
-        np.testing.assert_array_equal(trajectory["embedding"].sel(step=step)[0], expected)
-        np.testing.assert_array_equal(trajectory["turned"].sel(step=step)[0], expected.T[:2])
-    assert {"parameter.embed.weight", "parameter.out.bias", "buffer.norm.running_mean"} < set(trajectory.data_vars)
+        np.testing.assert_array_equal(
+            trajectory["embedding"].sel(step=step)[0], expected
+        )
+        np.testing.assert_array_equal(
+            trajectory["turned"].sel(step=step)[0], expected.T[:2]
+        )
+    assert {
+        "parameter.embed.weight",
+        "parameter.out.bias",
+        "buffer.norm.running_mean",
+    } < set(trajectory.data_vars)
     assert dynamics.missing_steps(trajectory) == []
 
 
@@ -88,7 +117,9 @@ def test_the_signature_is_that_of_a_recorded_model(tmp_path):
         torch.save(each.state_dict(), tmp_path / name / "0.pt")
         collected = dynamics.collect_checkpoints([tmp_path / name], weights=True)
         found.append(dynamics.read_settings(collected).signature)
-    recorded = dynamics.record(model, optimizer, tmp_path / "mine.nc").settings.signature
+    recorded = dynamics.record(
+        model, optimizer, tmp_path / "mine.nc"
+    ).settings.signature
     assert found[0] == recorded != found[1]
 
 
@@ -130,9 +161,24 @@ def write_not_finite(folder):
 
 MISTAKES = [
     (lambda folder: None, {}, TrajectoryError, "no checkpoint"),
-    (write_other_model, {}, TrajectoryError, r"9.pt: embed.weight is \(6, 3\), but \(5, 3\) in .*another model\?"),
-    (write_pickle, {}, TrajectoryError, r"contains (the class|other objects)[^\n\x1b]*; only tensors, [^\n\x1b]*$"),
-    (write_truncated, {}, TrajectoryError, "9.pt: cannot be read, cut short or damaged"),
+    (
+        write_other_model,
+        {},
+        TrajectoryError,
+        r"9.pt: embed.weight is \(6, 3\), but \(5, 3\) in .*another model\?",
+    ),
+    (
+        write_pickle,
+        {},
+        TrajectoryError,
+        r"contains (the class|other objects)[^\n\x1b]*; only tensors, [^\n\x1b]*$",
+    ),
+    (
+        write_truncated,
+        {},
+        TrajectoryError,
+        "9.pt: cannot be read, cut short or damaged",
+    ),
     (write_not_finite, {}, TrajectoryError, "not finite"),
     (save_names, {"embedding": "embed.wieght"}, SettingsError, "embed.weight"),
     (save_names, {"embedding": None}, SettingsError, "embedding"),
@@ -140,13 +186,22 @@ MISTAKES = [
     (save_names, {"step_from": "epoch"}, SettingsError, "epoch"),
     (save_two_models, {}, SettingsError, "one of model, average"),
     (save_series, {}, SettingsError, "epochs"),
-    (lambda folder: [torch.save({"model": state(0), "epoch": 1}, folder / f"{n}.pt") for n in "ab"],
-     {"step_from": "epoch"}, TrajectoryError, "step 1: found in"),
-]  # fmt: skip
+    (
+        lambda folder: [
+            torch.save({"model": state(0), "epoch": 1}, folder / f"{n}.pt")
+            for n in "ab"
+        ],
+        {"step_from": "epoch"},
+        TrajectoryError,
+        "step 1: found in",
+    ),
+]
 
 
 @pytest.mark.parametrize(("write", "options", "error", "message"), MISTAKES)
 def test_mistakes_are_named(tmp_path, write, options, error, message):
     write(tmp_path)
     with pytest.raises(error, match=message):
-        dynamics.collect_checkpoints([tmp_path], **{"embedding": "embed.weight", **options})
+        dynamics.collect_checkpoints(
+            [tmp_path], **{"embedding": "embed.weight", **options}
+        )

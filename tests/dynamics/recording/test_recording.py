@@ -45,7 +45,11 @@ def create_training(lr=0.01):
 
 def train_step(model, optimizer, scheduler=None):
     """One update on tokens that depend on all random generators; returns the loss."""
-    keep = (torch.rand(7) < 0.7) | torch.tensor(np.random.rand(7) < 0.1) | (torch.arange(7) == random.randrange(7))  # noqa: NPY002
+    keep = (
+        (torch.rand(7) < 0.7)
+        | torch.tensor(np.random.rand(7) < 0.1)  # noqa: NPY002
+        | (torch.arange(7) == random.randrange(7))
+    )
     loss = torch.nn.functional.cross_entropy(model(TOKENS[keep]), TOKENS[keep])
     optimizer.zero_grad()
     loss.backward()
@@ -71,7 +75,10 @@ def plain_weights(updates):
 def measure_losses(model):
     """Loss and accuracy of two splits, with dropout, which draws random numbers."""
     logits = model(TOKENS)
-    loss, right = torch.nn.functional.cross_entropy(logits, TOKENS), (logits.argmax(1) == TOKENS).float().mean()
+    loss, right = (
+        torch.nn.functional.cross_entropy(logits, TOKENS),
+        (logits.argmax(1) == TOKENS).float().mean(),
+    )
     return {
         "loss": {"train": loss, "test": loss + 1},
         "accuracy": {"train": right, "test": 0.5},
@@ -94,7 +101,10 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
         every=4,
         embedding="embed.weight",
         modulus=7,
-        variables={"turned": lambda model: model.hidden.weight.T, "bias": dynamics.ParameterView("out.bias", rows=3)},
+        variables={
+            "turned": lambda model: model.hidden.weight.T,
+            "bias": dynamics.ParameterView("out.bias", rows=3),
+        },
         weights=True,
         layers={"embedding": "embed.*", "mlp": ["hidden.*", "out.*"]},
         evaluate=measure_losses,
@@ -105,7 +115,10 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
             train_step(model, optimizer, scheduler)
             after = list(model.parameters())
             if update == 8:
-                moved = [float((new.detach() - old).norm()) for new, old in zip(after, before, strict=True)]
+                moved = [
+                    float((new.detach() - old).norm())
+                    for new, old in zip(after, before, strict=True)
+                ]
                 gradients = [float(each.grad.norm()) for each in after]
             recording.step()
             seen[update] = model.embed.weight.detach().clone()
@@ -115,8 +128,12 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
     assert trajectory["epoch"].values.tolist() == [0, 2, 4]
     assert trajectory["time"].values == pytest.approx([0, 0.04, 0.08])
     for step in (0, 4, 8):
-        np.testing.assert_array_equal(trajectory["embedding"].sel(step=step)[0], seen[step])
-    np.testing.assert_array_equal(trajectory["parameter.embed.weight"], trajectory["embedding"].values)
+        np.testing.assert_array_equal(
+            trajectory["embedding"].sel(step=step)[0], seen[step]
+        )
+    np.testing.assert_array_equal(
+        trajectory["parameter.embed.weight"], trajectory["embedding"].values
+    )
     assert trajectory["turned"].shape == (1, 3, 2, 16)
     assert trajectory["bias"].shape == (1, 3, 3)
     assert trajectory["loss"].sel(split="test").values - 1 == pytest.approx(
@@ -146,7 +163,9 @@ def test_values_of_the_loop_are_recorded(path):
             recording.step(loss=losses[-1], accuracy=measure_accuracy)
     assert calls == [1, 5, 10]
     trajectory = dynamics.open_trajectory(path)
-    assert trajectory["loss"][0, :, 0].values == pytest.approx([losses[0], losses[4], losses[9]])
+    assert trajectory["loss"][0, :, 0].values == pytest.approx(
+        [losses[0], losses[4], losses[9]]
+    )
     assert trajectory["split"].values.tolist() == ["train"]
     assert trajectory["accuracy_test"][0].values.tolist() == [0.25] * 3
     assert trajectory["seed"].values == [12]
@@ -155,15 +174,26 @@ def test_values_of_the_loop_are_recorded(path):
 @pytest.mark.parametrize(
     ("evaluate", "accuracy", "message"),
     [
-        (lambda model: {"accuracy": 1.5}, None, "accuracy: found 1.5, allowed is a fraction from 0 to 1"),
-        (lambda model: {}, {"train": 0.5, "test": lambda: "x"}, "accuracy of test: found str, allowed is a number"),
+        (
+            lambda model: {"accuracy": 1.5},
+            None,
+            "accuracy: found 1.5, allowed is a fraction from 0 to 1",
+        ),
+        (
+            lambda model: {},
+            {"train": 0.5, "test": lambda: "x"},
+            "accuracy of test: found str, allowed is a number",
+        ),
         (lambda model: 1.0, None, "evaluate: found a function that returns float"),
     ],
 )
 def test_measured_values_that_do_not_fit_are_refused(path, evaluate, accuracy, message):
     model, optimizer, _ = create_training()
     refused = pytest.raises(SettingsError, match=f"^{message}")
-    with refused, dynamics.record(model, optimizer, path, evaluate=evaluate) as recording:
+    with (
+        refused,
+        dynamics.record(model, optimizer, path, evaluate=evaluate) as recording,
+    ):
         recording.step(loss=train_step(model, optimizer), accuracy=accuracy)
 
 
@@ -171,10 +201,18 @@ def test_calls_outside_a_with_statement_or_without_updates_are_named(path):
     model, optimizer, _ = create_training()
     closed = dynamics.record(model, optimizer, path)
     for call in (closed.step, closed.restore):
-        with pytest.raises(RecordingError, match=r"not open; use: with dynamics\.record\(\.\.\.\) as recording$"):
+        with pytest.raises(
+            RecordingError,
+            match=r"not open; use: with dynamics\.record\(\.\.\.\) as recording$",
+        ):
             call()
-    warned = pytest.warns(RuntimeWarning, match="4 calls of step, but no update of the optimizer was seen")
-    with warned, dynamics.record(model, torch.optim.SGD(model.parameters()), path) as recording:
+    warned = pytest.warns(
+        RuntimeWarning, match="4 calls of step, but no update of the optimizer was seen"
+    )
+    with (
+        warned,
+        dynamics.record(model, torch.optim.SGD(model.parameters()), path) as recording,
+    ):
         for _ in range(4):
             recording.step(loss=train_step(model, optimizer))
 
@@ -182,7 +220,10 @@ def test_calls_outside_a_with_statement_or_without_updates_are_named(path):
 def test_an_error_in_the_loop_says_what_is_kept(path, monkeypatch, capsys):
     monkeypatch.setattr(model_recorder.ModelRecorder, "part_is_due", lambda self: True)
     model, optimizer, _ = create_training()
-    with pytest.raises(ZeroDivisionError), dynamics.record(model, optimizer, path) as recording:
+    with (
+        pytest.raises(ZeroDivisionError),
+        dynamics.record(model, optimizer, path) as recording,
+    ):
         for update in range(5):
             recording.step(loss=train_step(model, optimizer))
             if update == 3:
@@ -194,7 +235,8 @@ def test_an_error_in_the_loop_says_what_is_kept(path, monkeypatch, capsys):
 
 
 def test_gradients_are_those_that_updates_use(path):
-    """After accumulation, unscaling and clipping; calls without an update count for nothing."""
+    """After accumulation, unscaling and clipping; calls without an update count for
+    nothing."""
     model, _, _ = create_training()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
@@ -211,12 +253,19 @@ def test_gradients_are_those_that_updates_use(path):
             recording.step(loss=loss.detach())
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["step"].values.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-3)
-    np.testing.assert_allclose(trajectory["update_norm"][0, 1:], 0.5 * trajectory["gradient_norm"][0, 1:], rtol=1e-3)
+    np.testing.assert_allclose(
+        np.linalg.norm(trajectory["gradient_norm"][0], axis=-1), 0.01, rtol=1e-3
+    )
+    np.testing.assert_allclose(
+        trajectory["update_norm"][0, 1:],
+        0.5 * trajectory["gradient_norm"][0, 1:],
+        rtol=1e-3,
+    )
 
 
 class Unembedded(torch.nn.Module):
-    """Seven tokens and an eighth that is no number, whose embeddings are stored as (axis, token)."""
+    """Seven tokens and an eighth that is no number, whose embeddings are stored as
+    (axis, token)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,7 +277,9 @@ class Unembedded(torch.nn.Module):
 
 
 @pytest.mark.parametrize("with_closure", [False, True])
-def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_frame(path, with_closure):
+def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_frame(
+    path, with_closure
+):
     torch.manual_seed(3)
     model = Unembedded()
     optimizer, used = torch.optim.AdamW(model.parameters(), lr=0.01), []
@@ -242,7 +293,9 @@ def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_
         used.append(model.embed.grad.T[:7].numpy().copy())
         return loss
 
-    with dynamics.record(model, optimizer, path, every=3, embedding=view, embedding_gradient=True) as recording:
+    with dynamics.record(
+        model, optimizer, path, every=3, embedding=view, embedding_gradient=True
+    ) as recording:
         for _ in range(8):
             if with_closure:
                 optimizer.step(backward)
@@ -257,13 +310,21 @@ def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_
 
 @pytest.mark.parametrize(
     ("embedding", "message"),
-    [(None, "no embedding"), (lambda model: model.embed.weight, "function"), ("scale", "gradient of scale")],
+    [
+        (None, "no embedding"),
+        (lambda model: model.embed.weight, "function"),
+        ("scale", "gradient of scale"),
+    ],
 )
-def test_the_gradient_is_recorded_only_of_an_embedding_that_is_trained(path, embedding, message):
+def test_the_gradient_is_recorded_only_of_an_embedding_that_is_trained(
+    path, embedding, message
+):
     model, optimizer, _ = create_training()
     model.register_parameter("scale", torch.nn.Parameter(torch.ones(7, 2)))
     with pytest.raises(SettingsError, match=f"embedding_gradient: found .*{message}"):
-        dynamics.record(model, optimizer, path, embedding=embedding, embedding_gradient=True)
+        dynamics.record(
+            model, optimizer, path, embedding=embedding, embedding_gradient=True
+        )
 
 
 def test_updates_with_a_closure_and_several_optimizers(path):
@@ -280,7 +341,10 @@ def test_updates_with_a_closure_and_several_optimizers(path):
         return loss
 
     with dynamics.record(
-        model, optimizers, path, layers={"embedding": "embed.*", "rest": ["hidden.*", "out.*"]}
+        model,
+        optimizers,
+        path,
+        layers={"embedding": "embed.*", "rest": ["hidden.*", "out.*"]},
     ) as recording:
         for _ in range(3):
             loss = optimizers[0].step(closure)
@@ -289,15 +353,23 @@ def test_updates_with_a_closure_and_several_optimizers(path):
     trajectory = dynamics.open_trajectory(path)
     assert trajectory.sizes["step"] == 4
     np.testing.assert_allclose(
-        trajectory["update_norm"][0, 1:] / trajectory["gradient_norm"][0, 1:], [[0.1, 0.2]] * 3, rtol=1e-4
+        trajectory["update_norm"][0, 1:] / trajectory["gradient_norm"][0, 1:],
+        [[0.1, 0.2]] * 3,
+        rtol=1e-4,
     )
 
 
 @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
-def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(path, line_search):
+def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(
+    path, line_search
+):
     torch.manual_seed(3)
-    model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.3, max_iter=4, line_search_fn=line_search)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    )
+    optimizer = torch.optim.LBFGS(
+        model.parameters(), lr=0.3, max_iter=4, line_search_fn=line_search
+    )
     x, evaluated, last = torch.randn(32, 3), [], []
 
     def closure():
@@ -320,8 +392,14 @@ def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(path
 
 def test_a_parameter_that_is_replaced_is_named(path):
     model, optimizer, _ = create_training()
-    refused = pytest.raises(RecordingError, match=r"parameter out\.weight is no longer that of the beginning; [^\n]*$")
-    with dynamics.record(model, optimizer, path, every=2, weights=True) as recording, refused:
+    refused = pytest.raises(
+        RecordingError,
+        match=r"parameter out\.weight is no longer that of the beginning; [^\n]*$",
+    )
+    with (
+        dynamics.record(model, optimizer, path, every=2, weights=True) as recording,
+        refused,
+    ):
         for update in range(4):
             recording.step(loss=train_step(model, optimizer))
             if update == 2:
@@ -332,7 +410,10 @@ def test_a_parameter_that_is_replaced_is_named(path):
 def test_a_lazy_model_is_recorded_after_a_forward_pass(path, options):
     model = torch.nn.LazyLinear(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(SettingsError, match=r"^model: found weight without a shape, [^\n]*forward pass[^\n]*$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^model: found weight without a shape, [^\n]*forward pass[^\n]*$",
+    ):
         dynamics.record(model, optimizer, path, **options)
     model(torch.ones(1, 3))
     with dynamics.record(model, optimizer, path, **options) as recording:
@@ -345,7 +426,12 @@ def test_a_lazy_model_is_recorded_after_a_forward_pass(path, options):
 def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
     model, optimizer, _ = create_training()
     warned = pytest.warns(RuntimeWarning, match=r"the loss is not finite at step 7")
-    with warned, dynamics.record(model, optimizer, path, every=2, embedding="embed.weight") as recording:
+    with (
+        warned,
+        dynamics.record(
+            model, optimizer, path, every=2, embedding="embed.weight"
+        ) as recording,
+    ):
         for update in range(1, 11):
             loss = train_step(model, optimizer)
             recording.step(loss=loss if update < 7 else loss * float("nan"))
@@ -353,7 +439,9 @@ def test_a_loss_that_is_not_finite_marks_the_run_as_diverged(path):
     assert trajectory["step"].values.tolist() == [0, 2, 4, 6, 7]
     assert trajectory["last_step"].values == [6]
     assert not dynamics.not_diverged(trajectory).any()
-    again = dynamics.record(*create_training()[:2], path, every=2, embedding="embed.weight")
+    again = dynamics.record(
+        *create_training()[:2], path, every=2, embedding="embed.weight"
+    )
     with again as recording, pytest.raises(RecordingError, match="diverged"):
         recording.restore()
 
@@ -369,12 +457,21 @@ BAD_ARGUMENTS = [
     ({"layers": {"a": "hidden.*", "b": "*.bias"}}, "one layer each"),
     ({"states": {"loader": [1]}}, "states"),
     ({"states": [1]}, "states: found a list, allowed is objects by name"),
-    ({"embedding": torch.zeros(7, 2)}, "embedding: found a tensor of shape .7, 2., allowed is the name of a parameter"),
+    (
+        {"embedding": torch.zeros(7, 2)},
+        "embedding: found a tensor of shape .7, 2., allowed is the name of a parameter",
+    ),
     ({"seed": -1}, "seed"),
     ({"modulus": 0.5}, "modulus"),
     ({"modulus": 7}, "7 without embedding"),
-    ({"modulus": 8, "embedding": "embed.weight"}, "7 rows for modulus=8, allowed is one row for each number modulo N$"),
-    ({"modulus": 5, "embedding": "embed.weight"}, r'dynamics.ParameterView\("embed.weight", rows=5\).* --tokens 5'),
+    (
+        {"modulus": 8, "embedding": "embed.weight"},
+        "7 rows for modulus=8, allowed is one row for each number modulo N$",
+    ),
+    (
+        {"modulus": 5, "embedding": "embed.weight"},
+        r'dynamics.ParameterView\("embed.weight", rows=5\).* --tokens 5',
+    ),
 ]
 
 
@@ -389,7 +486,14 @@ def test_bad_arguments_are_named_and_nothing_is_written(path, change, message):
 def test_all_bad_arguments_are_named_at_once(tmp_path):
     model, optimizer, _ = create_training()
     with pytest.raises(SettingsError) as error:
-        dynamics.record(model, optimizer, tmp_path / "mine.csv", every=0, embedding="embed", modulus=-1)
+        dynamics.record(
+            model,
+            optimizer,
+            tmp_path / "mine.csv",
+            every=0,
+            embedding="embed",
+            modulus=-1,
+        )
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
         "path",
         "every",
@@ -410,7 +514,9 @@ def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
     def run(updates, restore=False, **options):
         model, optimizer, scheduler = create_training()
         states = {"scheduler": scheduler}
-        with dynamics.record(model, optimizer, path, every=2, states=states, **options) as recording:
+        with dynamics.record(
+            model, optimizer, path, every=2, states=states, **options
+        ) as recording:
             for _ in range(recording.restore() if restore else 0, updates):
                 recording.step(loss=train_step(model, optimizer, scheduler))
         return weights_of(model)
@@ -428,9 +534,14 @@ def test_an_existing_file_is_restored_or_overwritten_on_request_only(path):
 
 def test_states_of_another_training_are_refused(path):
     model, optimizer, scheduler = create_training()
-    with dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording:
+    with dynamics.record(
+        model, optimizer, path, states={"scheduler": scheduler}
+    ) as recording:
         recording.step(loss=train_step(model, optimizer, scheduler))
-    with dynamics.record(*create_training()[:2], path) as recording, pytest.raises(TrajectoryError, match="scheduler"):
+    with (
+        dynamics.record(*create_training()[:2], path) as recording,
+        pytest.raises(TrajectoryError, match="scheduler"),
+    ):
         recording.restore()
 
 
@@ -438,7 +549,9 @@ def test_a_signal_ends_the_recording_between_two_updates(path, monkeypatch):
     model, optimizer, scheduler = create_training()
     with (
         pytest.raises(Interrupted),
-        dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording,
+        dynamics.record(
+            model, optimizer, path, states={"scheduler": scheduler}
+        ) as recording,
     ):
         for update in range(20):
             if update == 6:
@@ -447,7 +560,9 @@ def test_a_signal_ends_the_recording_between_two_updates(path, monkeypatch):
     assert not path.exists()
     assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(8))
     model, optimizer, scheduler = create_training()
-    with dynamics.record(model, optimizer, path, states={"scheduler": scheduler}) as recording:
+    with dynamics.record(
+        model, optimizer, path, states={"scheduler": scheduler}
+    ) as recording:
         begin = recording.restore()
         for _ in range(begin, 20):
             recording.step(loss=train_step(model, optimizer, scheduler))
@@ -469,7 +584,9 @@ def test_a_signal_between_restart_states_keeps_the_last_of_them(path):
     def train(interrupted):
         model, optimizer, scheduler = create_training()
         states = {"scheduler": scheduler}
-        with dynamics.record(model, optimizer, path, every=2, restart_every=4, states=states) as recording:
+        with dynamics.record(
+            model, optimizer, path, every=2, restart_every=4, states=states
+        ) as recording:
             for update in range(recording.restore(), 20):
                 if interrupted and update == 14:
                     os.kill(os.getpid(), signal.SIGINT)
@@ -478,9 +595,17 @@ def test_a_signal_between_restart_states_keeps_the_last_of_them(path):
 
     with pytest.raises(Interrupted, match="at step 12;"):
         train(interrupted=True)
-    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(range(0, 14, 2))
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == list(
+        range(0, 14, 2)
+    )
     assert weights_of(train(interrupted=False)) == plain_weights(20)
-    assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [4, 8, 12, 16, 20]
+    assert dynamics.checkpoints(path)["checkpoint"].values.tolist() == [
+        4,
+        8,
+        12,
+        16,
+        20,
+    ]
 
 
 def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
@@ -488,11 +613,15 @@ def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
 
     def train():
         measured = {"loss": {"test": 0.5}}
-        with dynamics.record(model, optimizer, path, every=2, evaluate=lambda model: measured) as recording:
+        with dynamics.record(
+            model, optimizer, path, every=2, evaluate=lambda model: measured
+        ) as recording:
             for _ in range(5):
                 recording.step(loss=train_step(model, optimizer))
 
-    with pytest.warns(RuntimeWarning, match="the last 1 of 5 updates are not recorded, as every=2"):
+    with pytest.warns(
+        RuntimeWarning, match="the last 1 of 5 updates are not recorded, as every=2"
+    ):
         train()
     trajectory = dynamics.open_trajectory(path)
     assert trajectory["split"].values.tolist() == ["train", "test"]
@@ -503,7 +632,9 @@ def record_seed(folder, seed, updates=6, diverges_at=None, **options):
     """A recording of its own for one seed of an ensemble."""
     model, optimizer, _ = create_training()
     file = folder / f"seed{seed}.nc"
-    with dynamics.record(model, optimizer, file, every=2, embedding="embed.weight", seed=seed, **options) as recording:
+    with dynamics.record(
+        model, optimizer, file, every=2, embedding="embed.weight", seed=seed, **options
+    ) as recording:
         for update in range(1, updates + 1):
             loss = train_step(model, optimizer)
             recording.step(loss=float("nan") if update == diverges_at else loss)
@@ -512,7 +643,11 @@ def record_seed(folder, seed, updates=6, diverges_at=None, **options):
 
 @pytest.mark.filterwarnings("ignore:the loss is not finite")
 def test_recordings_of_several_seeds_are_one_ensemble(tmp_path):
-    files = [record_seed(tmp_path, 0), record_seed(tmp_path, 4, diverges_at=3), record_seed(tmp_path, 2)]
+    files = [
+        record_seed(tmp_path, 0),
+        record_seed(tmp_path, 4, diverges_at=3),
+        record_seed(tmp_path, 2),
+    ]
     joined = dynamics.open_trajectory(files)
     assert joined["seed"].values.tolist() == [0, 4, 2]
     assert joined["step"].values.tolist() == [0, 2, 4, 6]
@@ -522,9 +657,13 @@ def test_recordings_of_several_seeds_are_one_ensemble(tmp_path):
     np.testing.assert_array_equal(joined["embedding"][2], alone["embedding"][0])
     assert (joined["loss"][1, 1:] == joined["loss"][1, 1]).all()
     dynamics.save_trajectory(joined, tmp_path / "all.nc")
-    xr.testing.assert_equal(dynamics.open_trajectory(tmp_path / "all.nc").load(), joined.load())
+    xr.testing.assert_equal(
+        dynamics.open_trajectory(tmp_path / "all.nc").load(), joined.load()
+    )
     (tmp_path / "all.nc").unlink()
-    assert dynamics.open_trajectory(str(tmp_path / "seed*.nc"))["seed"].values.tolist() == [0, 2, 4]
+    assert dynamics.open_trajectory(str(tmp_path / "seed*.nc"))[
+        "seed"
+    ].values.tolist() == [0, 2, 4]
 
 
 def test_files_that_are_no_ensemble_are_refused(tmp_path):
@@ -582,9 +721,18 @@ print("all equal")
 
 
 def check_kills(tmp_path, moments):
-    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), tmp_path, *map(str, moments)]
+    command = [
+        sys.executable,
+        "-c",
+        KILLED,
+        os.path.dirname(__file__),
+        tmp_path,
+        *map(str, moments),
+    ]
     package = os.path.dirname(os.path.dirname(dynamics.__file__))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=package
+    )
     assert done.stdout == "all equal\n", done.stderr
 
 

@@ -1,4 +1,5 @@
-"""Sweeps: design, combined dataset, finished points, interruptions, and a dask cluster whose workers die."""
+"""Sweeps: design, combined dataset, finished points, interruptions, and a dask cluster
+whose workers die."""
 
 import csv
 import dataclasses
@@ -19,10 +20,22 @@ import xarray as xr
 from distributed import LocalCluster
 
 from analysis.structures import is_circle, summarise_structures
-from dynamics import MissingPackage, TrajectoryError, final_embedding, open_trajectory, run_path, simulate
+from dynamics import (
+    MissingPackage,
+    TrajectoryError,
+    final_embedding,
+    open_trajectory,
+    run_path,
+    simulate,
+)
 from dynamics.particles.system import ParticleSystem
 from dynamics.provenance import FIRST_BACKEND
-from dynamics.settings import ModularSettings, ParticleSettings, SettingsError, SparseSettings
+from dynamics.settings import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+)
 from dynamics.sweeps import combine_points, compute_missing_points, sweep, sweep_design
 from dynamics.sweeps import dask_backend as module
 from dynamics.sweeps.dask_backend import SweepError, compute_point
@@ -43,7 +56,7 @@ def here(output_of):
     return functools.partial(output_of, "sims.sweep")
 
 
-# -------------------------------------------------------------------------------------------- the grid
+# ----------------------------------------------------------------------------- the grid
 
 
 def test_a_sweep_is_its_single_runs(tmp_path):
@@ -65,17 +78,32 @@ def test_a_sweep_is_its_single_runs(tmp_path):
             np.testing.assert_array_equal(point[f"final_{name}"], frames[-1])
             np.testing.assert_array_equal(point[f"peak_{name}"], frames.max(axis=0))
             first = 1 if name == "update_norm" else 0  # 0 at step 0 by definition
-            np.testing.assert_array_equal(point[f"lowest_{name}"], frames[first:].min(axis=0))
+            np.testing.assert_array_equal(
+                point[f"lowest_{name}"], frames[first:].min(axis=0)
+            )
             assert point[f"peak_{name}"].dtype == np.float32
     assert json.loads(result.attrs["config_json"]) == dataclasses.asdict(SETTINGS)
     assert json.loads(result.attrs["swept"]) == ["fa", "step_rule"]
-    assert [result.attrs[name] for name in ("system", "runs", "seed", "record")] == ["particles", 3, 7, "metrics"]
+    assert [result.attrs[name] for name in ("system", "runs", "seed", "record")] == [
+        "particles",
+        3,
+        7,
+        "metrics",
+    ]
     assert "numpy" in json.loads(result.attrs["package_versions"])
 
 
 def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
-    settings, amount = ModularSettings(n=5, hidden=4), {"runs": 2, "every": 2, "progress": False}
-    result = sweep(settings, {"train_share": [0.8, 1.0], "weight_decay": [0.0, 1.0]}, epochs=6, **amount)
+    settings, amount = (
+        ModularSettings(n=5, hidden=4),
+        {"runs": 2, "every": 2, "progress": False},
+    )
+    result = sweep(
+        settings,
+        {"train_share": [0.8, 1.0], "weight_decay": [0.0, 1.0]},
+        epochs=6,
+        **amount,
+    )
     assert result["split"].values.tolist() == ["train"]
     assert result.attrs["left_out"] == "split validation"
     assert (result["epochs"] == 6).all()
@@ -83,11 +111,19 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
     there = sweep(settings, {"lr": [0.01]}, epochs=6, **amount)
     assert there["split"].values.tolist() == ["train", "validation"]
     for name in ("loss", "accuracy"):
-        np.testing.assert_array_equal(there[f"final_{name}"][0], alone[name].isel(step=-1))
+        np.testing.assert_array_equal(
+            there[f"final_{name}"][0], alone[name].isel(step=-1)
+        )
         np.testing.assert_array_equal(there[f"peak_{name}"][0], alone[name].max("step"))
-    assert not any(np.isnan(values).any() for values in result.data_vars.values() if values.dtype.kind == "f")
+    assert not any(
+        np.isnan(values).any()
+        for values in result.data_vars.values()
+        if values.dtype.kind == "f"
+    )
     for backend in ("simd", "blas"):
-        point = sweep_design(settings, {"lr": [0.01]}, epochs=6, backend=backend, runs=2, every=2).points[0]
+        point = sweep_design(
+            settings, {"lr": [0.01]}, epochs=6, backend=backend, runs=2, every=2
+        ).points[0]
         sweep(settings, {"lr": [0.01]}, epochs=6, backend=backend, **amount)
         with open_trajectory(point.path) as trained:
             assert trained.attrs.get("backend", FIRST_BACKEND) == backend
@@ -95,10 +131,15 @@ def test_a_sweep_of_networks_keeps_the_splits_that_all_points_have():
 
 def test_epochs_may_have_different_numbers_of_steps():
     result = sweep(SPARSE, {"batch": [4, 8]}, runs=2, epochs=5, every=2, progress=False)
-    assert [result[name].values.tolist() for name in ("steps", "epochs")] == [[30, 15], [5, 5]]
+    assert [result[name].values.tolist() for name in ("steps", "epochs")] == [
+        [30, 15],
+        [5, 5],
+    ]
     with open_trajectory(f"runs/{result['file'].values[1]}") as second:
         assert second["step"].values.tolist() == [0, 6, 12, 15]
-    assert [point.steps for point in sweep_design(SPARSE, {"batch": [4, 8]}).points] == [6000, 3000]
+    assert [
+        point.steps for point in sweep_design(SPARSE, {"batch": [4, 8]}).points
+    ] == [6000, 3000]
     with pytest.raises(SettingsError, match="steps: found 5, allowed is epochs"):
         sweep(SPARSE, {"batch": [4]}, steps=5)
     with pytest.raises(SettingsError, match="epochs: found 5, allowed is steps"):
@@ -116,9 +157,15 @@ def test_peaks_are_over_the_frames_before_a_run_diverged(diverging):
 
 
 INVALID_AXES = [
-    *(("fa", {"fa": values}) for values in ([1, 1.0], [], [1, -1], [(1, 2)], 3, np.array([1.0, 1.0]))),
+    *(
+        ("fa", {"fa": values})
+        for values in ([1, 1.0], [], [1, -1], [(1, 2)], 3, np.array([1.0, 1.0]))
+    ),
     *(("start", {"start": "random"}), ("system", {"system": ["modular"]})),
-    *(("fa, ga", {"fa": range(1000), "ga": range(1000)}), ("step_rule", {"step_rule": ["force", "other"]})),
+    *(
+        ("fa, ga", {"fa": range(1000), "ga": range(1000)}),
+        ("step_rule", {"step_rule": ["force", "other"]}),
+    ),
 ]
 
 
@@ -130,22 +177,31 @@ def test_axes_are_checked_before_anything_is_computed(tmp_path, axes, field):
     assert list(tmp_path.iterdir()) == []
 
 
-# ------------------------------------------------------------------------------------ what is found again
+# ------------------------------------------------------------------ what is found again
 
 
 def test_an_enlarged_sweep_computes_what_is_missing(tmp_path, computed):
     sweep(SETTINGS, {"fa": [0.5, 2.0]}, **AMOUNT)
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.nc")}
+    before = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.nc")
+    }
     result = sweep(SETTINGS, {"fa": [0.5, 1.0, 2.0]}, **AMOUNT)
     assert [settings.fa for settings in computed] == [0.5, 2.0, 1.0]
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     assert len(set(result["file"].values.tolist())) == 3
-    sweep(SETTINGS, {"fa": [1.0, 2.0]}, **{**AMOUNT, "steps": 10})  # shorter: as they were then
+    sweep(
+        SETTINGS, {"fa": [1.0, 2.0]}, **{**AMOUNT, "steps": 10}
+    )  # shorter: as they were then
     assert len(computed) == 3
-    longer, anew = (sweep(SETTINGS, {"fa": [1.0]}, folder=name, **{**AMOUNT, "steps": 40}) for name in ("runs", "anew"))
+    longer, anew = (
+        sweep(SETTINGS, {"fa": [1.0]}, folder=name, **{**AMOUNT, "steps": 40})
+        for name in ("runs", "anew")
+    )
     assert len(computed) == 5
     xr.testing.assert_equal(longer, anew)
-    with pytest.raises(SettingsError, match="steps: found 11, allowed is a length recorded in"):
+    with pytest.raises(
+        SettingsError, match="steps: found 11, allowed is a length recorded in"
+    ):
         sweep(SETTINGS, {"fa": [1.0]}, **{**AMOUNT, "steps": 11})
 
 
@@ -165,13 +221,19 @@ def test_an_interrupted_sweep_continues(typed, monkeypatch, signum):
             signal.raise_signal(signum)
         return real(self, state, steps)
 
-    real, words = ParticleSystem.advance, "particles --fa 1 2 3 --n 5 --runs 3 --steps 12 --every 5"
+    real, words = (
+        ParticleSystem.advance,
+        "particles --fa 1 2 3 --n 5 --runs 3 --steps 12 --every 5",
+    )
     with monkeypatch.context() as patch:
         patch.setattr(ParticleSystem, "advance", advance)
         code, _, errors = typed("sims.sweep", *words.split())
     assert code == 128 + signum
     last = errors.strip().splitlines()[-1]
-    assert last == "interrupted: 1 of 3 points are done: the same command continues from there"
+    assert (
+        last
+        == "interrupted: 1 of 3 points are done: the same command continues from there"
+    )
     points = [dataclasses.replace(SETTINGS, fa=fa) for fa in (1.0, 2.0)]
     first, second = (run_path(point, 3, 0, 5, "metrics") for point in points)
     assert first.exists()
@@ -182,7 +244,7 @@ def test_an_interrupted_sweep_continues(typed, monkeypatch, signum):
     assert not list(second.parent.glob("*.parts"))
 
 
-# ---------------------------------------------------------------------------------------------- a cluster
+# ---------------------------------------------------------------------------- a cluster
 
 PRELOAD = """
 import os
@@ -197,50 +259,81 @@ def simulate(settings, **words):
 
 design.simulate = simulate
 """
-"""A worker dies of a point with f_a = 66, and of the first with f_a = 77 that any worker begins."""
+"""A worker dies of a point with f_a = 66, and of the first with f_a = 77 that any
+worker begins."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, processes):
-    """Two worker processes of one thread; a scheduler that gives up at the second death."""
+    """Two worker processes of one thread; a scheduler that gives up at the second
+    death."""
     preload = tmp_path_factory.mktemp("cluster") / "preload.py"
     preload.write_text(f"MARK = {str(preload.with_name('killed'))!r}\n{PRELOAD}")
-    settings = {"distributed.scheduler.allowed-failures": 1, "temporary-directory": str(preload.parent),
-                "distributed.worker.multiprocessing-method": processes.get_start_method()}  # fmt: skip
+    settings = {
+        "distributed.scheduler.allowed-failures": 1,
+        "temporary-directory": str(preload.parent),
+        "distributed.worker.multiprocessing-method": processes.get_start_method(),
+    }
     shape = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with (
         dask.config.set(settings),
-        LocalCluster(**shape, dashboard_address=None, host="127.0.0.1", preload=[str(preload)]) as cluster,
+        LocalCluster(
+            **shape, dashboard_address=None, host="127.0.0.1", preload=[str(preload)]
+        ) as cluster,
     ):
         yield cluster.scheduler_address
 
 
 def test_each_point_is_saved_once_although_a_worker_is_killed(cluster, monkeypatch):
     placed, save = [], module._save_file
-    monkeypatch.setattr(module, "_save_file", lambda point, content: [placed.append(point.path), save(point, content)])
+    monkeypatch.setattr(
+        module,
+        "_save_file",
+        lambda point, content: [placed.append(point.path), save(point, content)],
+    )
     axes = {"fa": [1, 77, 3, 4]}
     there = sweep(SETTINGS, axes, scheduler=cluster, folder="there", **AMOUNT)
     xr.testing.assert_equal(there, sweep(SETTINGS, axes, folder="here", **AMOUNT))
     assert len(set(placed)) == len(placed) == 4
-    files = {path.name for path in Path("there").iterdir() if not path.name.endswith(".lock")}
+    files = {
+        path.name for path in Path("there").iterdir() if not path.name.endswith(".lock")
+    }
     assert files == set(there["file"].values.tolist())
     for name in files:
-        with open_trajectory(f"there/{name}") as one, open_trajectory(f"here/{name}") as other:
+        with (
+            open_trajectory(f"there/{name}") as one,
+            open_trajectory(f"here/{name}") as other,
+        ):
             xr.testing.assert_equal(one, other)
 
 
-def test_a_point_that_kills_workers_is_named_when_the_others_are_done(cluster, here, tmp_path):
-    errors = here(*"particles --fa 66 1 2 --n 5 --runs 2 --scheduler".split(), cluster, code=1)
-    assert re.fullmatch(r"error: workers died while they computed these points.*: fa=66.0\n", errors)
+def test_a_point_that_kills_workers_is_named_when_the_others_are_done(
+    cluster, here, tmp_path
+):
+    errors = here(
+        *"particles --fa 66 1 2 --n 5 --runs 2 --scheduler".split(), cluster, code=1
+    )
+    assert re.fullmatch(
+        r"error: workers died while they computed these points.*: fa=66.0\n", errors
+    )
     assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
 
 
 def test_errors_of_workers_are_raised_unchanged(cluster, tmp_path):
     np.save("x.npy", 1e-300 * np.arange(10.0).reshape(5, 2))
-    settings, errors = ParticleSettings(n=5, start=str(tmp_path / "x.npy"), variance="none"), []
+    settings, errors = (
+        ParticleSettings(n=5, start=str(tmp_path / "x.npy"), variance="none"),
+        [],
+    )
     for scheduler in (None, cluster):
         with pytest.raises(SettingsError) as error:
-            sweep(settings, {"fa": [0.0, 1.0]}, folder="runs", scheduler=scheduler, **AMOUNT)
+            sweep(
+                settings,
+                {"fa": [0.0, 1.0]},
+                folder="runs",
+                scheduler=scheduler,
+                **AMOUNT,
+            )
         errors.append(error.value)
     assert str(errors[0]) == str(errors[1])
     assert re.fullmatch(r"at the point fa=[01].0", errors[1].__notes__[0])
@@ -259,43 +352,74 @@ def test_an_interrupted_or_shorter_point_is_replaced_by_a_worker(cluster, tmp_pa
 
 
 def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("distributed.get_worker", lambda: type("Worker", (), {"local_directory": str(tmp_path)}))
+    monkeypatch.setattr(
+        "distributed.get_worker",
+        lambda: type("Worker", (), {"local_directory": str(tmp_path)}),
+    )
     grid = sweep_design(SETTINGS, {"fa": [1.0, 2.0]}, runs=2, steps=5)
     first, second = grid.points
     content = compute_point(first, grid)
-    for point, sent in [(first, content[:-1]), (first, content[:500] + b"x" + content[501:]), (second, content)]:
+    for point, sent in [
+        (first, content[:-1]),
+        (first, content[:500] + b"x" + content[501:]),
+        (second, content),
+    ]:
         with pytest.raises(SweepError, match="returned a wrong file"):
             module._save_file(point, sent)
     with pytest.raises(SweepError, match="returned 5 of 6 steps"):
         module._save_file(first._replace(steps=6), content)
     assert not list((tmp_path / "runs").glob("*.nc"))
-    left = first.path.with_name(f".{first.path.name}.1.2.tmp")  # by a client that was killed
+    left = first.path.with_name(
+        f".{first.path.name}.1.2.tmp"
+    )  # by a client that was killed
     left.write_bytes(content)
     module._save_file(first, content)
     assert not list((tmp_path / "runs").glob(".*.tmp"))
-    simulate(first.settings, runs=2, steps=9, record="metrics", out=first.path, progress=False).close()
+    simulate(
+        first.settings,
+        runs=2,
+        steps=9,
+        record="metrics",
+        out=first.path,
+        progress=False,
+    ).close()
     module._save_file(first, content)  # somebody has extended it since: that stays
     with open_trajectory(first.path) as longer:
         assert int(longer["step"][-1]) == 9
     assert compute_missing_points(grid, progress=False) == 1
-    assert combine_points(grid)["file"].values.tolist() == [first.path.name, second.path.name]
+    assert combine_points(grid)["file"].values.tolist() == [
+        first.path.name,
+        second.path.name,
+    ]
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error(here, monkeypatch):
     monkeypatch.setattr(module, "CONNECT_TIMEOUT", 0.5)
     begin = time.monotonic()
-    errors = here("particles", "--fa", 1, 2, "--runs", 1, "--scheduler", "tcp://127.0.0.1:1", code=1)
+    errors = here(
+        "particles",
+        "--fa",
+        1,
+        2,
+        "--runs",
+        1,
+        "--scheduler",
+        "tcp://127.0.0.1:1",
+        code=1,
+    )
     assert errors == "error: scheduler tcp://127.0.0.1:1: no answer within 0.5 s\n"
     assert time.monotonic() - begin < 10
 
 
 def test_without_dask_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingPackage, match=re.escape("pip install 'training-dynamics[sweep]'")):
+    with pytest.raises(
+        MissingPackage, match=re.escape("pip install 'training-dynamics[sweep]'")
+    ):
         sweep(SETTINGS, AXES, scheduler="tcp://127.0.0.1:1", **AMOUNT)
 
 
-# -------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------- the command
 
 
 PARTICLES = "particles", "Alignment constant f_a (CA eq 4).", "--steps", "--epochs"
@@ -303,7 +427,9 @@ MODULAR = "modular", "Width H of the hidden layer.", "--epochs", "--steps"
 
 
 @pytest.mark.parametrize(("system", "text", "length", "absent"), [PARTICLES, MODULAR])
-def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, length, absent):
+def test_help_has_the_texts_of_the_settings(
+    here, monkeypatch, system, text, length, absent
+):
     monkeypatch.setenv("COLUMNS", "200")
     printed = here(system, "--help")
     for told in (f"python -m sims.sweep {system}", text, length):
@@ -314,9 +440,18 @@ def test_help_has_the_texts_of_the_settings(here, monkeypatch, system, text, len
 def test_options_are_those_of_the_settings():
     options = sweep_options(SparseSettings)()
     assert (options.settings.batch, options.settings.positions) == ((32,), ())
-    names = {"length": (4,), "sparsity": (2,), "data": (24,), "hidden": (4,), "batch": (4, 8), "positions": (1, 2)}
+    names = {
+        "length": (4,),
+        "sparsity": (2,),
+        "data": (24,),
+        "hidden": (4,),
+        "batch": (4, 8),
+        "positions": (1, 2),
+    }
     chosen = dataclasses.replace(options.settings, **names)
-    design = design_from_options(dataclasses.replace(options, settings=chosen, epochs=2))
+    design = design_from_options(
+        dataclasses.replace(options, settings=chosen, epochs=2)
+    )
     assert design.axes == {"batch": [4, 8]}
     assert design.settings == dataclasses.replace(SPARSE, positions=(1, 2))
     assert [point.steps for point in design.points] == [12, 6]
@@ -326,24 +461,52 @@ def test_the_command_prints_a_line_for_each_point(here):
     words = "particles --fa 1 2 --n 5 --ga 1 3 --runs 4 --steps 5".split()
     lines = here(*words, "--csv", "a.csv").splitlines()
     assert lines[0] == "points      4 in runs (4 computed, 0 found)"
-    sweep_file = re.fullmatch(r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1])[1]
+    sweep_file = re.fullmatch(
+        r"sweep       (runs/sweep-particles-[0-9a-f]{12}\.nc)", lines[1]
+    )[1]
     assert lines[2] == f"picture     {sweep_file.removesuffix('nc')}png"
-    assert lines[4].split() == ["fa", "ga", "runs", "embedding", "force", "diverged", "file"]
+    assert lines[4].split() == [
+        "fa",
+        "ga",
+        "runs",
+        "embedding",
+        "force",
+        "diverged",
+        "file",
+    ]
     assert len(lines) == 10
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
-    assert [(row["fa"], row["ga"]) for row in rows] == [("1.0", "1.0"), ("1.0", "3.0"), ("2.0", "1.0"), ("2.0", "3.0")]
-    expected = sweep(ParticleSettings(n=5), {"fa": [1, 2], "ga": [1, 3]}, runs=4, steps=5, progress=False)
+    assert [(row["fa"], row["ga"]) for row in rows] == [
+        ("1.0", "1.0"),
+        ("1.0", "3.0"),
+        ("2.0", "1.0"),
+        ("2.0", "3.0"),
+    ]
+    expected = sweep(
+        ParticleSettings(n=5),
+        {"fa": [1, 2], "ga": [1, 3]},
+        runs=4,
+        steps=5,
+        progress=False,
+    )
     with xr.open_dataset(sweep_file) as written:
         xr.testing.assert_equal(written.load(), expected)
     norms = expected["final_gradient_norm"].mean("run").values.flat
-    np.testing.assert_allclose([float(row["embedding_gradient_norm"]) for row in rows], norms)
+    np.testing.assert_allclose(
+        [float(row["embedding_gradient_norm"]) for row in rows], norms
+    )
     assert here(*words).splitlines()[0] == "points      4 in runs (0 computed, 4 found)"
 
 
 def test_structures_are_those_of_the_recorded_embeddings(here):
-    words = "particles --fa 1 2 --n 7 --runs 6 --steps 60 --record all --csv a.csv --column --format svg"
+    words = (
+        "particles --fa 1 2 --n 7 --runs 6 --steps 60 --record all --csv a.csv --column"
+        " --format svg"
+    )
     printed = here(*words.split())
-    assert re.search(r"fa +runs +circles % \[95%\] +imperfections +embedding force", printed)
+    assert re.search(
+        r"fa +runs +circles % \[95%\] +imperfections +embedding force", printed
+    )
     assert "imperfections: mean of the runs that are no circle" in printed
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     for row in rows:
@@ -359,8 +522,12 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
     picture = Path(re.search(r"picture +(.*\.svg)", printed)[1]).read_text()
     for label in (">fa<", ">circles %<", ">imperfections<", ">embedding force<"):
         assert picture.count(label) == {">fa<": 3}.get(label, 1)
-    task = "sparse --lr 0.01 0.02 --length 4 --sparsity 2 --data 24 --batch 8 --hidden 4"
-    assert "circles" not in here(*task.split(), *"--epochs 2 --runs 2 --record all".split())
+    task = (
+        "sparse --lr 0.01 0.02 --length 4 --sparsity 2 --data 24 --batch 8 --hidden 4"
+    )
+    assert "circles" not in here(
+        *task.split(), *"--epochs 2 --runs 2 --record all".split()
+    )
 
 
 def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
@@ -373,12 +540,28 @@ def test_a_long_table_is_shortened_on_the_terminal_alone(here, monkeypatch):
 INVALID = [
     *(f"--fa {values}" for values in ("1 nan", "", "1 1", "1 many")),
     *(f"--scheduler {address}" for address in ("bogus", "''", "tcp://127.0.0.1:99999")),
-    *("--folder ''", "--folder file", "--csv a.nc", "--out a.png", "--out other.nc", "--step-rule force bogus"),
-    *("--n 3 4.5", "--n 5 100000 --runs 100000", "--epochs 3", "--steps -1", "--every 0", "--runs 0"),
+    *(
+        "--folder ''",
+        "--folder file",
+        "--csv a.nc",
+        "--out a.png",
+        "--out other.nc",
+        "--step-rule force bogus",
+    ),
+    *(
+        "--n 3 4.5",
+        "--n 5 100000 --runs 100000",
+        "--epochs 3",
+        "--steps -1",
+        "--every 0",
+        "--runs 0",
+    ),
 ]
 
 
-@pytest.mark.parametrize("words", ["nosuch --fa 1", "", *(f"particles {words}" for words in INVALID)])
+@pytest.mark.parametrize(
+    "words", ["nosuch --fa 1", "", *(f"particles {words}" for words in INVALID)]
+)
 def test_invalid_options_are_reported_in_a_line(typed, tmp_path, words):
     for name in ("file", "other.nc"):
         (tmp_path / name).touch()

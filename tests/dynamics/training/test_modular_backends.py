@@ -1,4 +1,5 @@
-"""Training the constant-attention network: backends against autograd, ensembles against a plain torch loop."""
+"""Training the constant-attention network: backends against autograd, ensembles against
+a plain torch loop."""
 
 import dataclasses
 
@@ -13,15 +14,22 @@ from dynamics.kernels import modular_backprop
 from dynamics.kernels.simd import to_lanes
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.training import backends
-from dynamics.training.modular_backends import ModularBlasBackend, ModularSimdBackend, ModularTorchBackend
+from dynamics.training.modular_backends import (
+    ModularBlasBackend,
+    ModularSimdBackend,
+    ModularTorchBackend,
+)
 from tests.plain_torch import Run
 
 SMALL = ModularSettings(n=5, hidden=7, dim=3, train_share=0.7)
-BACKENDS = pytest.mark.parametrize("kind", [ModularSimdBackend, ModularBlasBackend, ModularTorchBackend])
+BACKENDS = pytest.mark.parametrize(
+    "kind", [ModularSimdBackend, ModularBlasBackend, ModularTorchBackend]
+)
 
 
 def begun(kind, s, runs, scale=1.0):
-    """A backend whose runs have their initial weights times a scale, these weights (run, parameter), the network."""
+    """A backend whose runs have their initial weights times a scale, these weights
+    (run, parameter), the network."""
     network, seeds = ConstantAttention(s), np.arange(runs)
     engine = kind(network, seeds, *(["cpu"] if kind is ModularTorchBackend else []))
     rows = np.float32(scale) * network.flatten(network.initial(seeds))
@@ -33,7 +41,7 @@ def shares(s, runs):
     return training_pairs(s.n, s.train_pairs, np.arange(runs)) / s.train_pairs
 
 
-# ------------------------------------------------------------------------------------- task and network
+# --------------------------------------------------------------------- task and network
 
 
 def test_splits_are_seeded_disjoint_and_of_the_right_size():
@@ -42,7 +50,9 @@ def test_splits_are_seeded_disjoint_and_of_the_right_size():
     chosen = training_pairs(s.n, s.train_pairs, np.arange(50))
     assert (chosen.sum(1) == 122).all()
     assert len({row.tobytes() for row in chosen}) == 50
-    np.testing.assert_array_equal(training_pairs(s.n, s.train_pairs, np.array([7]))[0], chosen[7])
+    np.testing.assert_array_equal(
+        training_pairs(s.n, s.train_pairs, np.array([7]))[0], chosen[7]
+    )
     often = training_pairs(17, 122, np.arange(2000)).mean(0)
     assert abs(often - 122 / 153).max() < 5 * np.sqrt(0.8 * 0.2 / 2000)
     with pytest.raises(SettingsError, match="count: found 16"):
@@ -54,14 +64,17 @@ def test_the_number_of_training_pairs_is_rounded_down_without_rounding_errors():
         assert ModularSettings(n=4, train_share=share).train_pairs == expected
 
 
-# -------------------------------------------------------------------------------------------- gradients
+# ---------------------------------------------------------------------------- gradients
 
 
 @settings(max_examples=12)
 @given(
-    n=st.integers(1, 19), hidden=st.integers(1, 40), dim=st.integers(1, 5), runs=st.integers(1, 33),
+    n=st.integers(1, 19),
+    hidden=st.integers(1, 40),
+    dim=st.integers(1, 5),
+    runs=st.integers(1, 33),
     scale=st.sampled_from([0.1, 1.0, 8.0]),
-)  # fmt: skip
+)
 def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scale):
     s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n < 3 else 0.8)
     engine, rows, network = begun(ModularSimdBackend, s, runs, scale)
@@ -69,13 +82,23 @@ def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scal
     exact, pairs = rows.double().requires_grad_(), torch.from_numpy(all_pairs(n))
     weights = network.unflatten(exact)
     network.loss(weights, pairs, torch.from_numpy(shares(s, runs))).sum().backward()
-    np.testing.assert_allclose(engine.gradient(), exact.grad, atol=2e-6 * float(exact.grad.abs().max()) + 1e-9)
-    losses, right = modular_backprop.modular_scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, runs)
-    logits, expected = (each(weights, pairs).detach() for each in (network.logits, network.losses))
-    np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=2e-6 * float(logits.abs().max() + 1))
+    np.testing.assert_allclose(
+        engine.gradient(), exact.grad, atol=2e-6 * float(exact.grad.abs().max()) + 1e-9
+    )
+    losses, right = modular_backprop.modular_scores(
+        to_lanes(rows.numpy()), engine.layout, engine.pairs, runs
+    )
+    logits, expected = (
+        each(weights, pairs).detach() for each in (network.logits, network.losses)
+    )
+    np.testing.assert_allclose(
+        losses, expected, rtol=1e-5, atol=2e-6 * float(logits.abs().max() + 1)
+    )
     top = logits.topk(min(2, n), -1)
     clear = (top.values[..., 0] - top.values[..., -1] > 1e-4).numpy() | (n == 1)
-    np.testing.assert_array_equal(right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear])
+    np.testing.assert_array_equal(
+        right[clear], (top.indices[..., 0] == network.target(pairs)).numpy()[clear]
+    )
 
 
 @pytest.mark.parametrize(("n", "hidden", "dim"), [(1, 3, 2), (7, 9, 1), (59, 33, 5)])
@@ -83,7 +106,10 @@ def test_gradients_of_matrix_products_equal_those_of_a_plain_module(n, hidden, d
     """In float64, where all 59 tokens make two portions of training pairs."""
     s = ModularSettings(n=n, hidden=hidden, dim=dim, train_share=1.0 if n == 1 else 0.8)
     network, seeds = ConstantAttention(s), np.arange(2)
-    engine, rows = ModularBlasBackend(network, seeds, torch.float64), network.flatten(network.initial(seeds))
+    engine, rows = (
+        ModularBlasBackend(network, seeds, torch.float64),
+        network.flatten(network.initial(seeds)),
+    )
     engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     engine.differentiate(0)
     for run, found in enumerate(engine.gradient()):
@@ -91,18 +117,24 @@ def test_gradients_of_matrix_products_equal_those_of_a_plain_module(n, hidden, d
         alone.net.double()
         logits = alone.net(alone.splits["train"])
         torch.nn.functional.cross_entropy(logits, alone.targets["train"]).backward()
-        expected = np.concatenate([each.grad.numpy().ravel() for each in alone.net.parameters()])
+        expected = np.concatenate(
+            [each.grad.numpy().ravel() for each in alone.net.parameters()]
+        )
         np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
 @BACKENDS
 def test_scores_are_means_over_splits(kind):
     engine, rows, network = begun(kind, SMALL, 18)
-    losses = network.losses(network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))).numpy()
+    losses = network.losses(
+        network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))
+    ).numpy()
     share = shares(SMALL, 18)
     for found in (engine.scores(), engine.exact_scores(np.full(18, True))):
         np.testing.assert_allclose(found[0][:, 0], (losses * share).sum(1), rtol=1e-5)
-        np.testing.assert_allclose(found[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5)
+        np.testing.assert_allclose(
+            found[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5
+        )
     some = engine.exact_scores(np.arange(18) == 7)
     np.testing.assert_allclose(some[0][0], found[0][7], rtol=1e-12)
     np.testing.assert_array_equal(some[1][0], engine.scores()[1][7])
@@ -116,12 +148,14 @@ def test_ties_count_as_a_guess(kind):
     np.testing.assert_allclose(losses, np.log(5), rtol=1e-6)
 
 
-# --------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------- training
 
 
 TRAINED = [
     ModularSettings(),
-    ModularSettings(n=11, hidden=20, dim=3, weight_decay=1.0, train_share=0.6, beta1=0.8, beta2=0.99),
+    ModularSettings(
+        n=11, hidden=20, dim=3, weight_decay=1.0, train_share=0.6, beta1=0.8, beta2=0.99
+    ),
     ModularSettings(optimizer="adam", weight_decay=0.01),
     ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.001, momentum=0.9),
     ModularSettings(optimizer="sgd", lr=0.3, weight_decay=0.0),
@@ -129,9 +163,13 @@ TRAINED = [
 
 
 @pytest.mark.parametrize("backend", ["simd", "blas"])
-@pytest.mark.parametrize("s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}")
+@pytest.mark.parametrize(
+    "s", TRAINED, ids=lambda s: f"{s.optimizer}-{s.n}-{s.momentum}"
+)
 def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
-    trajectory = simulate(s, runs=20, seed=3, steps=25, every=25, progress=False, backend=backend)
+    trajectory = simulate(
+        s, runs=20, seed=3, steps=25, every=25, progress=False, backend=backend
+    )
     for run in (0, 13, 19):
         alone = Run(s, 3 + run)
         parameters = list(alone.net.parameters())
@@ -140,47 +178,71 @@ def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
             alone.step()
             if step == 0:
                 norms = [float(each.grad.norm()) for each in parameters]
-                np.testing.assert_allclose(trajectory["gradient_norm"][run, 0], norms, rtol=1e-4)
+                np.testing.assert_allclose(
+                    trajectory["gradient_norm"][run, 0], norms, rtol=1e-4
+                )
         last = trajectory.isel(run=run, step=-1)
         for name, expected in zip(ConstantAttention.VARIABLES, parameters, strict=True):
-            np.testing.assert_allclose(last[name], expected.detach(), atol=2e-4, err_msg=name)
+            np.testing.assert_allclose(
+                last[name], expected.detach(), atol=2e-4, err_msg=name
+            )
         norms = [float(each.grad.norm()) for each in parameters]
-        moved = [float((each - old).detach().norm()) for each, old in zip(parameters, before, strict=True)]
+        moved = [
+            float((each - old).detach().norm())
+            for each, old in zip(parameters, before, strict=True)
+        ]
         np.testing.assert_allclose(last["gradient_norm"], norms, rtol=2e-3, atol=1e-5)
         np.testing.assert_allclose(last["update_norm"], moved, rtol=2e-3, atol=1e-6)
         for split in alone.splits:
             loss, accuracy = alone.scores(split)
-            np.testing.assert_allclose(last["loss"].sel(split=split), loss, rtol=1e-3, atol=1e-4)
-            np.testing.assert_allclose(last["accuracy"].sel(split=split), accuracy, atol=1e-6)
+            np.testing.assert_allclose(
+                last["loss"].sel(split=split), loss, rtol=1e-3, atol=1e-4
+            )
+            np.testing.assert_allclose(
+                last["accuracy"].sel(split=split), accuracy, atol=1e-6
+            )
         np.testing.assert_array_equal(trajectory["update_norm"][run, 0], 0)
 
 
 def test_the_file_has_all_variables_of_the_format():
-    with simulate(SMALL, runs=2, steps=4, every=2, out="a.nc", progress=False) as trajectory:
+    with simulate(
+        SMALL, runs=2, steps=4, every=2, out="a.nc", progress=False
+    ) as trajectory:
         assert trajectory["loss"].dims == ("run", "step", "split")
         assert list(trajectory["split"].values) == ["train", "validation"]
         assert list(trajectory["layer"].values) == list(ConstantAttention.VARIABLES)
         np.testing.assert_array_equal(trajectory["epoch"], [0, 2, 4])
-        np.testing.assert_array_equal(trajectory["time"], SMALL.lr * np.array([0, 2, 4]))
+        np.testing.assert_array_equal(
+            trajectory["time"], SMALL.lr * np.array([0, 2, 4])
+        )
         assert trajectory.attrs["modulus"] == 5
-        assert all(trajectory[name].dtype == np.float32 for name in (*ConstantAttention.VARIABLES, "loss", "accuracy"))
-    whole = simulate(dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2, progress=False)
+        assert all(
+            trajectory[name].dtype == np.float32
+            for name in (*ConstantAttention.VARIABLES, "loss", "accuracy")
+        )
+    whole = simulate(
+        dataclasses.replace(SMALL, train_share=1.0), runs=1, steps=2, progress=False
+    )
     assert list(whole["split"].values) == ["train"]
 
 
-# ------------------------------------------------------------------------------------------- divergence
+# --------------------------------------------------------------------------- divergence
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.0, 6.0, 20.0])
 def test_small_losses_keep_their_digits(scale):
     engine, rows, network = begun(ModularSimdBackend, SMALL, 4, scale)
-    losses, _ = modular_backprop.modular_scores(to_lanes(rows.numpy()), engine.layout, engine.pairs, 4)
+    losses, _ = modular_backprop.modular_scores(
+        to_lanes(rows.numpy()), engine.layout, engine.pairs, 4
+    )
     inputs = network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))
     size = float(network.logits(*inputs).abs().max())
-    np.testing.assert_allclose(losses, network.losses(*inputs), rtol=1e-6 * (1 + size), atol=1e-15)
+    np.testing.assert_allclose(
+        losses, network.losses(*inputs), rtol=1e-6 * (1 + size), atol=1e-15
+    )
 
 
-# ------------------------------------------------------------------------------------- devices and torch
+# -------------------------------------------------------------------- devices and torch
 
 
 def test_a_small_ensemble_is_padded_on_cuda():

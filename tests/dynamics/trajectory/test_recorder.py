@@ -1,4 +1,5 @@
-"""Processes that are killed or run out of disk, and started again: the same bits, nothing lost."""
+"""Processes that are killed or run out of disk, and started again: the same bits,
+nothing lost."""
 
 import itertools
 import os
@@ -12,7 +13,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynamics import ParticleSettings, RecordingError, checkpoints, open_trajectory, simulate
+from dynamics import (
+    ParticleSettings,
+    RecordingError,
+    checkpoints,
+    open_trajectory,
+    simulate,
+)
 from dynamics.particles.system import ParticleSystem
 from dynamics.trajectory import netcdf, recorder
 from dynamics.trajectory.parts import closed_parts, parts_folder
@@ -41,18 +48,23 @@ def assert_same(path, undisturbed):
 
 def assert_partial(path, undisturbed):
     with open_trajectory(path) as partial, open_trajectory(undisturbed) as expected:
-        xr.testing.assert_equal(partial["embedding"], expected["embedding"].sel(step=partial["step"]))
+        xr.testing.assert_equal(
+            partial["embedding"], expected["embedding"].sel(step=partial["step"])
+        )
 
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "open")
 
 
 def write_until(path, number, events=CHANGES, name=""):
-    """Kill this process right before the `number`-th such change of a file in the folder whose name begins so."""
+    """Kill this process right before the `number`-th such change of a file in the
+    folder whose name begins so."""
     seen = []
 
     def kill(found, words):
-        if found in events and (file := Path(str(words[found == "os.rename"]))).name.startswith(name):
+        if found in events and (
+            file := Path(str(words[found == "os.rename"]))
+        ).name.startswith(name):
             seen.extend([file] * (path.parent in file.parents))
             if len(seen) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -76,12 +88,21 @@ def ended(processes):
 
 
 RENAME, REMOVE = "os.rename", "os.remove"
-STAGES = [(1, RENAME, "part-", 0), (3, RENAME, "part-", 2), (1, RENAME, "run.nc", 6), (3, REMOVE, "part-", 4)]
-"""The place at which the process is killed, and the number of parts on disk at that moment."""
+STAGES = [
+    (1, RENAME, "part-", 0),
+    (3, RENAME, "part-", 2),
+    (1, RENAME, "run.nc", 6),
+    (3, REMOVE, "part-", 4),
+]
+"""The place at which the process is killed, and the number of parts on disk at that
+moment."""
 
 
-def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undisturbed, ended):
-    """kill -9 while it computes and writes parts, before the merged file has its name, and while parts are removed."""
+def test_a_run_killed_at_each_stage_continues_to_the_same_bits(
+    tmp_path, undisturbed, ended
+):
+    """kill -9 while it computes and writes parts, before the merged file has its name,
+    and while parts are removed."""
     path = tmp_path / "run.nc"
     for number, event, name, parts in STAGES:
         assert ended(write_until, path, number, [event], name) == -signal.SIGKILL
@@ -94,7 +115,9 @@ def test_a_run_killed_at_each_stage_continues_to_the_same_bits(tmp_path, undistu
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(tmp_path, undisturbed, ended):
+def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(
+    tmp_path, undisturbed, ended
+):
     for number in itertools.count(1):
         path = tmp_path / str(number) / "run.nc"
         if ended(write_until, path, number) == 0:
@@ -105,12 +128,16 @@ def test_a_run_killed_at_any_change_of_a_file_continues_to_the_same_bits(tmp_pat
     assert number > 40
 
 
-def test_a_second_writer_is_refused_and_the_first_continues(tmp_path, monkeypatch, undisturbed):
+def test_a_second_writer_is_refused_and_the_first_continues(
+    tmp_path, monkeypatch, undisturbed
+):
     path, advance, refused = tmp_path / "run.nc", ParticleSystem.advance, []
 
     def interfere(self, state, steps):
         if closed_parts(path) and not refused:
-            with pytest.raises(RecordingError, match="another process is writing it") as error:
+            with pytest.raises(
+                RecordingError, match="another process is writing it"
+            ) as error:
                 simulate(SETTINGS, out=path, **AMOUNT)
             refused.append(error)
         return advance(self, state, steps)
@@ -121,7 +148,7 @@ def test_a_second_writer_is_refused_and_the_first_continues(tmp_path, monkeypatc
     assert refused
 
 
-# --------------------------------------------------------------------------------------------- a full disk
+# -------------------------------------------------------------------------- a full disk
 
 
 def write_with_limit(path, limit, part_bytes):
@@ -131,9 +158,15 @@ def write_with_limit(path, limit, part_bytes):
         simulate(SETTINGS, out=path, **AMOUNT)
 
 
-@pytest.mark.parametrize(("limit", "part_bytes"), [(0, 1e9), (5_000, PART_BYTES), (50_000, 1e9), (120_000, PART_BYTES)])
-def test_a_limit_on_file_size_is_an_error_and_loses_nothing(tmp_path, undisturbed, ended, limit, part_bytes):
-    """Whether the lock, a part, the whole file or the merged one meets the limit: no incomplete file is left."""
+@pytest.mark.parametrize(
+    ("limit", "part_bytes"),
+    [(0, 1e9), (5_000, PART_BYTES), (50_000, 1e9), (120_000, PART_BYTES)],
+)
+def test_a_limit_on_file_size_is_an_error_and_loses_nothing(
+    tmp_path, undisturbed, ended, limit, part_bytes
+):
+    """Whether the lock, a part, the whole file or the merged one meets the limit: no
+    incomplete file is left."""
     assert undisturbed.stat().st_size > 120_000
     path = tmp_path / "run.nc"
     assert ended(write_with_limit, path, limit, part_bytes) == 0
@@ -151,11 +184,17 @@ def small_disk(tmp_path):
     if done.returncode:
         pytest.skip(f"no small file system can be mounted here: {done.stderr.strip()}")
     yield tmp_path
-    subprocess.run(["umount", "-l", str(tmp_path)], check=True)  # HDF5 keeps open what it could not close
+    subprocess.run(
+        ["umount", "-l", str(tmp_path)], check=True
+    )  # HDF5 keeps open what it could not close
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting wants root")
-def test_a_full_disk_is_an_error_and_loses_nothing(small_disk, monkeypatch, undisturbed):
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting wants root"
+)
+def test_a_full_disk_is_an_error_and_loses_nothing(
+    small_disk, monkeypatch, undisturbed
+):
     path = small_disk / "run.nc"
     monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
     monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
@@ -166,10 +205,13 @@ def test_a_full_disk_is_an_error_and_loses_nothing(small_disk, monkeypatch, undi
 
 
 def test_values_that_are_lost_or_not_finite_are_refused(tmp_path, monkeypatch):
-    """What netCDF4 may do on a full disk: the file closes, opens, and holds something else."""
+    """What netCDF4 may do on a full disk: the file closes, opens, and holds something
+    else."""
     trajectory = simulate(SETTINGS, runs=2, steps=3)
     trajectory["embedding"][1, 2, 3, 0] = np.nan
-    with pytest.raises(RecordingError, match="variable embedding: a value is not finite"):
+    with pytest.raises(
+        RecordingError, match="variable embedding: a value is not finite"
+    ):
         recorder.save_trajectory(trajectory, "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]
     real = netcdf._write_group
@@ -180,6 +222,8 @@ def test_values_that_are_lost_or_not_finite_are_refused(tmp_path, monkeypatch):
             group["embedding"][-1, -1] = 0.0
 
     monkeypatch.setattr(netcdf, "_write_group", forgetful)
-    with pytest.raises(RecordingError, match="variable embedding reads back differently"):
+    with pytest.raises(
+        RecordingError, match="variable embedding reads back differently"
+    ):
         simulate(SETTINGS, runs=2, steps=3, out="run.nc")
     assert [path.name for path in tmp_path.iterdir()] == [".run.nc.lock"]

@@ -1,4 +1,5 @@
-"""Colours against simulated colour blindness (Machado, Oliveira and Fernandes 2009, table of full severity)."""
+"""Colours against simulated colour blindness (Machado, Oliveira and Fernandes 2009,
+table of full severity)."""
 
 import itertools
 
@@ -7,16 +8,33 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from analysis.plots.drawing import colours
-from analysis.plots.drawing.colours import class_colours, prefix_colours, split_colours, to_oklab
+from analysis.plots.drawing.colours import (
+    class_colours,
+    prefix_colours,
+    split_colours,
+    to_oklab,
+)
 from analysis.plots.drawing.style import STYLES, style_in_use
 from analysis.plots.scenes.probe_sequences import make_probe_sequences
 from dynamics.settings import SparseSettings
 
 READERS = {
     "all": np.eye(3),
-    "without red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "without green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "without blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "without red": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "without green": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "without blue": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 """What linear sRGB becomes for readers with all cones, or without one kind."""
 
@@ -28,7 +46,11 @@ def seen(rgb, reader):
     """Colours (colour, rgb) in Oklab as a reader sees them."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     linear = (linear @ np.transpose(READERS[reader])).clip(0, 1)
-    return to_oklab(np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055))
+    return to_oklab(
+        np.where(
+            linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
+        )
+    )
 
 
 def distances(rgb, reader):
@@ -38,9 +60,15 @@ def distances(rgb, reader):
 
 def test_oklab_conversion_is_invertible(generator):
     rgb = generator.random((50, 3))
-    np.testing.assert_allclose(colours.from_oklab(*np.moveaxis(to_oklab(rgb), -1, 0)), rgb, atol=1e-6)
-    np.testing.assert_allclose(to_oklab(np.array([[1.0, 1, 1], [0, 0, 0]])), [[1, 0, 0], [0, 0, 0]], atol=2e-4)
-    np.testing.assert_allclose(to_oklab(np.array([1.0, 0, 0])), [0.62796, 0.22486, 0.12585], atol=1e-4)  # Ottosson's
+    np.testing.assert_allclose(
+        colours.from_oklab(*np.moveaxis(to_oklab(rgb), -1, 0)), rgb, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        to_oklab(np.array([[1.0, 1, 1], [0, 0, 0]])), [[1, 0, 0], [0, 0, 0]], atol=2e-4
+    )
+    np.testing.assert_allclose(
+        to_oklab(np.array([1.0, 0, 0])), [0.62796, 0.22486, 0.12585], atol=1e-4
+    )  # Ottosson's
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 11, 16, 17, 59, 1000])
@@ -50,7 +78,9 @@ def test_class_colours_are_valid_and_distinct(n):
     assert 0 <= rgb.min() <= rgb.max() <= 1
     if 1 < n < 100:
         assert (np.abs(rgb[:, None] - rgb).max(axis=-1) + np.eye(n)).min() > 0.015
-        assert np.abs(rgb - np.roll(rgb, 1, axis=0)).max(axis=-1).min() > 0.08  # neighbours, first and last too
+        assert (
+            np.abs(rgb - np.roll(rgb, 1, axis=0)).max(axis=-1).min() > 0.08
+        )  # neighbours, first and last too
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -58,7 +88,12 @@ def test_classes_have_distinct_colours_with_every_colour_vision(reader):
     for rgb in map(class_colours, range(2, 11)):
         assert (distances(rgb, reader) + np.eye(len(rgb))).min() > 0.145
     for n in (11, 12, 13, 17, 31, 59):
-        assert distances(class_colours(n), reader)[np.arange(n), (np.arange(n) + 1) % n].min() > 0.07
+        assert (
+            distances(class_colours(n), reader)[
+                np.arange(n), (np.arange(n) + 1) % n
+            ].min()
+            > 0.07
+        )
 
 
 TOGETHER = {
@@ -69,7 +104,8 @@ TOGETHER = {
     ("particles", "network"): 0.2,
     ("successful", "failed"): 0.2,
 }
-"""Meanings that occur in the same picture, and the smallest distance between their colours."""
+"""Meanings that occur in the same picture, and the smallest distance between their
+colours."""
 
 
 @pytest.mark.parametrize("name", STYLES)
@@ -79,18 +115,44 @@ def test_meanings_that_occur_together_have_distinct_colours(reader, name):
         for meanings, apart in TOGETHER.items():
             rgb = np.array([to_rgb(colours.colour(each)) for each in meanings])
             assert (distances(rgb, reader) + np.eye(len(rgb))).min() > apart, meanings
-        layers, classes = np.array(list(map(to_rgb, colours.series_colours()))), class_colours(10)
-        assert min((distances(rgb, reader) + np.eye(len(rgb))).min() for rgb in (layers, classes)) > 0.099
+        layers, classes = (
+            np.array(list(map(to_rgb, colours.series_colours()))),
+            class_colours(10),
+        )
+        assert (
+            min(
+                (distances(rgb, reader) + np.eye(len(rgb))).min()
+                for rgb in (layers, classes)
+            )
+            > 0.099
+        )
         named = {*itertools.chain(*TOGETHER)} - {"validation"}
-        each = [*(tuple(rgb) for rgb in (*layers, *classes)), *(to_rgb(colours.colour(one)) for one in named)]
-        assert (distances(np.array(each), "all") + np.eye(len(each))).min() > 0.02  # one meaning per colour
-        text = np.array([to_rgb(colours.colour(each)) for each in ("background", "ink", "muted", *named)])
-        bright = (np.where(text <= 0.04045, text / 12.92, ((text + 0.055) / 1.055) ** 2.4) @ LUMINANCE) + 0.05
+        each = [
+            *(tuple(rgb) for rgb in (*layers, *classes)),
+            *(to_rgb(colours.colour(one)) for one in named),
+        ]
+        assert (
+            distances(np.array(each), "all") + np.eye(len(each))
+        ).min() > 0.02  # one meaning per colour
+        text = np.array(
+            [
+                to_rgb(colours.colour(each))
+                for each in ("background", "ink", "muted", *named)
+            ]
+        )
+        bright = (
+            np.where(text <= 0.04045, text / 12.92, ((text + 0.055) / 1.055) ** 2.4)
+            @ LUMINANCE
+        ) + 0.05
         assert np.maximum(bright[1:] / bright[0], bright[0] / bright[1:]).min() > 2.99
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("task", [{}, {"vocab": 3}, {"vocab": 4}, {"vocab": 5, "sparsity": 3}, {"vocab": 10}], ids=str)
+@pytest.mark.parametrize(
+    "task",
+    [{}, {"vocab": 3}, {"vocab": 4}, {"vocab": 5, "sparsity": 3}, {"vocab": 10}],
+    ids=str,
+)
 def test_prefix_colours_are_similar_only_for_permutations(reader, task):
     multiset = make_probe_sequences(SparseSettings(**task)).multiset
     apart = distances(prefix_colours(multiset), reader)
@@ -102,7 +164,9 @@ def test_prefix_colours_are_similar_only_for_permutations(reader, task):
         others = ~same & (multiset == one)[:, None]
         if within.any():
             assert apart[within].max() < apart[others].min()
-            assert distances(prefix_colours(multiset), "all")[within].min() > 0.01  # and still not the same
+            assert (
+                distances(prefix_colours(multiset), "all")[within].min() > 0.01
+            )  # and still not the same
 
 
 def test_prefixes_of_any_number_of_multisets_have_colours():
@@ -113,9 +177,21 @@ def test_prefixes_of_any_number_of_multisets_have_colours():
 
 
 def test_the_colour_of_a_split_does_not_depend_on_other_splits():
-    np.testing.assert_array_equal(split_colours(["train", "test", "unseen"])[:2], split_colours(["train", "test"]))
-    np.testing.assert_array_equal(split_colours(["test"]), split_colours(["validation"]))
-    assert len(np.unique(split_colours(["train", "validation", "unseen", "far", "farther"]), axis=0)) == 5
+    np.testing.assert_array_equal(
+        split_colours(["train", "test", "unseen"])[:2], split_colours(["train", "test"])
+    )
+    np.testing.assert_array_equal(
+        split_colours(["test"]), split_colours(["validation"])
+    )
+    assert (
+        len(
+            np.unique(
+                split_colours(["train", "validation", "unseen", "far", "farther"]),
+                axis=0,
+            )
+        )
+        == 5
+    )
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -129,7 +205,12 @@ def test_colour_scales_are_monotonic_with_every_colour_vision(reader):
 def test_colours_contrast_with_white_and_pale_backgrounds():
     rgb = class_colours(10)
     assert np.linalg.norm(to_oklab(rgb) - [1, 0, 0], axis=-1).min() > 0.2
-    assert np.linalg.norm(to_oklab(rgb) - to_oklab(colours.pale_colours(rgb)), axis=-1).min() > 0.1
+    assert (
+        np.linalg.norm(
+            to_oklab(rgb) - to_oklab(colours.pale_colours(rgb)), axis=-1
+        ).min()
+        > 0.1
+    )
 
 
 def test_direction_colours_are_periodic():

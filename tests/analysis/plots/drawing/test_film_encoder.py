@@ -1,4 +1,5 @@
-"""Film files: the frames and seconds in them, the same bytes twice, complete or not at all."""
+"""Film files: the frames and seconds in them, the same bytes twice, complete or not at
+all."""
 
 import imageio_ffmpeg
 import numpy as np
@@ -6,7 +7,11 @@ import pytest
 
 from analysis.plots import PanelGrid, film_frames
 from analysis.plots.drawing import film_encoder
-from analysis.plots.drawing.film_encoder import draw_frames, open_film_encoder, write_film
+from analysis.plots.drawing.film_encoder import (
+    draw_frames,
+    open_film_encoder,
+    write_film,
+)
 from dynamics.errors import RecordingError
 from tests.analysis.plots.drawing.test_artists import FRAMES, draw_at, make_scene
 
@@ -44,9 +49,16 @@ def test_an_mp4_plays_in_browsers_and_has_the_frames_that_were_drawn(film):
     assert about["size"] == (panels.width, panels.height)
     data = film.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat")  # it begins before all is loaded
-    decoded = [np.frombuffer(frame, np.uint8).reshape(panels.height, panels.width, 3).astype(float) for frame in frames]
+    decoded = [
+        np.frombuffer(frame, np.uint8)
+        .reshape(panels.height, panels.width, 3)
+        .astype(float)
+        for frame in frames
+    ]
     for frame in (0, 9, FRAMES - 2):
-        apart = [np.abs(each - draw_at(panels, frame)[..., :3]).mean() for each in decoded]
+        apart = [
+            np.abs(each - draw_at(panels, frame)[..., :3]).mean() for each in decoded
+        ]
         assert int(np.argmin(apart)) == frame
         assert apart[frame] < 4
 
@@ -55,7 +67,9 @@ def test_film_pictures_equal_their_frames(monkeypatch):
     monkeypatch.setattr(film_encoder, "_FRAMES_PER_BATCH", 4)
     scenes = [make_scene(), make_scene()]
     panels = PanelGrid(scenes, ["points"], width=320)
-    film = film_frames(scenes)._replace(frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]]))
+    film = film_frames(scenes)._replace(
+        frames=np.array([[0, 20], [3, 3], [7, 1], [20, 0], [5, 5], [6, 6]])
+    )
     copies = [picture.copy() for picture in draw_frames(panels, film)]
     for picture, frames in zip(copies, film.frames, strict=True):
         np.testing.assert_array_equal(picture, draw_at(panels, *frames))
@@ -63,7 +77,10 @@ def test_film_pictures_equal_their_frames(monkeypatch):
 
 def test_an_interrupted_film_leaves_no_file(tmp_path):
     (tmp_path / "film.mp4").write_text("an earlier one")
-    with pytest.raises(KeyboardInterrupt), open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        open_film_encoder(tmp_path / "film.mp4", (32, 32), 20) as write,
+    ):
         write(np.zeros((32, 32, 4), np.uint8))
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
@@ -72,12 +89,17 @@ def test_an_interrupted_film_leaves_no_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "side", "frames"),
-    [(["-f", "nonesuch"], 320, 50), ([*film_encoder.H264_OPTIONS, "-frames:v", "2"], 32, 5)],
+    [
+        (["-f", "nonesuch"], 320, 50),
+        ([*film_encoder.H264_OPTIONS, "-frames:v", "2"], 32, 5),
+    ],
     ids=["an encoder that stops", "a film that is too short"],
 )
 def test_an_incomplete_film_is_reported(options, side, frames, tmp_path, monkeypatch):
     monkeypatch.setattr(film_encoder, "H264_OPTIONS", options)
-    told = pytest.raises(RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped")
+    told = pytest.raises(
+        RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped"
+    )
     with told, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:
         for _ in range(frames):
             write(np.zeros((side, side, 4), np.uint8))

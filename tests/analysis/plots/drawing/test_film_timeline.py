@@ -1,4 +1,5 @@
-"""The frames that films show and for how long; frames of several scenes at the same time."""
+"""The frames that films show and for how long; frames of several scenes at the same
+time."""
 
 import numpy as np
 import pytest
@@ -11,14 +12,26 @@ from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene
 
 def test_the_nearest_frame():
     scene = make_scene()
-    assert [nearest_frame(scene, step) for step in (0, 15, 17, 600, 640, -1)] == [0, 0, 1, 19, 20, 20]
+    assert [nearest_frame(scene, step) for step in (0, 15, 17, 600, 640, -1)] == [
+        0,
+        0,
+        1,
+        19,
+        20,
+        20,
+    ]
     with pytest.raises(SettingsError, match="from 0 to 640"):
         nearest_frame(scene, 641)
 
 
 @pytest.mark.parametrize(
     ("every", "expected"),
-    [(1, list(range(FRAMES))), (5, [0, 5, 10, 15, 20]), (6, [0, 6, 12, 18, 20]), (99, [0, 20])],
+    [
+        (1, list(range(FRAMES))),
+        (5, [0, 5, 10, 15, 20]),
+        (6, [0, 6, 12, 18, 20]),
+        (99, [0, 20]),
+    ],
 )
 def test_every_so_many_frames_and_the_last_are_shown_once(every, expected):
     found = film_frames([make_scene()], every=every, last=10)
@@ -28,8 +41,15 @@ def test_every_so_many_frames_and_the_last_are_shown_once(every, expected):
 
 
 def test_from_a_step_to_another():
-    assert film_frames([make_scene()], begin=33, end=129).frames[:, 0].tolist() == [2, 3, 4]
-    for words, field in (({"begin": 641}, "begin"), ({"begin": 33, "end": 40}, "recorded frame")):
+    assert film_frames([make_scene()], begin=33, end=129).frames[:, 0].tolist() == [
+        2,
+        3,
+        4,
+    ]
+    for words, field in (
+        ({"begin": 641}, "begin"),
+        ({"begin": 33, "end": 40}, "recorded frame"),
+    ):
         with pytest.raises(SettingsError, match=field):
             film_frames([make_scene()], **words)
 
@@ -37,7 +57,15 @@ def test_from_a_step_to_another():
 def test_time_is_slow_around_events():
     marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480))
     found = film_frames([make_scene(marks=marks)], by_events=True)
-    assert np.flatnonzero(found.holds == EVENT_HOLD).tolist() == [3, 4, 5, 6, 7, 8, 9]  # 5 to 7, and two beside
+    assert np.flatnonzero(found.holds == EVENT_HOLD).tolist() == [
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]  # 5 to 7, and two beside
     assert set(found.holds.tolist()) == {1, EVENT_HOLD}
 
 
@@ -51,8 +79,12 @@ def test_two_scenes_go_by_one_clock():
 
 
 def test_scenes_of_other_units_go_by_shares():
-    steps = make_scene(unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50))
-    assert [each.max() for each in film_timeline.frame_times([make_scene(), steps])] == [1, 1]
+    steps = make_scene(
+        unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50)
+    )
+    assert [
+        each.max() for each in film_timeline.frame_times([make_scene(), steps])
+    ] == [1, 1]
     assert film_timeline.simultaneous_frames([make_scene(), steps], 10) == [10, 1]
     assert film_timeline.simultaneous_frames([make_scene(), steps], 9) == [9, 0]
     assert film_timeline.simultaneous_frames([steps, make_scene()], 1) == [1, 10]

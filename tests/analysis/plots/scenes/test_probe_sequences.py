@@ -4,26 +4,41 @@ import numpy as np
 import pytest
 
 from analysis.plots.scenes import probe_sequences
-from analysis.plots.scenes.probe_sequences import PAPER_SEQUENCES, evenly_spread_sums, make_probe_sequences
+from analysis.plots.scenes.probe_sequences import (
+    PAPER_SEQUENCES,
+    evenly_spread_sums,
+    make_probe_sequences,
+)
 from dynamics.settings import SparseSettings
 
 
 def test_probe_sequences_of_vc():
-    two, three = make_probe_sequences(SparseSettings()), make_probe_sequences(SparseSettings(vocab=3))
+    two, three = (
+        make_probe_sequences(SparseSettings()),
+        make_probe_sequences(SparseSettings(vocab=3)),
+    )
     assert two.tokens.shape == (40, 12)
     assert three.tokens.shape == (60, 12)
     assert two.names[0] == "00000 0000000"
     assert two.names[-1] == "11011 0110010"
     assert three.names[-1] == "22001 2012012"
     for found, p in ((two, 2), (three, 3)):
-        np.testing.assert_array_equal(found.classes, found.tokens[:, :5].sum(axis=1) % p)
-        assert len(PAPER_SEQUENCES[p, 5, 12][0].split()) == len(found.multiset) == found.prefix[-1] + 1
+        np.testing.assert_array_equal(
+            found.classes, found.tokens[:, :5].sum(axis=1) % p
+        )
+        assert (
+            len(PAPER_SEQUENCES[p, 5, 12][0].split())
+            == len(found.multiset)
+            == found.prefix[-1] + 1
+        )
     assert two.multiset.tolist() == [0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(np.unique(three.multiset)) == 8
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 10, 11, 50])
-@pytest.mark.parametrize(("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)])
+@pytest.mark.parametrize(
+    ("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)]
+)
 def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length):
     found = make_probe_sequences(SparseSettings(vocab=p, sparsity=k, length=length))
     assert len(found.tokens) <= 60
@@ -36,14 +51,20 @@ def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length)
         counts = np.bincount(found.multiset)
         assert counts.max() > 1  # some permutations
         for multiset in range(len(counts)):
-            prefixes = [found.tokens[found.prefix == i][0, :k] for i in np.flatnonzero(found.multiset == multiset)]
+            prefixes = [
+                found.tokens[found.prefix == i][0, :k]
+                for i in np.flatnonzero(found.multiset == multiset)
+            ]
             assert len({tuple(sorted(prefix)) for prefix in prefixes}) == 1
             assert len({tuple(prefix) for prefix in prefixes}) == counts[multiset]
 
 
 def test_prefixes_are_at_the_counting_positions():
     s = SparseSettings(sparsity=3, length=6, positions=(4, 0, 2))
-    found, usual = make_probe_sequences(s), make_probe_sequences(SparseSettings(sparsity=3, length=6))
+    found, usual = (
+        make_probe_sequences(s),
+        make_probe_sequences(SparseSettings(sparsity=3, length=6)),
+    )
     np.testing.assert_array_equal(found.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
     np.testing.assert_array_equal(found.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
     np.testing.assert_array_equal(found.classes, usual.classes)

@@ -1,4 +1,5 @@
-"""Panels of the transformer: their arrays against the network, planted circles and phases, all kinds of settings."""
+"""Panels of the transformer: their arrays against the network, planted circles and
+phases, all kinds of settings."""
 
 import dataclasses
 
@@ -11,14 +12,18 @@ from analysis.plots import build_scene, panel_names
 from dynamics import TransformerSettings, simulate
 from dynamics.networks.from_trajectory import network_of, weights
 
-SETTINGS = TransformerSettings(n=7, dim=8, heads=3, hidden=12, weight_decay=1.0, equals_token=True)
+SETTINGS = TransformerSettings(
+    n=7, dim=8, heads=3, hidden=12, weight_decay=1.0, equals_token=True
+)
 PLANES = ("frequency_1", "frequency_2", "frequency_3")
 METRICS = ("loss", "accuracy", "gradient_norm", "update_norm")
 
 
 def train(steps=20, record="all", **changes):
     settings = dataclasses.replace(SETTINGS, **changes)
-    return simulate(settings, runs=2, seed=3, steps=steps, every=1, record=record, progress=False)
+    return simulate(
+        settings, runs=2, seed=3, steps=steps, every=1, record=record, progress=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,10 @@ def panel_of(scene, name):
 
 def test_images_show_the_attention_and_the_correct_logits_of_the_network(trajectory):
     arrays = build_scene(trajectory, 1).arrays([0, 20])
-    network, pairs = network_of(trajectory), torch.cartesian_prod(torch.arange(7), torch.arange(7))
+    network, pairs = (
+        network_of(trajectory),
+        torch.cartesian_prod(torch.arange(7), torch.arange(7)),
+    )
     assert arrays["attention"].shape == (2, 15, 15)
     assert np.isnan(arrays["attention"][:, 7]).all()
     for place, step in enumerate((0, 20)):
@@ -82,16 +90,34 @@ def test_phases_are_bands_behind_the_curves():
     assert spans == panel_of(scene, "restricted_loss").spans
     np.testing.assert_allclose([span.begin for span in spans], [0, 9.5, 31], atol=0.5)
     np.testing.assert_allclose([span.end for span in spans], [9.5, 31, 39], atol=0.5)
-    assert panel_of(scene, "loss").note.endswith("memorisation to 10, circuit formation to 31, cleanup to 39")
+    assert panel_of(scene, "loss").note.endswith(
+        "memorisation to 10, circuit formation to 31, cleanup to 39"
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "present", "absent"),
     [
-        ({"attention_rate": 0}, (*PLANES, "correct_logits", "fourier_norms"), ("attention",)),
-        ({"n": 6, "heads": 1}, ("frequency_3", "attention", "restricted_loss"), ("frequency_4",)),
-        ({"task": "subtract", "own_vocabularies": True}, ("attention", "correct_logits", "embedding"), PLANES),
-        ({"task": "symmetric", "n": 3, "layers": 2}, ("attention", "correct_logits"), PLANES),
+        (
+            {"attention_rate": 0},
+            (*PLANES, "correct_logits", "fourier_norms"),
+            ("attention",),
+        ),
+        (
+            {"n": 6, "heads": 1},
+            ("frequency_3", "attention", "restricted_loss"),
+            ("frequency_4",),
+        ),
+        (
+            {"task": "subtract", "own_vocabularies": True},
+            ("attention", "correct_logits", "embedding"),
+            PLANES,
+        ),
+        (
+            {"task": "symmetric", "n": 3, "layers": 2},
+            ("attention", "correct_logits"),
+            PLANES,
+        ),
         ({"train_share": 1.0}, (*PLANES, "restricted_loss"), ()),
         ({"record": "metrics"}, METRICS, (*PLANES, "attention", "correct_logits")),
     ],
@@ -106,7 +132,11 @@ def test_panels_of_other_settings(changes, present, absent):
     arrays = scene.arrays([0, 2])
     for panel in scene.panels:
         assert panel.x[0] < panel.x[1]
-        assert all(len(arrays[layer.array]) == 2 for layer in panel.layers if hasattr(layer, "array"))
+        assert all(
+            len(arrays[layer.array]) == 2
+            for layer in panel.layers
+            if hasattr(layer, "array")
+        )
 
 
 def test_large_tables_are_thinned():

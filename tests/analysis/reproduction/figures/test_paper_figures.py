@@ -1,4 +1,5 @@
-"""Figures of the papers: what is listed, how runs are found and chosen, what is drawn, and what is refused."""
+"""Figures of the papers: what is listed, how runs are found and chosen, what is drawn,
+and what is refused."""
 
 import dataclasses
 import functools
@@ -17,7 +18,15 @@ from PIL import Image
 from analysis.clustering_heads.labels import CircuitLabel
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.output.results import write_result
-from analysis.reproduction.figures import attention, circuits, embeddings, ensembles, frames, phases, spikes
+from analysis.reproduction.figures import (
+    attention,
+    circuits,
+    embeddings,
+    ensembles,
+    frames,
+    phases,
+    spikes,
+)
 from analysis.reproduction.figures import figure as paper_figure
 from analysis.reproduction.figures.figure import (
     FigureData,
@@ -26,10 +35,17 @@ from analysis.reproduction.figures.figure import (
     drawn_panel_names,
     format_seeds,
 )
-from analysis.reproduction.figures.figure_runs import load_figure_runs, match_files_to_requirements
+from analysis.reproduction.figures.figure_runs import (
+    load_figure_runs,
+    match_files_to_requirements,
+)
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
-from analysis.reproduction.figures.run_choice import EndStates, index_nearest_median, runs_with_seeds
+from analysis.reproduction.figures.run_choice import (
+    EndStates,
+    index_nearest_median,
+    runs_with_seeds,
+)
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.transitions import ablations, loss_events
@@ -53,14 +69,29 @@ ADDITION = {"n": 7, "dim": 8, "heads": 2}
 SMALL_RUNS = {
     "decay1": (ModularSettings(weight_decay=1.0), 3, 60),
     "decay0": (ModularSettings(weight_decay=0.0, **SEVEN), 3, 20),
-    **{f"dim{dim}": (ModularSettings(weight_decay=1.0, dim=dim, **SEVEN), 2, 20) for dim in (3, 4)},
+    **{
+        f"dim{dim}": (ModularSettings(weight_decay=1.0, dim=dim, **SEVEN), 2, 20)
+        for dim in (3, 4)
+    },
     "particles": (ParticleSettings(fa=1.0, n=7), 3, 20),
     "heads": (TINY, 8, 200 * TINY.epoch_steps, TINY.epoch_steps),
-    **{f"heads{dim}": (SparseSettings(dim=dim, hidden=4, data=64), 2, 40, 2) for dim in (2, 3)},
+    **{
+        f"heads{dim}": (SparseSettings(dim=dim, hidden=4, data=64), 2, 40, 2)
+        for dim in (2, 3)
+    },
     "full": (SparseSettings(batch=2048, hidden=4), 1, 20, 1),
-    **{f"rate{rate:g}": (TransformerSettings(attention_rate=rate, **ADDITION), 3, 60, 10) for rate in (0.0, 1.0)},
+    **{
+        f"rate{rate:g}": (
+            TransformerSettings(attention_rate=rate, **ADDITION),
+            3,
+            60,
+            10,
+        )
+        for rate in (0.0, 1.0)
+    },
 }
-"""Settings, runs, steps and the gap of frames of small runs of all that figures are drawn from, by a word."""
+"""Settings, runs, steps and the gap of frames of small runs of all that figures are
+drawn from, by a word."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,22 +101,47 @@ def folder(tmp_path_factory):
         patch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 80)
         patch.setattr(frames, "SIDE", 40)
         patch.setattr("analysis.statistics.ranks.PROFILE_PERMUTATIONS", 200)
-        patch.setattr(phases, "MARGIN", 0.0)  # so that the second drop, found in what is shown, would end elsewhere
-        designs = ablations.plan_ablation(TINY, ["lr", "mlp-lr-discount"], points=2, runs=2, epochs=2)
+        patch.setattr(
+            phases, "MARGIN", 0.0
+        )  # so that the second drop, found in what is shown, would end elsewhere
+        designs = ablations.plan_ablation(
+            TINY, ["lr", "mlp-lr-discount"], points=2, runs=2, epochs=2
+        )
         patch.setattr(ensembles, "ablation_designs", lambda _: designs)
-        patch.setattr(ensembles, "transfer_design", lambda _: TransferDesign(TINY, (3,), 2, epochs=2))
+        patch.setattr(
+            ensembles,
+            "transfer_design",
+            lambda _: TransferDesign(TINY, (3,), 2, epochs=2),
+        )
         patch.chdir(tmp_path_factory.mktemp("small"))
         for word, (settings, runs, steps, *every) in SMALL_RUNS.items():
-            simulate(settings, runs, steps=steps, every=(every or [steps])[0], out=f"{word}.nc", progress=False)
-        start = dataclasses.replace(TINY, vocab=3, start=str(Path("heads.nc").absolute()), start_step=-1)
+            simulate(
+                settings,
+                runs,
+                steps=steps,
+                every=(every or [steps])[0],
+                out=f"{word}.nc",
+                progress=False,
+            )
+        start = dataclasses.replace(
+            TINY, vocab=3, start=str(Path("heads.nc").absolute()), start_step=-1
+        )
         simulate(start, runs=8, steps=40, every=40, out="finetuned.nc", progress=False)
-        simulate(TINY, runs=2, steps=4, record="metrics", out="metrics.nc", progress=False)
+        simulate(
+            TINY, runs=2, steps=4, record="metrics", out="metrics.nc", progress=False
+        )
         found = open_trajectory("decay1.nc")
-        diverged = {"last_step": ("run", [60, 0, 60]), "status": found["status"].copy(data=np.int8([1, 2, 1]))}
+        diverged = {
+            "last_step": ("run", [60, 0, 60]),
+            "status": found["status"].copy(data=np.int8([1, 2, 1])),
+        }
         save_trajectory(found.assign(diverged), "diverged.nc")
         Path("data.png").write_bytes(Path("decay1.nc").read_bytes())
         for name, word in (("vc6", "ablation"), ("vc9", "transfer")):
-            write_result(get_paper_figure(name).needs[0].make(SizeOverrides()), Path(f"{word}.nc"))
+            write_result(
+                get_paper_figure(name).needs[0].make(SizeOverrides()),
+                Path(f"{word}.nc"),
+            )
         yield Path.cwd()
 
 
@@ -94,22 +150,46 @@ def opened(folder):
     """The dataset of a word."""
     results = ("ablation", "transfer")
     return functools.cache(
-        lambda word: (xr.load_dataset if word in results else open_trajectory)(folder / f"{word}.nc")
+        lambda word: (xr.load_dataset if word in results else open_trajectory)(
+            folder / f"{word}.nc"
+        )
     )
 
 
 DRAWN = {
-    "ca1": ("decay1", 2), "ca2": ("decay1", 1), "ca3": ("decay1", 4), "ca4": ("decay1", 4), "ca5": ("particles", 3),
-    "ca6": ("decay1 decay0", 3), "ca-c": ("decay1 decay0", 2 * 3), "ca-d": ("particles particles", 2 * 3),
-    "ca-e": ("decay1", 2 * 3 + 2), "ca-f": ("dim3 dim4", 6 * 2),
-    **{f"vc{each}": ("heads", 8) for each in range(1, 5)}, "vc5": ("heads", 5),
-    "vc6": ("ablation", 2), "vc7": ("ablation", 2), "vc8": ("heads", 3),
-    "vc9": ("transfer", 3), "vc11": ("heads finetuned", 8), "vc12": ("heads", 3),
-    "vc13": ("heads", 4), "vc14": ("heads", 3), "vc15": ("full", 4), "vc17": ("heads2", 3), "vc19": ("heads3", 7),
-    "vc20": ("heads2 heads3", 2), "zl-rates": ("rate0 rate1", 3), "na-phases": ("rate1", 6),
-}  # fmt: skip
-"""What each figure is drawn from, and how many panels, colour bars and legends it has."""
-SMALL, SAVED = ("ca-e", "vc5", "vc13", "vc14", "vc15", "vc17", "vc20", "zl-rates", "na-phases"), ("ca3", "vc1", "vc14")
+    "ca1": ("decay1", 2),
+    "ca2": ("decay1", 1),
+    "ca3": ("decay1", 4),
+    "ca4": ("decay1", 4),
+    "ca5": ("particles", 3),
+    "ca6": ("decay1 decay0", 3),
+    "ca-c": ("decay1 decay0", 2 * 3),
+    "ca-d": ("particles particles", 2 * 3),
+    "ca-e": ("decay1", 2 * 3 + 2),
+    "ca-f": ("dim3 dim4", 6 * 2),
+    **{f"vc{each}": ("heads", 8) for each in range(1, 5)},
+    "vc5": ("heads", 5),
+    "vc6": ("ablation", 2),
+    "vc7": ("ablation", 2),
+    "vc8": ("heads", 3),
+    "vc9": ("transfer", 3),
+    "vc11": ("heads finetuned", 8),
+    "vc12": ("heads", 3),
+    "vc13": ("heads", 4),
+    "vc14": ("heads", 3),
+    "vc15": ("full", 4),
+    "vc17": ("heads2", 3),
+    "vc19": ("heads3", 7),
+    "vc20": ("heads2 heads3", 2),
+    "zl-rates": ("rate0 rate1", 3),
+    "na-phases": ("rate1", 6),
+}
+"""What each figure is drawn from, and how many panels, colour bars and legends it
+has."""
+SMALL, SAVED = (
+    ("ca-e", "vc5", "vc13", "vc14", "vc15", "vc17", "vc20", "zl-rates", "na-phases"),
+    ("ca3", "vc1", "vc14"),
+)
 """Figures that are drawn small, and one of each layout, which are saved, too."""
 
 
@@ -118,42 +198,66 @@ def drawn(opened):
     """The figure of a name, from small runs."""
 
     def draw(name):
-        data = FigureData(tuple(map(opened, DRAWN[name][0].split())), small=name in SMALL)
+        data = FigureData(
+            tuple(map(opened, DRAWN[name][0].split())), small=name in SMALL
+        )
         return draw_paper_figure(get_paper_figure(name), data)
 
     return functools.cache(draw)
 
 
-# ------------------------------------------------------------------------------------------------- the list
+# ----------------------------------------------------------------------------- the list
 
 
 def test_list_has_every_figure_and_its_requirements(output_of):
     text = output_of("analysis.paper")
     appendices = [f"ca-{each}" for each in "cdef"]
-    names = [f"ca{each}" for each in range(1, 7)] + appendices + [f"vc{each}" for each in range(1, 21)]
+    names = (
+        [f"ca{each}" for each in range(1, 7)]
+        + appendices
+        + [f"vc{each}" for each in range(1, 21)]
+    )
     names += ["zl-rates", "na-phases"]
     assert [each.name for each in PAPER_FIGURES] == names
     sources = {"ca3": "CA figure 3", "vc20": "VC figure 20", "zl-rates": "ZL rates"}
     assert {name: get_paper_figure(name).source for name in sources} == sources
     for each in PAPER_FIGURES:
-        assert len(re.findall(rf"^{each.name} .*{each.source} .*{each.cost}$", text, re.MULTILINE)) == 1
+        assert (
+            len(
+                re.findall(
+                    rf"^{each.name} .*{each.source} .*{each.cost}$", text, re.MULTILINE
+                )
+            )
+            == 1
+        )
     assert "CA appendix F" in text
     assert max(map(len, text.splitlines())) <= 120
     assert output_of("analysis.paper", "ca1", "--list") == text
 
 
 def test_names_ignore_case_and_punctuation():
-    found = [get_paper_figure(word).name for word in ("CA.3", "vc 5", "Ca-C", "cac", "VC_12")]
+    found = [
+        get_paper_figure(word).name for word in ("CA.3", "vc 5", "Ca-C", "cac", "VC_12")
+    ]
     assert found == ["ca3", "vc5", "ca-c", "ca-c", "vc12"]
 
 
 def test_help_imports_no_heavy_packages(environment):
-    found = "import sys, analysis.paper; print({'numpy', 'xarray', 'torch', 'matplotlib'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", found], env=environment, capture_output=True, text=True, check=True)
+    found = (
+        "import sys, analysis.paper; print({'numpy', 'xarray', 'torch', 'matplotlib'} &"
+        " sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", found],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "set()"
 
 
-# ----------------------------------------------------------------------------------------------- all drawn
+# ---------------------------------------------------------------------------- all drawn
 
 
 @pytest.mark.parametrize("name", list(DRAWN))
@@ -167,50 +271,99 @@ def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
         runs = [int(run) for run in re.findall(r"run (\d+)", found.here)]
         assert found.here.endswith(("weight decay 1", "f_a = 1"))
         for axes, run in zip(found.figure.axes, runs, strict=True):
-            np.testing.assert_array_equal(axes.collections[0].get_offsets(), last.isel(run=run))
+            np.testing.assert_array_equal(
+                axes.collections[0].get_offsets(), last.isel(run=run)
+            )
             assert axes.get_title().startswith(f"run {run}: ")
 
 
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened):
     found = drawn(name)
-    keys = [axes for axes in found.figure.axes if axes.get_label().startswith("<") or not axes.axison]
+    keys = [
+        axes
+        for axes in found.figure.axes
+        if axes.get_label().startswith("<") or not axes.axison
+    ]
     panels = drawn_panel_names(found.figure)
     assert len(panels) == DRAWN[name][1] - len(keys)
     assert all(panels)
-    alt, caption = paper_figure.paper_figure_alt(found), paper_figure.paper_figure_caption(found)
-    assert alt.startswith(tuple(each for panel in panels for each in (panel, f"{panels.count(panel)} of {panel}")))
-    assert sum(int(count or 1) for count in re.findall(r"(?:^|; )(?:(\d+) of )?[^;]", alt)) == len(panels)
-    assert ("of all runs with a peak" in caption) == any(panel.startswith("drops") for panel in panels)
-    assert ("test data" in caption.replace("training and test", "test")) == any("test data" in each for each in panels)
+    alt, caption = (
+        paper_figure.paper_figure_alt(found),
+        paper_figure.paper_figure_caption(found),
+    )
+    assert alt.startswith(
+        tuple(
+            each
+            for panel in panels
+            for each in (panel, f"{panels.count(panel)} of {panel}")
+        )
+    )
+    assert sum(
+        int(count or 1) for count in re.findall(r"(?:^|; )(?:(\d+) of )?[^;]", alt)
+    ) == len(panels)
+    assert ("of all runs with a peak" in caption) == any(
+        panel.startswith("drops") for panel in panels
+    )
+    assert ("test data" in caption.replace("training and test", "test")) == any(
+        "test data" in each for each in panels
+    )
     if name in ("vc1", "vc9"):
         assert not found.seeds
         return
     assert f"\n{format_seeds(found.seeds).capitalize()}. Data: " in caption
     assert alt.endswith(f"({format_seeds(found.seeds)})")
-    known = [opened(word)["seed"].values.tolist() for word in DRAWN[name][0].split() if "seed" in opened(word)]
+    known = [
+        opened(word)["seed"].values.tolist()
+        for word in DRAWN[name][0].split()
+        if "seed" in opened(word)
+    ]
     assert all(set(found.seeds) <= set(seeds) for seeds in known[:1] if name != "ca-f")
     assert len(found.seeds) == 1 or not get_paper_figure(name).picks
 
 
-@pytest.mark.parametrize(("name", "count", "words"), [
-    ("ca-c", 20, "Each block: seeds 10 to 29, as in the paper."),
-    ("ca-c", 6, "Each block: seeds 10 to 15 of the paper's 10 to 29."),
-    ("ca-e", 14, "Seeds 10 to 23, as in the paper."),
-    ("ca-e", 4, "Seeds 10 to 13 of the paper's 10 to 23."),
-    ("ca-f", 7, "The first 7 runs with D = 3 (the paper: 7) and 7 runs with D = 4 (the paper: 8), a column each"),
-    ("ca-f", 4, "The first 4 runs with D = 3 (the paper: 7) and 4 runs with D = 4 (the paper: 8), a column each"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "count", "words"),
+    [
+        ("ca-c", 20, "Each block: seeds 10 to 29, as in the paper."),
+        ("ca-c", 6, "Each block: seeds 10 to 15 of the paper's 10 to 29."),
+        ("ca-e", 14, "Seeds 10 to 23, as in the paper."),
+        ("ca-e", 4, "Seeds 10 to 13 of the paper's 10 to 23."),
+        (
+            "ca-f",
+            7,
+            "The first 7 runs with D = 3 (the paper: 7) and 7 runs with D = 4 (the paper: 8), a column each",
+        ),
+        (
+            "ca-f",
+            4,
+            "The first 4 runs with D = 3 (the paper: 7) and 4 runs with D = 4 (the paper: 8), a column each",
+        ),
+    ],
+)
 def test_excerpts_name_the_seeds_that_they_show(name, count, words):
     dims = (3, 4) if name == "ca-f" else (2,)
     first = 0 if name == "ca-f" else 10
-    runs = [simulate(ModularSettings(dim=dim, **SEVEN), first + 20 if first else 7, steps=1, progress=False)
-            for dim in dims]  # fmt: skip
+    runs = [
+        simulate(
+            ModularSettings(dim=dim, **SEVEN),
+            first + 20 if first else 7,
+            steps=1,
+            progress=False,
+        )
+        for dim in dims
+    ]
     small = count in (4, 6)
-    found = draw_paper_figure(get_paper_figure(name), FigureData(tuple(runs), small=small))
+    found = draw_paper_figure(
+        get_paper_figure(name), FigureData(tuple(runs), small=small)
+    )
     assert words in found.rule
     assert list(found.seeds) == list(range(first, first + count))
-    panels = [axes for axes in found.figure.axes if "class map" not in axes.get_label() and axes.axison]
+    panels = [
+        axes
+        for axes in found.figure.axes
+        if "class map" not in axes.get_label() and axes.axison
+    ]
     panels = [axes for axes in panels if not axes.get_label().startswith("<")]
     assert len(panels) == len(dims) * (3 if name == "ca-f" else 1) * count
     for axes, seed in zip(panels, found.seeds, strict=False):
@@ -236,18 +389,38 @@ def test_saved_figure_has_white_edges(name, drawn):
 def test_small_pictures_have_legible_texts(name, drawn):
     figure = drawn(name).figure
     figure.canvas.draw()
-    hidden = {text for axes in figure.axes if not axes.axison for text in axes.findobj(Text)}
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):  # labels beyond the limits
+    hidden = {
+        text for axes in figure.axes if not axes.axison for text in axes.findobj(Text)
+    }
+    for axis in (
+        axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+    ):  # labels beyond the limits
         low, high = sorted(axis.get_view_interval())
         at = axis.axis_name == "y"
-        hidden |= {label for label in axis.get_ticklabels() if not low <= label.get_position()[at] <= high}
-    for text in set(figure.findobj(lambda each: isinstance(each, Text) and each.get_text().strip())) - hidden:
+        hidden |= {
+            label
+            for label in axis.get_ticklabels()
+            if not low <= label.get_position()[at] <= high
+        }
+    for text in (
+        set(
+            figure.findobj(
+                lambda each: isinstance(each, Text) and each.get_text().strip()
+            )
+        )
+        - hidden
+    ):
         box = text.get_window_extent()
-        assert not text.get_visible() or text.get_fontsize() / 72 * small_dpi(figure) >= 6.5, text
-        assert not text.get_visible() or -2 <= box.x0 <= box.x1 <= figure.bbox.width + 2, text
+        assert (
+            not text.get_visible()
+            or text.get_fontsize() / 72 * small_dpi(figure) >= 6.5
+        ), text
+        assert (
+            not text.get_visible() or -2 <= box.x0 <= box.x1 <= figure.bbox.width + 2
+        ), text
 
 
-# ------------------------------------------------------------------------------------------- where runs are from
+# ------------------------------------------------------------------ where runs are from
 
 
 def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
@@ -263,37 +436,61 @@ def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
     assert Path("runs/paper-ca5.png").stat().st_size > 10_000
     assert Path("again.svg").read_text().startswith("<?xml")
     assert RequiredRuns(ParticleSettings(), every=5).frame_gap == 5
-    assert RequiredRuns(ParticleSettings(), every=0).at(SizeOverrides(epochs=30)).frame_gap == 30
+    assert (
+        RequiredRuns(ParticleSettings(), every=0).at(SizeOverrides(epochs=30)).frame_gap
+        == 30
+    )
 
 
 def test_finetuning_starts_from_the_end_of_its_source():
     finetuned = RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0, follows=True)
-    wanted = PaperFigure("x", "x", (RequiredRuns(TINY), finetuned), "no time", circuits.vc10)
+    wanted = PaperFigure(
+        "x", "x", (RequiredRuns(TINY), finetuned), "no time", circuits.vc10
+    )
     first, second = load_figure_runs(wanted, [], SizeOverrides(2, 3), None).datasets
     for name in ("query", "receptor"):
-        np.testing.assert_array_equal(second[name].isel(step=0), first[name].isel(step=-1))
+        np.testing.assert_array_equal(
+            second[name].isel(step=0), first[name].isel(step=-1)
+        )
     assert second.sizes["step"] == 2
 
 
 def test_files_are_matched_in_any_order(folder):
     def matched(name, *words):
-        return match_files_to_requirements(get_paper_figure(name), [folder / f"{word}.nc" for word in words])
+        return match_files_to_requirements(
+            get_paper_figure(name), [folder / f"{word}.nc" for word in words]
+        )
 
-    assert [each.sizes["token"] for each in matched("vc10", "finetuned", "heads")] == [2, 3]
+    assert [each.sizes["token"] for each in matched("vc10", "finetuned", "heads")] == [
+        2,
+        3,
+    ]
     assert matched("vc15", "heads", "full")[0].sizes["step"] == 21
     assert "accuracy_lr" in matched("vc6", "transfer", "ablation")[0]
 
 
 REFUSED = {
-    "ca3 particles.nc": "CA figure 3 needs a trajectory of modular with dim 2, found particles.nc: particles",
-    "ca-c decay1.nc decay0.nc": "needs a trajectory of modular with weight-decay 0.6, dim 2",
-    "ca-e decay0.nc": "found decay0.nc: modular, weight-decay 0.0, n 7, hidden 6, dim 2",
-    "ca-f dim3.nc": "weight-decay 1, dim 4, found dim3.nc: modular, weight-decay 1.0, n 7, hidden 6, dim 3",
+    "ca3 particles.nc": (
+        "CA figure 3 needs a trajectory of modular with dim 2, found particles.nc:"
+        " particles"
+    ),
+    "ca-c decay1.nc decay0.nc": (
+        "needs a trajectory of modular with weight-decay 0.6, dim 2"
+    ),
+    "ca-e decay0.nc": (
+        "found decay0.nc: modular, weight-decay 0.0, n 7, hidden 6, dim 2"
+    ),
+    "ca-f dim3.nc": (
+        "weight-decay 1, dim 4, found dim3.nc: modular, weight-decay 1.0, n 7, hidden"
+        " 6, dim 3"
+    ),
     "vc10 heads.nc": "vocab 3, finetuned from another run",
     "ca1 dim3.nc": "modular with dim 2, found dim3.nc",
     "vc5 decay1.nc": "needs a trajectory of sparse",
     "vc6 heads.nc": "needs a result of analysis.ablation, found heads.nc: sparse",
-    "vc9 ablation.nc": "needs a result of analysis.transfer, found ablation.nc: “Ablations",
+    "vc9 ablation.nc": (
+        "needs a result of analysis.transfer, found ablation.nc: “Ablations"
+    ),
     "vc14 heads3.nc": "sparse with dim 2, found heads3.nc: sparse, data 64, dim 3",
     "vc13 heads2.nc": "found no spike",
     "vc5 heads2.nc": "found no run with two drops",
@@ -304,20 +501,33 @@ REFUSED = {
 }
 """Data that do not fit, and arguments that are invalid before any run."""
 INVALID = {
-    **{word: f"FIGURE: found {word}, allowed is one of ca1, ca2, " for word in ("ca7", "vc21", "ca", "figure", "vc0")},
+    **{
+        word: f"FIGURE: found {word}, allowed is one of ca1, ca2, "
+        for word in ("ca7", "vc21", "ca", "figure", "vc0")
+    },
     "ca3 data.png --run 3": "--run: found 3, allowed is a whole number from 0 to 2",
     "ca1 data.png --run 0": "--run: found 0, allowed is no value here",
     "ca3 data.png --out x.gif": "--out: found x.gif",
     "ca3 data.png --small --out x.pdf": "--out: found x.pdf",
     "ca3 data.png --runs 2": "--runs: found 2, allowed is no value beside files",
-    "ca3 data.png --out data.png": "--out: found data.png, allowed is another name, as this is a NetCDF file",
-    **{f"{name} --epochs 99": "--epochs: found 99, allowed is a whole number from 100" for name in ("vc5", "vc18")},
-    **{f"{name} --runs 1": "--runs: found 1, allowed is a whole number from 2" for name in ("vc7", "vc20")},
+    "ca3 data.png --out data.png": (
+        "--out: found data.png, allowed is another name, as this is a NetCDF file"
+    ),
+    **{
+        f"{name} --epochs 99": "--epochs: found 99, allowed is a whole number from 100"
+        for name in ("vc5", "vc18")
+    },
+    **{
+        f"{name} --runs 1": "--runs: found 1, allowed is a whole number from 2"
+        for name in ("vc7", "vc20")
+    },
 }
 
 
 @pytest.mark.parametrize("words", REFUSED | INVALID)
-def test_unsuitable_files_and_invalid_arguments_are_rejected(words, folder, typed, monkeypatch):
+def test_unsuitable_files_and_invalid_arguments_are_rejected(
+    words, folder, typed, monkeypatch
+):
     monkeypatch.chdir(folder)
     before = set(folder.rglob("*"))
     code, _, error = typed("analysis.paper", *words.split())
@@ -338,15 +548,27 @@ def test_small_picture_beside_its_file_is_small(output_of, folder):
     assert (folder / "paper-ca1.png").stat().st_size < 60_000
 
 
-# ------------------------------------------------------------------------------------------------------- rules
+# -------------------------------------------------------------------------------- rules
 
 
 def planted(*embeddings, accuracy=()):
     """Runs that end at embeddings (token, axis)."""
-    coords = {"step": [5], "seed": ("run", 10 + np.arange(len(embeddings))), "split": ["validation"]}
-    data = {"embedding": (("run", "step", "token", "axis"), np.stack(embeddings)[:, None])}
-    data |= {"accuracy": (("run", "step", "split"), np.reshape(accuracy, (-1, 1, 1)))} if accuracy else {}
-    return xr.Dataset({**data, "last_step": ("run", np.full(len(embeddings), 5))}, coords)
+    coords = {
+        "step": [5],
+        "seed": ("run", 10 + np.arange(len(embeddings))),
+        "split": ["validation"],
+    }
+    data = {
+        "embedding": (("run", "step", "token", "axis"), np.stack(embeddings)[:, None])
+    }
+    data |= (
+        {"accuracy": (("run", "step", "split"), np.reshape(accuracy, (-1, 1, 1)))}
+        if accuracy
+        else {}
+    )
+    return xr.Dataset(
+        {**data, "last_step": ("run", np.full(len(embeddings), 5))}, coords
+    )
 
 
 def ring(n=9, times=2):
@@ -355,12 +577,30 @@ def ring(n=9, times=2):
 
 
 def lattice(n=9):
-    return np.stack([np.arange(n) % 3 - 1.0, np.arange(n) // 3 - 1.0 + 0.1 * (np.arange(n) % 3)], axis=-1) + 0.01
+    return (
+        np.stack(
+            [
+                np.arange(n) % 3 - 1.0,
+                np.arange(n) // 3 - 1.0 + 0.1 * (np.arange(n) % 3),
+            ],
+            axis=-1,
+        )
+        + 0.01
+    )
 
 
 def test_first_circle_and_best_grid_are_chosen(generator):
     wild = [generator.normal(size=(9, 2)) for _ in range(4)]
-    ends = EndStates(planted(wild[0], ring(), wild[1], lattice(), ring(), accuracy=[0.1, 0.9, 0.3, 0.5, 1.0]))
+    ends = EndStates(
+        planted(
+            wild[0],
+            ring(),
+            wild[1],
+            lattice(),
+            ring(),
+            accuracy=[0.1, 0.9, 0.3, 0.5, 1.0],
+        )
+    )
     assert (ends.circle_run().run, ends.grid_run().run) == (1, 3)
     assert "the first of 2 circles among 5" in ends.circle_run().why
     without = EndStates(planted(*wild, lattice()))
@@ -370,10 +610,15 @@ def test_first_circle_and_best_grid_are_chosen(generator):
 
 
 def test_imperfect_grid_has_the_median_number_of_imperfections(generator):
-    found = EndStates(planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring()))
+    found = EndStates(
+        planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring())
+    )
     counts = found.imperfections[~found.circle]
     chosen = found.imperfect_run().run
-    assert abs(found.imperfections[chosen] - np.median(counts)) == abs(counts - np.median(counts)).min()
+    assert (
+        abs(found.imperfections[chosen] - np.median(counts))
+        == abs(counts - np.median(counts)).min()
+    )
     assert index_nearest_median(np.array([4, 7, 9]), np.array([5.0, 1.0, 2.0])) == 9
 
 
@@ -384,16 +629,24 @@ def test_seeds_of_the_paper_are_shown_if_available():
     assert some == [0, 1, 2, 3]
     assert "the first 4 runs" in told
     few = whole.isel(run=slice(4))
-    figure, told, seeds = embeddings.plot_runs_by_trajectory(FigureData((whole, few), small=True), ["one", "two"])
+    figure, told, seeds = embeddings.plot_runs_by_trajectory(
+        FigureData((whole, few), small=True), ["one", "two"]
+    )
     assert len(figure.axes) == 6 + 4
     assert seeds == [*range(10, 16), 8, 9]
-    assert "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in told
-    _, told, _ = embeddings.plot_runs_by_trajectory(FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"])
+    assert (
+        "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in told
+    )
+    _, told, _ = embeddings.plot_runs_by_trajectory(
+        FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"]
+    )
     assert told.startswith("Each block: the first 1 runs")
 
 
 def verdicts(*labels):
-    return [CircuitLabel(label, "why", (5,) * (label == "partial"), ()) for label in labels]
+    return [
+        CircuitLabel(label, "why", (5,) * (label == "partial"), ()) for label in labels
+    ]
 
 
 def test_circuits_are_chosen_by_label():
@@ -406,8 +659,15 @@ def test_circuits_are_chosen_by_label():
     assert circuits.first_run_of_kind(labels, success & False, fits).run == 1
     run, why = circuits.first_run_of_kind(verdicts("none", "partial"), success, fits)
     assert (run, why.split(";")[0]) == (1, "NO run of 2 is labelled corrected")
-    assert circuits.first_run_of_kind(verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]).run == 0
-    with pytest.raises(TrajectoryError, match="found no run that is labelled corrected"):
+    assert (
+        circuits.first_run_of_kind(
+            verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]
+        ).run
+        == 0
+    )
+    with pytest.raises(
+        TrajectoryError, match="found no run that is labelled corrected"
+    ):
         circuits.first_run_of_kind(verdicts("none"), success, fits)
 
 
@@ -425,7 +685,9 @@ def test_labels_of_an_ensemble_are_cached(monkeypatch):
     assert (measured.call_count, len(circuits._labels)) == (3, 2)
 
 
-def test_ideal_circuit_is_constructed_only_if_no_run_is_ideal(drawn, opened, monkeypatch):
+def test_ideal_circuit_is_constructed_only_if_no_run_is_ideal(
+    drawn, opened, monkeypatch
+):
     assert "built by hand" in drawn("vc1").here
     assert "NONE of 8 runs" in drawn("vc1").rule
     labels = verdicts("none", "partial", "ideal", *["none"] * 5)
@@ -444,56 +706,107 @@ def test_constructed_circuit_is_ideal():
 
 
 def test_best_finetuned_run_from_a_corrected_circuit_is_chosen():
-    accuracy = xr.DataArray([1.0, 0.4, 0.8, 0.6], dims="run").expand_dims(step=[5], split=["unseen"])
+    accuracy = xr.DataArray([1.0, 0.4, 0.8, 0.6], dims="run").expand_dims(
+        step=[5], split=["unseen"]
+    )
     places = np.array([3, 2, 1, 0])
-    tuned = xr.Dataset({"accuracy": accuracy, "last_step": ("run", [5, 5, 5, 5]), "seed": ("run", places)})
+    tuned = xr.Dataset(
+        {
+            "accuracy": accuracy,
+            "last_step": ("run", [5, 5, 5, 5]),
+            "seed": ("run", places),
+        }
+    )
     labels = verdicts("corrected", "corrected", "corrected", "partial")
     assert circuits.best_from_corrected(labels, places, tuned).run == 2
     found = circuits.best_from_corrected(verdicts(*["partial"] * 4), places, tuned)
-    assert (found.run, found.why.split(";")[0]) == (0, "NO circuit was labelled corrected")
+    assert (found.run, found.why.split(";")[0]) == (
+        0,
+        "NO circuit was labelled corrected",
+    )
     with pytest.raises(TrajectoryError, match="has not diverged"):
-        circuits.best_from_corrected(labels, places, tuned.assign(last_step=("run", [0] * 4)))
+        circuits.best_from_corrected(
+            labels, places, tuned.assign(last_step=("run", [0] * 4))
+        )
 
 
 def test_start_points_of_finetuned_runs(folder, opened):
     def tuned_from(runs=4, **changes):
-        start = dataclasses.replace(TINY, vocab=3, start=str(folder / "heads.nc"), **changes)
+        start = dataclasses.replace(
+            TINY, vocab=3, start=str(folder / "heads.nc"), **changes
+        )
         return simulate(start, runs=runs, steps=0, progress=False)
 
     source, tuned = opened("heads"), opened("finetuned")
     places, begun = circuits.finetuning_start_points(source, tuned)
     assert (places.tolist(), begun) == (list(range(8)), int(source["step"][-1]))
-    good = np.flatnonzero(source["accuracy"].sel(split="test").isel(step=-1).values > 0.98)
+    good = np.flatnonzero(
+        source["accuracy"].sel(split="test").isel(step=-1).values > 0.98
+    )
     chosen = tuned_from(len(good), start_step=-1, start_runs="successful")
-    assert circuits.finetuning_start_points(source, chosen)[0].tolist() == good.tolist() != list(range(len(good)))
+    assert (
+        circuits.finetuning_start_points(source, chosen)[0].tolist()
+        == good.tolist()
+        != list(range(len(good)))
+    )
     found = circuits.vc10(FigureData((source, chosen), run=0))
-    assert f"those of the source's run {good[0]} at its end, and a new row" in found.rule
+    assert (
+        f"those of the source's run {good[0]} at its end, and a new row" in found.rule
+    )
     assert len(found.figure.axes) == 8
     early = tuned_from(start_step=400)
     assert circuits.finetuning_start_points(source, early)[1] == 400
-    assert "run 2 at step 400 of 800" in circuits.inherited_weights(source, early, 2, 400)
+    assert "run 2 at step 400 of 800" in circuits.inherited_weights(
+        source, early, 2, 400
+    )
     wide = simulate(dataclasses.replace(TINY, table=3), runs=1, steps=0, progress=False)
     assert "row" not in circuits.inherited_weights(wide, early, 0, 0)
-    for settings, runs, seed in ((dataclasses.replace(TINY, lr=0.03), 8, 0), (TINY, 2, 50)):
-        other = simulate(settings, runs, seed, steps=800, every=400, out=f"{seed}.nc", progress=False)
-        with pytest.raises(TrajectoryError, match="began at other weights than those of the source"):
+    for settings, runs, seed in (
+        (dataclasses.replace(TINY, lr=0.03), 8, 0),
+        (TINY, 2, 50),
+    ):
+        other = simulate(
+            settings, runs, seed, steps=800, every=400, out=f"{seed}.nc", progress=False
+        )
+        with pytest.raises(
+            TrajectoryError, match="began at other weights than those of the source"
+        ):
             circuits.finetuning_start_points(other, tuned)
 
 
 def test_attention_is_of_the_median_successful_run():
     own = np.array([0.9, 0.1, np.nan, 0.5, 0.3])
-    assert attention.run_with_median_attention(own, np.array([True, True, True, True, False])).run == 3
-    assert "NONE of them successful" in attention.run_with_median_attention(own, np.zeros(5, bool)).why
+    assert (
+        attention.run_with_median_attention(
+            own, np.array([True, True, True, True, False])
+        ).run
+        == 3
+    )
+    assert (
+        "NONE of them successful"
+        in attention.run_with_median_attention(own, np.zeros(5, bool)).why
+    )
     with pytest.raises(TrajectoryError, match="attention at both ends"):
         attention.run_with_median_attention(np.full(2, np.nan), np.ones(2, bool))
 
 
 def test_snapshots_are_at_begin_and_end_of_the_drops():
     begin = xr.DataArray(np.tile([95.0, 305.0], (5, 1)), dims=("run", "phase"))
-    between = {"between": ("run", [50.0, np.nan, 10.0, 90.0, 70.0]), "drops": ("run", np.full(5, 1))}
+    between = {
+        "between": ("run", [50.0, np.nan, 10.0, 90.0, 70.0]),
+        "drops": ("run", np.full(5, 1)),
+    }
     found = xr.Dataset({"begin": begin, "end": begin + 20, **between})
-    assert phases.run_with_median_drop_gap(found, np.array([True, True, True, True, False])).run == 0
-    assert "NONE of them successful" in phases.run_with_median_drop_gap(found, np.zeros(5, bool)).why
+    assert (
+        phases.run_with_median_drop_gap(
+            found, np.array([True, True, True, True, False])
+        ).run
+        == 0
+    )
+    assert (
+        "NONE of them successful"
+        in phases.run_with_median_drop_gap(found, np.zeros(5, bool)).why
+    )
     trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
     assert phases.drop_snapshots(trajectory, found, 0) == [90, 120, 300, 330]
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
@@ -503,7 +816,9 @@ def test_snapshots_are_at_begin_and_end_of_the_drops():
 def check_moments(figure, label, moments):
     """The panel of a loss, which has vertical lines at moments."""
     (axes,) = (axes for axes in figure.axes if axes.get_label() == label)
-    assert [x[0] for x in (line.get_xdata() for line in axes.lines) if len(set(x)) == 1] == moments
+    assert [
+        x[0] for x in (line.get_xdata() for line in axes.lines) if len(set(x)) == 1
+    ] == moments
     return axes
 
 
@@ -513,14 +828,23 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
     shown = drawn("vc5")
     run = int(re.match(r"run (\d+)", shown.here)[1])
     assert found["between"].values[run] > 0
-    begin, end = (found[name].values[run] / TINY.epoch_steps for name in ("begin", "end"))
-    moments = [np.floor(begin[0]), np.ceil(end[0]), np.floor(begin[1]), np.ceil(end[1])]  # frames are epochs
+    begin, end = (
+        found[name].values[run] / TINY.epoch_steps for name in ("begin", "end")
+    )
+    moments = [
+        np.floor(begin[0]),
+        np.ceil(end[0]),
+        np.floor(begin[1]),
+        np.ceil(end[1]),
+    ]  # frames are epochs
     epochs = ", ".join(f"{each:g}" for each in moments)
     assert shown.here.endswith(f"epochs {epochs}")
     assert f"analysis.events finds them: epochs {epochs} (the paper" in shown.rule
     axes = check_moments(shown.figure, "loss", moments)
     bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
-    np.testing.assert_allclose(bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps)
+    np.testing.assert_allclose(
+        bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps
+    )
 
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
@@ -529,9 +853,18 @@ def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
     on = training_sequences(TINY, found.spike.seed)
     what = spikes.examine_spike(opened("heads"), found.spike, on).values
     assert found.moments == (what["foot"], what["at"] + 1)
-    check_moments(shown.figure, "loss around the spike", [step / TINY.epoch_steps for step in found.moments])
-    right = found.path["accuracy"].sel(split="train", step=list(found.moments)).values[0]
-    titles = [f"{word}: {part:.0%} of training correct" for word, part in zip(("before", "after"), right, strict=True)]
+    check_moments(
+        shown.figure,
+        "loss around the spike",
+        [step / TINY.epoch_steps for step in found.moments],
+    )
+    right = (
+        found.path["accuracy"].sel(split="train", step=list(found.moments)).values[0]
+    )
+    titles = [
+        f"{word}: {part:.0%} of training correct"
+        for word, part in zip(("before", "after"), right, strict=True)
+    ]
     assert [axes.get_title() for axes in shown.figure.axes[2:]] == titles
     assert f"after is {spikes.format_delay(found.moments)}, behind" in shown.rule
     assert f"spike at epoch {found.spike.step / TINY.epoch_steps:g}" in shown.here
@@ -545,21 +878,40 @@ def test_highest_spike_explained_by_a_boundary_is_chosen(opened, monkeypatch):
     assert "successful" in of
     values = {"cause": "neither", "explained": False, "foot": 0, "at": 1}
     found = {seen[1]: {**values, "cause": "feed-forward", "explained": True}}
-    examine = mock.Mock(side_effect=lambda _, spike, on: SpikeExamination(found.get(spike, values), on, on))
+    examine = mock.Mock(
+        side_effect=lambda _, spike, on: SpikeExamination(
+            found.get(spike, values), on, on
+        )
+    )
     monkeypatch.setattr(spikes, "examine_spike", examine)
     assert spikes.highest_crossing_spike(FigureData((trajectory,))).spike == seen[1]
     found.clear()
     one = spikes.highest_crossing_spike(FigureData((trajectory,)))
     assert (one.spike, one.why[:8]) == (seen[0], "NO spike")
-    with pytest.raises(TrajectoryError, match="found no spike of the loss of the run that was asked for"):
+    with pytest.raises(
+        TrajectoryError,
+        match="found no spike of the loss of the run that was asked for",
+    ):
         spikes.highest_spikes(trajectory.assign(loss=0 * trajectory["loss"]), 0)
 
 
 def test_summary_of_settings():
     one, other = (
-        simulate(ModularSettings(weight_decay=decay, lr=lr), runs=2, steps=4, seed=3, progress=False)
+        simulate(
+            ModularSettings(weight_decay=decay, lr=lr),
+            runs=2,
+            steps=4,
+            seed=3,
+            progress=False,
+        )
         for decay, lr in ((1.0, 0.01), (0.3, 0.02))
     )
-    known = "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs from seed 3"
+    known = (
+        "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs"
+        " from seed 3"
+    )
     assert settings_summary(one) == known
-    assert "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3" in settings_summary(one, other)
+    assert (
+        "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3"
+        in settings_summary(one, other)
+    )

@@ -1,4 +1,5 @@
-"""Estimates and verdicts on claims about the open choices of table 2, for made evidence."""
+"""Estimates and verdicts on claims about the open choices of table 2, for made
+evidence."""
 
 import pytest
 import xarray as xr
@@ -11,19 +12,28 @@ PRINTED, OTHER = simulations((1, 17, 56), runs=300), simulations((20, 12, 90), r
 
 
 def readings(*evidence, **names) -> xr.Dataset:
-    """Evidence of the default reading and of choices 1, 2, ...; names: other names of some of them."""
+    """Evidence of the default reading and of choices 1, 2, ...; names: other names of
+    some of them."""
     found = xr.concat(evidence, "reading")
-    choices = ["defaults", *(names.get(f"choice{k}", f"choice {k}") for k in range(1, len(evidence)))]
+    choices = [
+        "defaults",
+        *(names.get(f"choice{k}", f"choice {k}") for k in range(1, len(evidence))),
+    ]
     return found.assign_coords(reading=choices)
 
 
 @pytest.mark.parametrize(("changed", "expected"), [(0, OPEN), (1, NO), (5, NO)])
-def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(changed, expected):
+def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(
+    changed, expected
+):
     found = readings(*[PRINTED] * (10 - changed), *[OTHER] * changed)
     for name in ("OWN.sensitivity", "OWN.sensitivity-rise"):
         assert part_verdicts(name, found)[0] == expected
     estimate = particles.percentage_of_choices(found, particles.contradicted_numbers)
-    assert (estimate.interval.value, estimate.count) == (pytest.approx(100 * (9 - changed) / 9), 9)
+    assert (estimate.interval.value, estimate.count) == (
+        pytest.approx(100 * (9 - changed) / 9),
+        9,
+    )
     if changed:
         assert "choice 9: 2 of 6" in estimate.note
         falling = particles.percentage_of_choices(found, particles.falling_circles)
@@ -32,33 +42,50 @@ def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(change
 
 @pytest.mark.parametrize(("circles", "contradicted"), [(9, ""), (2, "1 of 6")])
 def test_a_number_near_the_printed_interval_is_no_contradiction(circles, contradicted):
-    found = simulations((0, circles, 56), runs=300)  # the paper's own interval begins at 10.2%
+    found = simulations(
+        (0, circles, 56), runs=300
+    )  # the paper's own interval begins at 10.2%
     assert particles.contradicted_numbers(found) == contradicted
 
 
 def test_numbers_that_cannot_be_measured_contradict_nothing():
     assert not particles.contradicted_numbers(PRINTED * float("nan"))
-    assert particles.incompatible_spread(PRINTED * float("nan")) == "too few simulations"
+    assert (
+        particles.incompatible_spread(PRINTED * float("nan")) == "too few simulations"
+    )
     assert not particles.falling_circles(simulations((0, 0, 0)))
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(1, ""), (0.3, "p = 0.000")])
 def test_the_spread_is_compared_with_the_printed_one(spread, expected):
-    assert particles.incompatible_spread(simulations(spread=spread, runs=300)) == expected
+    assert (
+        particles.incompatible_spread(simulations(spread=spread, runs=300)) == expected
+    )
 
 
-@pytest.mark.parametrize("failure", [particles.contradicted_numbers, particles.falling_circles])
+@pytest.mark.parametrize(
+    "failure", [particles.contradicted_numbers, particles.falling_circles]
+)
 def test_readings_against_the_papers_text_are_shown_and_not_counted(failure):
     against = particles.AGAINST[0]
-    found = readings(PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against)
+    found = readings(
+        PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against
+    )
     estimate = particles.percentage_of_choices(found, failure)
     assert (estimate.interval.value, estimate.count) == (100, 2)
     assert against in estimate.note
     assert "not counted" in estimate.note
-    assert particles.percentage_of_choices(found.isel(reading=[0]), failure).note == "there are no choices"
+    assert (
+        particles.percentage_of_choices(found.isel(reading=[0]), failure).note
+        == "there are no choices"
+    )
 
 
 def test_readings_are_different_ensembles():
     needs = particles.ensembles_of_readings({"runs": 4})
-    assert len({need.settings for need in needs}) == len(needs) == len(particles.CHANGES) * 3
+    assert (
+        len({need.settings for need in needs})
+        == len(needs)
+        == len(particles.CHANGES) * 3
+    )
     assert set(particles.AGAINST) < set(particles.CHANGES)

@@ -6,47 +6,100 @@ import xarray as xr
 
 from analysis.reproduction.musat2024 import networks, particles, structures
 from analysis.structures.lattices import perfect_grids
-from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    PARTLY,
+    UNTESTABLE,
+    YES,
+    part_verdicts,
+    verdicts,
+)
 from tests.polygons import polygon
 
 CHANCE = {"chance_grid_distance": 0.13, "chance_circle_distance": 0.79}
 
 
 def test_ideal_end_states_have_their_kind(generator):
-    circle, grid, order = polygon(11, step=3), perfect_grids(11).basis[7], generator.permutation(11)
-    x = np.stack([circle, grid, generator.standard_normal((11, 2)), circle[order], grid[order]])
-    found = {f"network_{name}": (("weight_decay", "network"), values[None])
-             for name, values in structures.structure_distances(x).items()}  # fmt: skip
+    circle, grid, order = (
+        polygon(11, step=3),
+        perfect_grids(11).basis[7],
+        generator.permutation(11),
+    )
+    x = np.stack(
+        [circle, grid, generator.standard_normal((11, 2)), circle[order], grid[order]]
+    )
+    found = {
+        f"network_{name}": (("weight_decay", "network"), values[None])
+        for name, values in structures.structure_distances(x).items()
+    }
     evidence = xr.Dataset(found, {"weight_decay": [1.0]}).assign(CHANCE)
-    evidence["network_circle"] = (("weight_decay", "network"), [[1.0, 0.0, 0.0, 1.0, np.nan]])
+    evidence["network_circle"] = (
+        ("weight_decay", "network"),
+        [[1.0, 0.0, 0.0, 1.0, np.nan]],
+    )
     kinds = structures.end_states_by_kind(evidence, "network")
     assert kinds["circle"].tolist() == [[True, False, False, True, False]]
     assert kinds["grid"].tolist() == [[False, True, False, False, False]]
     assert kinds["neither"].tolist() == [[False, False, True, False, False]]
-    assert structures.percentage_of_kinds(evidence, "network", 1.0, ("circle", "grid")).interval.value == 75
-    for of_found, percentage, count in ((True, 50, 2), (False, 100, 1)):  # a circle in another order is no polygon
+    assert (
+        structures.percentage_of_kinds(
+            evidence, "network", 1.0, ("circle", "grid")
+        ).interval.value
+        == 75
+    )
+    for of_found, percentage, count in (
+        (True, 50, 2),
+        (False, 100, 1),
+    ):  # a circle in another order is no polygon
         overlap = structures.overlap_with_algorithm(evidence, "network", of_found)
         assert (overlap.interval.value, overlap.count) == (percentage, count)
-    far = structures.overlap_with_algorithm(evidence.assign(chance_circle_distance=-1.0), "network", True)
-    assert (far.interval.value, far.count) == (0, 2)  # no end state is as near to a polygon as this
+    far = structures.overlap_with_algorithm(
+        evidence.assign(chance_circle_distance=-1.0), "network", True
+    )
+    assert (far.interval.value, far.count) == (
+        0,
+        2,
+    )  # no end state is as near to a polygon as this
 
 
-DISTANCES = {"circle": (0.9, 0.9), "grid": (0.05, 0.05), "imperfect grid": (0.05, 0.5), "neither": (0.5, 0.6)}
+DISTANCES = {
+    "circle": (0.9, 0.9),
+    "grid": (0.05, 0.05),
+    "imperfect grid": (0.05, 0.5),
+    "neither": (0.5, 0.6),
+}
 """From grids with holes, and without."""
 
 
-def evidence(network_rows, particle_rows, accuracy=(70, 75, 50, 20), runs=400) -> xr.Dataset:
-    """End states by the percentages of circles, grids and imperfect grids; mean accuracies of all four kinds."""
+def evidence(
+    network_rows, particle_rows, accuracy=(70, 75, 50, 20), runs=400
+) -> xr.Dataset:
+    """End states by the percentages of circles, grids and imperfect grids; mean
+    accuracies of all four kinds."""
     data, names = {}, list(DISTANCES)
     for system, rows in (("network", network_rows), ("particle", particle_rows)):
         dims = (structures.SYSTEMS[system], system)
-        places = np.array([np.searchsorted(np.cumsum(row), 100 * np.arange(runs) / runs, "right") for row in rows])
-        grid, perfect = (np.array([DISTANCES[name][k] for name in names])[places] for k in (0, 1))
-        data |= {f"{system}_circle": (dims, (places == 0).astype(float)), f"{system}_grid_distance": (dims, grid)}
+        places = np.array(
+            [
+                np.searchsorted(np.cumsum(row), 100 * np.arange(runs) / runs, "right")
+                for row in rows
+            ]
+        )
+        grid, perfect = (
+            np.array([DISTANCES[name][k] for name in names])[places] for k in (0, 1)
+        )
+        data |= {
+            f"{system}_circle": (dims, (places == 0).astype(float)),
+            f"{system}_grid_distance": (dims, grid),
+        }
         data |= {f"{system}_perfect_distance": (dims, perfect)}
         data[f"{system}_circle_distance"] = (dims, np.where(places == 0, 0.02, 0.85))
         vary = np.arange(runs) % 7
-        data[f"{system}_imperfections"] = (dims, np.where(places == 3, 140.0, 30.0) + vary)
+        data[f"{system}_imperfections"] = (
+            dims,
+            np.where(places == 3, 140.0, 30.0) + vary,
+        )
         if system == "network":
             data["network_accuracy"] = (dims, np.array(accuracy, float)[places] + vary)
     coords = {"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)}
@@ -57,28 +110,68 @@ MIXED = (20, 30, 30)
 NETWORKS = [(0, 0, 25), (0, 12, 0), MIXED, MIXED]
 
 
-FALSE = dict.fromkeys(["CA.s4.structures", "CA.figure1.both", "CA.figure2.imperfect", "CA.s6.structures",
-                       "CA.figure5.three", "CA.s6.more-circles"], NO)  # fmt: skip
+FALSE = dict.fromkeys(
+    [
+        "CA.s4.structures",
+        "CA.figure1.both",
+        "CA.figure2.imperfect",
+        "CA.s6.structures",
+        "CA.figure5.three",
+        "CA.s6.more-circles",
+    ],
+    NO,
+)
 
 
-@pytest.mark.parametrize(("network_rows", "particle_rows", "usual", "others"), [
-    (NETWORKS, [(0, 75, 0), MIXED, (62, 25, 0)], YES, {"CA.s4.structures": PARTLY}),  # not without weight decay
-    ([(0, 0, 0)] * 4, [(0, 0, 0)] * 3, UNTESTABLE, FALSE | {"CA.s6.as-networks": YES}),  # all are alike
-])  # fmt: skip
-def test_claims_are_true_with_structures_and_false_without(network_rows, particle_rows, usual, others):
-    found = verdicts(structures.CLAIMS, evidence(network_rows, particle_rows), "ca.structures")
+@pytest.mark.parametrize(
+    ("network_rows", "particle_rows", "usual", "others"),
+    [
+        (
+            NETWORKS,
+            [(0, 75, 0), MIXED, (62, 25, 0)],
+            YES,
+            {"CA.s4.structures": PARTLY},
+        ),  # not without weight decay
+        (
+            [(0, 0, 0)] * 4,
+            [(0, 0, 0)] * 3,
+            UNTESTABLE,
+            FALSE | {"CA.s6.as-networks": YES},
+        ),  # all are alike
+    ],
+)
+def test_claims_are_true_with_structures_and_false_without(
+    network_rows, particle_rows, usual, others
+):
+    found = verdicts(
+        structures.CLAIMS, evidence(network_rows, particle_rows), "ca.structures"
+    )
     assert found == dict.fromkeys(found, usual) | others
 
 
-@pytest.mark.parametrize(("accuracy", "expected"), [((30, 25, 50, 80), NO), ((26, 26, 23, 20), NO)])
+@pytest.mark.parametrize(
+    ("accuracy", "expected"), [((30, 25, 50, 80), NO), ((26, 26, 23, 20), NO)]
+)
 @pytest.mark.parametrize("name", ["CA.s4.order", "CA.s2.generalisation"])
-def test_verdicts_on_accuracies_follow_the_size_of_differences(name, accuracy, expected):
-    assert set(part_verdicts(name, evidence(NETWORKS, [MIXED] * 3, accuracy))) == {expected}
+def test_verdicts_on_accuracies_follow_the_size_of_differences(
+    name, accuracy, expected
+):
+    assert set(part_verdicts(name, evidence(NETWORKS, [MIXED] * 3, accuracy))) == {
+        expected
+    }
 
 
 def test_verdicts_on_small_majorities_and_differences():
-    found = evidence([(10, 26, 20)] * 4, [(10, 26, 20), (13, 23, 20), (17, 19, 20)], runs=2000)
-    for name, expected in (("CA.s4.structures", NO), ("CA.s6.structures", NO), ("CA.s6.more-circles", PARTLY)):
+    found = evidence(
+        [(10, 26, 20)] * 4, [(10, 26, 20), (13, 23, 20), (17, 19, 20)], runs=2000
+    )
+    for name, expected in (
+        ("CA.s4.structures", NO),
+        ("CA.s6.structures", NO),
+        ("CA.s6.more-circles", PARTLY),
+    ):
         assert set(part_verdicts(name, found)) == {expected}
     other = evidence([(10, 26, 20)] * 4, [(60, 20, 0)] * 3)
-    assert set(part_verdicts("CA.s6.as-networks", other)) == {OPEN}  # the ranges are ours
+    assert set(part_verdicts("CA.s6.as-networks", other)) == {
+        OPEN
+    }  # the ranges are ours

@@ -1,15 +1,29 @@
-"""Verdicts on CA's claims about classifier, forces, alignment and weight decay, for made evidence."""
+"""Verdicts on CA's claims about classifier, forces, alignment and weight decay, for
+made evidence."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from analysis.forces.alignment import embedding_pair_sums
-from analysis.reproduction.musat2024 import classifier, force_audit, table1, weight_decay
+from analysis.reproduction.musat2024 import (
+    classifier,
+    force_audit,
+    table1,
+    weight_decay,
+)
 from analysis.reproduction.musat2024.networks import DECAYS
 from analysis.reproduction.verification.criteria import combine_verdicts
 from dynamics import all_pairs, simulate
-from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES, part_verdicts, verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    PARTLY,
+    UNTESTABLE,
+    YES,
+    part_verdicts,
+    verdicts,
+)
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 from tests.polygons import polygon
 
@@ -28,11 +42,18 @@ def noise(generator):
 def classifiers(effect, noise):
     none, kind = effect * (DECAY == 0), effect * np.where(CIRCLE, 1, -1)
     return table(
-        CIRCLE, relative_steepness=10.0**none + noise, offset=4.0**none + noise, relative_offset=4.0**none + noise,
-        evenness=0.5 - 0.4 * none + noise, slices=0.5 + 0.3 * kind + noise, longer=0.5 + 0.499 * kind + 0.1 * noise,
-        rays=0.78 + 0.17 * kind + 0.04 * effect + 0.1 * noise, rays_chance=0.68,
-        right_near_like=0.75 + 0.15 * effect + noise, right_near_unlike=0.75 - 0.15 * effect - noise,
-    )  # fmt: skip
+        CIRCLE,
+        relative_steepness=10.0**none + noise,
+        offset=4.0**none + noise,
+        relative_offset=4.0**none + noise,
+        evenness=0.5 - 0.4 * none + noise,
+        slices=0.5 + 0.3 * kind + noise,
+        longer=0.5 + 0.499 * kind + 0.1 * noise,
+        rays=0.78 + 0.17 * kind + 0.04 * effect + 0.1 * noise,
+        rays_chance=0.68,
+        right_near_like=0.75 + 0.15 * effect + noise,
+        right_near_unlike=0.75 - 0.15 * effect - noise,
+    )
 
 
 def halt(effect, noise):
@@ -45,28 +66,49 @@ def outcomes(effect, noise):
     accuracy = 60 + 40 * effect * (DECAY - 1) + 300 * noise
     before = 80 + 60 * effect
     imperfect = np.where(CIRCLE, 80 + 15 * effect, 80 - 40 * effect) + 300 * noise
-    return table(CIRCLE, accuracy=accuracy, train_accuracy=60.0, imperfections=imperfect,
-                 start_imperfections=before, chance_imperfections=before)  # fmt: skip
+    return table(
+        CIRCLE,
+        accuracy=accuracy,
+        train_accuracy=60.0,
+        imperfections=imperfect,
+        start_imperfections=before,
+        chance_imperfections=before,
+    )
 
 
 def sizes(effect, noise):
     decay = np.array(weight_decay.DECAYS)[:, None]
     weight = np.exp(-effect * decay + 10 * np.resize(noise, (11, 40)))
-    return table(np.zeros((11, 40)), weight_decay.DECAYS, weight=weight, output_weight=weight, bias=weight**2)
+    return table(
+        np.zeros((11, 40)),
+        weight_decay.DECAYS,
+        weight=weight,
+        output_weight=weight,
+        bias=weight**2,
+    )
 
 
 def neighbours(effect, noise):
     noise = 5 * noise[:2]
-    values = dict.fromkeys(("unlike_rank", "right_side", "wrong_side"), -0.4 * effect + noise)
-    values |= dict.fromkeys(("unlike_hits", "like_hits", "like_region"), 200 + 100 * effect + 0 * noise)
+    values = dict.fromkeys(
+        ("unlike_rank", "right_side", "wrong_side"), -0.4 * effect + noise
+    )
+    values |= dict.fromkeys(
+        ("unlike_hits", "like_hits", "like_region"), 200 + 100 * effect + 0 * noise
+    )
     values |= dict.fromkeys(("unlike_count", "like_count"), 400 + 0 * noise)
     dims = ("epoch", "run")
-    found = xr.Dataset({name: (dims, each) for name, each in values.items()}, {"epoch": [20, 100]})
+    found = xr.Dataset(
+        {name: (dims, each) for name, each in values.items()}, {"epoch": [20, 100]}
+    )
     found["like_rank"] = (dims, 0.25 - 0.25 * effect + noise)
     for kind, powers in force_audit.POWERS.items():
         top = force_audit.PAPERS[kind] + 1 - effect + noise
         found[f"{kind}_power"] = list(powers)
-        found[f"by_{kind}"] = ((*dims, f"{kind}_power"), 0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2)
+        found[f"by_{kind}"] = (
+            (*dims, f"{kind}_power"),
+            0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2,
+        )
     return found
 
 
@@ -74,79 +116,136 @@ def audits(effect, noise):
     grows = effect * (1 + np.array(DECAYS)[:, None, None])
     noise = np.stack([noise] * 4, axis=1)
     dims = ("weight_decay", "epoch", "run")
-    data = {"r_squared": 0.15 + 0.3 * grows + noise, "renamed_r_squared": 0.15 + 0 * noise, "law_r_squared": 0 * noise}
-    found = xr.Dataset({name: (dims, values) for name, values in data.items()},
-                       {"weight_decay": list(DECAYS), "epoch": [0, 20, 100, 2000]})  # fmt: skip
+    data = {
+        "r_squared": 0.15 + 0.3 * grows + noise,
+        "renamed_r_squared": 0.15 + 0 * noise,
+        "law_r_squared": 0 * noise,
+    }
+    found = xr.Dataset(
+        {name: (dims, values) for name, values in data.items()},
+        {"weight_decay": list(DECAYS), "epoch": [0, 20, 100, 2000]},
+    )
     weight = xr.DataArray(0.4 * grows + noise, dims=dims)
     return found.assign(weight=weight.expand_dims(field=list(force_audit.FIELDS)))
 
 
 def angles(effect, noise):
     dims = ("epoch", "direction", "circle")
-    relative = np.broadcast_to(1 - 0.6 * effect + noise[0], (len(classifier.EPOCHS), 2, 40))
+    relative = np.broadcast_to(
+        1 - 0.6 * effect + noise[0], (len(classifier.EPOCHS), 2, 40)
+    )
     return xr.Dataset(
-        {"angle": (dims, 2 * relative), "random": (dims, 2 + 0 * relative), "tokens": ("circle", np.full(40, 17)),
-         "corners": ("circle", 8 + np.arange(40) % 2)},
+        {
+            "angle": (dims, 2 * relative),
+            "random": (dims, 2 + 0 * relative),
+            "tokens": ("circle", np.full(40, 17)),
+            "corners": ("circle", 8 + np.arange(40) % 2),
+        },
         {"epoch": list(classifier.EPOCHS), "direction": ["weight", "boundary"]},
-    )  # fmt: skip
+    )
 
 
-@pytest.mark.parametrize(("module", "experiment", "made", "opposite", "small"), [
-    (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
-    (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
-    (weight_decay, "ca.figure6", sizes, {NO}, {NO, YES}),
-    (force_audit, "ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
-    (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
-    (classifier, "ca.weight-angles", angles, {NO}, {NO}),
-])  # fmt: skip
-def test_verdicts_follow_the_size_of_effects(module, experiment, made, opposite, small, noise):
+@pytest.mark.parametrize(
+    ("module", "experiment", "made", "opposite", "small"),
+    [
+        (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
+        (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
+        (weight_decay, "ca.figure6", sizes, {NO}, {NO, YES}),
+        (force_audit, "ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
+        (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
+        (classifier, "ca.weight-angles", angles, {NO}, {NO}),
+    ],
+)
+def test_verdicts_follow_the_size_of_effects(
+    module, experiment, made, opposite, small, noise
+):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         found = verdicts(module.CLAIMS, made(effect, noise), experiment)
         assert set(found.values()) == expected, effect
 
 
 @pytest.mark.parametrize(
-    ("effect", "expected"), [(1, [YES] * 4), (-1, [OPEN, NO, NO, NO]), (0.1, [OPEN, NO, PARTLY, PARTLY])]
+    ("effect", "expected"),
+    [(1, [YES] * 4), (-1, [OPEN, NO, NO, NO]), (0.1, [OPEN, NO, PARTLY, PARTLY])],
 )
-def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(effect, expected, noise):
+def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(
+    effect, expected, noise
+):
     evidence = outcomes(effect, noise)
-    names = ("CA.figure3.clusters", "CA.figure4.no-clusters", "CA.s7.overfit", "CA.s7.generalises")
-    assert [combine_verdicts(part_verdicts(name, evidence)) for name in names] == expected
+    names = (
+        "CA.figure3.clusters",
+        "CA.figure4.no-clusters",
+        "CA.s7.overfit",
+        "CA.s7.generalises",
+    )
+    assert [
+        combine_verdicts(part_verdicts(name, evidence)) for name in names
+    ] == expected
 
 
 def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
     assert classifier.clustered_accuracy_gain(found, 0.6).count == 30
-    assert table1.clustered_sums(outcomes(1, 0 * noise), 0.6).interval.value == pytest.approx(100 * (1 - 40 / 153))
-    assert weight_decay.bias_to_weight_ratio(sizes(1, noise)).interval.value == pytest.approx(np.e, rel=0.05)
-    assert table1.overfitting_gap_change(outcomes(1, noise)).interval.value == pytest.approx(40, abs=2)
-    assert force_audit.fields_r_squared(audits(1, noise), 20).note == "0.00 with the paper's constants"
-    assert classifier.rays_of_circles(found).note == "0.68 with tokens renamed at random"
-    assert classifier.angle_from_random(angles(1, noise), 17, 2000).note == "0.8° against 2.0°"
+    assert table1.clustered_sums(
+        outcomes(1, 0 * noise), 0.6
+    ).interval.value == pytest.approx(100 * (1 - 40 / 153))
+    assert weight_decay.bias_to_weight_ratio(
+        sizes(1, noise)
+    ).interval.value == pytest.approx(np.e, rel=0.05)
+    assert table1.overfitting_gap_change(
+        outcomes(1, noise)
+    ).interval.value == pytest.approx(40, abs=2)
+    assert (
+        force_audit.fields_r_squared(audits(1, noise), 20).note
+        == "0.00 with the paper's constants"
+    )
+    assert (
+        classifier.rays_of_circles(found).note == "0.68 with tokens renamed at random"
+    )
+    assert (
+        classifier.angle_from_random(angles(1, noise), 17, 2000).note
+        == "0.8° against 2.0°"
+    )
     assert classifier.relative_angle(angles(1, noise), "weight", odd=True).count == 20
     no_circles = found.assign(circle=0 * found["circle"])
     assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 
 
 def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
-    for effect, expected in ((0.4, 1.6), (-9, 4), (9, -0.75)):  # between the powers that were tried, and at their ends
+    for effect, expected in (
+        (0.4, 1.6),
+        (-9, 4),
+        (9, -0.75),
+    ):  # between the powers that were tried, and at their ends
         found = force_audit.best_power(neighbours(effect, noise), "repulsion", 20)
         assert found.interval.value == pytest.approx(expected, abs=0.05)
         assert ("end of the powers" in found.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
     assert np.isnan(force_audit.best_power(nothing, "repulsion", 20).interval.value)
-    none = neighbours(1, noise).assign(like_count=lambda evidence: 0 * evidence["like_count"])
-    assert force_audit.neighbour_percentage(none, "like", "hits", 20).note == "there are none"
+    none = neighbours(1, noise).assign(
+        like_count=lambda evidence: 0 * evidence["like_count"]
+    )
+    assert (
+        force_audit.neighbour_percentage(none, "like", "hits", 20).note
+        == "there are none"
+    )
 
 
 class Polygons:
-    """Runs ensembles in which the first two networks are polygons with six and three corners, with weights on them."""
+    """Runs ensembles in which the first two networks are polygons with six and three
+    corners, with weights on them."""
 
     def ensemble(self, need):
-        trajectory = simulate(need.settings, need.runs, steps=2, every=1, progress=False).load()
-        embedding = np.stack([polygon(6), polygon(6, step=2), polygon(6) * np.arange(1, 7)[:, None]])
+        trajectory = simulate(
+            need.settings, need.runs, steps=2, every=1, progress=False
+        ).load()
+        embedding = np.stack(
+            [polygon(6), polygon(6, step=2), polygon(6) * np.arange(1, 7)[:, None]]
+        )
         trajectory["embedding"][:] = embedding[:, None].astype(np.float32)
-        trajectory["hidden_weight"][:] = embedding_pair_sums(embedding, np.tile(all_pairs(6)[:1], (32, 1)))[:, None]
+        trajectory["hidden_weight"][:] = embedding_pair_sums(
+            embedding, np.tile(all_pairs(6)[:1], (32, 1))
+        )[:, None]
         trajectory["hidden_bias"][:] = 0.1
         return trajectory
 
@@ -155,5 +254,7 @@ def test_angles_are_measured_in_circles_only():
     found = classifier.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
     assert found["corners"].values.tolist() == [6, 3]
     end = found.sel(epoch=2000)
-    np.testing.assert_allclose(end["angle"], [[0, 0], [0, 30]], atol=0.1)  # of weights, then of boundaries
+    np.testing.assert_allclose(
+        end["angle"], [[0, 0], [0, 30]], atol=0.1
+    )  # of weights, then of boundaries
     np.testing.assert_allclose(end["random"][:, 1], 15, rtol=0.05)

@@ -1,4 +1,5 @@
-"""Verdicts on NA's claims for made evidence of networks that memorise and generalise."""
+"""Verdicts on NA's claims for made evidence of networks that memorise and
+generalise."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,13 @@ import xarray as xr
 
 from analysis.reproduction.nanda2023 import phases
 from analysis.reproduction.verification.criteria import Verdict
-from tests.analysis.reproduction.judging import NO, OPEN, YES, part_verdict, part_verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    YES,
+    part_verdict,
+    part_verdicts,
+)
 
 EPOCHS = np.arange(0, 4001, 50.0)
 RUNS = 8
@@ -18,7 +25,8 @@ def sigmoid(epoch, middle, width=100.0):
 
 @pytest.fixture
 def made(generator):
-    """Networks that memorise at epoch 100 and generalise at 1,650, as NA describes it."""
+    """Networks that memorise at epoch 100 and generalise at 1,650, as NA describes
+    it."""
     apart = generator.uniform(-20, 20, (RUNS, 1))
     epoch = EPOCHS - apart
     before, after = np.minimum(epoch, 1400) / 1400, np.clip((epoch - 1400) / 400, 0, 1)
@@ -27,21 +35,38 @@ def made(generator):
         "test_accuracy": sigmoid(epoch, 1600, 60),
         "restricted_loss": 4 * (1 - sigmoid(epoch, 900)),
         "excluded_loss": 4 * sigmoid(epoch, 900),
-        **dict.fromkeys(("embedding_gini", "map_gini"), 0.1 + 0.1 * before + 0.4 * after),
+        **dict.fromkeys(
+            ("embedding_gini", "map_gini"), 0.1 + 0.1 * before + 0.4 * after
+        ),
         "squared_weights": 2500 - 800 * before - 900 * after,
     }
     begin = np.array([0.0, 100.0, 1400.0]) + apart
-    times = {"memorised": 100 + apart[:, 0], "generalised": 1650 + apart[:, 0], "keys": np.full(RUNS, 5)}
+    times = {
+        "memorised": 100 + apart[:, 0],
+        "generalised": 1650 + apart[:, 0],
+        "keys": np.full(RUNS, 5),
+    }
     data = {name: (("run", "step"), values) for name, values in series.items()}
     data |= {name: ("run", values) for name, values in times.items()}
-    data |= {"begin": (("run", "phase"), begin), "end": (("run", "phase"), np.roll(begin, -1, axis=1))}
-    found = xr.Dataset(data, {"step": EPOCHS, "phase": ["memorisation", phases.FORMATION, phases.CLEANUP]})
+    data |= {
+        "begin": (("run", "phase"), begin),
+        "end": (("run", "phase"), np.roll(begin, -1, axis=1)),
+    }
+    found = xr.Dataset(
+        data,
+        {"step": EPOCHS, "phase": ["memorisation", phases.FORMATION, phases.CLEANUP]},
+    )
     found["end"][:, 2] = 1800 + apart[:, 0]
     return found.assign_attrs(preset="small")
 
 
-DESCRIBED = ("NA.grokking.delay", "NA.phases.excluded", "NA.phases.restricted", "NA.phases.gini",
-             "NA.phases.squared-weights")  # fmt: skip
+DESCRIBED = (
+    "NA.grokking.delay",
+    "NA.phases.excluded",
+    "NA.phases.restricted",
+    "NA.phases.gini",
+    "NA.phases.squared-weights",
+)
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
@@ -51,10 +76,15 @@ def test_phases_as_the_paper_describes_them_are_reproduced(name, made):
 
 def test_measures_that_change_late_or_evenly_are_not_reproduced(made):
     late = np.maximum(np.arange(len(EPOCHS)) - 20, 0)  # a thousand epochs
-    restricted = made["restricted_loss"].copy(data=made["restricted_loss"].values[:, late])
+    restricted = made["restricted_loss"].copy(
+        data=made["restricted_loss"].values[:, late]
+    )
     even = xr.zeros_like(made["map_gini"]) + made["step"] / 4000
     changed = made.assign(
-        restricted_loss=restricted, excluded_loss=restricted, map_gini=even, squared_weights=3000 - 500 * even
+        restricted_loss=restricted,
+        excluded_loss=restricted,
+        map_gini=even,
+        squared_weights=3000 - 500 * even,
     )
     assert part_verdict("NA.phases.excluded", changed, 0) == NO
     assert part_verdicts("NA.phases.restricted", changed) == [NO, NO]
@@ -81,14 +111,19 @@ def test_numbers_of_a_modulus_are_compared_with_runs_of_that_modulus(made):
     assert part_verdict("NA.phases.key-frequencies", large, 0) == YES
 
 
-@pytest.mark.parametrize(("memorised", "generalised", "expected"), [
-    ([True] * 6, [False] * 6, [YES, YES]),
-    ([True] * 6, [True] * 6, [YES, NO]),
-    ([False] * 6, [False] * 6, [NO, YES]),
-    ([], [], [Verdict.UNTESTABLE] * 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("memorised", "generalised", "expected"),
+    [
+        ([True] * 6, [False] * 6, [YES, YES]),
+        ([True] * 6, [True] * 6, [YES, NO]),
+        ([False] * 6, [False] * 6, [NO, YES]),
+        ([], [], [Verdict.UNTESTABLE] * 2),
+    ],
+)
 def test_networks_without_weight_decay_are_counted(memorised, generalised, expected):
     times = {"memorised": memorised, "generalised": generalised}
-    made = xr.Dataset({name: ("run", np.where(each, 100.0, np.nan)) for name, each in times.items()})
+    made = xr.Dataset(
+        {name: ("run", np.where(each, 100.0, np.nan)) for name, each in times.items()}
+    )
     made["test_accuracy"] = ("run", np.full(len(memorised), 40.0))
     assert part_verdicts("NA.weight-decay.needed", made) == expected

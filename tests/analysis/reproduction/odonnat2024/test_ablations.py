@@ -1,4 +1,5 @@
-"""Claims on VC's ablations: estimates and verdicts on evidence whose answer is known."""
+"""Claims on VC's ablations: estimates and verdicts on evidence whose answer is
+known."""
 
 import itertools
 
@@ -12,7 +13,10 @@ from tests.analysis.reproduction.judging import NO, OPEN, YES, part_verdict
 
 def panel(values, largest=1.0):
     """Evidence of a panel of learning rates, (value, run), each half the one before."""
-    return xr.Dataset({"test_lr": (("lr", "run"), values)}, {"lr": largest * 0.5 ** np.arange(len(values))})
+    return xr.Dataset(
+        {"test_lr": (("lr", "run"), values)},
+        {"lr": largest * 0.5 ** np.arange(len(values))},
+    )
 
 
 def regularity(values):
@@ -20,10 +24,15 @@ def regularity(values):
 
 
 def test_percentage_of_accuracy_jumps():
-    found = ablations.accuracy_jumps(panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr")
+    found = ablations.accuracy_jumps(
+        panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr"
+    )
     assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
     assert found.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
-    assert ablations.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value == 0
+    assert (
+        ablations.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value
+        == 0
+    )
 
 
 @pytest.mark.parametrize(("every", "expected"), [(2, YES), (8, OPEN), (40, OPEN)])
@@ -34,9 +43,13 @@ def test_verdicts_on_frequent_marginal_and_rare_jumps(every, expected):
 
 
 def test_verdicts_on_the_regularity_of_means(generator):
-    noise = generator.uniform(size=(13, 32))  # a mean of 32 is smooth, whether values have an effect or not
+    noise = generator.uniform(
+        size=(13, 32)
+    )  # a mean of 32 is smooth, whether values have an effect or not
     assert part_verdict("VC.figure7.regular", panel(noise), part=2) == OPEN
-    offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(size=(13, 400))  # good runs, not good values
+    offset = generator.uniform(size=(1, 400)) + 0.1 * generator.uniform(
+        size=(13, 400)
+    )  # good runs, not good values
     assert part_verdict("VC.figure7.regular", panel(offset), part=2) == OPEN
     wave = np.sin(np.arange(13.0))[:, None] * 0.3 + noise
     assert part_verdict("VC.figure7.regular", panel(wave), part=2) == YES
@@ -59,14 +72,22 @@ def test_the_regularity_leaves_out_what_diverged(generator):
 def test_regularity_is_a_mean_over_all_halves(generator):
     values = generator.normal(size=(5, 6)) + np.arange(5.0)[:, None]
     apart = values - values.mean(axis=0)
-    halves = np.array([apart[:, list(half)].mean(axis=1) for half in itertools.combinations(range(6), 3)])
+    halves = np.array(
+        [
+            apart[:, list(half)].mean(axis=1)
+            for half in itertools.combinations(range(6), 3)
+        ]
+    )
     others = 2 * apart.mean(axis=1) - halves
-    assert regularity(values).interval.value == pytest.approx((halves * others).sum() / (halves**2).sum())
+    assert regularity(values).interval.value == pytest.approx(
+        (halves * others).sum() / (halves**2).sum()
+    )
 
 
 @pytest.mark.parametrize(("at", "expected"), [(0, NO), (4, YES), (None, OPEN)])
 def test_verdicts_on_the_best_value(at, expected, generator):
-    """Learning rates are .048, .024, ..., so that the recipe's .003 is the fifth value."""
+    """Learning rates are .048, .024, ..., so that the recipe's .003 is the fifth
+    value."""
     values = 0.3 * generator.uniform(size=(9, 60))
     if at is not None:
         values[at] += 0.3
@@ -77,14 +98,19 @@ def test_the_best_value_is_that_of_runs_that_have_not_diverged(generator):
     values = 0.1 * generator.uniform(size=(5, 40))
     values[2] += 0.1
     assert ablations.best_value(panel(values), "lr").interval == (0.25, 0.25, 0.25)
-    assert ablations.best_value(panel(values[2:]), "lr").note.endswith("at the end of the range")
+    assert ablations.best_value(panel(values[2:]), "lr").note.endswith(
+        "at the end of the range"
+    )
     values[2, 1:] = np.nan
     assert ablations.best_value(panel(values), "lr").interval.value != 0.25
     assert np.isnan(ablations.best_value(panel(values * np.nan), "lr").interval.value)
 
 
 def test_percentage_of_equal_initial_losses():
-    losses = {f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]]) for name in ablations.SAME_START}
+    losses = {
+        f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]])
+        for name in ablations.SAME_START
+    }
     assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 100
     losses["first_loss_lr"] = (("lr", "run"), [[0.7, 0.8], [0.7, 0.81]])
     assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 50

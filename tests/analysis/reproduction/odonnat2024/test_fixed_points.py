@@ -1,4 +1,5 @@
-"""Claims on fixed points: what is measured, and verdicts on evidence whose answer is known."""
+"""Claims on fixed points: what is measured, and verdicts on evidence whose answer is
+known."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ CLAIMS = ("CH.summary.fixed-points", "CH.summary.fixed-points-without-decay")
 def test_the_settled_circuit_is_at_rest_and_the_built_one_is_not(evidence):
     evidence = evidence["ch.fixed-points"]
     assert fixed_points.residual_gradient(evidence, "settled").interval.value < 1e-8
-    assert fixed_points.residual_gradient(evidence, fixed_points.BUILT).interval.value > 1e-6
+    assert (
+        fixed_points.residual_gradient(evidence, fixed_points.BUILT).interval.value
+        > 1e-6
+    )
     assert fixed_points.settled_accuracy(evidence).interval.value == pytest.approx(100)
     assert fixed_points.breaking_eigenvalue(evidence).interval.value > 0
 
@@ -23,21 +27,39 @@ def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
     distance[:, 0] = 0  # not pushed
     point = ("circuit", [0.0, 1.0])
     return xr.Dataset(
-        {"gradient": ("circuit", list(gradients)), "loss": point, "circuit_accuracy": ("circuit", [1.0, accuracy]),
-         "order_eigenvalue": (("circuit", "order_mode"), [[1.0, 1.0], [lowest, 1.0]]), "lowest": point,
-         "suffix_eigenvalue": (("circuit", "suffix_mode"), [[1.0], [1.0]]),
-         "distance": (("start", "step", "pushed"), distance[None])},
-        {"circuit": [fixed_points.BUILT, "settled"], "start": ["settled"], "step": ["pushed", "after"],
-         "push": ("pushed", np.append(0, np.full(30, 1e-3)))},
-    )  # fmt: skip
+        {
+            "gradient": ("circuit", list(gradients)),
+            "loss": point,
+            "circuit_accuracy": ("circuit", [1.0, accuracy]),
+            "order_eigenvalue": (
+                ("circuit", "order_mode"),
+                [[1.0, 1.0], [lowest, 1.0]],
+            ),
+            "lowest": point,
+            "suffix_eigenvalue": (("circuit", "suffix_mode"), [[1.0], [1.0]]),
+            "distance": (("start", "step", "pushed"), distance[None]),
+        },
+        {
+            "circuit": [fixed_points.BUILT, "settled"],
+            "start": ["settled"],
+            "step": ["pushed", "after"],
+            "push": ("pushed", np.append(0, np.full(30, 1e-3))),
+        },
+    )
 
 
-@pytest.mark.parametrize(("changes", "expected"), [
-    ({}, [YES, NO]),
-    ({"gradients": (1e-12, 1e-12)}, [YES, YES]),
-    ({"lowest": -1e-3, "after": 2.0}, [PARTLY, NO]),
-    ({"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5}, [NO, NO]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, [YES, NO]),
+        ({"gradients": (1e-12, 1e-12)}, [YES, YES]),
+        ({"lowest": -1e-3, "after": 2.0}, [PARTLY, NO]),
+        (
+            {"gradients": (1, 1), "lowest": -1e-3, "after": 2.0, "accuracy": 0.5},
+            [NO, NO],
+        ),
+    ],
+)
 def test_verdicts_follow_the_evidence(changes, expected):
     found = verdicts(fixed_points.CLAIMS, made(**changes), "ch.fixed-points")
     assert found == dict(zip(CLAIMS, expected, strict=True))

@@ -1,4 +1,5 @@
-"""VC appendices A.1 and A.3: peaks of gradient norms and events of the loss, counted in made-up runs."""
+"""VC appendices A.1 and A.3: peaks of gradient norms and events of the loss, counted in
+made-up runs."""
 
 import numpy as np
 import pytest
@@ -10,65 +11,125 @@ from tests.analysis.reproduction.judging import NO, OPEN, YES, part_verdicts
 
 
 def made_counts(matched, total, chance, **changed):
-    """Evidence with the same numbers of events, (run,), in all setups, layers and kinds."""
+    """Evidence with the same numbers of events, (run,), in all setups, layers and
+    kinds."""
     counts = {"total": total, "matched": matched, "chance": chance}
-    by_run = {"drop_begin": 100.0, "drop_end": 110.0, "rise": 95.0, "window": 20.0, "returned": 1.5}
-    by_drop = {"drop_epoch": [250.0, 700.0], "drop_rise": [1.0, 1.0], "nearest": [0.002, 0.004], "nearest_chance": 0.02}
-    coords = {"setup": list(norms.SETUPS), "layer": [*norms.LAYERS, norms.WHOLE], "kind": list(norms.KINDS)}
-    every = xr.DataArray(1.0, {**coords, "run": range(len(total))}, ("setup", "run", "layer", "kind"))
+    by_run = {
+        "drop_begin": 100.0,
+        "drop_end": 110.0,
+        "rise": 95.0,
+        "window": 20.0,
+        "returned": 1.5,
+    }
+    by_drop = {
+        "drop_epoch": [250.0, 700.0],
+        "drop_rise": [1.0, 1.0],
+        "nearest": [0.002, 0.004],
+        "nearest_chance": 0.02,
+    }
+    coords = {
+        "setup": list(norms.SETUPS),
+        "layer": [*norms.LAYERS, norms.WHOLE],
+        "kind": list(norms.KINDS),
+    }
+    every = xr.DataArray(
+        1.0, {**coords, "run": range(len(total))}, ("setup", "run", "layer", "kind")
+    )
     setups = every.isel(layer=0, kind=0, drop=True)
     drops = setups.expand_dims(drop=2, axis=2)
-    found = {name: every * xr.DataArray(np.array(each, float), dims="run") for name, each in counts.items()}
-    found |= {name: setups * np.array(changed.get(name, each)) for name, each in by_run.items()}
-    found |= {name: drops * np.array(changed.get(name, each)) for name, each in by_drop.items()}
+    found = {
+        name: every * xr.DataArray(np.array(each, float), dims="run")
+        for name, each in counts.items()
+    }
+    found |= {
+        name: setups * np.array(changed.get(name, each))
+        for name, each in by_run.items()
+    }
+    found |= {
+        name: drops * np.array(changed.get(name, each))
+        for name, each in by_drop.items()
+    }
     return xr.Dataset(found)
 
 
 def test_peaks_beyond_chance_have_an_interval_over_runs():
     many = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
     estimate = norms.excess_peaks(many, "mini-batch", "drop")
-    assert (estimate.interval.value, estimate.count, estimate.note) == (pytest.approx(62.5), 80, "88% against 25%")
+    assert (estimate.interval.value, estimate.count, estimate.note) == (
+        pytest.approx(62.5),
+        80,
+        "88% against 25%",
+    )
     assert estimate.effect == pytest.approx(2 * np.arcsin(0.875**0.5) - np.pi / 3)
-    assert estimate.interval.low == pytest.approx(62.5 - 12.5 * 2.093 / np.sqrt(19), abs=0.01)
-    assert norms.matched_peaks(many, "mini-batch", "drop").interval.value == pytest.approx(87.5)
+    assert estimate.interval.low == pytest.approx(
+        62.5 - 12.5 * 2.093 / np.sqrt(19), abs=0.01
+    )
+    assert norms.matched_peaks(
+        many, "mini-batch", "drop"
+    ).interval.value == pytest.approx(87.5)
     none = made_counts([1, 2] * 10, [4] * 20, [1.5] * 20)
-    assert norms.excess_peaks(none, "mini-batch", "drop").interval.value == pytest.approx(0)
-    assert np.isnan(norms.excess_peaks(made_counts([0], [0], [0]), "mini-batch", "drop").interval.value)
-    most = norms.excess_peaks(made_counts([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]), "mini-batch", "drop").interval
+    assert norms.excess_peaks(
+        none, "mini-batch", "drop"
+    ).interval.value == pytest.approx(0)
+    assert np.isnan(
+        norms.excess_peaks(
+            made_counts([0], [0], [0]), "mini-batch", "drop"
+        ).interval.value
+    )
+    most = norms.excess_peaks(
+        made_counts([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]), "mini-batch", "drop"
+    ).interval
     assert most.low < most.value < most.high == 100
 
 
 def test_runs_without_drops_do_not_count():
     evidence = made_counts([2, 0, np.nan, 2], [2, 0, np.nan, 2], [0, 0, np.nan, 0])
     assert norms.matched_peaks(evidence, "full batch", "drop").count == 4
-    assert norms.setup_drops(evidence, "full batch", 2).interval.value == pytest.approx(200 / 3)
+    assert norms.setup_drops(evidence, "full batch", 2).interval.value == pytest.approx(
+        200 / 3
+    )
 
 
 def test_a_rise_counts_within_a_window_of_the_drop():
     evidence = made_counts([1] * 4, [1] * 4, [0] * 4, rise=[79.0, 81.0, 129.0, np.nan])
     estimate = norms.rises_with_drop(evidence, "full batch")
-    assert (estimate.interval.value, estimate.note) == (50, "runs in which it never rises so far: 1")
+    assert (estimate.interval.value, estimate.note) == (
+        50,
+        "runs in which it never rises so far: 1",
+    )
 
 
 def test_distances_to_the_nearest_peak():
     drop = SeriesEvent("drop", 90, 100.0, 110, 1.0, 0.5)
     norm = np.ones(1000) + 0.001 * np.sin(np.arange(1000) / 3)
     norm[398:403] += [1, 3, 5, 3, 1]
-    ((epoch, rising, distance, chance),) = norms._drop_measures([drop], norm, np.arange(1000.0))
+    ((epoch, rising, distance, chance),) = norms._drop_measures(
+        [drop], norm, np.arange(1000.0)
+    )
     assert (epoch, rising) == (100, False)
-    assert (distance, chance) == (pytest.approx(0.3, abs=0.003), pytest.approx(0.3, abs=0.003))  # shifted both ways
-    ((_, rising, distance, _),) = norms._drop_measures([drop], np.ones(1000), np.arange(1000.0))
+    assert (distance, chance) == (
+        pytest.approx(0.3, abs=0.003),
+        pytest.approx(0.3, abs=0.003),
+    )  # shifted both ways
+    ((_, rising, distance, _),) = norms._drop_measures(
+        [drop], np.ones(1000), np.arange(1000.0)
+    )
     assert (rising, distance) == (False, 1.0)
-    risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(np.arange(1000) / 3)
+    risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(
+        np.arange(1000) / 3
+    )
     assert norms._drop_measures([drop], risen, np.arange(1000.0))[0][1]
 
 
 @pytest.mark.parametrize(
-    ("nearest", "expected"), [([0.002, 0.004], 0.3), ([0.002, np.nan], 0.2), ([np.nan] * 2, np.nan)]
+    ("nearest", "expected"),
+    [([0.002, 0.004], 0.3), ([0.002, np.nan], 0.2), ([np.nan] * 2, np.nan)],
 )
 def test_the_nearest_peak_is_a_mean_over_drops(nearest, expected):
     evidence = made_counts([1] * 8, [2] * 8, [0] * 8, nearest=nearest)
-    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(expected, nan_ok=True)
+    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(
+        expected, nan_ok=True
+    )
 
 
 def test_a_run_like_the_example_has_both_drops_with_a_rise():
@@ -76,38 +137,69 @@ def test_a_run_like_the_example_has_both_drops_with_a_rise():
     evidence["drop_rise"][1, 1, 1] = 0
     evidence["drop_epoch"][1, 2] = [600, 700]
     evidence["drop_epoch"][1, 3, 1] = np.nan
-    assert norms.runs_like_example(evidence, "full batch", norms.EXAMPLE).interval.value == 100
-    assert norms.runs_like_example(evidence, "mini-batch", norms.EXAMPLE).interval.value == 25
+    assert (
+        norms.runs_like_example(evidence, "full batch", norms.EXAMPLE).interval.value
+        == 100
+    )
+    assert (
+        norms.runs_like_example(evidence, "mini-batch", norms.EXAMPLE).interval.value
+        == 25
+    )
 
 
 def test_updates_after_a_spike_are_compared_with_those_before():
     updates = np.where(np.isin(np.arange(200), [100, 101, 102]), 3.0, 1.0)
-    assert norms._growth_after_spikes([SeriesEvent("spike", 99, 100.0, 101, 1.0, 3.0)], updates) == 3
+    assert (
+        norms._growth_after_spikes(
+            [SeriesEvent("spike", 99, 100.0, 101, 1.0, 3.0)], updates
+        )
+        == 3
+    )
     assert np.isnan(norms._growth_after_spikes([], updates))
 
 
 SINGLE = ("VC.figure15.precisely", "VC.appA.1.exit", "VC.appA.1.taken-back")
 FALSE = {"nearest": 0.02, "rise": 300.0, "returned": np.linspace(0.89, 0.91, 20)}
-MARGINAL = {"nearest": 0.005, "rise": [95.0, 300.0] * 10, "returned": np.linspace(1.04, 1.06, 20)}
+MARGINAL = {
+    "nearest": 0.005,
+    "rise": [95.0, 300.0] * 10,
+    "returned": np.linspace(1.04, 1.06, 20),
+}
 
 
 @pytest.mark.parametrize(
     ("matched", "chance", "rest", "events", "layers", "single"),
-    [([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
-     ([1, 0], [0.5, 1.0], FALSE, [OPEN, NO], NO, [OPEN, OPEN, NO]),
-     ([3, 3], [2.8, 2.81], MARGINAL, [YES, NO], NO, [OPEN, OPEN, NO])],
-)  # fmt: skip
-def test_verdicts_on_true_false_and_marginal_evidence(matched, chance, rest, events, layers, single):
+    [
+        ([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
+        ([1, 0], [0.5, 1.0], FALSE, [OPEN, NO], NO, [OPEN, OPEN, NO]),
+        ([3, 3], [2.8, 2.81], MARGINAL, [YES, NO], NO, [OPEN, OPEN, NO]),
+    ],
+)
+def test_verdicts_on_true_false_and_marginal_evidence(
+    matched, chance, rest, events, layers, single
+):
     evidence = made_counts(matched * 10, [4] * 20, chance * 10, **rest)
     for figure in norms.FIGURES.values():
         assert part_verdicts(f"VC.figure{figure}.drops", evidence) == events
-        assert part_verdicts(f"VC.figure{figure}.drops-by-layer", evidence) == [layers] * len(norms.LAYERS)
+        assert part_verdicts(f"VC.figure{figure}.drops-by-layer", evidence) == [
+            layers
+        ] * len(norms.LAYERS)
     assert [part_verdicts(name, evidence)[0] for name in SINGLE] == single
 
 
 def test_salience_is_a_difference_of_setups():
     evidence = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
     evidence["matched"].loc[{"setup": "mini-batch"}] -= 2.5
-    assert norms.excess_peak_difference(evidence, "full batch", "mini-batch").interval.value == pytest.approx(62.5)
-    names = ("VC.appA.1.less-salient", "VC.figure16.more-salient", "VC.figure19.more-salient")
-    assert [part_verdicts(name, evidence) for name in names] == [[YES], [NO], [NO]]  # with d = 3, both are the same
+    assert norms.excess_peak_difference(
+        evidence, "full batch", "mini-batch"
+    ).interval.value == pytest.approx(62.5)
+    names = (
+        "VC.appA.1.less-salient",
+        "VC.figure16.more-salient",
+        "VC.figure19.more-salient",
+    )
+    assert [part_verdicts(name, evidence) for name in names] == [
+        [YES],
+        [NO],
+        [NO],
+    ]  # with d = 3, both are the same

@@ -1,4 +1,5 @@
-"""Claims on success and sparsity by dimension: estimates and verdicts on evidence whose answer is known."""
+"""Claims on success and sparsity by dimension: estimates and verdicts on evidence whose
+answer is known."""
 
 import numpy as np
 import pytest
@@ -12,43 +13,91 @@ DIMS = (2, 3, 4, 8, 16, 32)
 
 
 def made(fractions, slope=-1.0, noise=0.0, gap=0.1, runs=60):
-    """Evidence in which fractions of the runs of each dimension succeed; sparsity changes with accuracy."""
+    """Evidence in which fractions of the runs of each dimension succeed; sparsity
+    changes with accuracy."""
     generator = np.random.default_rng(1)
-    success = (np.arange(runs) * np.array(fractions)[:, None]) % 1 + np.array(fractions)[:, None] > 1 - 1e-9
-    accuracy = np.where(success, 1.0, 0.5) - 0.1 * generator.uniform(0, 0.9, success.shape)
-    level = 0.5 + 0.3 * slope * (accuracy - 0.75) + noise * generator.standard_normal(success.shape)
+    success = (np.arange(runs) * np.array(fractions)[:, None]) % 1 + np.array(
+        fractions
+    )[:, None] > 1 - 1e-9
+    accuracy = np.where(success, 1.0, 0.5) - 0.1 * generator.uniform(
+        0, 0.9, success.shape
+    )
+    level = (
+        0.5
+        + 0.3 * slope * (accuracy - 0.75)
+        + noise * generator.standard_normal(success.shape)
+    )
     eps = np.logspace(-5, 2, 141)
     curve = np.repeat(level[..., None], len(eps), axis=-1)
     curve[..., 0], curve[..., -1] = 0.0, 1.0
     dims = DIMS[: len(fractions)]
     shape = (len(dims), len(eps))
     return xr.Dataset(
-        {"sparsity": (("dim", "run", "eps"), curve), "mean_sparsity": (("dim", "run"), level),
-         "effect": (("dim", "eps"), np.full(shape, np.sign(slope))),
-         "p_value": (("dim", "eps"), np.full(shape, 0.001)),
-         **{f"{split}_accuracy": (("dim", "run"), accuracy - (split == "unseen") * gap * (1 + level))
-            for split in ("train", "test", "unseen")}},
+        {
+            "sparsity": (("dim", "run", "eps"), curve),
+            "mean_sparsity": (("dim", "run"), level),
+            "effect": (("dim", "eps"), np.full(shape, np.sign(slope))),
+            "p_value": (("dim", "eps"), np.full(shape, 0.001)),
+            **{
+                f"{split}_accuracy": (
+                    ("dim", "run"),
+                    accuracy - (split == "unseen") * gap * (1 + level),
+                )
+                for split in ("train", "test", "unseen")
+            },
+        },
         {"dim": list(dims), "eps": eps},
-    )  # fmt: skip
+    )
 
 
 RISING, LEVEL = (0.25, 0.5, 0.75, 1, 1, 1), (0.5,) * 6
 
 # A claim that is not named has the first verdict.
 CASES = {
-    "true": (made((0.25, 0.5, 0.75, 0.95, 1, 1), slope=-2), YES, {"VC.appA.3.all-from-8": PARTLY}),
+    "true": (
+        made((0.25, 0.5, 0.75, 0.95, 1, 1), slope=-2),
+        YES,
+        {"VC.appA.3.all-from-8": PARTLY},
+    ),
     "sparser": (
-        made(RISING, slope=1), NO,
-        dict.fromkeys(["VC.appA.3.dimension", "VC.appA.3.all-from-8", "VC.appA.3.generalisation"], YES)
-        | {"VC.figure17.range": YES, "VC.figure17.separation": OPEN, "VC.appA.2.many-neurons": OPEN},
+        made(RISING, slope=1),
+        NO,
+        dict.fromkeys(
+            ["VC.appA.3.dimension", "VC.appA.3.all-from-8", "VC.appA.3.generalisation"],
+            YES,
+        )
+        | {
+            "VC.figure17.range": YES,
+            "VC.figure17.separation": OPEN,
+            "VC.appA.2.many-neurons": OPEN,
+        },
     ),
     "no relation": (
-        made(LEVEL, noise=10, gap=0), NO,
-        {"VC.figure17.range": YES, "VC.figure17.separation": OPEN, "VC.figure17.whole-range": YES,
-         **dict.fromkeys(["VC.figure17.less-sparse", "VC.figure17.accuracy", "VC.figure20.less-sparse"], OPEN),
-         **dict.fromkeys(["VC.appA.2.many-neurons", "VC.appA.3.dimension", "VC.appA.3.generalisation"], OPEN)},
+        made(LEVEL, noise=10, gap=0),
+        NO,
+        {
+            "VC.figure17.range": YES,
+            "VC.figure17.separation": OPEN,
+            "VC.figure17.whole-range": YES,
+            **dict.fromkeys(
+                [
+                    "VC.figure17.less-sparse",
+                    "VC.figure17.accuracy",
+                    "VC.figure20.less-sparse",
+                ],
+                OPEN,
+            ),
+            **dict.fromkeys(
+                [
+                    "VC.appA.2.many-neurons",
+                    "VC.appA.3.dimension",
+                    "VC.appA.3.generalisation",
+                ],
+                OPEN,
+            ),
+        },
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -61,21 +110,36 @@ def test_verdicts_follow_the_evidence(case):
 def test_inactive_units_contradict_the_range():
     evidence = made(RISING)
     evidence["sparsity"][..., 0] += 0.07 + 0.01 * evidence["test_accuracy"]
-    assert sparsity.sparsity_at_threshold(evidence, 0).interval.value == pytest.approx(7.65, abs=0.2)
-    assert verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.figure17.range"] == PARTLY
+    assert sparsity.sparsity_at_threshold(evidence, 0).interval.value == pytest.approx(
+        7.65, abs=0.2
+    )
+    assert (
+        verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.figure17.range"]
+        == PARTLY
+    )
 
 
 @pytest.mark.parametrize(("successes", "verdict"), [(20, YES), (19, PARTLY), (6, NO)])
 def test_failures_at_eight_dimensions(successes, verdict):
     evidence = made((0.25, 0.5, 0.75, *[successes / 20] * 3), runs=20)
-    assert verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.appA.3.all-from-8"] == verdict
+    assert (
+        verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.appA.3.all-from-8"]
+        == verdict
+    )
 
 
 def test_measured_runs_of_each_dimension(evidence):
     found = evidence["vc.sparsity"]
-    assert [sparsity.runs_of_dim(found, dim).sizes["run"] for dim in (2, 3, 16)] == [4, 3, 0]
+    assert [sparsity.runs_of_dim(found, dim).sizes["run"] for dim in (2, 3, 16)] == [
+        4,
+        3,
+        0,
+    ]
     one = sparsity.runs_of_dim(found, 3)
-    assert all(one[f"{split}_accuracy"].notnull().all() for split in ("train", "test", "unseen"))
+    assert all(
+        one[f"{split}_accuracy"].notnull().all()
+        for split in ("train", "test", "unseen")
+    )
     assert (one["sparsity"].diff("eps") >= 0).all()
 
 
@@ -87,19 +151,31 @@ def test_success_by_dimension():
     assert sparsity.success_gain(rising).interval.value == pytest.approx(75)
     assert abs(sparsity.dimension_correlation(level).interval.value) < 1e-9
     assert sparsity.success_gain(level).interval.value == pytest.approx(0)
-    assert sparsity.generalisation_gap(made(RISING, slope=0, noise=0.01)).interval.value == pytest.approx(15, abs=0.1)
+    assert sparsity.generalisation_gap(
+        made(RISING, slope=0, noise=0.01)
+    ).interval.value == pytest.approx(15, abs=0.1)
 
 
 def test_dimensions_without_runs_have_no_estimate():
     evidence = made((0.25,))
-    for missing in (sparsity.success_at_dim(evidence, 8), sparsity.success_sparsity(evidence, dim=8)):
+    for missing in (
+        sparsity.success_at_dim(evidence, 8),
+        sparsity.success_sparsity(evidence, dim=8),
+    ):
         assert missing.skipped
         assert "not run" in missing.note
     assert not sparsity.success_at_dim(evidence, 2).skipped
     assert np.isnan(sparsity.success_gain(evidence).interval.value)
     diverged = evidence.where(evidence["run"] > 9)
-    assert sparsity.success_at_dim(diverged, 2).count == sparsity.runs_of_dim(diverged, 2).sizes["run"] == 50
-    assert sparsity.success_at_dim(evidence.where(evidence["run"] < 0), 2).note == "all runs diverged"
+    assert (
+        sparsity.success_at_dim(diverged, 2).count
+        == sparsity.runs_of_dim(diverged, 2).sizes["run"]
+        == 50
+    )
+    assert (
+        sparsity.success_at_dim(evidence.where(evidence["run"] < 0), 2).note
+        == "all runs diverged"
+    )
 
 
 def test_thresholds_without_a_significant_difference_are_no_exceptions():
@@ -110,7 +186,9 @@ def test_thresholds_without_a_significant_difference_are_no_exceptions():
     found = sparsity.less_sparse_thresholds(unsure).interval
     shown = 100 * float((inside & (eps < 1)).sum() / inside.sum())
     assert found == pytest.approx(Interval(shown, shown, 100))
-    opposite = sparsity.less_sparse_thresholds(unsure.assign(effect=evidence["effect"].where(eps > 1e-2, 1.0))).interval
+    opposite = sparsity.less_sparse_thresholds(
+        unsure.assign(effect=evidence["effect"].where(eps > 1e-2, 1.0))
+    ).interval
     assert opposite.value < shown
     assert opposite.high == pytest.approx(opposite.value + 100 - shown)
     undefined = evidence.assign(p_value=evidence["p_value"] * np.nan)

@@ -16,33 +16,54 @@ CLAIMS = [
 def test_claims_cover_their_places_and_the_sections_above_them():
     def names(short, place, **how):
         paper = next(each for each in PAPERS if each.short == short)
-        return [each.name for each in coverage.claims_covering(CLAIMS, paper, place, **how)]
+        return [
+            each.name for each in coverage.claims_covering(CLAIMS, paper, place, **how)
+        ]
 
     assert names("CA", "section 5") == names("CA", "section 5.1") == ["CA.s5.1.one"]
     assert names("CA", "section 5.2") == []
     assert names("CA", "table 1") == ["CA.table1.x"]
     assert names("VC", "figure 1") == names("VC", "section 5") == ["VC.s4.x"]
     assert names("CA", "figure 1") == names("VC", "figure 10") == []
-    assert names("CA", "section 5", own=True) == []  # a subsection is covered, not the section
+    assert (
+        names("CA", "section 5", own=True) == []
+    )  # a subsection is covered, not the section
     assert names("CA", "section 5.1", own=True) == ["CA.s5.1.one"]
 
 
 def test_uncovered_places_exclude_those_that_state_nothing():
     missing = coverage.uncovered_places(CLAIMS)
     assert {"CA section 5.2", "VC figure 2"} <= set(missing)
-    assert not {"CA section 5", "CA table 1", "VC section 4", "CA section 1", "CH remark 3.1"} & set(missing)
+    assert not {
+        "CA section 5",
+        "CA table 1",
+        "VC section 4",
+        "CA section 1",
+        "CH remark 3.1",
+    } & set(missing)
     places = {(paper.short, place) for paper in PAPERS for place in paper.places}
     assert set(coverage.UNTESTED_PLACES) <= places
-    assert coverage.uncovered_places([Claim(f"{paper}.x", "", places=place) for paper, place in places]) == []
-    assert len(coverage.uncovered_places([])) == len(places) - len(coverage.UNTESTED_PLACES)
+    assert (
+        coverage.uncovered_places(
+            [Claim(f"{paper}.x", "", places=place) for paper, place in places]
+        )
+        == []
+    )
+    assert len(coverage.uncovered_places([])) == len(places) - len(
+        coverage.UNTESTED_PLACES
+    )
 
 
 NAMES = {
-    "CA.s5.1.apart": ("section 5.1", "apart"), "CA.s4.grids": ("section 4", "grids"),
-    "CA.table1.wd0.6": ("table 1", "wd0.6"), "VC.appA.1.drops": ("appendix A.1", "drops"),
-    "CA.appB.biases": ("appendix B", "biases"), "CH.remark3.1.faithful": ("remark 3.1", "faithful"),
-    "CH.abstract.spikes": ("abstract", "spikes"), "OWN.audit": ("audit", ""),
-}  # fmt: skip
+    "CA.s5.1.apart": ("section 5.1", "apart"),
+    "CA.s4.grids": ("section 4", "grids"),
+    "CA.table1.wd0.6": ("table 1", "wd0.6"),
+    "VC.appA.1.drops": ("appendix A.1", "drops"),
+    "CA.appB.biases": ("appendix B", "biases"),
+    "CH.remark3.1.faithful": ("remark 3.1", "faithful"),
+    "CH.abstract.spikes": ("abstract", "spikes"),
+    "OWN.audit": ("audit", ""),
+}
 
 
 @pytest.mark.parametrize(("name", "place"), NAMES.items())

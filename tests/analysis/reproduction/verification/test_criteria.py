@@ -1,4 +1,5 @@
-"""Criteria: their verdicts on estimates whose verdict is known, and how often they err."""
+"""Criteria: their verdicts on estimates whose verdict is known, and how often they
+err."""
 
 from functools import cache
 
@@ -7,10 +8,31 @@ import pytest
 
 from analysis.reproduction.verification import criteria, estimate
 from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every, Exists, Nearly, Verdict, Within
-from analysis.reproduction.verification.estimate import Estimate, percentage, reported_number
-from analysis.reproduction.verification.formatting import format_criterion, format_estimate
-from analysis.statistics.intervals import NO_INTERVAL, Interval, binomial_interval, mean_interval
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Agrees,
+    Below,
+    Every,
+    Exists,
+    Nearly,
+    Verdict,
+    Within,
+)
+from analysis.reproduction.verification.estimate import (
+    Estimate,
+    percentage,
+    reported_number,
+)
+from analysis.reproduction.verification.formatting import (
+    format_criterion,
+    format_estimate,
+)
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    Interval,
+    binomial_interval,
+    mean_interval,
+)
 from tests.analysis.reproduction.judging import NO, OPEN, PARTLY, UNTESTABLE, YES
 
 SKIPPED = Verdict.SKIPPED
@@ -30,8 +52,14 @@ CASES = [
     (Within(-2, 2), found(0, -1, 1), YES),
     (Within(-2, 2), found(0, -1, 3), OPEN),
     (Within(-2, 2), found(5, 3, 7), NO),
-    *[(each, found(60, 55, 65), YES) for each in (Above(50, ours=True), Within(50, 100, ours=True))],
-    *[(each, found(40, 35, 45), OPEN) for each in (Above(50, ours=True), Within(50, 100, ours=True))],
+    *[
+        (each, found(60, 55, 65), YES)
+        for each in (Above(50, ours=True), Within(50, 100, ours=True))
+    ],
+    *[
+        (each, found(40, 35, 45), OPEN)
+        for each in (Above(50, ours=True), Within(50, 100, ours=True))
+    ],
     (Every(), percentage(33, 33), YES),
     (Every(), percentage(5, 5), OPEN),  # too few
     (Every(), percentage(999, 1000), NO),
@@ -55,8 +83,14 @@ def test_verdicts_of_criteria(criterion, finding, expected):
 
 EFFECTS = [
     ((3, 1, 5), YES),
-    ((0.3, 0.1, 0.5), PARTLY),  # in the stated direction, but the number is less than the minimum effect
-    ((0.3, 0.1, 0.49), NO),  # in the stated direction, but the minimum effect is excluded
+    (
+        (0.3, 0.1, 0.5),
+        PARTLY,
+    ),  # in the stated direction, but the number is less than the minimum effect
+    (
+        (0.3, 0.1, 0.49),
+        NO,
+    ),  # in the stated direction, but the minimum effect is excluded
     ((1, -1, 3), OPEN),
     ((-1, -3, 1), OPEN),  # against it, but the minimum effect is not excluded
     ((0, -0.2, 0.4), NO),  # the minimum effect is excluded
@@ -67,31 +101,65 @@ EFFECTS = [
 @pytest.mark.parametrize(("interval", "expected"), EFFECTS)
 def test_more_and_less_than_a_bound(interval, expected):
     value, low, high = interval
-    assert criteria.judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict == expected
-    assert criteria.judge_estimate(Below(0, minimum=0.5), found(-value, -high, -low)).verdict == expected
-    assert criteria.judge_estimate(Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)).verdict == expected
+    assert (
+        criteria.judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict
+        == expected
+    )
+    assert (
+        criteria.judge_estimate(
+            Below(0, minimum=0.5), found(-value, -high, -low)
+        ).verdict
+        == expected
+    )
+    assert (
+        criteria.judge_estimate(
+            Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)
+        ).verdict
+        == expected
+    )
     ours = criteria.judge_estimate(Above(0, minimum=0.5, ours=True), found(*interval))
     assert ours.verdict == (OPEN if expected is NO else expected)
     assert ours.reason == (criteria.OUTSIDE if expected is NO else "")
 
 
-@pytest.mark.parametrize("criterion", [NUMBER, Above(3), Below(3), Within(2, 4), Nearly()])
+@pytest.mark.parametrize(
+    "criterion", [NUMBER, Above(3), Below(3), Within(2, 4), Nearly()]
+)
 @pytest.mark.parametrize("value", [3.5, 60.0])
 def test_a_single_case_is_undecided(criterion, value):
-    assert criteria.judge_estimate(criterion, found(value, np.nan, np.nan, 1)).verdict == OPEN
+    assert (
+        criteria.judge_estimate(criterion, found(value, np.nan, np.nan, 1)).verdict
+        == OPEN
+    )
 
 
-@pytest.mark.parametrize(("skipped", "expected"), [(False, UNTESTABLE), (True, SKIPPED)])
+@pytest.mark.parametrize(
+    ("skipped", "expected"), [(False, UNTESTABLE), (True, SKIPPED)]
+)
 def test_an_estimate_without_a_value_has_no_verdict(skipped, expected):
-    estimate = Estimate(NO_INTERVAL, 0, note="no circle among 100 runs", skipped=skipped)
-    assert criteria.judge_estimate(Above(0), estimate) == (expected, estimate.note, NO_INTERVAL)
+    estimate = Estimate(
+        NO_INTERVAL, 0, note="no circle among 100 runs", skipped=skipped
+    )
+    assert criteria.judge_estimate(Above(0), estimate) == (
+        expected,
+        estimate.note,
+        NO_INTERVAL,
+    )
 
 
 PARTS = [
-    ([YES, YES], YES), ([NO, NO], NO), ([YES, NO], PARTLY), ([YES, UNTESTABLE], YES), ([UNTESTABLE], UNTESTABLE),
-    ([YES, OPEN], PARTLY), ([NO, OPEN], OPEN), ([YES, SKIPPED], PARTLY), ([NO, SKIPPED], NO),
-    ([SKIPPED, SKIPPED], SKIPPED), ([], UNTESTABLE),
-]  # fmt: skip
+    ([YES, YES], YES),
+    ([NO, NO], NO),
+    ([YES, NO], PARTLY),
+    ([YES, UNTESTABLE], YES),
+    ([UNTESTABLE], UNTESTABLE),
+    ([YES, OPEN], PARTLY),
+    ([NO, OPEN], OPEN),
+    ([YES, SKIPPED], PARTLY),
+    ([NO, SKIPPED], NO),
+    ([SKIPPED, SKIPPED], SKIPPED),
+    ([], UNTESTABLE),
+]
 
 
 @pytest.mark.parametrize(("parts", "expected"), PARTS)
@@ -99,13 +167,30 @@ def test_verdicts_on_parts_are_combined(parts, expected):
     assert criteria.combine_verdicts(parts) == expected
 
 
-@pytest.mark.parametrize(("ours", "reported", "expected"), [
-    (found(10, 7, 13), "6 ± 4", (4, -1, 9)),  # symmetric intervals add in quadrature
-    (found(10, 8, 15), "6 [5, 9]", (4, 4 - np.hypot(2, 3), 4 + np.hypot(5, 1))),  # sides that face each other
-    (found(10, 9, 11, count=400), "10", (0, -np.hypot(1, 2), np.hypot(1, 2))),  # as exact as 100 of our runs
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "reported", "expected"),
+    [
+        (
+            found(10, 7, 13),
+            "6 ± 4",
+            (4, -1, 9),
+        ),  # symmetric intervals add in quadrature
+        (
+            found(10, 8, 15),
+            "6 [5, 9]",
+            (4, 4 - np.hypot(2, 3), 4 + np.hypot(5, 1)),
+        ),  # sides that face each other
+        (
+            found(10, 9, 11, count=400),
+            "10",
+            (0, -np.hypot(1, 2), np.hypot(1, 2)),
+        ),  # as exact as 100 of our runs
+    ],
+)
 def test_intervals_of_differences_from_reported_numbers(ours, reported, expected):
-    assert criteria.difference_from_reported(ours, reported_number(reported)) == pytest.approx(expected)
+    assert criteria.difference_from_reported(
+        ours, reported_number(reported)
+    ) == pytest.approx(expected)
 
 
 def reported_mean(values):
@@ -114,28 +199,44 @@ def reported_mean(values):
 
 
 def fraction_of_differences(pairs):
-    """Fraction of pairs of our estimate and a reported number whose difference has an interval without 0."""
+    """Fraction of pairs of our estimate and a reported number whose difference has an
+    interval without 0."""
     intervals = [criteria.difference_from_reported(*pair) for pair in pairs]
     return np.mean([not each.low <= 0 <= each.high for each in intervals])
 
 
 def test_five_percent_of_true_counts_or_means_differ(generator):
-    """Both are of 100 runs of the same distribution. Intervals of counts are conservative."""
-    ours = cache(lambda count: Estimate(estimate.as_percentage(binomial_interval(count, 100)), 100))
+    """Both are of 100 runs of the same distribution. Intervals of counts are
+    conservative."""
+    ours = cache(
+        lambda count: Estimate(
+            estimate.as_percentage(binomial_interval(count, 100)), 100
+        )
+    )
     theirs = cache(estimate.reported_count)
-    counts = [(ours(one), theirs(other)) for one, other in generator.binomial(100, 0.17, (400, 2)).tolist()]
+    counts = [
+        (ours(one), theirs(other))
+        for one, other in generator.binomial(100, 0.17, (400, 2)).tolist()
+    ]
     chance = 3 * np.sqrt(0.05 * 0.95 / 400)
     assert fraction_of_differences(counts) <= 0.05 + chance
     samples = generator.normal(30, 20, (400, 2, 100))
-    means = [(Estimate(mean_interval(ours), 100), reported_mean(theirs)) for ours, theirs in samples]
+    means = [
+        (Estimate(mean_interval(ours), 100), reported_mean(theirs))
+        for ours, theirs in samples
+    ]
     assert abs(fraction_of_differences(means) - 0.05) <= chance
 
 
 def test_a_difference_of_means_that_matters_is_not_reproduced(generator):
     """A mean 15 away, of values that spread by 20, with 100 runs each."""
     samples = generator.normal(30, 20, (50, 2, 100))
-    judged = [criteria.judge_estimate(Agrees(reported_mean(theirs), 5), Estimate(mean_interval(ours + 15), 100))
-              for ours, theirs in samples]  # fmt: skip
+    judged = [
+        criteria.judge_estimate(
+            Agrees(reported_mean(theirs), 5), Estimate(mean_interval(ours + 15), 100)
+        )
+        for ours, theirs in samples
+    ]
     assert [each.verdict for each in judged].count(NO) >= 48
 
 
@@ -155,14 +256,20 @@ def test_criteria_in_words(criterion, unit, expected):
     assert format_criterion(Measurement(len, criterion, unit=unit)) == expected
 
 
-@pytest.mark.parametrize(("unit", "interval", "expected"), [
-    ("%", (17.4, -9.5, 44.4), "17.4% [0.0, 44.4]"),
-    ("points", (81, 54.6, 107.5), "81.0 points [54.6, 100.0]"),
-    ("%", (134, 130, 138), "134.0% [130.0, 138.0]"),  # a ratio
-    ("", (0.9, 0.7, 1.1), "0.9 [0.7, 1.1]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("unit", "interval", "expected"),
+    [
+        ("%", (17.4, -9.5, 44.4), "17.4% [0.0, 44.4]"),
+        ("points", (81, 54.6, 107.5), "81.0 points [54.6, 100.0]"),
+        ("%", (134, 130, 138), "134.0% [130.0, 138.0]"),  # a ratio
+        ("", (0.9, 0.7, 1.1), "0.9 [0.7, 1.1]"),
+    ],
+)
 def test_intervals_end_at_what_is_possible(unit, interval, expected):
-    assert format_estimate(Interval(*interval), Measurement(len, NUMBER, unit=unit)) == expected
+    assert (
+        format_estimate(Interval(*interval), Measurement(len, NUMBER, unit=unit))
+        == expected
+    )
 
 
 def test_chances_of_verdicts_on_a_true_a_marginal_and_a_false_percentage(generator):
@@ -170,7 +277,10 @@ def test_chances_of_verdicts_on_a_true_a_marginal_and_a_false_percentage(generat
     judged = {}
     for truth in (0.75, 0.53, 0.4):
         counts = generator.binomial(100, truth, 400).tolist()
-        judged[truth] = [criteria.judge_estimate(Above(50, 10), percentage(hits, 100)).verdict for hits in counts]
+        judged[truth] = [
+            criteria.judge_estimate(Above(50, 10), percentage(hits, 100)).verdict
+            for hits in counts
+        ]
     assert judged[0.75].count(YES) >= 390
     assert judged[0.53].count(YES) <= 60  # a chance of .10
     assert judged[0.53].count(OPEN) >= 260

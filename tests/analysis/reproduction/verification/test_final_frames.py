@@ -18,12 +18,16 @@ def ones(trajectory, kept):
 
 def test_runs_that_diverged_have_no_value(tmp_path, monkeypatch):
     kept = np.array([True, False, True])
-    np.testing.assert_equal(final_frames.expand_to_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0])
+    np.testing.assert_equal(
+        final_frames.expand_to_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0]
+    )
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
     assert not_diverged(trajectory).tolist() == [True, False]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(final_frames, "not_diverged", lambda trajectory: kept)
     needs = [RequiredRuns(ParticleSettings(n=5, fa=fa), 3, 2) for fa in (1.0, 2.0)]
-    found = final_frames.measure_ensembles(Runner(sys.stderr), needs, {"size": "norm"}, ones, ("fa", "run"))
+    found = final_frames.measure_ensembles(
+        Runner(sys.stderr), needs, {"size": "norm"}, ones, ("fa", "run")
+    )
     np.testing.assert_equal(found["size"].values, [[1.0, np.nan, 1.0]] * 2)
     assert found["size"].attrs == {"long_name": "norm", "units": "1"}

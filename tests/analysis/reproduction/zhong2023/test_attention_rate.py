@@ -9,7 +9,15 @@ from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification.criteria import Agrees, Verdict
 from analysis.reproduction.zhong2023 import attention_rate
 from dynamics import TransformerSettings, simulate
-from tests.analysis.reproduction.judging import CLAIMS_BY_NAME, NO, OPEN, YES, dataset, part_verdict, part_verdicts
+from tests.analysis.reproduction.judging import (
+    CLAIMS_BY_NAME,
+    NO,
+    OPEN,
+    YES,
+    dataset,
+    part_verdict,
+    part_verdicts,
+)
 
 RATES = np.array(attention_rate.RATES)
 MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -17,23 +25,34 @@ MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
 
 @pytest.fixture
 def printed(generator):
-    """Evidence whose means are near those that are printed, between the middles of the rows interpolated."""
+    """Evidence whose means are near those that are printed, between the middles of the
+    rows interpolated."""
 
     def around(name, spread):
         means = np.interp(RATES, MIDDLES, [float(row[name]) for row in ZL_RUNS])
         return means[:, None] + spread * generator.standard_normal((len(RATES), 30))
 
     measures = {name: around(name, 0.004) for name in attention_rate.MEASURES}
-    earlier = {f"earlier_{name}": around(name, 0.004) for name in attention_rate.MEASURES}
+    earlier = {
+        f"earlier_{name}": around(name, 0.004) for name in attention_rate.MEASURES
+    }
     accuracy = np.full((len(RATES), 30), 100.0)
-    return dataset(attention_rate.DIMS, {"attention_rate": RATES}, test_accuracy=accuracy, **measures, **earlier)
+    return dataset(
+        attention_rate.DIMS,
+        {"attention_rate": RATES},
+        test_accuracy=accuracy,
+        **measures,
+        **earlier,
+    )
 
 
 @pytest.mark.parametrize("name", ["symmetricity", "irrelevance"])
 def test_printed_means_are_reproduced_and_exchanged_ones_are_not(name, printed):
     assert set(part_verdicts(f"ZL.runs.{name}", printed)) == {YES}
     assert part_verdicts(f"ZL.figure.{name}", printed)[-2:] == [YES, YES]
-    exchanged = printed.assign({name: printed[name].isel(attention_rate=slice(None, None, -1)).variable})
+    exchanged = printed.assign(
+        {name: printed[name].isel(attention_rate=slice(None, None, -1)).variable}
+    )
     assert NO in part_verdicts(f"ZL.runs.{name}", exchanged)
     assert part_verdicts(f"ZL.figure.{name}", exchanged)[-2:] == [NO, NO]
 
@@ -42,11 +61,17 @@ def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
     for name in ("symmetricity", "irrelevance", "circularity"):
         parts = CLAIMS_BY_NAME[f"ZL.runs.{name}"].parts
         assert all(isinstance(each.criterion, Agrees) for each in parts)
-        assert [each.criterion.reported.printed for each in parts] == [row[name] for row in ZL_RUNS]
+        assert [each.criterion.reported.printed for each in parts] == [
+            row[name] for row in ZL_RUNS
+        ]
         values = [each.measure(printed).interval.value for each in parts]
-        np.testing.assert_allclose(values, printed[name].sel(attention_rate=MIDDLES).mean("run"))
+        np.testing.assert_allclose(
+            values, printed[name].sel(attention_rate=MIDDLES).mean("run")
+        )
     fewer = printed.sel(attention_rate=list(attention_rate.FEWER_RATES))
-    rates = [attention_rate.rate_in_range(fewer, row["low"], row["high"]) for row in ZL_RUNS]
+    rates = [
+        attention_rate.rate_in_range(fewer, row["low"], row["high"]) for row in ZL_RUNS
+    ]
     assert rates == [0.0, 0.3, 0.5, 0.7, 1.0]
 
 
@@ -57,18 +82,29 @@ def test_circular_networks_are_those_above_the_threshold(printed):
     part = CLAIMS_BY_NAME["ZL.runs.circular"].parts[-1]
     found = part.measure(printed.assign(circularity=circular, symmetricity=low))
     assert (found.count, found.of) == (10, "circular networks")
-    assert found.interval.value == pytest.approx(float(low.sel(attention_rate=0.9)[:10].mean()))
+    assert found.interval.value == pytest.approx(
+        float(low.sel(attention_rate=0.9)[:10].mean())
+    )
 
 
-def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(printed):
+def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
+    printed,
+):
     quick = printed.sel(attention_rate=[0.0, 1.0])
-    estimates = [each.measure(quick) for each in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts]
+    estimates = [
+        each.measure(quick) for each in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
+    ]
     assert [each.skipped for each in estimates] == [False, True, True, True, False]
-    assert attention_rate.softmax_minus_constant(printed.sel(attention_rate=[0.0]), "symmetricity").skipped
+    assert attention_rate.softmax_minus_constant(
+        printed.sel(attention_rate=[0.0]), "symmetricity"
+    ).skipped
     assert part_verdict("ZL.runs.accuracy", printed, 0) == YES
     accuracy = printed["test_accuracy"].copy()
     accuracy[:, :15] = 99.0
-    assert part_verdict("ZL.runs.accuracy", printed.assign(test_accuracy=accuracy), 0) == NO
+    assert (
+        part_verdict("ZL.runs.accuracy", printed.assign(test_accuracy=accuracy), 0)
+        == NO
+    )
     assert part_verdict("ZL.models.A", quick, 0) in (YES, Verdict.PARTLY)
     moved = printed.assign(earlier_irrelevance=printed["earlier_irrelevance"] + 1)
     assert part_verdicts("OWN.attention-rate-length", moved) == [YES, YES, OPEN, OPEN]
@@ -77,7 +113,10 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
 def test_measures_of_networks_are_those_of_the_progress_command():
     settings = TransformerSettings(n=7, dim=8, heads=2, attention_rate=0.5)
     trajectory = simulate(settings, runs=2, steps=20, every=4, progress=False)
-    found, expected = attention_rate.network_measures(trajectory), measure_progress(trajectory).isel(step=-1)
+    found, expected = (
+        attention_rate.network_measures(trajectory),
+        measure_progress(trajectory).isel(step=-1),
+    )
     names = ("gradient_symmetricity", "distance_irrelevance", "component_circularity")
     for measure, name in zip(attention_rate.MEASURES, names, strict=True):
         np.testing.assert_allclose(found[measure], expected[name])
