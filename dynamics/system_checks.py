@@ -120,7 +120,7 @@ def check_settings_instance(settings: Any) -> None:
     for name, (least, sort, words) in SETTINGS_NUMBERS.items():
         value = getattr(settings, name)
         is_number = isinstance(value, sort) and not isinstance(value, bool)
-        if not is_number or not least <= value < np.inf:  # type: ignore[operator]
+        if not is_number or not least <= value < np.inf:
             raise SettingsError(f"{kind.__name__}.{name}", repr(value), words)
     values = dataclasses.asdict(settings)
     allowed = "numbers, strings, booleans and tuples of them, of the declared types"
