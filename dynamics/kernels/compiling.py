@@ -46,8 +46,8 @@ def cached_kernel(
         own = inspect.getfile(function)
         digest = hashlib.sha256(
             b"".join(
-                Path(each).read_bytes()
-                for each in (own, *map(inspect.getfile, inlined))
+                Path(module).read_bytes()
+                for module in (own, *map(inspect.getfile, inlined))
             )
         )
         name = f"{function.__module__}.{function.__name__}"
@@ -100,14 +100,14 @@ class _SharedCache(FunctionCache):
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Machine code for a signature. If there is none, the caller compiles and saves
         it, holding the lock."""
-        if (found := super().load_overload(signature, target_context)) is None:
+        if (overload := super().load_overload(signature, target_context)) is None:
             with contextlib.suppress(Timeout):
                 self._lock.acquire(timeout=LOCK_SECONDS)
                 if (
-                    found := super().load_overload(signature, target_context)
+                    overload := super().load_overload(signature, target_context)
                 ) is not None:
                     self._lock.release(force=True)
-        return found
+        return overload
 
     def save_overload(self, signature: Any, data: Any) -> None:
         try:

@@ -73,11 +73,9 @@ def update_weights(memory, block, rule, number, begin, end, discount):
 
     The learning rate is divided by `discount`.
     """
-    weights, first, second = (
-        memory.weights[block],
-        memory.first[block],
-        memory.second[block],
-    )
+    weights = memory.weights[block]
+    first = memory.first[block]
+    second = memory.second[block]
     gradient = memory.gradient[block]
     lr = rule.lr / discount
     rate, decay = scalars(np.float32(-lr)), scalars(np.float32(rule.weight_decay))
@@ -95,10 +93,8 @@ def update_weights(memory, block, rule, number, begin, end, discount):
     size = scalars(np.float32(1 / np.sqrt(1 - rule.beta2**number)))
     beta1, rest1 = scalars(np.float32(rule.beta1)), scalars(np.float32(1 - rule.beta1))
     beta2, rest2 = scalars(np.float32(rule.beta2)), scalars(np.float32(1 - rule.beta2))
-    shrunk, epsilon = (
-        scalars(np.float32(1 - lr * rule.weight_decay)),
-        scalars(np.float32(_EPSILON)),
-    )
+    shrunk = scalars(np.float32(1 - lr * rule.weight_decay))
+    epsilon = scalars(np.float32(_EPSILON))
     for at in range(begin, end):
         weight, g = load_scalars(weights, at), load_scalars(gradient, at)
         if rule.kind == _ADAMW:

@@ -579,16 +579,14 @@ def log_one_plus(context, value):
             return _call_llvm(builder, "fma", value, [left, right, added])
 
         def component(axis):
-            x, one, integers = (
-                _axis(builder, value, args[0], axis),
-                _constant(value, 1.0),
-                _integer_lanes(value),
-            )
+            x = _axis(builder, value, args[0], axis)
+            one = _constant(value, 1.0)
+            integers = _integer_lanes(value)
             u = builder.fadd(one, x)
             left = builder.fdiv(builder.fsub(x, builder.fsub(u, one)), u)
             half, digits = (
-                ir.Constant(integers, [each] * value.lanes.count)
-                for each in (_ROOT_HALF, 23)
+                ir.Constant(integers, [number] * value.lanes.count)
+                for number in (_ROOT_HALF, 23)
             )
             bits = builder.bitcast(u, integers)
             e = builder.ashr(builder.sub(bits, half), digits)
@@ -652,8 +650,8 @@ def where_equal(context, condition, number, value):
     """`value` in the lanes where `condition` (`Scalars`) equals `number`, else 0."""
 
     def generate(context, builder, signature, args):
-        wanted = _broadcast(builder, condition, args[1])
-        tested = builder.fcmp_ordered("==", args[0], wanted)
+        expected = _broadcast(builder, condition, args[1])
+        tested = builder.fcmp_ordered("==", args[0], expected)
         nothing = ir.Constant(value.lanes, None)
 
         def component(axis):

@@ -345,10 +345,8 @@ def _attention_backward(
     mean, d_query = dot(d_mixed, mixed), repeat_axes(scalars(np.float32(0)), axes)
     for t in range(layout.positions):
         own_token = load_scalars(tokens, t)
-        z, attended = (
-            _vectors_of_tokens(table, t, own_token, layout, axes),
-            load_scalars(attention, t),
-        )
+        z = _vectors_of_tokens(table, t, own_token, layout, axes)
+        attended = load_scalars(attention, t)
         error = attended * (dot(d_mixed, z) - mean)
         d_query = multiply_add(z, error, d_query)
         d_z = d_mixed * attended + query * error

@@ -82,10 +82,8 @@ def _minibatch_gradient(
     gradient[:] = 0
     work.d_table[:] = 0
     fill_normalised_table(weights, layout, work.table, work.scores, axes)
-    tokens, target = (
-        np.empty(layout.positions * LANES_32, np.float32),
-        np.empty(LANES_32, np.float32),
-    )
+    tokens = np.empty(layout.positions * LANES_32, np.float32)
+    target = np.empty(LANES_32, np.float32)
     weight = scalars(np.float32(1 / (end - begin)))
     for at in range(begin, end):
         _gather_minibatch_sequence(sequences, order, first, at, tokens, target)
@@ -165,11 +163,9 @@ def train_sparse(
     mlp, assemblers = layout.receptor * len(axes), layout.assembler * len(axes)
     after = assemblers + layout.hidden * len(axes)
     for block in range(len(memory.weights)):
-        weights, gradient, first = (
-            memory.weights[block],
-            memory.gradient[block],
-            block * LANES_32,
-        )
+        weights = memory.weights[block]
+        gradient = memory.gradient[block]
+        first = block * LANES_32
         for step in range(max(1, steps)):
             start = begin + step * batch
             end = min(start + batch, order.shape[1])
@@ -203,10 +199,8 @@ def train_sparse(
 def _score(weights, layout, sequences, counts, splits, totals, axes):
     """See `sparse_scores`; totals: (block, loss and accuracy x split x lane)."""
     work, count = sparse_workspace(layout, axes), sequences.targets.shape[1]
-    tokens, target = (
-        np.empty(layout.positions * LANES_32, np.float32),
-        np.empty(LANES_32, np.float32),
-    )
+    tokens = np.empty(layout.positions * LANES_32, np.float32)
+    target = np.empty(LANES_32, np.float32)
     partial = np.empty(2 * splits * LANES_32, np.float32)
     for block in range(len(weights)):
         fill_normalised_table(weights[block], layout, work.table, work.scores, axes)

@@ -143,10 +143,8 @@ class ClusteringHead(NetworkParameters):
     ) -> torch.Tensor:
         """xi of sequences (..., sequence, position): (..., sequence, axis). table:
         replaces that of the weights."""
-        table, chosen = (
-            self.table(weights) if table is None else table,
-            _one_hot(tokens, self.settings.rows),
-        )
+        table = self.table(weights) if table is None else table
+        chosen = _one_hot(tokens, self.settings.rows)
         attended = self._attend(table, weights["query"], chosen)[..., None] * chosen
         return (attended.flatten(-2) @ table.flatten(-3, -2)) @ weights["value"].mT
 

@@ -96,9 +96,9 @@ def _network_of_class(
             SparseSettings.system: "VC",
             TransformerSettings.system: "ZL and NA",
         }
-        found = trajectory.attrs["system"]
+        name = trajectory.attrs["system"]
         raise TrajectoryError(
-            f"attribute system: found {found}, expected {system}, the network of"
+            f"attribute system: found {name}, expected {system}, the network of"
             f" {papers[system]}"
         )
     network = network_of(trajectory)
@@ -141,7 +141,7 @@ def weights(
     >>> weights(trajectory, run=0, step=2)["hidden_weight"].shape
     torch.Size([8, 2])
     """
-    found = {}
+    tensors = {}
     for name, dims in network_of(trajectory).variables.items():
         check_variable_recorded(trajectory, name)
         values = trajectory[name].transpose("run", "step", *dims)
@@ -155,5 +155,5 @@ def weights(
             if step not in trajectory["step"].values:
                 raise SettingsError("step", step, "a recorded step")
             values = values.sel(step=step)
-        found[name] = torch.from_numpy(np.array(values.values))
-    return found
+        tensors[name] = torch.from_numpy(np.array(values.values))
+    return tensors

@@ -174,11 +174,9 @@ class Transformer(NetworkParameters):
     def _token_rows(self, weights: Weights) -> list[torch.Tensor]:
         """x before the first block, for each position and each token that occurs there:
         (..., row, axis)."""
-        s, embedding, positions = (
-            self.settings,
-            weights["embedding"],
-            weights["position_embedding"],
-        )
+        s = self.settings
+        embedding = weights["embedding"]
+        positions = weights["position_embedding"]
         firsts = [
             embedding[..., : s.elements, :],
             embedding[..., s.elements * s.own_vocabularies :, :],
@@ -197,10 +195,8 @@ class Transformer(NetworkParameters):
         self, query: torch.Tensor, keys: Sequence[torch.Tensor]
     ) -> torch.Tensor:
         """Rows of the attention matrix: (..., pair, head, position)."""
-        heads, alpha = (
-            (self.settings.heads, self.settings.head_width),
-            self.settings.attention_rate,
-        )
+        heads = (self.settings.heads, self.settings.head_width)
+        alpha = self.settings.attention_rate
         scores = torch.stack(
             [(query * key).unflatten(-1, heads).sum(-1) for key in keys], dim=-1
         )
@@ -213,10 +209,8 @@ class Transformer(NetworkParameters):
         values: Sequence[torch.Tensor],
     ) -> torch.Tensor:
         """A v of one position: (..., pair, head x head_axis)."""
-        attention, heads = (
-            self._attention(query, keys),
-            (self.settings.heads, self.settings.head_width),
-        )
+        attention = self._attention(query, keys)
+        heads = (self.settings.heads, self.settings.head_width)
         parts = [
             attention[..., at, None] * value.unflatten(-1, heads)
             for at, value in enumerate(values)
@@ -258,31 +252,27 @@ class Transformer(NetworkParameters):
         output = weights["attention_output"][..., -1, :, :, :].flatten(-2)
         mlp_input = weights["mlp_input"][..., -1, :, :]
         values = [self._project(weights["value_weight"], -1, row) for row in rows]
-        found = {"logit_weight": unembedding @ weights["mlp_output"][..., -1, :, :]}
+        parts = {"logit_weight": unembedding @ weights["mlp_output"][..., -1, :, :]}
         if self.settings.attention_rate == 0:
             streams = {at: value @ output.mT for at, value in enumerate(values)}
             streams[last] = streams[last] + rows[last]
         else:
             streams = {last: rows[last]}
-            found["query"] = self._project(weights["query_weight"], -1, rows[last])
+            parts["query"] = self._project(weights["query_weight"], -1, rows[last])
             for at, row in enumerate(rows):
-                found[f"key{at}"] = self._project(weights["key_weight"], -1, row)
-                found[f"value{at}"] = values[at]
-            found["hidden_weight"], found["direct_weight"] = (
-                mlp_input @ output,
-                unembedding @ output,
-            )
+                parts[f"key{at}"] = self._project(weights["key_weight"], -1, row)
+                parts[f"value{at}"] = values[at]
+            parts["hidden_weight"] = mlp_input @ output
+            parts["direct_weight"] = unembedding @ output
         for at, stream in streams.items():
-            found[f"hidden{at}"], found[f"direct{at}"] = (
-                stream @ mlp_input.mT,
-                stream @ unembedding.mT,
-            )
-        found[f"hidden{last}"] = (
-            found[f"hidden{last}"] + weights["mlp_input_bias"][..., None, -1, :]
+            parts[f"hidden{at}"] = stream @ mlp_input.mT
+            parts[f"direct{at}"] = stream @ unembedding.mT
+        parts[f"hidden{last}"] = (
+            parts[f"hidden{last}"] + weights["mlp_input_bias"][..., None, -1, :]
         )
         bias = weights["mlp_output_bias"][..., None, -1, :] @ unembedding.mT
-        found[f"direct{last}"] = found[f"direct{last}"] + bias
-        return found
+        parts[f"direct{last}"] = parts[f"direct{last}"] + bias
+        return parts
 
     def _read_out(
         self, tables: Weights, index: Sequence[torch.Tensor | None]

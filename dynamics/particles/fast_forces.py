@@ -89,9 +89,8 @@ def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
         _sum_onto_tokens(values, pairs, force[field])
     attracting, repelling, aligning = like_magnitude.sum(axis=1)
     repelling = strength - repelling
-    if repelling * np.sqrt(square_cutoff) < accuracy * len(
-        points
-    ):  # no unlike pair sums, or all coincide
+    noise = accuracy * len(points) ** 2 / np.sqrt(square_cutoff)
+    if repelling < noise:  # no unlike pair sums, or all coincide
         repelling = 0.0
     magnitude[:] = attracting, repelling, aligning - itself, partners.sum() - aligning
     return ForceFields(force, magnitude)

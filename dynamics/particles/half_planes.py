@@ -59,11 +59,9 @@ def _arc_sum(sums, errors, first, last, axis):
     if last >= count:
         total, error, last = sums[count, axis], errors[count, axis], last - count
     if first >= count:
-        total, error, first = (
-            total - sums[count, axis],
-            error - errors[count, axis],
-            first - count,
-        )
+        total = total - sums[count, axis]
+        error = error - errors[count, axis]
+        first = first - count
     return (total + (sums[last, axis] - sums[first, axis])) + (
         error + (errors[last, axis] - errors[first, axis])
     )
@@ -89,25 +87,19 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
             low, high = angles[k] - np.pi / 2, angles[k] + np.pi / 2
             if turned and low - MARGIN >= -np.pi:
                 turned = False
-                before, first, last, after = (
-                    max(before - count, 0),
-                    max(first - count, 0),
-                    last - count,
-                    after - count,
-                )
+                before = max(before - count, 0)
+                first = max(first - count, 0)
+                last = last - count
+                after = after - count
             if turned:
                 low, high = low + 2 * np.pi, high + 2 * np.pi
-            before, last = (
-                _first_from(angles, low - MARGIN, before),
-                _first_from(angles, high - MARGIN, last),
-            )
+            before = _first_from(angles, low - MARGIN, before)
+            last = _first_from(angles, high - MARGIN, last)
             first = _first_from(angles, low + MARGIN, max(before, first))
             after = _first_from(angles, high + MARGIN, max(last, after))
-            x, y, found = (
-                _arc_sum(sums, errors, first, last, 0),
-                _arc_sum(sums, errors, first, last, 1),
-                last - first,
-            )
+            x = _arc_sum(sums, errors, first, last, 0)
+            y = _arc_sum(sums, errors, first, last, 1)
+            summed = last - first
             for start, stop in ((before, first), (last, after)):
                 for entry in range(start, stop):
                     other = entry if entry < count else entry - count
@@ -116,12 +108,12 @@ def _sorted_sums(points, directions, order, angles, sums, errors):
                         + points[order[k], 1] * points[order[other], 1]
                         > 0.0
                     ):
-                        x, y = (
-                            x + directions[order[other], 0],
-                            y + directions[order[other], 1],
-                        )
-                        found += 1
-            aligned[order[k], 0], aligned[order[k], 1], partners[order[k]] = x, y, found
+                        x = x + directions[order[other], 0]
+                        y = y + directions[order[other], 1]
+                        summed += 1
+            aligned[order[k], 0] = x
+            aligned[order[k], 1] = y
+            partners[order[k]] = summed
     return aligned, partners
 
 

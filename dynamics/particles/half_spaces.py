@@ -48,11 +48,9 @@ def _sum_in_cells(points, directions, cells, filled, axes):
     """See `half_space_sums`. Points and directions are in the order of cells, of which
     `filled` are not empty."""
     count, dim = directions.shape
-    centres, radii, totals = (
-        np.empty((len(filled), dim)),
-        np.empty(len(filled)),
-        np.zeros((len(filled), dim)),
-    )
+    centres = np.empty((len(filled), dim))
+    radii = np.empty(len(filled))
+    totals = np.zeros((len(filled), dim))
     for number in range(len(filled)):
         first, last = cells.starts[filled[number]], cells.starts[filled[number] + 1]
         radii[number] = _centre_and_radius(directions, first, last, centres[number])
@@ -63,18 +61,16 @@ def _sum_in_cells(points, directions, cells, filled, axes):
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
         used = min(LANES_64, cells.starts[(row + 1) * cells.shape[-1]] - start)
-        lanes, sums, centre, whole = (
-            np.zeros(dim * LANES_64),
-            np.empty(LANES_64),
-            np.empty(dim),
-            np.zeros(dim + 1),
-        )
+        lanes = np.zeros(dim * LANES_64)
+        sums = np.empty(LANES_64)
+        centre = np.empty(dim)
+        whole = np.zeros(dim + 1)
         for k in range(used):
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]
         x = load_vectors(lanes, 0, axes)
         radius = _centre_and_radius(directions, start, start + used, centre) + MARGIN
-        total, found = x - x, scalars(0.0)
+        total, partner_count = x - x, scalars(0.0)
         for cell in range(len(filled)):
             product = 0.0
             for axis in range(dim):
@@ -93,9 +89,9 @@ def _sum_in_cells(points, directions, cells, filled, axes):
                     total += alignment_force(
                         x, other, broadcast_vectors(flat_directions, k, axes)
                     )
-                    found += in_half_plane(x, other)
+                    partner_count += in_half_plane(x, other)
         store_vectors(lanes, 0, total)
-        store_scalars(sums, 0, found)
+        store_scalars(sums, 0, partner_count)
         for k in range(used):
             partners[start + k] = sums[k] + whole[dim]
             for axis in range(dim):
@@ -116,9 +112,9 @@ def half_space_sums(
     side = min(1.0, (2 * np.pi * dim / cells_wanted) ** (1 / (dim - 1)))
     cells = sort_points(directions, np.full(dim, side), 0)
     filled = np.flatnonzero(np.diff(cells.starts))
-    found = _sum_in_cells(
+    sums = _sum_in_cells(
         points[cells.order], cells.points, cells, filled, tuple(range(dim))
     )
     aligned, partners = np.empty_like(points), np.empty(count)
-    aligned[cells.order], partners[cells.order] = found
+    aligned[cells.order], partners[cells.order] = sums
     return aligned, partners

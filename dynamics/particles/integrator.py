@@ -211,8 +211,8 @@ def _apply_forces(x, force, magnitude, moved, track, moving, pairs, params, axes
 @kernel_function
 def _store_norm(row, active, square):
     """Store the norm in the lanes that have not diverged."""
-    kept = where_above(scalars(1.0) - active, 0.5, load_scalars(row, 0))
-    store_scalars(row, 0, where_above(active, 0.5, square_root(square)) + kept)
+    before = where_above(scalars(1.0) - active, 0.5, load_scalars(row, 0))
+    store_scalars(row, 0, where_above(active, 0.5, square_root(square)) + before)
 
 
 # ----------------------------------------------------------- kernels called from Python
@@ -229,11 +229,9 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
     total = np.empty((count, size))
     if across:
         for block in prange(count):
-            work, force, magnitude = (
-                force_workspace(pairs, axes),
-                np.empty((4, size)),
-                np.empty((4, LANES_64)),
-            )
+            work = force_workspace(pairs, axes)
+            force = np.empty((4, size))
+            magnitude = np.empty((4, LANES_64))
             moved = np.empty(size)
             x = blocks[block]
             for _ in range(max(number, 1)):
@@ -251,11 +249,9 @@ def advance_blocks(blocks, runs, across, number, track, pairs, params, axes):
                 )
             copy_numbers(force[ATTRACTION], total[block])
     else:
-        work, force, magnitude = (
-            force_workspace(pairs, axes),
-            np.empty((4, size)),
-            np.empty((4, LANES_64)),
-        )
+        work = force_workspace(pairs, axes)
+        force = np.empty((4, size))
+        magnitude = np.empty((4, LANES_64))
         moved = np.empty(size)
         for block in range(count):
             x = blocks[block]

@@ -74,17 +74,13 @@ def like_sums(points, directions, pairs, square_cutoff, axes):
     flat_points, flat_directions = points.reshape(-1), directions.reshape(-1)
     for number in prange(len(pairs.groups)):
         group = np.int64(number)
-        first, last = (
-            pairs.bounds[pairs.groups[group, 0]],
-            pairs.bounds[pairs.groups[group, 0] + 1],
-        )
+        first = pairs.bounds[pairs.groups[group, 0]]
+        last = pairs.bounds[pairs.groups[group, 0] + 1]
         start = pairs.groups[group, 1]
         used = min(LANES_64, last - start)
-        lanes, out, sums = (
-            np.zeros(dim * LANES_64),
-            np.empty(3 * dim * LANES_64),
-            np.empty(3 * LANES_64),
-        )
+        lanes = np.zeros(dim * LANES_64)
+        out = np.empty(3 * dim * LANES_64)
+        sums = np.empty(3 * LANES_64)
         for k in range(used):
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[start + k, axis]

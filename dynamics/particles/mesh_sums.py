@@ -106,10 +106,8 @@ def _spread(points, slabs, low, spacing, constants, mesh, density):
     for parity in range(2):
         for number in prange((len(slabs) - parity) // 2):
             slab = 2 * np.int64(number) + parity
-            values, products = (
-                aligned_numbers(dim * width),
-                aligned_numbers(len(offsets)),
-            )
+            values = aligned_numbers(dim * width)
+            products = aligned_numbers(len(offsets))
             for point in range(slabs[slab], slabs[slab + 1]):
                 first = _node_weights(
                     points,
@@ -126,10 +124,8 @@ def _spread(points, slabs, low, spacing, constants, mesh, density):
                 for k in range(len(offsets)):
                     product = scalars(products[k])
                     for start in range(0, width, LANES_64):
-                        node, weights = (
-                            first + offsets[k] + start,
-                            load_scalars_at(values, (dim - 1) * width + start),
-                        )
+                        node = first + offsets[k] + start
+                        weights = load_scalars_at(values, (dim - 1) * width + start)
                         store_scalars_at(
                             density,
                             node,
@@ -174,16 +170,12 @@ def _interpolate(points, low, spacing, constants, mesh, potential):
     Of the potential, its value near the point is subtracted first, which would add to
     the error of interpolation."""
     (count, dim), (terms, width) = points.shape, constants.window.shape
-    offsets, polynomials = (
-        _node_offsets(mesh, width),
-        constants.window_and_slope.reshape(-1),
-    )
+    offsets = _node_offsets(mesh, width)
+    polynomials = constants.window_and_slope.reshape(-1)
     gradient = np.empty((count, dim))
     for chunk in prange(-(-count // CHUNK)):
-        values, products = (
-            aligned_numbers(2 * dim * width),
-            aligned_numbers(len(offsets)),
-        )
+        values = aligned_numbers(2 * dim * width)
+        products = aligned_numbers(len(offsets))
         lanes = aligned_numbers(LANES_64)
         begin = np.int64(chunk) * CHUNK
         for point in range(begin, min(begin + CHUNK, count)):
@@ -195,10 +187,8 @@ def _interpolate(points, low, spacing, constants, mesh, potential):
             )
             for axis in range(dim):
                 _multiply_axes(values, width, dim, axis, products)
-                total, last = (
-                    scalars(0.0),
-                    2 * (dim - 1) * width + (width if axis == dim - 1 else 0),
-                )
+                total = scalars(0.0)
+                last = 2 * (dim - 1) * width + (width if axis == dim - 1 else 0)
                 for start in range(0, width, LANES_64):
                     along = scalars(0.0)
                     for k in range(len(offsets)):
@@ -252,7 +242,7 @@ def most_nodes(count: int, dim: int) -> int:
 def _lengths(constants: Splitting) -> np.ndarray:
     """Possible numbers of nodes along the longest axis."""
     margin = constants.window.shape[1] + constants.cutoff
-    return np.array([each for each in MESH_SIZES if each > 2 * margin])
+    return np.array([size for size in MESH_SIZES if size > 2 * margin])
 
 
 def largest_cube(count: int, dim: int, constants: Splitting) -> int:

@@ -206,8 +206,8 @@ def _neighbouring_rows(
     strides = np.array(
         [outer[axis + 1 :].prod() for axis in range(len(outer))], dtype=np.int64
     )
-    kept = square > 0
-    return (steps @ strides)[kept], np.sqrt(square[kept])
+    apart = square > 0
+    return (steps @ strides)[apart], np.sqrt(square[apart])
 
 
 @kernel_function
@@ -262,20 +262,16 @@ def _near_sums(
         group = np.int64(number)
         row, start = cells.groups[group, 0], cells.groups[group, 1]
         used = min(LANES_64, cells.starts[(row + 1) * columns] - start)
-        lanes, label, power = (
-            np.zeros(dim * LANES_64),
-            np.zeros(LANES_64),
-            np.zeros(LANES_64),
-        )
+        lanes = np.zeros(dim * LANES_64)
+        label = np.zeros(LANES_64)
+        power = np.zeros(LANES_64)
         least, most = np.inf, -np.inf
         for k in range(used):
             label[k] = labels[start + k]
             for axis in range(dim):
                 lanes[axis * LANES_64 + k] = points[(start + k) * dim + axis]
-            least, most = (
-                min(least, cells.points[start + k, last]),
-                max(most, cells.points[start + k, last]),
-            )
+            least = min(least, cells.points[start + k, last])
+            most = max(most, cells.points[start + k, last])
         x, own = load_vectors(lanes, 0, axes), load_scalars(label, 0)
         force, total = x - x, scalars(0.0)
         for entry in range(len(rows)):
@@ -289,10 +285,8 @@ def _near_sums(
                     columns - 1.0,
                 )
             )
-            begin, end = (
-                cells.starts[other + min(low, columns - 1)],
-                cells.starts[other + max(high, 0) + 1],
-            )
+            begin = cells.starts[other + min(low, columns - 1)]
+            end = cells.starts[other + max(high, 0) + 1]
             if rows[entry] < 0:
                 for k in range(begin, end):
                     difference, factor, _, _, _ = _pair_force(
@@ -353,15 +347,11 @@ def near_sums(
     equal label do not act on each other, nor do points that coincide: of such pairs
     nearer than the cutoff, the smooth part is subtracted."""
     rows, reach = _neighbouring_rows(cells, np.sqrt(square_cutoff))
-    axes, terms = (
-        tuple(range(cells.points.shape[1])),
-        tuple(range(len(constants.force))),
-    )
+    axes = tuple(range(cells.points.shape[1]))
+    terms = tuple(range(len(constants.force)))
     flat = points.reshape(-1)
-    force, inverse = (
-        constants.force / square_cutoff,
-        constants.inverse / np.sqrt(square_cutoff),
-    )
+    force = constants.force / square_cutoff
+    inverse = constants.inverse / np.sqrt(square_cutoff)
     field, strength = _near_sums(
         flat,
         labels.astype(np.float64),

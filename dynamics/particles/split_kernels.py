@@ -124,7 +124,7 @@ PARAMETERS = {
 def parameters(accuracy: float) -> Parameters:
     """The parameters for errors below `accuracy`."""
     return next(
-        (found for reached, found in PARAMETERS.items() if reached <= accuracy),
+        (choice for reached, choice in PARAMETERS.items() if reached <= accuracy),
         PARAMETERS[1e-11],
     )
 
@@ -173,7 +173,7 @@ def spectra(mesh: tuple[int, ...], accuracy: float) -> tuple[np.ndarray, np.ndar
     deconvolution = np.ones([1] * len(mesh))
     nodes, weights = _quadrature(100)
     for axis, length in enumerate(mesh):
-        along = [-1 if each == axis else 1 for each in range(len(mesh))]
+        along = [-1 if place == axis else 1 for place in range(len(mesh))]
         index = np.arange(length // 2 + 1.0)
         distance = length / 2 - _smooth_absolute(length / 2 - index, cutoff, shape)
         square = square + (distance**2).reshape(along)

@@ -244,15 +244,13 @@ class ParticleSystem:
                 fast_forces.fast_fields(x, self.pairs, s.accuracy) for x in embedding
             ]
             force = pair_forces.to_blocks(
-                np.stack([each.force.reshape(-1, s.dim) for each in fields])
+                np.stack([field.force.reshape(-1, s.dim) for field in fields])
             )
             magnitude = pair_forces.to_blocks(
-                np.stack([each.magnitude[:, None] for each in fields])
+                np.stack([field.magnitude[:, None] for field in fields])
             )
-            force, magnitude = (
-                force.reshape(len(blocks), 4, -1),
-                magnitude.reshape(len(blocks), 4, -1),
-            )
+            force = force.reshape(len(blocks), 4, -1)
+            magnitude = magnitude.reshape(len(blocks), 4, -1)
             apply_fields(
                 blocks,
                 force,

@@ -107,27 +107,28 @@ def collect_checkpoints(
     >>> collect_checkpoints(["."], "weight")["embedding"].shape
     (1, 3, 5, 2)
     """
-    found = sorted(
-        read_checkpoints(paths, state_key, step_from), key=lambda each: each.step
+    checkpoints = sorted(
+        read_checkpoints(paths, state_key, step_from),
+        key=lambda checkpoint: checkpoint.step,
     )
-    _check_alike(found)
-    quantities = _named_views(found[0].state, embedding, variables or {}, weights)
+    _check_alike(checkpoints)
+    quantities = _named_views(checkpoints[0].state, embedding, variables or {}, weights)
     settings = RecordedSettings(
         model="checkpoints",
-        parameters=sum(each.numel() for each in found[0].state.values()),
-        signature=state_signature(found[0].state),
+        parameters=sum(tensor.numel() for tensor in checkpoints[0].state.values()),
+        signature=state_signature(checkpoints[0].state),
         recorded=", ".join(quantities),
         modulus=modulus,
     )
-    steps = [each.step for each in found]
+    steps = [checkpoint.step for checkpoint in checkpoints]
     every = int(np.gcd.reduce(np.diff(steps))) if len(steps) > 1 else 1
     identity = identity_of(settings, 1, seed, every)
     frames = {
-        each.step: {
-            name: as_array(view.of(each.state))[None]
+        checkpoint.step: {
+            name: as_array(view.of(checkpoint.state))[None]
             for name, view in quantities.items()
         }
-        for each in found
+        for checkpoint in checkpoints
     }
     first = frames[steps[0]]
     check_residues(
@@ -146,7 +147,7 @@ def collect_checkpoints(
     if steps[0] > 0:
         attrs |= {"branched_at": steps[0], "branch_of": "checkpoints"}
     description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
-    _check_finite(found, frames)
+    _check_finite(checkpoints, frames)
     return description.dataset(frames, steps[-1], np.array([steps[-1]]), done=True)
 
 
@@ -200,9 +201,9 @@ def read_checkpoints(
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(
-            each
-            for each in path.iterdir()
-            if each.suffix in SUFFIXES and each.is_file()
+            file
+            for file in path.iterdir()
+            if file.suffix in SUFFIXES and file.is_file()
         )
     if not path.is_file():
         raise TrajectoryError(f"{path}: no such file")
@@ -261,7 +262,7 @@ def _is_state_dict(value: Any) -> bool:
         isinstance(name, str) for name in value
     ):
         return False
-    tensors = [isinstance(each, torch.Tensor) for each in value.values()]
+    tensors = [isinstance(item, torch.Tensor) for item in value.values()]
     return any(tensors) and sum(tensors) >= len(tensors) / 2
 
 
@@ -274,12 +275,12 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
         content = content[key]
     if _is_state_dict(content):
         return {
-            name: each
-            for name, each in content.items()
-            if isinstance(each, torch.Tensor)
+            name: tensor
+            for name, tensor in content.items()
+            if isinstance(tensor, torch.Tensor)
         }
     if isinstance(content, Mapping):
-        nested = [name for name, each in content.items() if _is_state_dict(each)]
+        nested = [name for name, item in content.items() if _is_state_dict(item)]
         if len(nested) == 1:
             return _state_dict(content[nested[0]], None, file)
         if nested:
@@ -329,21 +330,23 @@ def _as_step(value: Any, name: str, file: Path) -> int:
 def _steps_from_names(files: Sequence[Path]) -> list[int]:
     """The number in the names of files that differs between them. Raises
     SettingsError."""
-    numbers = [[int(each) for each in re.findall(r"\d+", file.stem)] for file in files]
+    numbers = [
+        [int(digits) for digits in re.findall(r"\d+", file.stem)] for file in files
+    ]
     allowed = (
         "the name of the step in the files, as their names have no single number that"
         " differs between them"
     )
-    if len({len(each) for each in numbers}) > 1 or not numbers[0]:
+    if len({len(row) for row in numbers}) > 1 or not numbers[0]:
         raise SettingsError("step_from", "none", allowed)
     differing = [
         place
-        for place, each in enumerate(zip(*numbers, strict=True))
-        if len(set(each)) > 1
+        for place, column in enumerate(zip(*numbers, strict=True))
+        if len(set(column)) > 1
     ]
     if len(differing) != 1:
         raise SettingsError("step_from", "none", allowed)
-    return [each[differing[0]] for each in numbers]
+    return [row[differing[0]] for row in numbers]
 
 
 def _read_series(
@@ -395,7 +398,7 @@ def _find_series(
         and len(content)
         and all(map(_is_state_dict, content))
     ):
-        return {str(place): each for place, each in enumerate(content)}
+        return {str(place): state for place, state in enumerate(content)}
     if (
         isinstance(content, Mapping)
         and content
@@ -406,9 +409,11 @@ def _find_series(
             return dict(zip(steps, content.values(), strict=True))
     if key is None and isinstance(content, Mapping):
         nested = [
-            each
-            for each in (_find_series(value, None, file) for value in content.values())
-            if each is not None
+            series
+            for series in (
+                _find_series(value, None, file) for value in content.values()
+            )
+            if series is not None
         ]
         if len(nested) == 1:
             return nested[0]
@@ -427,7 +432,7 @@ def _named_views(
     chosen = {} if embedding is None else {"embedding": embedding}
     chosen |= dict(variables)
     if weights:
-        floats = [name for name, each in state.items() if each.is_floating_point()]
+        floats = [name for name, tensor in state.items() if tensor.is_floating_point()]
         chosen |= {
             f"{BUFFER if name.endswith(RUNNING) else PARAMETER}{name}": name
             for name in floats
@@ -435,22 +440,22 @@ def _named_views(
     if not chosen:
         raise SettingsError("embedding", "none", near_names("", state))
     return {
-        name: ParameterView(each) if isinstance(each, str) else each
-        for name, each in chosen.items()
+        name: ParameterView(view) if isinstance(view, str) else view
+        for name, view in chosen.items()
     }
 
 
-def _check_alike(found: Iterable[Checkpoint]) -> None:
+def _check_alike(checkpoints: Iterable[Checkpoint]) -> None:
     """Raise TrajectoryError if two checkpoints have the same step, or tensors of other
     names or shapes."""
-    found = list(found)
-    first = {name: tuple(each.shape) for name, each in found[0].state.items()}
-    for before, each in itertools.pairwise(found):
-        if before.step == each.step:
+    checkpoints = list(checkpoints)
+    first = {name: tuple(tensor.shape) for name, tensor in checkpoints[0].state.items()}
+    for before, after in itertools.pairwise(checkpoints):
+        if before.step == after.step:
             raise TrajectoryError(
-                f"step {each.step}: found in {before.source} and in {each.source}"
+                f"step {after.step}: found in {before.source} and in {after.source}"
             )
-        shapes = {name: tuple(tensor.shape) for name, tensor in each.state.items()}
+        shapes = {name: tuple(tensor.shape) for name, tensor in after.state.items()}
         if shapes != first:
             name = next(
                 name
@@ -458,18 +463,18 @@ def _check_alike(found: Iterable[Checkpoint]) -> None:
                 if first.get(name) != shapes.get(name)
             )
             other = (
-                f"{first.get(name, 'missing')} in {found[0].source}; is it a checkpoint"
+                f"{first.get(name, 'missing')} in {checkpoints[0].source}; is it a checkpoint"
                 " of another model?"
             )
             raise TrajectoryError(
-                f"{each.source}: {name} is {shapes.get(name, 'missing')}, but {other}"
+                f"{after.source}: {name} is {shapes.get(name, 'missing')}, but {other}"
             )
 
 
 def _check_finite(
-    found: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]
+    checkpoints: Sequence[Checkpoint], frames: Mapping[int, Mapping[str, np.ndarray]]
 ) -> None:
-    for checkpoint in found:
+    for checkpoint in checkpoints:
         for name, values in frames[checkpoint.step].items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise TrajectoryError(

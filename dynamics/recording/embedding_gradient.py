@@ -26,22 +26,22 @@ class EmbeddingGradient:
     ) -> None:
         view = ParameterView(embedding) if isinstance(embedding, str) else embedding
         if not isinstance(view, ParameterView):
-            found = (
+            kind = (
                 "no embedding"
                 if view is None
                 else "an embedding that is a function of the model"
             )
             raise SettingsError(
-                "embedding_gradient", found, "an embedding that is a parameter"
+                "embedding_gradient", kind, "an embedding that is a parameter"
             )
         named = dict(model.named_parameters(remove_duplicate=False))
         places = [
             place
             for place, optimizer in enumerate(optimizers)
             if any(
-                each is named.get(view.name)
+                parameter is named.get(view.name)
                 for group in optimizer.param_groups
-                for each in group["params"]
+                for parameter in group["params"]
             )
         ]
         if not places:

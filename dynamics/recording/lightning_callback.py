@@ -35,8 +35,8 @@ class LightningRecording(TrainingCallback, lightning.Callback):
     ) -> None:
         """Begin the recording."""
         schedulers = {
-            f"scheduler{place}": each.scheduler
-            for place, each in enumerate(trainer.lr_scheduler_configs)
+            f"scheduler{place}": config.scheduler
+            for place, config in enumerate(trainer.lr_scheduler_configs)
         }
         self.begin(pl_module, trainer.optimizers, schedulers)
 

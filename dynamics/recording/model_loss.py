@@ -120,9 +120,9 @@ def reported_errors(path: Path | None, what: str) -> Iterator[None]:
             " or --precision float32"
         )
         hint = hint if re.search("dtype|scalar type", text) else ""
-        found = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
+        message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
         raise SettingsError(
-            "loss", found, "functions that run with the recorded parameters"
+            "loss", message, "functions that run with the recorded parameters"
         ) from error
 
 
@@ -169,7 +169,7 @@ class RecordedModel:
                 "at least one batch",
             )
         tensors = [
-            each for each in tree_leaves(batches) if isinstance(each, torch.Tensor)
+            leaf for leaf in tree_leaves(batches) if isinstance(leaf, torch.Tensor)
         ]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.losses: list[FlatLoss] = [self._flat_loss(batch) for batch in batches]
@@ -197,15 +197,15 @@ class RecordedModel:
 
     def value_and_gradient(self, row: torch.Tensor) -> tuple[float, torch.Tensor]:
         """The mean loss over the batches, and its gradient (parameter,)."""
-        found = [torch.func.grad_and_value(loss)(row) for loss in self.losses]
-        value = sum(float(value) for _, value in found) / len(found)
-        return value, sum(gradient for gradient, _ in found) / len(found)
+        pairs = [torch.func.grad_and_value(loss)(row) for loss in self.losses]
+        value = sum(float(value) for _, value in pairs) / len(pairs)
+        return value, sum(gradient for gradient, _ in pairs) / len(pairs)
 
-    def _convert(self, each: Any) -> Any:
+    def _convert(self, leaf: Any) -> Any:
         return (
-            each.to(self.dtype)
-            if isinstance(each, torch.Tensor) and each.is_floating_point()
-            else each
+            leaf.to(self.dtype)
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+            else leaf
         )
 
     def _flat_loss(self, batch: Any) -> FlatLoss:
@@ -213,11 +213,9 @@ class RecordedModel:
 
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
-        source, row, loss = (
-            self.given.path or "the given loss",
-            self.row(0, 0),
-            self.losses[0],
-        )
+        source = self.given.path or "the given loss"
+        row = self.row(0, 0)
+        loss = self.losses[0]
         with reported_errors(self.given.path, "loss()"), differentiable_twice():
             value, again = loss(row), loss(row)
             if (
@@ -255,7 +253,7 @@ class RecordedModel:
                     allowed,
                 )
         if value.ndim:
-            self.losses = [_scalar(each) for each in self.losses]
+            self.losses = [_scalar(loss) for loss in self.losses]
 
 
 def _scalar(loss: FlatLoss) -> FlatLoss:

@@ -26,8 +26,8 @@ def second_moment(
             type(optimizer).__name__,
             "an optimizer with second moments, such as Adam",
         )
-    found = state.get("max_exp_avg_sq", state["exp_avg_sq"])
-    return found / (
+    moment = state.get("max_exp_avg_sq", state["exp_avg_sq"])
+    return moment / (
         1 - optimizer.param_groups[group]["betas"][1] ** float(state["step"])
     )
 
@@ -35,7 +35,7 @@ def second_moment(
 def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, float]:
     """The values of beta1 and eps, which must be the same for all parameters. Raises
     SettingsError."""
-    found: dict[str, float] = {}
+    common: dict[str, float] = {}
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             if "betas" not in group or "eps" not in group:
@@ -44,11 +44,11 @@ def check_moments(optimizers: Iterable[torch.optim.Optimizer]) -> dict[str, floa
                     "moments", name, "an optimizer with second moments, such as Adam"
                 )
             values = {"beta1": float(group["betas"][0]), "eps": float(group["eps"])}
-            if found and values != found:
+            if common and values != common:
                 raise SettingsError(
                     "moments",
-                    f"{found} and {values}",
+                    f"{common} and {values}",
                     "the same beta1 and eps for all parameters",
                 )
-            found = values
-    return found
+            common = values
+    return common

@@ -48,28 +48,28 @@ class ParameterView:
     def of(self, state: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The tensor, from the state dict of a model. Raises SettingsError if it is not
         there or does not fit."""
-        found = state.get(self.name)
-        if not isinstance(found, torch.Tensor):
+        tensor = state.get(self.name)
+        if not isinstance(tensor, torch.Tensor):
             raise SettingsError(
                 "name of a parameter", self.name, near_names(self.name, state)
             )
         if self.transpose:
-            if found.ndim < 2:
+            if tensor.ndim < 2:
                 raise SettingsError(
                     f"transpose of {self.name}",
-                    describe(found),
+                    describe(tensor),
                     "a tensor with at least two axes",
                 )
-            found = found.transpose(-1, -2)
+            tensor = tensor.transpose(-1, -2)
         if self.rows is not None:
-            if not 1 <= self.rows <= (found.shape[0] if found.ndim else 0):
+            if not 1 <= self.rows <= (tensor.shape[0] if tensor.ndim else 0):
                 raise SettingsError(
                     f"rows of {self.name}",
                     self.rows,
-                    f"1 to {found.shape[0] if found.ndim else 0}",
+                    f"1 to {tensor.shape[0] if tensor.ndim else 0}",
                 )
-            found = found[: self.rows]
-        return found
+            tensor = tensor[: self.rows]
+        return tensor
 
 
 PARAMETER, SECOND_MOMENT = "parameter.", "second_moment."
@@ -84,25 +84,27 @@ tensor."""
 def near_names(name: str, state: Mapping[str, object]) -> str:
     """The names of a state dict that resemble a name, or all if there are few, as words
     of an error message."""
-    known = list(state)
-    near = difflib.get_close_matches(name, known, 3, 0.4)
+    names = list(state)
+    near = difflib.get_close_matches(name, names, 3, 0.4)
     near += [
-        each for each in known if each not in near and name.rpartition(".")[2] in each
+        other
+        for other in names
+        if other not in near and name.rpartition(".")[2] in other
     ][: 3 - len(near)]
     if near:
         return "a name of the model, for example " + ", ".join(near)
     return (
         "a name of the model: "
-        + ", ".join(known[:8])
-        + (" ..." if len(known) > 8 else "")
+        + ", ".join(names[:8])
+        + (" ..." if len(names) > 8 else "")
     )
 
 
 def check_initialised(model: torch.nn.Module) -> None:
     """Raise SettingsError if the model has lazy parameters or buffers, whose shapes are
     not known yet."""
-    for name, each in (*model.named_parameters(), *model.named_buffers()):
-        if is_lazy(each):
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
             allowed = (
                 "a model whose lazy modules have been initialised by a forward pass"
                 " before record"
@@ -138,9 +140,9 @@ def check_residues(modulus: int, embedding: Quantity | None, rows: int) -> None:
 def state_signature(state: Mapping[str, Any]) -> str:
     """Digest of the names, shapes and types of the tensors of a state dict."""
     lines = [
-        f"{name}{tuple(each.shape)}{each.dtype}"
-        for name, each in state.items()
-        if torch.is_tensor(each)
+        f"{name}{tuple(tensor.shape)}{tensor.dtype}"
+        for name, tensor in state.items()
+        if torch.is_tensor(tensor)
     ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
@@ -161,8 +163,8 @@ def read_quantities(
     state = model.state_dict()
     with torch.no_grad():
         return {
-            name: _read_quantity(each, model, state)
-            for name, each in quantities.items()
+            name: _read_quantity(quantity, model, state)
+            for name, quantity in quantities.items()
         }
 
 
@@ -195,10 +197,10 @@ def variable_dims(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
         )
     if not name or "/" in name:
         raise SettingsError("name of a variable", repr(name), "a name without /")
-    known = VARIABLES.get(name)
-    if known is None:
+    variable = VARIABLES.get(name)
+    if variable is None:
         return tuple(f"{name}_{axis}" for axis in range(len(shape)))
-    dims = known.dims[2:]
+    dims = variable.dims[2:]
     if len(shape) != len(dims):
         allowed = f"{len(dims)} axes ({', '.join(dims)})"
         raise SettingsError(name, f"a tensor of shape {shape}", allowed)

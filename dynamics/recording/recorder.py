@@ -96,7 +96,7 @@ class ModelRecorder(recorder.FileRecorder):
         if self.states:
             step = max(self.states)
             self.frames = {
-                each: frame for each, frame in self.frames.items() if each <= step
+                place: frame for place, frame in self.frames.items() if place <= step
             }
             path = parts_folder(self.path) / part_file_name(self.part_begins, step)
             self.write(path, Position.at(step), done=False)
@@ -109,7 +109,7 @@ class ModelRecorder(recorder.FileRecorder):
         one are left out."""
         size = states[-1].sizes[f"{RESTART_STATE}_0"]
         return super().merge_states(
-            [each for each in states if each.sizes[f"{RESTART_STATE}_0"] == size]
+            [state for state in states if state.sizes[f"{RESTART_STATE}_0"] == size]
         )
 
     def has_diverged(self) -> bool:
@@ -130,10 +130,10 @@ class ModelRecorder(recorder.FileRecorder):
             else [part.path for part in closed_parts(self.path)]
         )
         for path in written:
-            with open_group(path) as found:
-                if "step" not in found.dims:
+            with open_group(path) as part:
+                if "step" not in part.dims:
                     continue
-                splits = found["split"].values.tolist() if "split" in found else []
+                splits = part["split"].values.tolist() if "split" in part else []
                 now = (
                     description.coords["split"].tolist()
                     if "split" in description.coords
@@ -141,8 +141,8 @@ class ModelRecorder(recorder.FileRecorder):
                 )
                 names = sorted(
                     name
-                    for name in map(str, found.data_vars)
-                    if "step" in found[name].dims
+                    for name in map(str, part.data_vars)
+                    if "step" in part[name].dims
                 )
                 if (names, splits) != (sorted(description.dims), now):
                     what = (

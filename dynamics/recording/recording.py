@@ -215,8 +215,10 @@ def record(
     quantities |= _recorded_parameters(model, optimizers, groups, weights, moments)
     settings = RecordedSettings(
         model=type(model).__name__,
-        optimizer="+".join(type(each).__name__ for each in optimizers),
-        parameters=sum(each.numel() for members in groups.values() for each in members),
+        optimizer="+".join(type(one).__name__ for one in optimizers),
+        parameters=sum(
+            parameter.numel() for members in groups.values() for parameter in members
+        ),
         signature=state_signature(model.state_dict()),
         recorded=", ".join(quantities),
         modulus=modulus,
@@ -250,22 +252,26 @@ def _recorded_parameters(
 ) -> dict[str, Quantity]:
     """The trained parameters and their second moments, by the names of their variables,
     as far as they are recorded."""
-    names = {id(each): name for name, each in model.named_parameters()}
-    trained = {names[id(each)]: each for members in groups.values() for each in members}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    trained = {
+        names[id(parameter)]: parameter
+        for members in groups.values()
+        for parameter in members
+    }
     owner = {
-        id(each): (one, index)
+        id(parameter): (one, index)
         for one in optimizers
         for index, group in enumerate(one.param_groups)
-        for each in group["params"]
+        for parameter in group["params"]
     }
-    found: dict[str, Quantity] = {
+    quantities: dict[str, Quantity] = {
         f"{PARAMETER}{name}": name for name in trained if weights
     }
-    for name, each in trained.items() if moments else ():
-        found[f"{SECOND_MOMENT}{name}"] = functools.partial(
-            second_moment, *owner[id(each)], each
+    for name, parameter in trained.items() if moments else ():
+        quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(
+            second_moment, *owner[id(parameter)], parameter
         )
-    return found
+    return quantities
 
 
 class _CollectedErrors:
@@ -313,7 +319,7 @@ def _checked_shape(
         )
         raise SettingsError(name, describe(quantity), allowed)
     try:
-        found = read_quantities({name: quantity}, model)[name]
+        tensor = read_quantities({name: quantity}, model)[name]
     except SettingsError as error:
         raise SettingsError(
             f"{name} ({error.field})", error.found, error.allowed
@@ -324,12 +330,12 @@ def _checked_shape(
             f"a function that raises {type(error).__name__}: {error}",
             "one of the model",
         ) from None
-    if not torch.isfinite(found).all():
+    if not torch.isfinite(tensor).all():
         raise SettingsError(
             name, "a value that is not finite", "finite values at the beginning"
         )
-    variable_dims(name, tuple(found.shape))
-    return tuple(found.shape)
+    variable_dims(name, tuple(tensor.shape))
+    return tuple(tensor.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -357,17 +363,13 @@ class Recording:
         restart_every: int,
         overwrite: bool,
     ) -> None:
-        self.path, self.training, self.quantities, self.evaluate = (
-            path,
-            training,
-            quantities,
-            evaluate,
-        )
-        self.settings, self.identity, self.restart_every = (
-            settings,
-            identity,
-            restart_every,
-        )
+        self.path = path
+        self.training = training
+        self.quantities = quantities
+        self.evaluate = evaluate
+        self.settings = settings
+        self.identity = identity
+        self.restart_every = restart_every
         self.every: int = identity["every"]
         gradient = quantities.get(GRADIENT)
         self.gradient = gradient if isinstance(gradient, EmbeddingGradient) else None
@@ -440,11 +442,11 @@ class Recording:
                 "recording.restore() continues it, and dynamics.open_trajectory"
                 " reads it"
             )
-            kept = (
+            saved = (
                 f"the recording up to update {parts[-1].end} is kept in"
                 f" {parts[-1].path.parent}"
             )
-            print(f"{self.path}: {kind.__name__}; {kept}: {how}", file=sys.stderr)
+            print(f"{self.path}: {kind.__name__}; {saved}: {how}", file=sys.stderr)
         if kind is None and self._received:
             signal.raise_signal(self._received[0])
 
@@ -604,8 +606,8 @@ class Recording:
         """The recorded tensors of the model, as arrays. Raises RecordingError if a
         parameter has been replaced."""
         now = dict(self.training.model.named_parameters())
-        for name, each in self._parameters.items():
-            if now.get(name) is not each:
+        for name, parameter in self._parameters.items():
+            if now.get(name) is not parameter:
                 how = (
                     "set its values in place, for example by copy_() under"
                     " torch.no_grad()"
@@ -616,10 +618,10 @@ class Recording:
                 )
         with _undisturbed(
             self.training.model,
-            any(callable(each) for each in self.quantities.values()),
+            any(callable(quantity) for quantity in self.quantities.values()),
         ):
-            found = read_quantities(self.quantities, self.training.model)
-        return {name: as_array(each) for name, each in found.items()}
+            tensors = read_quantities(self.quantities, self.training.model)
+        return {name: as_array(tensor) for name, tensor in tensors.items()}
 
     def _read_norms(self) -> dict[str, np.ndarray]:
         return {
@@ -632,14 +634,14 @@ class Recording:
         if self.evaluate is None:
             return {}
         with _undisturbed(self.training.model, True):
-            found = self.evaluate(self.training.model)
-        if not isinstance(found, Mapping):
+            metrics = self.evaluate(self.training.model)
+        if not isinstance(metrics, Mapping):
             raise SettingsError(
                 "evaluate",
-                f"a function that returns {describe(found)}",
+                f"a function that returns {describe(metrics)}",
                 'one that returns {"loss": ...}',
             )
-        return found
+        return metrics
 
     def _read_metrics(
         self,
@@ -649,21 +651,19 @@ class Recording:
     ) -> dict[str, np.ndarray]:
         """Losses, accuracies and other numbers, as arrays; splits that loss and
         accuracy do not share get names of their own, such as accuracy_test."""
-        given, evaluated = (
-            {"loss": loss, "accuracy": accuracy},
-            self._evaluate() if evaluated is None else evaluated,
-        )
+        given = {"loss": loss, "accuracy": accuracy}
+        evaluated = self._evaluate() if evaluated is None else evaluated
         values = {
-            name: _by_split(name, each)
-            for name, each in given.items()
-            if each is not None
+            name: _by_split(name, value)
+            for name, value in given.items()
+            if value is not None
         }
-        for name, each in evaluated.items():
-            values[name] = {**values.get(name, {}), **_by_split(name, each)}
-        for each in values.get("accuracy", {}).values():
-            if each < 0 or each > 1 + 1e-6:
-                raise SettingsError("accuracy", each, "a fraction from 0 to 1")
-        splits = {name: list(each) for name, each in values.items()}
+        for name, value in evaluated.items():
+            values[name] = {**values.get(name, {}), **_by_split(name, value)}
+        for fraction in values.get("accuracy", {}).values():
+            if fraction < 0 or fraction > 1 + 1e-6:
+                raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
+        splits = {name: list(parts) for name, parts in values.items()}
         self._given = splits if self._given is None else self._given
         if splits != self._given:
             raise SettingsError(
@@ -778,11 +778,9 @@ class Recording:
         state = state_from_bytes(arrays[RESTART_STATE][0])
         training = self.training
         set_training_state(state, training.model, training.optimizers, training.states)
-        self._last_step, self._first, self._must_restore = (
-            state["last_step"],
-            None,
-            False,
-        )
+        self._last_step = state["last_step"]
+        self._first = None
+        self._must_restore = False
         self.norms.start_at(state["updates"])
         if self.gradient is not None:
             self.gradient.kept = state[GRADIENT].to(self.gradient.parameter.device)
@@ -806,21 +804,19 @@ def _by_split(name: str, measured: Any) -> dict[str, float]:
     """Numbers by split; a single number is that of the split train. Raises
     SettingsError."""
     measured = measured() if callable(measured) else measured
-    splits, found = (
-        measured if isinstance(measured, Mapping) else {"train": measured},
-        {},
-    )
+    splits = measured if isinstance(measured, Mapping) else {"train": measured}
+    numbers = {}
     for split, value in splits.items():
         value = value() if callable(value) else value
         try:
-            found[str(split)] = float(
+            numbers[str(split)] = float(
                 value.detach() if isinstance(value, torch.Tensor) else value
             )
         except (TypeError, ValueError, RuntimeError):
             which = f"{name} of {split}" if splits is measured else name
             allowed = "a number, numbers by split, or a function that returns them"
             raise SettingsError(which, describe(value), allowed) from None
-    return found
+    return numbers
 
 
 def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
@@ -828,17 +824,15 @@ def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
     measured."""
     measured = [given[name] for name in METRICS if name in given]
     return (
-        [split for split in measured[0] if all(split in each for each in measured)]
+        [split for split in measured[0] if all(split in names for names in measured)]
         if measured
         else []
     )
 
 
 def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    shared, arrays = (
-        _shared_splits({name: list(each) for name, each in values.items()}),
-        {},
-    )
+    shared = _shared_splits({name: list(parts) for name, parts in values.items()})
+    arrays = {}
     for name, splits in values.items():
         if name in METRICS and shared:
             arrays[name] = np.array([splits[split] for split in shared], np.float32)
@@ -868,12 +862,12 @@ def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
         if isinstance(name, str)
         else None
     )
-    found = (
+    layers = (
         layer
         for layer, members in training.groups.items()
-        if any(each is parameter for each in members)
+        if any(member is parameter for member in members)
     )
-    return next(found, "")
+    return next(layers, "")
 
 
 @contextlib.contextmanager
@@ -883,10 +877,8 @@ def _undisturbed(model: torch.nn.Module, calls: bool) -> Any:
     if not calls:
         yield
         return
-    random, modes = (
-        read_random_state(),
-        [(each, each.training) for each in model.modules()],
-    )
+    random = read_random_state()
+    modes = [(module, module.training) for module in model.modules()]
     try:
         with torch.no_grad():
             yield

@@ -38,10 +38,8 @@ def state_from_bytes(stored: np.ndarray) -> dict[str, Any]:
 
 def _encode(value: Any, where: str, blocks: list[bytes]) -> Any:
     if isinstance(value, torch.Tensor):
-        kind, flat = (
-            str(value.dtype).removeprefix("torch."),
-            value.detach().cpu().contiguous(),
-        )
+        kind = str(value.dtype).removeprefix("torch.")
+        flat = value.detach().cpu().contiguous()
         return _add_block(
             "tensor",
             kind,
@@ -68,8 +66,8 @@ def _encode(value: Any, where: str, blocks: list[bytes]) -> Any:
         kind = "tuple" if isinstance(value, tuple) else "list"
         return {
             kind: [
-                _encode(each, f"{where}[{place}]", blocks)
-                for place, each in enumerate(value)
+                _encode(item, f"{where}[{place}]", blocks)
+                for place, item in enumerate(value)
             ]
         }
     if isinstance(value, np.generic):
@@ -95,7 +93,7 @@ def _decode(value: Any, data: memoryview) -> Any:
         return value
     ((sort, content),) = value.items()
     if sort in ("list", "tuple"):
-        items = [_decode(each, data) for each in content]
+        items = [_decode(item, data) for item in content]
         return items if sort == "list" else tuple(items)
     if sort == "dict":
         return {_decode(k, data): _decode(v, data) for k, v in content}

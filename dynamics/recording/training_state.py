@@ -20,17 +20,17 @@ def check_states(states: Mapping[str, Any]) -> None:
             f"a {type(states).__name__}",
             'objects by name, such as {"scheduler": scheduler}',
         )
-    for name, each in states.items():
+    for name, state in states.items():
         if not (
-            isinstance(each, torch.Generator | np.random.Generator)
-            or hasattr(each, "load_state_dict")
+            isinstance(state, torch.Generator | np.random.Generator)
+            or hasattr(state, "load_state_dict")
         ):
             allowed = (
                 "objects with state_dict and load_state_dict, or generators of torch or"
                 " NumPy"
             )
             raise SettingsError(
-                f"states[{name!r}]", f"a {type(each).__name__}", allowed
+                f"states[{name!r}]", f"a {type(state).__name__}", allowed
             )
 
 
@@ -43,8 +43,8 @@ def read_training_state(
     torch, NumPy and Python."""
     return {
         "model": dict(model.state_dict()),
-        "optimizers": [each.state_dict() for each in optimizers],
-        "states": {name: _state_of(each) for name, each in states.items()},
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "states": {name: _state_of(state) for name, state in states.items()},
         "random": read_random_state(),
     }
 
@@ -61,11 +61,11 @@ def set_training_state(
     Raises TrajectoryError if the state is that of another model, or lacks an object.
     """
     if sorted(stored["states"]) != sorted(states):
-        found, given = (
-            ", ".join(sorted(each)) or "none" for each in (stored["states"], states)
+        recorded, given = (
+            ", ".join(sorted(names)) or "none" for names in (stored["states"], states)
         )
         raise TrajectoryError(
-            f"the restart state has the states {found}, but the recording was given"
+            f"the restart state has the states {recorded}, but the recording was given"
             f" {given}"
         )
     try:
@@ -76,28 +76,28 @@ def set_training_state(
         raise TrajectoryError(
             f"the restart state is not of this model and optimizer: {error}"
         ) from None
-    for name, each in states.items():
-        _set_state_of(each, stored["states"][name])
+    for name, owner in states.items():
+        _set_state_of(owner, stored["states"][name])
     set_random_state(stored["random"])
 
 
-def _state_of(each: Any) -> Any:
-    if isinstance(each, torch.Generator):
-        return each.get_state()
+def _state_of(owner: Any) -> Any:
+    if isinstance(owner, torch.Generator):
+        return owner.get_state()
     return (
-        each.bit_generator.state
-        if isinstance(each, np.random.Generator)
-        else each.state_dict()
+        owner.bit_generator.state
+        if isinstance(owner, np.random.Generator)
+        else owner.state_dict()
     )
 
 
-def _set_state_of(each: Any, state: Any) -> None:
-    if isinstance(each, torch.Generator):
-        each.set_state(state)
-    elif isinstance(each, np.random.Generator):
-        each.bit_generator.state = state
+def _set_state_of(owner: Any, state: Any) -> None:
+    if isinstance(owner, torch.Generator):
+        owner.set_state(state)
+    elif isinstance(owner, np.random.Generator):
+        owner.bit_generator.state = state
     else:
-        each.load_state_dict(state)
+        owner.load_state_dict(state)
 
 
 def read_random_state() -> dict[str, Any]:

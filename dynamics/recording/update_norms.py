@@ -30,13 +30,15 @@ def group_parameters(
     Raises SettingsError if a pattern matches nothing or a parameter is in two layers.
     """
     trained = {
-        id(each)
+        id(parameter)
         for optimizer in optimizers
         for group in optimizer.param_groups
-        for each in group["params"]
+        for parameter in group["params"]
     }
     named = {
-        name: each for name, each in model.named_parameters() if id(each) in trained
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if id(parameter) in trained
     }
     if not named:
         raise SettingsError(
@@ -45,9 +47,9 @@ def group_parameters(
             "an optimizer of this model's parameters",
         )
     if layers is None:
-        return {name: [each] for name, each in named.items()}
+        return {name: [parameter] for name, parameter in named.items()}
     groups: dict[str, list[torch.nn.Parameter]] = {}
-    taken: dict[str, str] = {}
+    layer_of: dict[str, str] = {}
     for layer, patterns in layers.items():
         patterns = [patterns] if isinstance(patterns, str) else list(patterns)
         for pattern in patterns:
@@ -57,14 +59,16 @@ def group_parameters(
                     f"layers[{layer!r}]", repr(pattern), near_names(pattern, named)
                 )
             for name in names:
-                if taken.setdefault(name, layer) != layer:
+                if layer_of.setdefault(name, layer) != layer:
                     raise SettingsError(
                         f"layers[{layer!r}]",
                         name,
-                        f"one layer each; it is in {taken[name]!r} too",
+                        f"one layer each; it is in {layer_of[name]!r} too",
                     )
         groups[layer] = [
-            each for name, each in named.items() if taken.get(name) == layer
+            parameter
+            for name, parameter in named.items()
+            if layer_of.get(name) == layer
         ]
     return groups
 
@@ -73,7 +77,7 @@ class UpdateNorms:
     """Counts the updates of a model's optimizers, and measures the norms of those
     updates that are to be recorded.
 
-    wanted: called with the number of an update before it is made; whether its norms are
+    is_wanted: called with the number of an update before it is made; whether its norms are
     to be measured. gradient_used: called with the index of an optimizer and the number
     of its updates before, while the parameters have the gradients of its next one. If a
     step computes the gradients itself, in a closure, they are those of its last
@@ -83,21 +87,27 @@ class UpdateNorms:
         self,
         groups: Mapping[str, Sequence[torch.nn.Parameter]],
         optimizers: Sequence[torch.optim.Optimizer],
-        wanted: Callable[[int], bool],
+        is_wanted: Callable[[int], bool],
         gradient_used: Callable[[int, int], None],
     ) -> None:
-        self.groups, self.wanted, self.gradient_used = groups, wanted, gradient_used
+        self.groups = groups
+        self.is_wanted = is_wanted
+        self.gradient_used = gradient_used
         self.gradient = self.update = np.zeros(len(groups), np.float32)
         self.counts = [0] * len(optimizers)
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
         self._measures = [False] * len(optimizers)
         self._owned = [
             [
-                [each for each in members if id(each) in ids]
+                [parameter for parameter in members if id(parameter) in ids]
                 for members in groups.values()
             ]
             for ids in (
-                {id(each) for group in one.param_groups for each in group["params"]}
+                {
+                    id(parameter)
+                    for group in one.param_groups
+                    for parameter in group["params"]
+                }
                 for one in optimizers
             )
         ]
@@ -129,7 +139,7 @@ class UpdateNorms:
         def hook(
             optimizer: torch.optim.Optimizer, args: tuple, kwargs: Mapping[str, Any]
         ) -> None:
-            self._measures[index] = self.wanted(self.counts[index] + 1)
+            self._measures[index] = self.is_wanted(self.counts[index] + 1)
             if self._measures[index]:
                 self._keep_weights(index)
             if not has_closure(
@@ -162,17 +172,17 @@ class UpdateNorms:
     @torch.no_grad()
     def _keep_weights(self, index: int) -> None:
         weights: list[torch.Tensor] = [
-            each for members in self._owned[index] for each in members
+            weight for members in self._owned[index] for weight in members
         ]
         if not self._before[index]:
-            self._before[index] = [torch.empty_like(each) for each in weights]
+            self._before[index] = [torch.empty_like(weight) for weight in weights]
         torch._foreach_copy_(self._before[index], weights)
 
     def _read_gradient(self, index: int, optimizer: torch.optim.Optimizer) -> None:
         self.gradient_used(index, self.counts[index])
         if self._measures[index]:
             gradients = [
-                [each.grad for each in members if each.grad is not None]
+                [parameter.grad for parameter in members if parameter.grad is not None]
                 for members in self._owned[index]
             ]
             self._squares[0, index] = (
@@ -182,7 +192,7 @@ class UpdateNorms:
     @torch.no_grad()
     def _measure_update(self, index: int) -> None:
         weights: list[torch.Tensor] = [
-            each for members in self._owned[index] for each in members
+            weight for members in self._owned[index] for weight in members
         ]
         moved = iter(torch._foreach_sub(weights, self._before[index]))
         self._squares[1, index] = _squared_norms(
@@ -200,24 +210,24 @@ def loss_scale(optimizer: torch.optim.Optimizer) -> float:
 def has_closure(args: tuple, kwargs: Mapping[str, Any]) -> bool:
     """Whether a step of an optimizer, with the arguments that its hooks are given,
     computes the gradients itself."""
-    return any(callable(each) for each in (*args[1:], *kwargs.values()))
+    return any(callable(argument) for argument in (*args[1:], *kwargs.values()))
 
 
 def _squared_norms(groups: Sequence[Sequence[torch.Tensor]]) -> np.ndarray:
     """The squared norm of the tensors of each group, (group,) float64."""
     tensors = [
-        each.coalesce().values() if each.is_sparse else each
+        tensor.coalesce().values() if tensor.is_sparse else tensor
         for group in groups
-        for each in group
+        for tensor in group
     ]
     if not tensors:
         return np.zeros(len(groups))
     wide = [
-        each.float() if each.dtype in (torch.float16, torch.bfloat16) else each
-        for each in tensors
+        tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+        for tensor in tensors
     ]
     norms = torch.stack(
-        [each.to("cpu", torch.float64) for each in torch._foreach_norm(wide)]
+        [norm.to("cpu", torch.float64) for norm in torch._foreach_norm(wide)]
     )
     squares = iter((norms**2).tolist())
     return np.array([sum(next(squares) for _ in group) for group in groups], np.float64)

@@ -89,11 +89,9 @@ class SimdBackend(Backend):
     def __init__(
         self, settings: OptimizerSettings, network: NetworkParameters, runs: int
     ) -> None:
-        self.runs, self.rule, self.names = (
-            runs,
-            optimizer_rule(settings),
-            moment_names(settings),
-        )
+        self.runs = runs
+        self.rule = optimizer_rule(settings)
+        self.names = moment_names(settings)
         zeros = to_lanes(np.zeros((runs, sum(network.lengths)), np.float32))
         self.memory = TrainingArrays(
             *(np.zeros_like(zeros) for _ in TrainingArrays._fields)
@@ -348,7 +346,7 @@ def mean_scores(
     ).double()
     counts = counts.double()
     sums = ((values[..., None] * counts).sum(1) for values in (losses, correct))
-    loss, accuracy = ((each / counts.sum(1)).cpu().numpy() for each in sums)
+    loss, accuracy = ((total / counts.sum(1)).cpu().numpy() for total in sums)
     return loss, accuracy
 
 

@@ -51,8 +51,8 @@ def finetuning_weights(
     source = open_start(name)
     before = read_settings(source)
     if not isinstance(before, SparseSettings):
-        found = f"{name} of the system {before.system}"
-        raise SettingsError("start", found, f"a trajectory of {SparseSettings.system}")
+        what = f"{name} of the system {before.system}"
+        raise SettingsError("start", what, f"a trajectory of {SparseSettings.system}")
     for field in ("length", "dim", "hidden", "receptor_biases", "output_bias"):
         if getattr(before, field) != getattr(s, field):
             raise SettingsError(
@@ -65,10 +65,8 @@ def finetuning_weights(
             getattr(s, field),
             f"at least {before.rows}, the rows of the table of {name}",
         )
-    runs, step = (
-        source_run_indices(source, s, seeds),
-        start_step_index(source, s.start_step),
-    )
+    runs = source_run_indices(source, s, seeds)
+    step = start_step_index(source, s.start_step)
     weights = {}
     for variable, dims in network.variables.items():
         if variable not in source:
@@ -109,8 +107,8 @@ def source_run_indices(
     step = source["step"].values[start_step_index(source, s.start_step)]
     diverged = source["last_step"].values[runs] < step
     if diverged.any():
-        found = f"a run of seed {seeds[diverged][0]} that diverged before step {step}"
+        what = f"a run of seed {seeds[diverged][0]} that diverged before step {step}"
         raise SettingsError(
-            "start", found, "runs that have not diverged, such as the successful runs"
+            "start", what, "runs that have not diverged, such as the successful runs"
         )
     return runs

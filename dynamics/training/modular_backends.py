@@ -141,7 +141,7 @@ class ModularRun(TorchRun):
         ]
 
     @torch.no_grad()
-    def differentiate(self, step: int, each: Map = map) -> None:
+    def differentiate(self, step: int, map_portions: Map = map) -> None:
         embedding, hidden_weight, hidden_bias, output_weight, output_bias = (
             self.weights.values()
         )
@@ -175,7 +175,7 @@ class ModularRun(TorchRun):
             )
             return by_token, errors.T @ active, errors.sum(0)
 
-        by_token, *output = sum_over_portions(gradients, self.portions, each)
+        by_token, *output = sum_over_portions(gradients, self.portions, map_portions)
         parts = (
             by_token @ hidden_weight,
             by_token.T @ embedding,

@@ -33,7 +33,7 @@ _Portion = TypeVar("_Portion")
 
 
 class TorchRun(ABC):
-    """One run in training on a CPU. Methods with an argument `each` compute portions of
+    """One run in training on a CPU. Methods with an argument `map_portions` compute portions of
     the pairs with this `map`."""
 
     def __init__(
@@ -58,7 +58,7 @@ class TorchRun(ABC):
         self.before = self.parameters.detach().clone()
 
     @abstractmethod
-    def differentiate(self, step: int, each: Map = map) -> None:
+    def differentiate(self, step: int, map_portions: Map = map) -> None:
         """Store the gradient that update step + 1 uses in `gradient`."""
 
     @abstractmethod
@@ -84,10 +84,10 @@ class TorchRun(ABC):
             **({"step": torch.tensor(float(updates))} if "exp_avg" in moments else {}),
         }
 
-    def train(self, step: int, steps: int, each: Map = map) -> None:
+    def train(self, step: int, steps: int, map_portions: Map = map) -> None:
         """Apply the updates step + 1, ..., step + steps."""
         for at in range(step, step + steps):
-            self.differentiate(at, each)
+            self.differentiate(at, map_portions)
             if at == step + steps - 1:
                 self.before.copy_(self.parameters.detach())
             self.optimizer.param_groups[0]["lr"] = self.learning_rate(at)
@@ -106,13 +106,13 @@ def pair_portions(pairs: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def sum_over_portions(
     function: Callable[[_Portion], tuple[torch.Tensor, ...]],
     portions: Sequence[_Portion],
-    each: Map,
+    map_portions: Map,
 ) -> tuple[torch.Tensor, ...]:
     """The sums of the tensors that a function returns for each portion, added in the
     order of the portions."""
     if len(portions) == 1:
         return function(portions[0])
-    total, *others = each(function, portions)
+    total, *others = map_portions(function, portions)
     for part in others:
         for whole, addend in zip(total, part, strict=True):
             whole += addend
@@ -142,11 +142,15 @@ class RunwiseBackend(Backend):
         self.updates = updates
 
     def train(self, step: int, steps: int) -> None:
-        self._for_each_run(lambda run, each: run.train(step, steps, each))
+        self._for_each_run(
+            lambda run, map_portions: run.train(step, steps, map_portions)
+        )
         self.updates += steps
 
     def differentiate(self, step: int) -> None:
-        self._for_each_run(lambda run, each: run.differentiate(step, each))
+        self._for_each_run(
+            lambda run, map_portions: run.differentiate(step, map_portions)
+        )
 
     def _for_each_run(self, function: Callable[[TorchRun, Map], Any]) -> None:
         """Call a function of each run and of the `map` for its portions."""

@@ -59,10 +59,8 @@ class SparseSimdBackend(SimdBackend):
     ) -> None:
         super().__init__(network.settings, network, len(seeds))
         self.network, self.clock, self.layout = network, clock, sparse_layout(network)
-        self.seeds, self.axes = (
-            np.asarray(seeds, np.int64),
-            tuple(range(network.settings.dim)),
-        )
+        self.seeds = np.asarray(seeds, np.int64)
+        self.axes = tuple(range(network.settings.dim))
         self.training, self.evaluation = _training_and_evaluation(
             network.settings, seeds
         )
@@ -116,18 +114,18 @@ class SparseSimdBackend(SimdBackend):
         return loss / self.totals, accuracy / self.totals
 
     def exact_scores(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = []
+        scores = []
         for run, row in zip(np.flatnonzero(mask), self.weights()[mask], strict=True):
             tokens, targets, counts = (
-                torch.from_numpy(each[[run]]) for each in self.evaluation
+                torch.from_numpy(values[[run]]) for values in self.evaluation
             )
             weights = self.network.unflatten(torch.from_numpy(row[None]).double())
-            found.append(
+            scores.append(
                 mean_scores(
                     self.network.logits(weights, tokens.long()), targets.long(), counts
                 )
             )
-        return concatenate_scores(found)
+        return concatenate_scores(scores)
 
 
 class SparseTorchBackend(TorchBackend):
@@ -156,7 +154,7 @@ class SparseTorchBackend(TorchBackend):
             {"assembler": s.assembler_decay},
         )
         train, evaluation = _training_and_evaluation(s, seeds)
-        self.evaluation = [torch.from_numpy(each).to(device) for each in evaluation]
+        self.evaluation = [torch.from_numpy(values).to(device) for values in evaluation]
         per_run = 2 * s.data * (s.hidden + 2 * s.length * s.rows)
         self.together = max(
             1, min(self.width, MAX_SCORING_NUMBERS // per_run)
@@ -165,7 +163,7 @@ class SparseTorchBackend(TorchBackend):
             device
         )  # repeat the last run
         self.tokens, self.targets = (
-            torch.from_numpy(each).to(device)[runs] for each in train
+            torch.from_numpy(values).to(device)[runs] for values in train
         )
         self.seeds = torch.from_numpy(np.asarray(seeds, np.int64)).to(device)[
             runs, None
@@ -216,13 +214,13 @@ class SparseTorchBackend(TorchBackend):
                 begin + np.arange(self.together), some[-1]
             )  # a fixed size: equal bits
             index, rows = (
-                torch.from_numpy(each).to(self.device)
-                for each in (runs[padded], padded)
+                torch.from_numpy(indices).to(self.device)
+                for indices in (runs[padded], padded)
             )
-            tokens, targets, counts = (each[index] for each in self.evaluation)
+            tokens, targets, counts = (values[index] for values in self.evaluation)
             few = {name: weight[rows] for name, weight in weights.items()}
-            found = mean_scores(
+            scores = mean_scores(
                 self.network.logits(few, tokens.long()), targets.long(), counts
             )
-            parts.append((found[0][: len(some)], found[1][: len(some)]))
+            parts.append((scores[0][: len(some)], scores[1][: len(some)]))
         return concatenate_scores(parts)

@@ -302,8 +302,8 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
 
     def working_bytes(self, runs: int) -> int:
         s, width = self.settings, max(runs, LANES_32)
-        each = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
-        return width * each + 4 * LANES_32 * (
+        run_bytes = 64 * sum(self.network.lengths) + s.data * (16 * s.length + 80)
+        return width * run_bytes + 4 * LANES_32 * (
             2 * s.rows * s.length * s.dim + 4 * s.hidden
         )
 

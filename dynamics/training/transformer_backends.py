@@ -79,7 +79,7 @@ class TransformerRun(TorchRun):
     def learning_rate(self, step: int) -> float:
         return learning_rate(self.network.settings, step)
 
-    def differentiate(self, step: int, each: Map = map) -> None:
+    def differentiate(self, step: int, map_portions: Map = map) -> None:
         pairs = self._batch(step)
         tables = self.network.prepare(self.network.unflatten(self.parameters))
         leaves = {
@@ -93,7 +93,7 @@ class TransformerRun(TorchRun):
             )
             return torch.autograd.grad(logits, list(leaves.values()), upstream)
 
-        total = sum_over_portions(gradients, pair_portions(pairs), each)
+        total = sum_over_portions(gradients, pair_portions(pairs), map_portions)
         (gradient,) = torch.autograd.grad(list(tables.values()), self.parameters, total)
         self.gradient.copy_(gradient)
 
@@ -173,10 +173,8 @@ class TransformerTorchBackend(TorchBackend):
             torch.from_numpy(train[runs]).to(device)
         ]  # (run, pair, 2)
         self.batch = self.train_pairs[:, : s.batch_pairs].clone()
-        self.order, self.epoch = (
-            torch.from_numpy(np.argsort(train[runs], axis=1)).to(device),
-            -1,
-        )
+        self.order = torch.from_numpy(np.argsort(train[runs], axis=1)).to(device)
+        self.epoch = -1
 
     def prepare(self, step: int) -> int:
         s = self.network.settings
@@ -208,14 +206,14 @@ class TransformerTorchBackend(TorchBackend):
     def scores_of(
         self, weights: Weights, runs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        found = []
+        scores = []
         for at, run in enumerate(runs):
             logits = self.network.logits(
                 {name: weight[at] for name, weight in weights.items()}, self.pairs
             )
-            found.append(
+            scores.append(
                 mean_scores(
                     logits[None], self.network.target(self.pairs), self.counts[[run]]
                 )
             )
-        return concatenate_scores(found)
+        return concatenate_scores(scores)

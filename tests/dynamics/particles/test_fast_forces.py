@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analysis.structures import count_imperfections, is_circle
@@ -98,6 +98,7 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
     seed=st.integers(0, 2**32),
     twice=st.booleans(),
 )
+@example(n=2, dim=2, seed=229, twice=False)  # all pair sums coincide
 def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twice):
     generator = np.random.default_rng(seed)
     x = generator.integers(-1, 2, (n, dim)) + generator.choice(
