@@ -14,7 +14,12 @@ from analysis.reproduction.musat2024.structures import (
     rare_values,
 )
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claim, claims_of, parts_over
+from analysis.reproduction.verification.claim import (
+    Measurement,
+    claim,
+    claims_of,
+    parts_over,
+)
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import (
@@ -27,7 +32,10 @@ from analysis.reproduction.verification.final_frames import (
     frame_values,
     measure_ensembles,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.required_runs import (
+    RequiredRuns,
+    experiment_runs,
+)
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import (
     GRID_SEARCH_STARTS,
@@ -49,14 +57,8 @@ QUANTITIES = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with embeddings of three and four axes, with weight decay 1."""
-    settings = [
-        ModularSettings(weight_decay=1.0, dim=dim, **params.get("settings", {}))
-        for dim in HIGHER
-    ]
-    return [
-        RequiredRuns(each, params["runs"], params.get("epochs"), every=0)
-        for each in settings
-    ]
+    settings = [ModularSettings(weight_decay=1.0, dim=dim) for dim in HIGHER]
+    return [experiment_runs(one, params, every=0) for one in settings]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -76,9 +78,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return found.assign(rare).assign_coords(dim=list(HIGHER))
 
 
-def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The quantities of one ensemble, each (kept run,)."""
-    x = frame_values(trajectory, "embedding", -1)[kept]
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    x = frame_values(trajectory, "embedding", -1)
     return projection_measures(x) | {
         "chance_imperfections": networks.shuffled_imperfections(x)
     }
@@ -94,19 +96,14 @@ def projection_measures(x: np.ndarray) -> dict[str, np.ndarray]:
     since no axis is special."""
     centred = x - x.mean(axis=-2, keepdims=True)
     turned = centred @ np.linalg.svd(centred, full_matrices=False)[2].mT
-    planes = [
-        each[..., list(axes)]
-        for each in (x, turned)
-        for axes in combinations(range(x.shape[-1]), 2)
-    ]
+    pairs = list(map(list, combinations(range(x.shape[-1]), 2)))
+    planes = [points[..., axes] for points in (x, turned) for axes in pairs]
+    circles = [nearest_circle(plane).distance for plane in planes]
+    grids = [nearest_grid(plane).distance for plane in planes]
     return {
         "imperfections": count_imperfections(x),
-        "circle_distance": np.min(
-            [nearest_circle(plane).distance for plane in planes], axis=0
-        ),
-        "grid_distance": np.min(
-            [nearest_grid(plane).distance for plane in planes], axis=0
-        ),
+        "circle_distance": np.min(circles, axis=0),
+        "grid_distance": np.min(grids, axis=0),
     }
 
 
@@ -131,10 +128,8 @@ def rarely_by_chance(evidence: xr.Dataset, dim: int, names: Sequence[str]) -> Es
     """Percentage of networks of which some of the named quantities is lower than in 99%
     of random embeddings."""
     row = evidence.sel(dim=dim).dropna("run", subset=["imperfections"])
-    low = np.any(
-        [row[name].values < float(row[f"rare_{name}"]) for name in names], axis=0
-    )
-    return samples.percentage_of_ones(low, "networks")
+    low = [row[name].values < float(row[f"rare_{name}"]) for name in names]
+    return samples.percentage_of_ones(np.any(low, axis=0), "networks")
 
 
 def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
@@ -146,9 +141,11 @@ def relative_imperfections(evidence: xr.Dataset, dim: int) -> Estimate:
     )
 
 
-IMPERFECTIONS, PROJECTIONS = ("imperfections",), ("circle_distance", "grid_distance")
-RELATIVE = "D = {}, imperfections relative to permuted tokens"
-MOST, FEW = Above(50, 10), Below(50, ours=True)
+def _rare_parts(label: str, *names: str) -> tuple[Measurement, ...]:
+    return parts_over(
+        "dim", HIGHER, rarely_by_chance, Above(50, 10), label, "%", names=names
+    )
+
 
 CLAIMS = claims_of(
     APPENDIX_F,
@@ -159,25 +156,16 @@ CLAIMS = claims_of(
         "percentage of networks with fewer imperfections than 99% of random embeddings;"
         " imperfections in percent of those with permuted tokens; percentage with a"
         " projection nearer to a circle or grid than 99% of them",
-        *parts_over(
+        _rare_parts("D = {}, few imperfections", "imperfections"),
+        parts_over(
             "dim",
             HIGHER,
-            rarely_by_chance,
-            MOST,
-            "D = {}, few imperfections",
+            relative_imperfections,
+            Below(50, ours=True),
+            "D = {}, imperfections relative to permuted tokens",
             "%",
-            names=IMPERFECTIONS,
         ),
-        *parts_over("dim", HIGHER, relative_imperfections, FEW, RELATIVE, "%"),
-        *parts_over(
-            "dim",
-            HIGHER,
-            rarely_by_chance,
-            MOST,
-            "D = {}, projections",
-            "%",
-            names=PROJECTIONS,
-        ),
+        _rare_parts("D = {}, projections", "circle_distance", "grid_distance"),
         places="appendix F",
     ),
 )

@@ -11,6 +11,7 @@ import xarray as xr
 
 from analysis.forces import alignment, pair_sum_classifier
 from analysis.forces.pair_sum_classifier import Classifier
+from analysis.reproduction.estimators import mean_of, paired_difference_of
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
@@ -34,7 +35,10 @@ from analysis.reproduction.verification.final_frames import (
     frame_values,
     training_pairs_of_runs,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.required_runs import (
+    RequiredRuns,
+    experiment_runs,
+)
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.fourier import dominant_frequency, power_fractions
 from dynamics.settings import ModularSettings
@@ -58,11 +62,10 @@ QUANTITIES = {
 }
 
 
-def load_classifier(trajectory: xr.Dataset, at: int, kept: np.ndarray) -> Classifier:
-    """The classifier of the runs that are kept (run,) bool, in a recorded frame, with
-    their training pairs."""
-    embedding, *layers = (frame_values(trajectory, name, at)[kept] for name in WEIGHTS)
-    pairs = training_pairs_of_runs(trajectory)[kept]
+def load_classifier(trajectory: xr.Dataset, at: int) -> Classifier:
+    """The classifiers of runs in a recorded frame, with their training pairs."""
+    embedding, *layers = (frame_values(trajectory, name, at) for name in WEIGHTS)
+    pairs = training_pairs_of_runs(trajectory)
     sums = alignment.embedding_pair_sums(embedding, pairs)
     return Classifier._make([*layers, sums, modular_sum(pairs, embedding.shape[-2])])
 
@@ -74,19 +77,18 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    embedding = frame_values(trajectory, "embedding", -1)[kept]
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    embedding = frame_values(trajectory, "embedding", -1)
     rays = alignment.pair_sum_collinearity(
-        embedding, training_pairs_of_runs(trajectory)[kept]
+        embedding, training_pairs_of_runs(trajectory)
     )
-    found = {
+    classifier = load_classifier(trajectory, -1)
+    return {
         "circle": is_circle(embedding),
         "rays": rays.value,
         "rays_chance": rays.chance,
+        **pair_sum_classifier.classifier_measures(classifier),
     }
-    return found | pair_sum_classifier.classifier_measures(
-        load_classifier(trajectory, -1, kept)
-    )
 
 
 CLASSIFIER = Experiment(
@@ -103,25 +105,15 @@ CLASSIFIER = Experiment(
 )
 
 
-def clustered_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Training accuracy of pair sums whose nearest other is of the same class minus
-    that of the others, in points; of networks that are not circles."""
-    others = networks.networks_of_kind(evidence, decay)
-    like, unlike = 100 * others["right_near_like"], 100 * others["right_near_unlike"]
-    return samples.paired_difference(like, unlike, "networks that have both")
-
-
 def rays_of_circles(evidence: xr.Dataset) -> Estimate:
     """Mean fraction of variance along the classes' lines, over seeds that have circles;
     chance in the note."""
-    found, chance = (
-        networks.mean_in_circles(evidence, "rays"),
-        evidence["rays_chance"].where(evidence["circle"] == 1),
-    )
-    possible = found.interval._replace(high=min(found.interval.high, 1.0))
-    return found._replace(
-        interval=possible,
-        note=found.note or f"{chance.mean():.2f} with tokens renamed at random",
+    estimate = networks.mean_in_circles(evidence, "rays")
+    chance = evidence["rays_chance"].where(evidence["circle"] == 1)
+    high = min(estimate.interval.high, 1.0)
+    return estimate._replace(
+        interval=estimate.interval._replace(high=high),
+        note=estimate.note or f"{chance.mean():.2f} with tokens renamed at random",
     )
 
 
@@ -132,10 +124,7 @@ EVERY = 100
 def angle_ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks with weight decay 1 of several numbers of tokens."""
     settings = [ModularSettings(n=n, weight_decay=1.0) for n in params["tokens"]]
-    return [
-        RequiredRuns(each, params["runs"], params.get("epochs"), every=EVERY)
-        for each in settings
-    ]
+    return [experiment_runs(one, params, EVERY) for one in settings]
 
 
 def measure_angles(runner: Runner, params: Params) -> xr.Dataset:
@@ -154,38 +143,30 @@ def _angles_of_circles(trajectory: xr.Dataset) -> xr.Dataset:
     circles = np.flatnonzero(not_diverged(trajectory) & is_circle(end))
     n, angles = end.shape[1], []
     for epoch in EPOCHS:
-        of = load_classifier(trajectory, int(np.abs(steps - epoch).argmin()), circles)
+        frame = int(np.abs(steps - epoch).argmin())
+        of = load_classifier(trajectory.isel(run=circles), frame)
         units = (of.sums, of.hidden, of.bias)
         angles.append(
             [alignment.weight_angles(*units), alignment.boundary_angles(*units)]
         )
     of_units, of_random = np.moveaxis(np.array(angles), 2, 0)
-    dims, degrees = (
-        ("epoch", "direction", "circle"),
-        "mean angle between {} and the nearest pair sum",
-    )
     corners = n // np.gcd(dominant_frequency(power_fractions(end[circles])), n)
-    data = {
-        "angle": (
-            dims,
-            of_units,
-            {"long_name": degrees.format("hidden units"), "units": "degrees"},
-        ),
-        "random": (
-            dims,
-            of_random,
-            {"long_name": degrees.format("random directions"), "units": "degrees"},
-        ),
-        "tokens": (
-            "circle",
-            np.full(len(circles), n),
-            {"long_name": "number of tokens N", "units": "1"},
-        ),
+    dims = ("epoch", "direction", "circle")
+    words = "mean angle between {} and the nearest pair sum"
+    columns = {
+        "angle": (dims, of_units, words.format("hidden units"), "degrees"),
+        "random": (dims, of_random, words.format("random directions"), "degrees"),
+        "tokens": ("circle", np.full(len(circles), n), "number of tokens N", "1"),
         "corners": (
             "circle",
             corners,
-            {"long_name": "number of corners of the polygon of tokens", "units": "1"},
+            "number of corners of the polygon of tokens",
+            "1",
         ),
+    }
+    data = {
+        name: (dims, values, {"long_name": about, "units": units})
+        for name, (dims, values, about, units) in columns.items()
     }
     return xr.Dataset(
         data, {"epoch": list(EPOCHS), "direction": ["weight", "boundary"]}
@@ -239,9 +220,9 @@ def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
             "%",
             digits=0,
             direction=direction,
-            odd=name == "odd",
+            odd=odd,
         )
-        for name in ("odd", "even")
+        for name, odd in (("odd", True), ("even", False))
     )
 
 
@@ -257,22 +238,8 @@ def _angle_part(epoch: int) -> Measurement:
 
 MINUS_OTHERS = "circles minus other networks"
 ORIGIN = (
-    part(
-        networks.ratio_without_decay,
-        Above(1, 1),
-        "distance",
-        "times",
-        digits=2,
-        name="offset",
-    ),
-    part(
-        networks.ratio_without_decay,
-        Above(1, 1),
-        "distance / size",
-        "times",
-        digits=2,
-        name="relative_offset",
-    ),
+    networks.ratio_part(Above(1, 1), "distance", "offset"),
+    networks.ratio_part(Above(1, 1), "distance / size", "relative_offset"),
 )
 DISTANCE_FROM_ORIGIN = (
     "mean distance from the origin of the boundaries at which hidden units become"
@@ -291,11 +258,15 @@ CLAIMS = claims_of(
         " that of the network's other pair sums; networks with weight decay 0.6 that"
         " are not circles",
         part(
-            clustered_accuracy_gain,
+            paired_difference_of,
             Above(0, 5),
             "clustered minus other pair sums",
             "points",
-            decay=0.6,
+            name=("right_near_like", "right_near_unlike"),
+            of="networks that have both",
+            unit=100,
+            where={"circle": 0},
+            weight_decay=0.6,
         ),
         departure="a correlation, which does not show the cause",
         figure="ca3",
@@ -307,13 +278,7 @@ CLAIMS = claims_of(
         "inverse of a boundary's relative width: slope of the logit margin (right"
         " class's logit minus the strongest other's) at a pair sum, times the size of"
         " the pair sums; median without weight decay divided by that at 1",
-        part(
-            networks.ratio_without_decay,
-            Above(1, 1),
-            "ratio",
-            "times",
-            name="relative_steepness",
-        ),
+        networks.ratio_part(Above(1, 1), "ratio", "relative_steepness", digits=1),
         meaning=(
             "narrow boundaries would not be what stops the embeddings without weight"
             " decay"
@@ -326,20 +291,21 @@ CLAIMS = claims_of(
         "participation ratio of the gradient over training pair sums, as a fraction, at"
         " the end of training",
         part(
-            networks.difference,
+            paired_difference_of,
             Below(0, 0.05),
             "weight decay 0 minus 1",
             digits=2,
             name="evenness",
-            at=(0, 1),
+            **networks.BOTH_ENDS,
         ),
         part(
-            networks.mean_at_decay,
+            mean_of,
             Below(0.25, ours=True),
             "weight decay 0",
             digits=2,
             name="evenness",
-            decay=0,
+            of="networks",
+            weight_decay=0,
         ),
     ),
     main_result(

@@ -15,9 +15,9 @@ from tqdm import tqdm
 from analysis.forces import distance_laws
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.forces.pair_sum_classifier import pair_sum_gradients
+from analysis.reproduction.estimators import mean_of, paired_difference_of
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
-from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measurement,
     claim,
@@ -110,48 +110,59 @@ AUDIT = Experiment(
 
 
 def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
-    """Evidence at the recorded epoch nearest to one, with the R² beyond that with
-    renamed tokens."""
-    here = evidence.sel(epoch=epoch, method="nearest")
-    return here.assign(excess=here["r_squared"] - here["renamed_r_squared"])
+    """Evidence at the recorded epoch nearest to one."""
+    return evidence.sel(epoch=epoch, method="nearest")
 
 
 def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
     """Mean R² of the four fields at weight decay 1; in the note, that of the law with
     its own constants."""
-    found, law = (
-        networks.mean_at_decay(at_epoch(evidence, epoch), name, 1)
+    fields, law = (
+        mean_of(at_epoch(evidence, epoch), "networks", name=name, weight_decay=1)
         for name in ("r_squared", "law_r_squared")
     )
-    return found._replace(
-        note=found.note or f"{law.interval.value:.2f} with the paper's constants"
-    )
+    note = f"{law.interval.value:.2f} with the paper's constants"
+    return fields._replace(note=fields.note or note)
 
 
 def excess_r_squared(evidence: xr.Dataset, epoch: int, decay: float) -> Estimate:
     """R² of the four fields less that with tokens renamed."""
-    here = at_epoch(evidence, epoch).sel(weight_decay=decay)
-    return samples.paired_difference(
-        here["r_squared"], here["renamed_r_squared"], "networks"
+    return paired_difference_of(
+        at_epoch(evidence, epoch),
+        "networks",
+        name=("r_squared", "renamed_r_squared"),
+        weight_decay=decay,
     )
 
 
-def excess_change(evidence: xr.Dataset, epoch: int) -> Estimate:
+def excess_r_squared_change(evidence: xr.Dataset, epoch: int) -> Estimate:
     """The same at weight decay 1 less that without."""
-    return networks.difference(at_epoch(evidence, epoch), "excess")
+    here = at_epoch(evidence, epoch)
+    excess = here.assign(excess=here["r_squared"] - here["renamed_r_squared"])
+    return paired_difference_of(excess, "seeds", name="excess", weight_decay=(1.0, 0.0))
 
 
 def field_weight(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
     """Mean weight of a field in the fit, at weight decay 1: above 0 where it acts as
     its formula says."""
-    return networks.mean_at_decay(
-        at_epoch(evidence, epoch).sel(field=field), "weight", 1
+    return mean_of(
+        at_epoch(evidence, epoch),
+        "networks",
+        name="weight",
+        field=field,
+        weight_decay=1,
     )
 
 
 def field_weight_change(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
     """The same at weight decay 1 less that without."""
-    return networks.difference(at_epoch(evidence, epoch).sel(field=field), "weight")
+    return paired_difference_of(
+        at_epoch(evidence, epoch),
+        "seeds",
+        name="weight",
+        field=field,
+        weight_decay=(1.0, 0.0),
+    )
 
 
 FIELDS = {
@@ -187,13 +198,6 @@ def _weight_parts(
     )
 
 
-def _excess_part(decay: float, epoch: int) -> Measurement:
-    label = f"weight decay {decay:g}, epoch {epoch}"
-    return part(
-        excess_r_squared, Above(0, 0.05), label, digits=2, decay=decay, epoch=epoch
-    )
-
-
 POWERS = {
     "repulsion": distance_laws.REPULSIONS,
     "attraction": distance_laws.ATTRACTIONS,
@@ -224,28 +228,31 @@ def measure_distance_laws(runner: Runner, params: Params) -> xr.Dataset:
 
 def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
     """The same in one frame, (run,) and (run, power)."""
-    kept = not_diverged(trajectory)
-    of = load_classifier(trajectory, at, kept)
-    found = xr.Dataset(coords={"run": np.arange(len(kept))})
-    for name, values in distance_laws.neighbour_measures(of).items():
-        found[name] = (
+    finite = not_diverged(trajectory)
+    classifier = load_classifier(trajectory.isel(run=finite), at)
+    measures = xr.Dataset(coords={"run": np.arange(len(finite))})
+    for name, values in distance_laws.neighbour_measures(classifier).items():
+        measures[name] = (
             "run",
-            expand_to_runs(values, kept),
+            expand_to_runs(values, finite),
             {"long_name": distance_laws.NEIGHBOUR_MEASURES[name], "units": "1"},
         )
-    runs = zip(of.sums, of.right, pair_sum_gradients(of), strict=True)
+    gradients = pair_sum_gradients(classifier)
+    runs = zip(classifier.sums, classifier.right, gradients, strict=True)
     fits = [distance_laws.distance_law_fits(*run) for run in runs]
     for place, (kind, powers) in enumerate(POWERS.items()):
-        values = expand_to_runs(
-            np.reshape([fit[place] for fit in fits], (-1, len(powers))), kept
-        )
+        values = np.reshape([fit[place] for fit in fits], (-1, len(powers)))
         attrs = {
             "long_name": f"R² of the four fields by the power of {kind}",
             "units": "1",
         }
-        found[f"{kind}_power"] = list(powers)
-        found[f"by_{kind}"] = (("run", f"{kind}_power"), values, attrs)
-    return found
+        measures[f"{kind}_power"] = list(powers)
+        measures[f"by_{kind}"] = (
+            ("run", f"{kind}_power"),
+            expand_to_runs(values, finite),
+            attrs,
+        )
+    return measures
 
 
 DISTANCE = Experiment(
@@ -275,16 +282,11 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     neighbours; the interval is a jackknife interval. At the end of the powers tried it
     is no estimate, which the note says."""
     powers = evidence[f"{kind}_power"].values
-    curves = (
-        evidence[f"by_{kind}"]
-        .sel(epoch=epoch, method="nearest")
-        .dropna("run")
-        .transpose("run", ...)
-        .values
-    )
+    values = at_epoch(evidence, epoch)[f"by_{kind}"]
+    curves = values.dropna("run").transpose("run", ...).values
     if not len(curves):
         return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
-    found = jackknife_runs(
+    interval = jackknife_runs(
         lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)),
         len(curves),
     )
@@ -293,9 +295,8 @@ def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     note = f"R² {mean.max():.3f}; with the paper's power {papers:.3f}"
     if mean.argmax() in (0, len(powers) - 1):
         note += "; at the end of the powers that were tried"
-    return Estimate(
-        found, len(curves), "networks", float(mean.max() - papers), "gain of R²", note
-    )
+    gain = float(mean.max() - papers)
+    return Estimate(interval, len(curves), "networks", gain, "gain of R²", note)
 
 
 def neighbour_percentage(
@@ -303,16 +304,14 @@ def neighbour_percentage(
 ) -> Estimate:
     """Percentage of neighbours of different classes ("unlike") or of the same ("like")
     that move so, or are so."""
-    here = evidence.sel(epoch=epoch, method="nearest").dropna(
-        "run", subset=[f"{kind}_count"]
-    )
+    here = at_epoch(evidence, epoch).dropna("run", subset=[f"{kind}_count"])
     hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
     if not counts.sum():
         return Estimate(NO_INTERVAL, 0, "neighbours", note="there are none")
-    found = clustered_binomial_interval(hits, counts)
-    effect = 2 * math.asin(math.sqrt(found.value)) - math.pi / 2
+    fraction = clustered_binomial_interval(hits, counts)
+    effect = 2 * math.asin(math.sqrt(fraction.value)) - math.pi / 2
     return Estimate(
-        as_percentage(found),
+        as_percentage(fraction),
         int(counts.sum()),
         "neighbours",
         effect,
@@ -323,9 +322,7 @@ def neighbour_percentage(
 def distance_correlation(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
     """Mean over networks of Spearman's correlation of a push or pull with a
     distance."""
-    return samples.estimate_mean(
-        evidence[kind].sel(epoch=epoch, method="nearest"), "networks"
-    )
+    return mean_of(at_epoch(evidence, epoch), "networks", name=kind)
 
 
 def _while_forming(
@@ -390,8 +387,15 @@ CLAIMS = claims_of(
         f"R² of the four fields ({FIT} or another) minus the mean R² with renamed"
         " tokens",
         tuple(
-            _excess_part(*case)
-            for case in (*product(networks.DECAYS, FORMING), (1.0, 2000))
+            part(
+                excess_r_squared,
+                Above(0, 0.05),
+                f"weight decay {decay:g}, epoch {epoch}",
+                digits=2,
+                decay=decay,
+                epoch=epoch,
+            )
+            for decay, epoch in (*product(networks.DECAYS, FORMING), (1.0, 2000))
         ),
     ),
     claim(
@@ -401,7 +405,7 @@ CLAIMS = claims_of(
         "R² of the four fields minus that with renamed tokens, at weight decay 1 minus"
         " that without",
         part(
-            excess_change,
+            excess_r_squared_change,
             Above(0, 0.05),
             "weight decay 1 minus 0",
             digits=2,

@@ -2,17 +2,22 @@
 sections measure on them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.estimators import ratio_of, trend_of
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import Measurement, part
 from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import Params, Runner
 from analysis.reproduction.verification.final_frames import measure_ensembles
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.required_runs import (
+    RequiredRuns,
+    experiment_runs,
+)
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics.randomness import random_stream
 from dynamics.settings import ModularSettings
@@ -21,6 +26,11 @@ DECAYS = (0.0, 0.3, 0.6, 1.0)
 """Weight decays of the table."""
 DIMS = ("weight_decay", "run")
 OTHERS = "non-circles"
+CIRCLES_ONLY: dict[str, Any] = {"of": "circles", "where": {"circle": 1}}
+OTHERS_ONLY: dict[str, Any] = {"of": OTHERS, "where": {"circle": 0}}
+"""Arguments of `analysis.reproduction.estimators`."""
+BOTH_ENDS: dict[str, Any] = {"of": "seeds", "weight_decay": (0.0, 1.0)}
+"""No weight decay compared with weight decay 1, in networks of the same seeds."""
 SHUFFLES = 20
 """Number of random permutations of the tokens, from which the imperfections expected by
 chance are computed."""
@@ -30,27 +40,18 @@ def ensembles(
     params: Params, decays: Sequence[float] = DECAYS
 ) -> Sequence[RequiredRuns]:
     """Networks of each row, or of other weight decays."""
-    settings = [
-        ModularSettings(weight_decay=each, **params.get("settings", {}))
-        for each in decays
-    ]
-    return [
-        RequiredRuns(each, params["runs"], params.get("epochs"), params.get("every"))
-        for each in settings
-    ]
+    settings = [ModularSettings(weight_decay=decay) for decay in decays]
+    return [experiment_runs(one, params, params.get("every")) for one in settings]
 
 
 def measure_by_weight_decay(
     runner: Runner,
     needs: Sequence[RequiredRuns],
     quantities: Mapping[str, str],
-    measure_runs: Callable[[xr.Dataset, np.ndarray], dict[str, np.ndarray]],
+    measure_runs: Callable[[xr.Dataset], dict[str, np.ndarray]],
 ) -> xr.Dataset:
-    """Quantities of the networks of several weight decays, (weight_decay, run); NaN for
-    networks that diverged.
-
-    quantities are names with descriptions. measure_runs is called with a trajectory and
-    which runs have not diverged, (run,), and returns values of these."""
+    """Quantities of the networks of several weight decays, (weight_decay, run), as
+    `measure_ensembles` does."""
     decays = [need.settings.weight_decay for need in needs]  # type: ignore[attr-defined]
     return measure_ensembles(
         runner, needs, quantities, measure_runs, DIMS
@@ -66,63 +67,38 @@ def networks_of_kind(
     return row.isel(run=row["circle"].values == circles)
 
 
-def mean_at_decay(evidence: xr.Dataset, name: str, decay: float) -> Estimate:
-    """Mean of a quantity at a weight decay."""
-    return samples.estimate_mean(evidence[name].sel(weight_decay=decay), "networks")
-
-
-def difference(
-    evidence: xr.Dataset, name: str, at: tuple[float, float] = (1.0, 0.0)
-) -> Estimate:
-    """Mean of a quantity at one weight decay minus that at another, over seeds."""
-    first, second = (evidence[name].sel(weight_decay=decay) for decay in at)
-    return samples.paired_difference(first, second, "seeds")
-
-
-def ratio_without_decay(evidence: xr.Dataset, name: str) -> Estimate:
-    """A quantity without weight decay divided by that at weight decay 1, a geometric
-    mean over seeds."""
-    values = evidence[name]
-    return samples.paired_ratio(
-        values.sel(weight_decay=0.0), values.sel(weight_decay=1.0), "seeds"
-    )
-
-
-def weight_decay_trend(
-    evidence: xr.Dataset, name: str, of_circles: bool | None = None
-) -> Estimate:
-    """Spearman's correlation of a quantity with weight decay, over all networks or one
-    kind, seeds left out in turn."""
-    every = evidence[name].transpose(*DIMS)
-    return samples.setting_trend(
-        every if of_circles is None else every.where(evidence["circle"] == of_circles)
-    )
-
-
 def mean_in_circles(evidence: xr.Dataset, name: str, unit: float = 1.0) -> Estimate:
     """Mean of a quantity over the circles of all weight decays, those of one seed
     counting as one."""
-    rows = evidence[[name, "circle"]].to_dataframe(list(DIMS)).reset_index()
+    values, circle = (evidence[one].transpose(*DIMS).values for one in (name, "circle"))
+    seeds = np.indices(values.shape)[1]
     return samples.mean_by_seed(
-        unit * rows[name].values,
-        rows["circle"].values == 1,
-        rows["run"].values,
-        "circles",
+        unit * values.ravel(), circle.ravel() == 1, seeds.ravel(), "circles"
+    )
+
+
+def difference_within_decays(
+    values: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> Estimate:
+    """Mean over networks of one kind less that over another, within weight decays,
+    seeds left out in turn; all (weight_decay, run), kinds bool."""
+    decays, seeds = np.indices(values.shape)
+    return samples.stratified_difference(
+        values.ravel(),
+        first.ravel(),
+        second.ravel(),
+        seeds.ravel(),
+        decays.ravel(),
+        "networks",
     )
 
 
 def circles_minus_others(
     evidence: xr.Dataset, name: str, unit: float = 1.0
 ) -> Estimate:
-    """Mean of a quantity over circles less that over the others, within weight decays,
-    seeds left out in turn."""
-    rows = evidence[[name, "circle"]].to_dataframe(list(DIMS)).reset_index()
-    values, circle, run, decay = (
-        rows[each].values for each in (name, "circle", "run", "weight_decay")
-    )
-    return samples.stratified_difference(
-        unit * values, circle == 1, circle == 0, run, decay, "networks"
-    )
+    """Mean of a quantity over circles less that over the others."""
+    values, circle = (evidence[one].transpose(*DIMS).values for one in (name, "circle"))
+    return difference_within_decays(unit * values, circle == 1, circle == 0)
 
 
 def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
@@ -136,13 +112,23 @@ def shuffled_imperfections(embedding: np.ndarray) -> np.ndarray:
     return np.mean(permuted, axis=0)
 
 
-def trend_part(rule: Criterion, name: str, **more) -> Measurement:
+def ratio_part(
+    criterion: Criterion, label: str, name: str, digits: int = 2
+) -> Measurement:
+    """A quantity without weight decay divided by that at weight decay 1."""
+    return part(
+        ratio_of, criterion, label, "times", digits=digits, name=name, **BOTH_ENDS
+    )
+
+
+def trend_part(criterion: Criterion, name: str, **selection: Any) -> Measurement:
     """A quantity rises or falls with weight decay."""
     return part(
-        weight_decay_trend,
-        rule,
+        trend_of,
+        criterion,
         "rank correlation with weight decay",
         digits=2,
         name=name,
-        **more,
+        setting="weight_decay",
+        **selection,
     )

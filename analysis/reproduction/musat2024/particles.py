@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import t as student_t
 
+from analysis.reproduction.estimators import mean_of, percentage_of, selected_values
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import samples
@@ -51,7 +52,10 @@ from analysis.reproduction.verification.final_frames import (
     frame_values,
     measure_ensembles,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.required_runs import (
+    RequiredRuns,
+    experiment_runs,
+)
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 from analysis.statistics.resampling import jackknife_runs
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
@@ -73,12 +77,7 @@ QUANTITIES = {
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Particles of each row."""
-    return [
-        RequiredRuns(
-            ParticleSettings(fa=fa, **params.get("settings", {})), params["runs"]
-        )
-        for fa in FAS
-    ]
+    return [experiment_runs(ParticleSettings(fa=fa), params) for fa in FAS]
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -89,9 +88,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return found.assign_coords(fa=list(FAS))
 
 
-def end_structures(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The quantities of one ensemble, each (kept run,)."""
-    end = frame_values(trajectory, "embedding", -1)[kept]
+def end_structures(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    end = frame_values(trajectory, "embedding", -1)
     return {"circle": is_circle(end), "imperfections": count_imperfections(end)}
 
 
@@ -106,30 +105,22 @@ TABLE_2 = Experiment(
 )
 
 
-def particle_circle_percentage(evidence: xr.Dataset, fa: float) -> Estimate:
-    """Percentage of circles at an alignment constant."""
-    return samples.percentage_of_ones(evidence["circle"].sel(fa=fa), "simulations")
-
-
 def imperfections_of_grids(evidence: xr.Dataset, fa: float) -> np.ndarray:
     """Imperfections of the simulations that are not circles: (simulation,)."""
-    row = evidence.sel(fa=fa)
-    return samples.finite_values(row["imperfections"].where(row["circle"] == 0))
-
-
-def mean_imperfections(evidence: xr.Dataset, fa: float) -> Estimate:
-    """Mean imperfections of the simulations that are not circles."""
-    return samples.estimate_mean(imperfections_of_grids(evidence, fa), networks.OTHERS)
+    return samples.finite_values(
+        selected_values(evidence, "imperfections", where={"circle": 0}, fa=fa)
+    )
 
 
 def imperfection_spread(evidence: xr.Dataset, fa: float) -> Estimate:
     """Standard deviation of the imperfections of the simulations that are not circles,
     with its jackknife interval."""
     values = imperfections_of_grids(evidence, fa)
-    found = jackknife_runs(
-        lambda runs: float(values[runs].std(ddof=1)) if len(runs) > 1 else math.nan,
-        len(values),
-    )
+
+    def spread(runs: np.ndarray) -> float:
+        return float(values[runs].std(ddof=1)) if len(runs) > 1 else math.nan
+
+    interval = jackknife_runs(spread, len(values))
     p = probability_of_printed(values, fa)
     note = (
         f"p = {p:.3f}, the probability that a resample of our simulations of the"
@@ -137,24 +128,17 @@ def imperfection_spread(evidence: xr.Dataset, fa: float) -> Estimate:
         " deviation do"
     )
     note = "too few simulations" if math.isnan(p) else note
-    return Estimate(found, len(values), networks.OTHERS, note=note)
+    return Estimate(interval, len(values), networks.OTHERS, note=note)
 
 
 def printed_spread(fa: float) -> ReportedNumber:
     """The standard deviation that a row's 95% half-width of the mean implies; the paper
     prints no interval of it."""
-    imperfections, grids = (
-        reported_number(PRINTED[fa]["imperfections"]).interval,
-        100 - PRINTED[fa]["circles"],
-    )
-    spread = (
-        imperfections.half
-        * math.sqrt(grids)
-        / student_t.ppf((1 + CONFIDENCE_LEVEL) / 2, grids - 1)
-    )
-    return ReportedNumber(
-        Interval(spread, math.nan, math.nan), grids, f"from ± {imperfections.half:.1f}"
-    )
+    half = reported_number(PRINTED[fa]["imperfections"]).interval.half
+    grids = 100 - PRINTED[fa]["circles"]
+    quantile = student_t.ppf((1 + CONFIDENCE_LEVEL) / 2, grids - 1)
+    spread = Interval(half * math.sqrt(grids) / quantile, math.nan, math.nan)
+    return ReportedNumber(spread, grids, f"from ± {half:.1f}")
 
 
 def probability_of_printed(values: np.ndarray, fa: float) -> float:
@@ -166,17 +150,14 @@ def probability_of_printed(values: np.ndarray, fa: float) -> float:
     printed = printed_spread(fa)
     if len(values) < 2 or np.ptp(values) == 0:
         return math.nan
-    drawn = random_stream(0, "verify/resampling").choice(
+    resamples = random_stream(0, "verify/resampling").choice(
         values, (RESAMPLES, printed.runs)
     )
-    points = np.stack(
-        [drawn.mean(axis=1), np.log(np.maximum(drawn.std(axis=1, ddof=1), 1e-9))],
-        axis=1,
-    )
+    spreads = np.maximum(resamples.std(axis=1, ddof=1), 1e-9)
+    points = np.stack([resamples.mean(axis=1), np.log(spreads)], axis=1)
     mean = reported_number(PRINTED[fa]["imperfections"]).interval.value
-    offsets = np.vstack(
-        [[mean, math.log(printed.interval.value)], points]
-    ) - points.mean(axis=0)
+    row = [mean, math.log(printed.interval.value)]
+    offsets = np.vstack([row, points]) - points.mean(axis=0)
     squared = (offsets * np.linalg.solve(np.cov(points.T), offsets.T).T).sum(axis=1)
     return float((squared[1:] >= squared[0]).mean())
 
@@ -188,13 +169,22 @@ def row_parts(fa: float) -> tuple[Measurement, ...]:
     imperfections = reported_number(PRINTED[fa]["imperfections"], 100 - circles)
     return (
         part(
-            particle_circle_percentage,
+            percentage_of,
             Agrees(reported_count(circles), 10),
             "circles",
             "%",
+            name="circle",
+            of="simulations",
             fa=fa,
         ),
-        part(mean_imperfections, Agrees(imperfections, 5), "imperfections", fa=fa),
+        part(
+            mean_of,
+            Agrees(imperfections, 5),
+            "imperfections",
+            name="imperfections",
+            fa=fa,
+            **networks.OTHERS_ONLY,
+        ),
         part(
             imperfection_spread,
             Agrees(printed_spread(fa), 5),
@@ -339,11 +329,9 @@ def percentage_of_choices(
 def contradicted_numbers(table: xr.Dataset) -> str:
     """How many of the six numbers of table 2 the claims of table 2 would call not
     reproduced."""
-    parts = [each for fa in FAS for each in row_parts(fa)[:2]]
-    count = sum(
-        judge_estimate(each.criterion, each.measure(table)).verdict is Verdict.NOT
-        for each in parts
-    )
+    parts = [one for fa in FAS for one in row_parts(fa)[:2]]
+    verdicts = [judge_estimate(p.criterion, p.measure(table)).verdict for p in parts]
+    count = verdicts.count(Verdict.NOT)
     return f"{count} of 6" if count else ""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
+from analysis.reproduction.estimators import percentage_difference_of, selected_values
 from analysis.reproduction.musat2024 import networks, particles
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
@@ -111,15 +112,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The quantities of one ensemble, each (kept run,)."""
-    found = particles.end_structures(trajectory, kept)
-    found |= structure_distances(frame_values(trajectory, "embedding", -1)[kept])
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    quantities = particles.end_structures(trajectory)
+    quantities |= structure_distances(frame_values(trajectory, "embedding", -1))
     if "accuracy" in trajectory:
-        found["accuracy"] = 100 * end_accuracy(
-            trajectory, trajectory["seed"].values[kept]
-        )
-    return found
+        seeds = trajectory["seed"].values
+        quantities["accuracy"] = 100 * end_accuracy(trajectory, seeds)
+    return quantities
 
 
 def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -151,12 +151,10 @@ STRUCTURES = Experiment(
 def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
     """Which end states are of each kind: by name (setting, run) bool, all false for a
     run that diverged."""
-    circle, level = (
-        evidence[f"{system}_circle"].values,
-        float(evidence["chance_grid_distance"]),
-    )
+    circle = evidence[f"{system}_circle"].values
     near, perfect = (
-        evidence[f"{system}_{name}_distance"].values < level
+        evidence[f"{system}_{name}_distance"].values
+        < float(evidence["chance_grid_distance"])
         for name in ("grid", "perfect")
     )
     return {
@@ -172,77 +170,53 @@ def percentage_of_kinds(
 ) -> Estimate:
     """Percentage of end states of some kinds, at a weight decay or alignment
     constant."""
-    found = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
-    known = sum(int(each.sum()) for each in found.values())
-    return samples.percentage_or_none(
-        sum(int(found[kind].sum()) for kind in kinds), known, CASES[system]
-    )
+    by_kind = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
+    counts = {kind: int(states.sum()) for kind, states in by_kind.items()}
+    hits = sum(counts[kind] for kind in kinds)
+    return samples.percentage_or_none(hits, sum(counts.values()), CASES[system])
 
 
 def overlap_with_algorithm(
-    evidence: xr.Dataset, system: str, of_found: bool
+    evidence: xr.Dataset, system: str, of_circles: bool
 ) -> Estimate:
     """Percentage of the circles of algorithm 1 that are regular polygons, or of these
     that algorithm 1 finds.
 
     A regular polygon is nearer to a perfect circle than to any grid, and than 99% of
     random embeddings."""
-    distance, circle = (
-        evidence[f"{system}_circle_distance"].values,
-        evidence[f"{system}_circle"].values == 1,
-    )
+    distance = evidence[f"{system}_circle_distance"].values
+    circle = evidence[f"{system}_circle"].values == 1
     near = distance < float(evidence["chance_circle_distance"])
     polygon = near & (distance < evidence[f"{system}_grid_distance"].values)
-    total, of = (circle, "circles") if of_found else (polygon, "regular polygons")
-    return samples.percentage_or_none(
-        int((polygon & circle).sum()), int(total.sum()), of
-    )
+    total, of = (circle, "circles") if of_circles else (polygon, "regular polygons")
+    hits = int((polygon & circle).sum())
+    return samples.percentage_or_none(hits, int(total.sum()), of)
 
 
 def accuracy_by_kind(
     evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]
 ) -> Estimate:
     """Validation accuracy of networks of some kinds minus that of others, within weight
-    decays, in points.
-
-    Seeds, which the weight decays have in common, are left out in turn.
-    """
-    found = end_states_by_kind(evidence, "network")
-    one, other = (
-        np.any([found[kind] for kind in kinds], axis=0).ravel()
-        for kinds in (first, second)
-    )
-    accuracy = evidence["network_accuracy"].values
-    decays, seeds = (each.ravel() for each in np.indices(accuracy.shape))
-    return samples.stratified_difference(
-        accuracy.ravel(), one, other, seeds, decays, "networks"
-    )
-
-
-def circle_rise(evidence: xr.Dataset, fa: float) -> Estimate:
-    """Percentage of circles of particles with an alignment constant minus that with
-    half of it, in points."""
-    circle = evidence["particle_circle"]
-    return samples.difference_of_ones(
-        circle.sel(fa=fa), circle.sel(fa=fa / 2), CASES["particle"]
-    )
-
-
-def circle_difference(evidence: xr.Dataset) -> Estimate:
-    """Percentage of circles of particles with f_a = 1 minus that of networks with
-    weight decay 1, in points."""
-    at = evidence.sel(fa=1.0, weight_decay=1.0)
-    return samples.difference_of_ones(
-        at["particle_circle"], at["network_circle"], "networks and simulations"
+    decays, in points."""
+    by_kind = end_states_by_kind(evidence, "network")
+    sides = (np.any([by_kind[kind] for kind in side], 0) for side in (first, second))
+    return networks.difference_within_decays(
+        evidence["network_accuracy"].values, *sides
     )
 
 
 def imperfection_difference(evidence: xr.Dataset) -> Estimate:
-    """Mean imperfections of the others of these particles minus those of these
-    networks."""
-    at = evidence.sel(fa=1.0, weight_decay=1.0)
+    """Mean imperfections of particles with f_a = 1 that are not circles minus those of
+    networks with weight decay 1."""
     network, particle = (
-        at[f"{name}_imperfections"].where(at[f"{name}_circle"] == 0) for name in SYSTEMS
+        selected_values(
+            evidence,
+            f"{name}_imperfections",
+            where={f"{name}_circle": 0},
+            fa=1.0,
+            weight_decay=1.0,
+        )
+        for name in SYSTEMS
     )
     return samples.independent_difference(
         particle, network, "networks and simulations that are not circles"
@@ -274,10 +248,9 @@ def _kind_parts(
 def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
     """Whether there are end states of each of some kinds, at weight decay 1 or f_a =
     1."""
-    each = [(kind,) for kind in kinds]
     return parts_over(
         "kinds",
-        each,
+        [(kind,) for kind in kinds],
         percentage_of_kinds,
         Exists(),
         "{0[0]}s",
@@ -290,17 +263,17 @@ def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
 def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
     """Whether one group of kinds, such as "circles and grids", has a higher validation
     accuracy than another."""
-    one, other = (
-        [kind.removesuffix("s") for kind in group.split(" and ")]
-        for group in (first, second)
-    )
+
+    def kinds(group: str) -> list[str]:
+        return [kind.removesuffix("s") for kind in group.split(" and ")]
+
     return part(
         accuracy_by_kind,
         Above(0, minimum),
         f"{first} minus {second}",
         "points",
-        first=one,
-        second=other,
+        first=kinds(first),
+        second=kinds(second),
     )
 
 
@@ -367,7 +340,7 @@ CLAIMS = claims_of(
             GREAT,
             "regular circles, {}s",
             "%",
-            of_found=True,
+            of_circles=True,
         ),
         *parts_over(
             "system",
@@ -376,7 +349,7 @@ CLAIMS = claims_of(
             GREAT,
             "polygons found, {}s",
             "%",
-            of_found=False,
+            of_circles=False,
         ),
         places="appendix A.1",
     ),
@@ -405,7 +378,16 @@ CLAIMS = claims_of(
         " have as many imperfections.",
         "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean"
         " imperfections of the others",
-        part(circle_difference, SIMILAR, "circles", "points"),
+        part(
+            percentage_difference_of,
+            SIMILAR,
+            "circles",
+            "points",
+            name=("particle_circle", "network_circle"),
+            of="networks and simulations",
+            fa=1.0,
+            weight_decay=1.0,
+        ),
         part(imperfection_difference, SIMILAR, "imperfections"),
         departure=particles.FITTED,
         readings=(
@@ -424,11 +406,13 @@ CLAIMS = claims_of(
         "difference between the percentages of circles of successive rows of table 2",
         parts_over(
             "fa",
-            (1.0, 2.0),
-            circle_rise,
+            ((1.0, 0.5), (2.0, 1.0)),
+            percentage_difference_of,
             Above(0, 5),
-            "f_a = {0:g} minus half of it",
+            "f_a = {0[0]:g} minus half of it",
             "points",
+            name="particle_circle",
+            of=CASES["particle"],
         ),
         departure=particles.FITTED,
         figure="ca-d",

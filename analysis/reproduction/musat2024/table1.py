@@ -5,18 +5,26 @@ The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are
 too."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
+from analysis.reproduction.estimators import (
+    independent_difference_of,
+    mean_of,
+    paired_difference_of,
+    percentage_difference_of,
+    percentage_of,
+)
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Claim,
+    Measure,
     claim,
     claims_of,
     finding,
@@ -58,18 +66,18 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The quantities of one ensemble, each (kept run,)."""
-    start, end = (frame_values(trajectory, "embedding", at)[kept] for at in (0, -1))
+def _measure_runs(networks_of_decay: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    start, end = (frame_values(networks_of_decay, "embedding", at) for at in (0, -1))
+    seeds = networks_of_decay["seed"].values
+    accuracy = networks_of_decay["accuracy"].isel(step=-1)
     return {
         "circle": is_circle(end),
         "imperfections": count_imperfections(end),
         "start_imperfections": count_imperfections(start),
         "chance_imperfections": networks.shuffled_imperfections(end),
-        "accuracy": 100 * end_accuracy(trajectory, trajectory["seed"].values[kept]),
-        "train_accuracy": (
-            100 * trajectory["accuracy"].sel(split="train").isel(step=-1).values[kept]
-        ),
+        "accuracy": 100 * end_accuracy(networks_of_decay, seeds),
+        "train_accuracy": 100 * accuracy.sel(split="train").values,
     }
 
 
@@ -86,66 +94,36 @@ TABLE_1 = Experiment(
 )
 
 
-def network_circle_percentage(evidence: xr.Dataset, decay: float) -> Estimate:
-    """Percentage of circles at a weight decay."""
-    return samples.percentage_of_ones(
-        evidence["circle"].sel(weight_decay=decay), "networks"
-    )
-
-
-def mean_of_kind(
-    evidence: xr.Dataset, name: str, decay: float, circles: bool = False
-) -> Estimate:
-    """Mean of a quantity of the circles, or of the other networks, at a weight
-    decay."""
-    values = networks.networks_of_kind(evidence, decay, circles)[name]
-    return samples.estimate_mean(values, "circles" if circles else networks.OTHERS)
-
-
-def imperfection_correlation(evidence: xr.Dataset, decay: float) -> Estimate:
+def imperfection_correlation(evidence: xr.Dataset, weight_decay: float) -> Estimate:
     """Pearson's r of imperfections and validation accuracy over the networks that are
     not circles."""
-    others = networks.networks_of_kind(evidence, decay)
-    found = correlation_interval(
+    others = networks.networks_of_kind(evidence, weight_decay)
+    interval = correlation_interval(
         others["imperfections"].values, others["accuracy"].values
     )
-    note = (
-        "" if math.isfinite(found.value) else "imperfections or accuracies do not vary"
-    )
+    varies = math.isfinite(interval.value)
+    note = "" if varies else "imperfections or accuracies do not vary"
     return Estimate(
-        found, others.sizes["run"], networks.OTHERS, found.value, "Pearson's r", note
+        interval,
+        others.sizes["run"],
+        networks.OTHERS,
+        interval.value,
+        "Pearson's r",
+        note,
     )
 
 
-def circle_accuracy_gain(evidence: xr.Dataset, decay: float) -> Estimate:
+def circle_accuracy_gain(evidence: xr.Dataset, weight_decay: float) -> Estimate:
     """Validation accuracy of circles minus that of the other networks at a weight
     decay, in points."""
     circles, others = (
-        networks.networks_of_kind(evidence, decay, kind)["accuracy"]
+        networks.networks_of_kind(evidence, weight_decay, kind)["accuracy"]
         for kind in (True, False)
     )
-    found = samples.independent_difference(circles, others, "networks")
-    return found._replace(
+    estimate = samples.independent_difference(circles, others, "networks")
+    return estimate._replace(
         note=f"{circles.size} circles" if circles.size else "there are no circles"
     )
-
-
-def circle_change(evidence: xr.Dataset) -> Estimate:
-    """Percentage of circles at weight decay 1 minus that without, in points."""
-    circle = evidence["circle"]
-    return samples.difference_of_ones(
-        circle.sel(weight_decay=1.0), circle.sel(weight_decay=0.0), "networks"
-    )
-
-
-def imperfection_change(evidence: xr.Dataset) -> Estimate:
-    """Mean imperfections of the networks that are not circles at weight decay 1 minus
-    those without."""
-    strong, none = (
-        networks.networks_of_kind(evidence, decay)["imperfections"]
-        for decay in (1.0, 0.0)
-    )
-    return samples.independent_difference(strong, none, networks.OTHERS)
 
 
 def _clustered(imperfections: xr.DataArray) -> xr.DataArray:
@@ -154,107 +132,93 @@ def _clustered(imperfections: xr.DataArray) -> xr.DataArray:
     return 100 - 100 * imperfections / ModularSettings().pairs
 
 
-def clustered_sums(evidence: xr.Dataset, decay: float, less: str = "") -> Estimate:
+def clustered_sums(
+    evidence: xr.Dataset, weight_decay: float, less: str = ""
+) -> Estimate:
     """Percentage of clustered pair sums of the networks that are not circles, or its
     difference from another state."""
-    others = networks.networks_of_kind(evidence, decay)
+    others = networks.networks_of_kind(evidence, weight_decay)
     values, of = _clustered(others["imperfections"]), networks.OTHERS
-    return (
-        samples.paired_difference(values, _clustered(others[less]), of)
-        if less
-        else samples.estimate_mean(values, of)
-    )
+    if less:
+        return samples.paired_difference(values, _clustered(others[less]), of)
+    return samples.estimate_mean(values, of)
 
 
 def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
     """The percentage in circles less that in other networks of equal weight decay, in
     points."""
-    return networks.circles_minus_others(
-        evidence.assign(clustered=_clustered(evidence["imperfections"])), "clustered"
-    )
-
-
-def overfitting_gap(evidence: xr.Dataset) -> Estimate:
-    """Training less validation accuracy without weight decay, in points."""
-    row = evidence.sel(weight_decay=0.0)
-    return samples.paired_difference(row["train_accuracy"], row["accuracy"], "networks")
+    clustered = evidence.assign(clustered=_clustered(evidence["imperfections"]))
+    return networks.circles_minus_others(clustered, "clustered")
 
 
 def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
-    """The same less that at weight decay 1, in points."""
-    return networks.difference(
-        evidence.assign(gap=evidence["train_accuracy"] - evidence["accuracy"]),
-        "gap",
-        (0, 1),
+    """Training less validation accuracy without weight decay, less the same at weight
+    decay 1, in points."""
+    gap = evidence["train_accuracy"] - evidence["accuracy"]
+    return paired_difference_of(
+        evidence.assign(gap=gap), name="gap", **networks.BOTH_ENDS
     )
+
+
+COLUMNS: tuple[tuple[str, float, str, str, Measure, dict[str, Any]], ...] = (
+    (
+        "circle_accuracy_percent",
+        10,
+        "accuracy of circles",
+        "%",
+        mean_of,
+        {"name": "accuracy", **networks.CIRCLES_ONLY},
+    ),
+    (
+        "other_accuracy_percent",
+        10,
+        "accuracy of others",
+        "%",
+        mean_of,
+        {"name": "accuracy", **networks.OTHERS_ONLY},
+    ),
+    (
+        "imperfections",
+        5,
+        "imperfections",
+        "",
+        mean_of,
+        {"name": "imperfections", **networks.OTHERS_ONLY},
+    ),
+    ("correlation", 0.1, "correlation", "", imperfection_correlation, {"digits": 2}),
+)
+"""Columns of the printed table beside the number of circles: the margin of our number,
+label, unit, and how it is estimated."""
 
 
 def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
     """The claim of a row. The accuracy of a single circle is not compared."""
-    circles, others = printed["circles"], 100 - printed["circles"]
+    circles = printed["circles"]
     parts = [
         part(
-            network_circle_percentage,
+            percentage_of,
             Agrees(reported_count(circles), 10),
             "circles",
             "%",
-            decay=decay,
+            name="circle",
+            of="networks",
+            weight_decay=decay,
         )
     ]
-
-    def compare(
-        measure: Callable[..., Estimate],
-        column: str,
-        runs: int,
-        margin: float,
-        *label: str,
-        **more,
-    ):
-        parts.append(
-            part(
-                measure,
-                Agrees(reported_number(printed[column], runs), margin),
-                *label,
-                decay=decay,
-                **more,
-            )
-        )
-
-    if circles > 1:
-        of_circles = {"name": "accuracy", "circles": True}
-        compare(
-            mean_of_kind,
-            "circle_accuracy_percent",
-            circles,
-            10,
-            "accuracy of circles",
-            "%",
-            **of_circles,
-        )
-    compare(
-        mean_of_kind,
-        "other_accuracy_percent",
-        others,
-        10,
-        "accuracy of others",
-        "%",
-        name="accuracy",
-    )
-    compare(
-        mean_of_kind, "imperfections", others, 5, "imperfections", name="imperfections"
-    )
-    compare(
-        imperfection_correlation, "correlation", others, 0.1, "correlation", digits=2
-    )
+    for column, margin, label, unit, estimator, arguments in COLUMNS:
+        runs = circles if column.startswith("circle") else 100 - circles
+        if runs > 1:
+            agrees = Agrees(reported_number(printed[column], runs), margin)
+            arguments = arguments | {"weight_decay": decay}
+            parts.append(part(estimator, agrees, label, unit, **arguments))
     accuracy = (
         f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%"
     )
-    told = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}.get(
-        circles, accuracy
-    )
+    remarks = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}
     return main_result(
         f"CA.table1.wd{decay:g}",
-        f"With weight decay {decay:g}, {circles} of 100 networks become circles{told}."
+        f"With weight decay {decay:g}, {circles} of 100 networks become"
+        f" circles{remarks.get(circles, accuracy)}."
         " The other networks have a mean validation accuracy of"
         f" {printed['other_accuracy_percent']}% and {printed['imperfections']} grid"
         f" imperfections; the correlation between the two is {printed['correlation']}.",
@@ -285,7 +249,7 @@ CLAIMS = claims_of(
         "difference between the mean validation accuracies; the paper's table has one"
         " circle at weight decay 0.3",
         parts_over(
-            "decay",
+            "weight_decay",
             networks.DECAYS[1:],
             circle_accuracy_gain,
             Above(0, 5),
@@ -299,7 +263,7 @@ CLAIMS = claims_of(
         " with grid imperfections.",
         "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
         parts_over(
-            "decay",
+            "weight_decay",
             networks.DECAYS,
             imperfection_correlation,
             Below(-0.5, ours=True),
@@ -316,7 +280,15 @@ CLAIMS = claims_of(
         "Weight decay is crucial for circles to form.",
         "percentage of circles at weight decay 1 minus that without; its trend over the"
         " four weight decays",
-        part(circle_change, Above(0, 10), ONE_MINUS_NONE, "points"),
+        part(
+            percentage_difference_of,
+            Above(0, 10),
+            ONE_MINUS_NONE,
+            "points",
+            name="circle",
+            of="networks",
+            weight_decay=(1.0, 0.0),
+        ),
         networks.trend_part(Above(0, 0.1), "circle"),
         departure="shows more circles with weight decay, which is less than crucial",
     ),
@@ -325,8 +297,15 @@ CLAIMS = claims_of(
         "Weight decay is crucial for grids to have fewer imperfections.",
         "mean imperfections of networks that are not circles, at weight decay 1 minus"
         " those without, and their trend",
-        part(imperfection_change, Below(0, 15), ONE_MINUS_NONE),
-        networks.trend_part(Below(0, 0.3), "imperfections", of_circles=False),
+        part(
+            independent_difference_of,
+            Below(0, 15),
+            ONE_MINUS_NONE,
+            name="imperfections",
+            weight_decay=(1.0, 0.0),
+            **networks.OTHERS_ONLY,
+        ),
+        networks.trend_part(Below(0, 0.3), "imperfections", where={"circle": 0}),
         meaning=(
             "weight decay would improve generalisation by something other than grids"
         ),
@@ -337,13 +316,19 @@ CLAIMS = claims_of(
         "percentage of pair sums whose nearest other has the same modular sum, at the"
         " end of training, its start, and with tokens renamed at random; networks with"
         " weight decay 0.6 that are not circles",
-        part(clustered_sums, Above(50, 10, ours=True), "at the end", "%", decay=0.6),
+        part(
+            clustered_sums,
+            Above(50, 10, ours=True),
+            "at the end",
+            "%",
+            weight_decay=0.6,
+        ),
         part(
             clustered_sums,
             Above(0, 10),
             "minus start of training",
             "points",
-            decay=0.6,
+            weight_decay=0.6,
             less="start_imperfections",
         ),
         part(
@@ -351,7 +336,7 @@ CLAIMS = claims_of(
             Above(0, 10),
             "minus renamed tokens",
             "points",
-            decay=0.6,
+            weight_decay=0.6,
             less="chance_imperfections",
         ),
         places="section 2, section 5, section 5.1, figure 3, appendix E",
@@ -367,7 +352,15 @@ CLAIMS = claims_of(
         "Without weight decay the classifier overfits to the pair sums.",
         "training minus validation accuracy at the end, without weight decay, and minus"
         " that at weight decay 1",
-        part(overfitting_gap, Above(0, 10), "gap without weight decay", "points"),
+        part(
+            paired_difference_of,
+            Above(0, 10),
+            "gap without weight decay",
+            "points",
+            name=("train_accuracy", "accuracy"),
+            of="networks",
+            weight_decay=0.0,
+        ),
         part(
             overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"
         ),
@@ -378,7 +371,13 @@ CLAIMS = claims_of(
         "validation accuracy at weight decay 1 minus that without, and its trend over"
         " four weight decays",
         part(
-            networks.difference, Above(0, 10), ONE_MINUS_NONE, "points", name="accuracy"
+            paired_difference_of,
+            Above(0, 10),
+            ONE_MINUS_NONE,
+            "points",
+            name="accuracy",
+            of="seeds",
+            weight_decay=(1.0, 0.0),
         ),
         networks.trend_part(Above(0, 0.1), "accuracy"),
     ),

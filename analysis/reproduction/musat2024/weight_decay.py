@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from analysis.reproduction.estimators import mean_of, trend_of
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
@@ -50,15 +51,12 @@ def measure_weight_sizes(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _sizes(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    weights = {
-        name: np.abs(frame_values(trajectory, variable, -1)[kept])
-        for name, variable in WEIGHTS.items()
-    }
-    return {
-        name: values.mean(axis=tuple(range(1, values.ndim)))
-        for name, values in weights.items()
-    }
+def _sizes(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    sizes = {}
+    for name, variable in WEIGHTS.items():
+        weights = np.abs(frame_values(trajectory, variable, -1))
+        sizes[name] = weights.mean(axis=tuple(range(1, weights.ndim)))
+    return sizes
 
 
 FIGURE_6 = Experiment(
@@ -93,16 +91,12 @@ def measure_movement(runner: Runner, params: Params) -> xr.Dataset:
     )
 
 
-def _movement(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
+def _movement(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
     steps = trajectory["step"].values
     middle = int(np.abs(steps - steps[-1] / 2).argmin())
-    half, end = (frame_values(trajectory, "embedding", at)[kept] for at in (middle, -1))
-    updates = (
-        trajectory["update_norm"]
-        .sel(layer="embedding")
-        .transpose("run", "step")
-        .values[kept]
-    )
+    half, end = (frame_values(trajectory, "embedding", at) for at in (middle, -1))
+    norms = trajectory["update_norm"].sel(layer="embedding")
+    updates = norms.transpose("run", "step").values
     early = updates[:, (steps > 0) & (steps <= steps[-1] / 10)].mean(axis=1)
     late = updates[:, steps > steps[-1] * 9 / 10].mean(axis=1)
     size = np.linalg.norm(end, axis=(-2, -1))
@@ -147,21 +141,15 @@ CLAIMS = claims_of(
         "Procrustes distance between the embedding half-way through training and at the"
         " end, without weight decay, and divided by that at weight decay 1",
         part(
-            networks.mean_at_decay,
+            mean_of,
             Below(0.05, ours=True),
             "without weight decay",
             digits=3,
             name="second_half",
-            decay=0,
+            of="networks",
+            weight_decay=0,
         ),
-        part(
-            networks.ratio_without_decay,
-            Below(1, 0.2),
-            "weight decay 0 / 1",
-            "times",
-            digits=2,
-            name="second_half",
-        ),
+        networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "second_half"),
         departure="whether the halt is in a local minimum is not tested",
         meaning=(
             "a halt would not explain why there are no circles without weight decay"
@@ -174,21 +162,15 @@ CLAIMS = claims_of(
         " in the first, without weight decay; and size relative to the embedding,"
         " without weight decay divided by that at weight decay 1",
         part(
-            networks.mean_at_decay,
+            mean_of,
             Below(0.1, ours=True),
             "last tenth / first tenth",
             digits=3,
             name="slowing",
-            decay=0,
+            of="networks",
+            weight_decay=0,
         ),
-        part(
-            networks.ratio_without_decay,
-            Below(1, 0.2),
-            "weight decay 0 / 1",
-            "times",
-            digits=2,
-            name="rate",
-        ),
+        networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "rate"),
     ),
 ) + claims_of(
     FIGURE_6,
@@ -196,13 +178,9 @@ CLAIMS = claims_of(
         "CA.figure6.limited",
         "Weight decay strongly limits the linear layer's weights and biases.",
         LIMITED,
-        parts_over(
-            "name",
-            LINEAR,
-            networks.ratio_without_decay,
-            Above(1, 1),
-            "mean {}",
-            "times",
+        tuple(
+            networks.ratio_part(Above(1, 1), f"mean {name}", name, digits=1)
+            for name in LINEAR
         ),
         places="figure 6, appendix B",
         meaning=(
@@ -214,14 +192,7 @@ CLAIMS = claims_of(
         "CA.s7.output",
         "Weight decay limits the weights of the output layer.",
         LIMITED,
-        part(
-            networks.ratio_without_decay,
-            Above(1, 0.1),
-            "ratio",
-            "times",
-            digits=2,
-            name="output_weight",
-        ),
+        networks.ratio_part(Above(1, 0.1), "ratio", "output_weight"),
     ),
     claim(
         "CA.figure6.falls",
@@ -231,10 +202,11 @@ CLAIMS = claims_of(
         parts_over(
             "name",
             LINEAR,
-            networks.weight_decay_trend,
+            trend_of,
             Below(0, 0.3),
             "mean {}",
             digits=2,
+            setting="weight_decay",
         ),
     ),
     claim(

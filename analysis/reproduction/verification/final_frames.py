@@ -43,20 +43,20 @@ def measure_ensembles(
     runner: Runner,
     needs: Sequence[RequiredRuns],
     quantities: Mapping[str, str],
-    measure_runs: Callable[[xr.Dataset, np.ndarray], Mapping[str, np.ndarray]],
+    measure_runs: Callable[[xr.Dataset], Mapping[str, np.ndarray]],
     dims: tuple[str, str],
 ) -> xr.Dataset:
     """Quantities of the runs of several ensembles, with dims for (ensemble, run); NaN
     for runs that diverged.
 
-    quantities are names with descriptions. measure_runs is called with a trajectory and
-    which runs have not diverged, (run,), and returns values of these."""
+    quantities are names with descriptions. measure_runs is called with the runs of a
+    trajectory that have not diverged, and returns values of these."""
     rows = []
     for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
         trajectory = runner.ensemble(need)
-        kept = not_diverged(trajectory)
-        values = measure_runs(trajectory, kept)
-        rows.append({name: expand_to_runs(values[name], kept) for name in quantities})
+        finite = not_diverged(trajectory)
+        values = measure_runs(trajectory.isel(run=finite))
+        rows.append({name: expand_to_runs(values[name], finite) for name in quantities})
     return xr.Dataset(
         {
             name: (

@@ -1,7 +1,8 @@
 """Ensembles of runs that figures and experiments need."""
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from dynamics.settings import RecordMode, Settings
 
@@ -77,3 +78,15 @@ class RequiredRuns:
 
 def _told(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def experiment_runs(
+    settings: Settings,
+    params: Mapping[str, Any],
+    every: int | None = None,
+    runs: str = "runs",
+) -> RequiredRuns:
+    """Runs of an experiment whose parameters give the number of runs, under the name
+    `runs`, and optionally their length and other settings."""
+    changed = dataclasses.replace(settings, **params.get("settings", {}))
+    return RequiredRuns(changed, params[runs], params.get("epochs"), every)

@@ -1,6 +1,7 @@
 """ZL: how networks add by the attention rate, from constant attention (0) to softmax
 attention (1)."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +10,16 @@ import numpy as np
 import xarray as xr
 
 from analysis import progress_measures
+from analysis.reproduction.estimators import (
+    mean_of,
+    median_of,
+    paired_difference_of,
+    trend_of,
+)
 from analysis.reproduction.printed_numbers import ZL_RUNS
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
+    Measure,
     Measurement,
     claim,
     claims_of,
@@ -35,7 +43,10 @@ from analysis.reproduction.verification.experiment import (
     sized,
 )
 from analysis.reproduction.verification.final_frames import measure_ensembles
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification.required_runs import (
+    RequiredRuns,
+    experiment_runs,
+)
 from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import TransformerSettings
@@ -67,13 +78,12 @@ CIRCULAR = 0.995
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """Networks at each attention rate, each with its number of epochs."""
-    settings = [
-        TransformerSettings(attention_rate=rate, **params.get("settings", {}))
-        for rate in params["rates"]
-    ]
-    lengths = zip(settings, params["epochs"], strict=True)
-    runs, every, must = params["runs"], params["every"], ("attention_rate",)
-    return [RequiredRuns(each, runs, epochs, every, must) for each, epochs in lengths]
+    needs = []
+    for rate, epochs in zip(params["rates"], params["epochs"], strict=True):
+        settings = TransformerSettings(attention_rate=rate)
+        need = experiment_runs(settings, {**params, "epochs": epochs}, params["every"])
+        needs.append(dataclasses.replace(need, must=("attention_rate",)))
+    return needs
 
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
@@ -84,16 +94,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     return found.assign_coords(attention_rate=list(params["rates"]))
 
 
-def _measure_runs(trajectory: xr.Dataset, kept: np.ndarray) -> dict[str, np.ndarray]:
-    """The quantities of one ensemble, each (kept run,)."""
-    last, earlier = (
-        network_measures(trajectory.isel(run=kept), frame) for frame in (-1, -2)
-    )
-    accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1).values[kept]
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1).values
+    earlier = network_measures(trajectory, -2)
     return {
         "test_accuracy": 100 * accuracy,
-        **last,
-        **{f"earlier_{name}": earlier[name] for name in earlier},
+        **network_measures(trajectory),
+        **{f"earlier_{name}": values for name, values in earlier.items()},
     }
 
 
@@ -101,25 +109,21 @@ def network_measures(trajectory: xr.Dataset, frame: int = -1) -> dict[str, np.nd
     """Symmetricity, irrelevance and circularity of each network in a recorded frame,
     each (run,)."""
     network: Any = network_of(trajectory)
+    n = network.settings.n
     rows = []
     for run, seed in enumerate(trajectory["seed"].values):
         recorded = (
             trajectory[list(network.variables)].isel(run=[run], step=[frame]).load()
         )
-        double = {
-            name: each.double()
-            for name, each in weights(
-                recorded.assign_attrs(trajectory.attrs), run=0
-            ).items()
-        }
-        triples = progress_measures.random_triples(network.settings.n, int(seed))
-        embedding = double["embedding"][..., : network.settings.n, :].numpy()
+        single = weights(recorded.assign_attrs(trajectory.attrs), run=0)
+        double = {name: values.double() for name, values in single.items()}
+        triples = progress_measures.random_triples(n, int(seed))
+        logits = progress_measures.all_logits(network, double)
+        embedding = double["embedding"][..., :n, :].numpy()
         rows.append(
             (
                 progress_measures.gradient_symmetricity(network, double, triples),
-                progress_measures.distance_irrelevance(
-                    progress_measures.all_logits(network, double)
-                ),
+                progress_measures.distance_irrelevance(logits),
                 progress_measures.component_circularity(embedding),
             )
         )
@@ -150,38 +154,18 @@ RATE = Experiment(
 # ---------------------------------------------------------------------------- estimates
 
 
-def _at_rate(evidence: xr.Dataset, name: str, rate: float) -> np.ndarray:
-    """A quantity of the networks at an attention rate, (run,); empty if that rate was
-    not run."""
-    return (
-        evidence[name].sel(attention_rate=rate).values
-        if rate in evidence["attention_rate"].values
-        else np.empty(0)
-    )
-
-
-def _missing_rates(evidence: xr.Dataset, *rates: float) -> Estimate | None:
-    """The estimate if a rate was not run; None if all were."""
+def unless_missing(
+    evidence: xr.Dataset, estimator: Measure, **arguments: Any
+) -> Estimate:
+    """An estimate at one attention rate or two; skipped if they were not run."""
+    rates = np.atleast_1d(arguments["attention_rate"])
     missing = [
         f"{rate:g}" for rate in rates if rate not in evidence["attention_rate"].values
     ]
-    note = f"α = {', '.join(missing)} is not run at this size"
-    return Estimate(NO_INTERVAL, 0, note=note, skipped=True) if missing else None
-
-
-def mean_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
-    """Mean of a measure at an attention rate."""
-    found = samples.estimate_mean(
-        _at_rate(evidence, name, rate), "networks", limits=(-1, 1)
-    )
-    return _missing_rates(evidence, rate) or found
-
-
-def median_at_rate(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
-    """Median of a measure at an attention rate."""
-    return _missing_rates(evidence, rate) or samples.estimate_median(
-        _at_rate(evidence, name, rate), "networks"
-    )
+    if missing:
+        note = f"α = {', '.join(missing)} is not run at this size"
+        return Estimate(NO_INTERVAL, 0, note=note, skipped=True)
+    return estimator(evidence, **arguments)
 
 
 def rate_in_range(evidence: xr.Dataset, low: float, high: float) -> float:
@@ -206,49 +190,25 @@ def mean_in_range(
         return Estimate(
             NO_INTERVAL, 0, note="no such α is run at this size", skipped=True
         )
-    values, of = _at_rate(evidence, name, rate), "networks"
+    here, of = evidence.sel(attention_rate=rate), "networks"
     if circular:
-        values, of = (
-            values[_at_rate(evidence, "circularity", rate) >= CIRCULAR],
-            "circular networks",
-        )
-    return samples.estimate_mean(
-        values, of, f"α = {rate:g}" if len(values) else "", (-1, 1)
-    )
-
-
-def softmax_minus_constant(evidence: xr.Dataset, name: str) -> Estimate:
-    """A measure at α = 1 less that at α = 0, mean over seeds."""
-    one, zero = (_at_rate(evidence, name, rate) for rate in (1.0, 0.0))
-    return _missing_rates(evidence, 1.0, 0.0) or samples.paired_difference(
-        one, zero, "seeds"
-    )
-
-
-def rate_trend(evidence: xr.Dataset, name: str) -> Estimate:
-    """Spearman's correlation of a measure with the attention rate."""
-    return samples.setting_trend(evidence[name].transpose(*DIMS), "networks")
+        circular_runs = here["circularity"].values >= CIRCULAR
+        here, of = here.isel(run=circular_runs), "circular networks"
+    note = f"α = {rate:g}" if here.sizes["run"] else ""
+    return samples.estimate_mean(here[name], of, note, (-1, 1))
 
 
 def perfect_networks(evidence: xr.Dataset) -> Estimate:
     """Percentage of networks with a test accuracy of 100%, of all attention rates."""
-    known = samples.finite_values(evidence["test_accuracy"])
-    note = f"the lowest accuracy is {known.min():.2f}%" if known.size else ""
-    return samples.percentage_of_ones(known >= 100, "networks", note)
-
-
-def last_change(evidence: xr.Dataset, name: str, rate: float) -> Estimate:
-    """Change of a measure since the frame before the last, mean over seeds."""
-    last, earlier = (
-        _at_rate(evidence, each, rate) for each in (name, f"earlier_{name}")
-    )
-    return _missing_rates(evidence, rate) or samples.paired_difference(
-        last, earlier, "networks"
-    )
+    accuracies = samples.finite_values(evidence["test_accuracy"])
+    note = f"the lowest accuracy is {accuracies.min():.2f}%" if accuracies.size else ""
+    return samples.percentage_of_ones(accuracies >= 100, "networks", note)
 
 
 # ------------------------------------------------------------------------------- claims
 
+MEAN = {"estimator": mean_of, "of": "networks", "limits": (-1, 1)}
+"""Arguments of `unless_missing` for a mean."""
 DEPARTURE = "fewer epochs than the paper's 20,000"
 MEASURED = (
     "mean over networks at one α of each range, the nearest to its middle that is run:"
@@ -276,8 +236,24 @@ def _difference_parts(
     name: str, difference: Criterion, trend: Criterion
 ) -> tuple[Measurement, ...]:
     return (
-        part(softmax_minus_constant, difference, "α = 1 minus 0", digits=3, name=name),
-        part(rate_trend, trend, "rank correlation with α", digits=2, name=name),
+        part(
+            unless_missing,
+            difference,
+            "α = 1 minus 0",
+            digits=3,
+            estimator=paired_difference_of,
+            name=name,
+            of="seeds",
+            attention_rate=(1.0, 0.0),
+        ),
+        part(
+            trend_of,
+            trend,
+            "rank correlation with α",
+            digits=2,
+            name=name,
+            setting="attention_rate",
+        ),
     )
 
 
@@ -285,12 +261,13 @@ def _model_parts(rate: float, **printed: tuple[str, float]) -> tuple[Measurement
     """Measures of one of ZL's networks, each as printed and with its margin."""
     return tuple(
         part(
-            mean_at_rate,
+            unless_missing,
             Agrees(reported_number(number, 1), margin),
             name,
             digits=3,
             name=name,
-            rate=rate,
+            attention_rate=rate,
+            **MEAN,
         )
         for name, (number, margin) in printed.items()
     )
@@ -360,20 +337,23 @@ CLAIMS = claims_of(
         "The gradient symmetricity is near 1 with constant attention and falls as the attention rate rises.",
         "symmetricity at α = 0; median at α = 1 (the table has .542, Model B .33); difference, rank correlation",
         part(
-            mean_at_rate,
+            unless_missing,
             Above(0.98, ours=True),
             "α = 0",
             digits=3,
             name="symmetricity",
-            rate=0.0,
+            attention_rate=0.0,
+            **MEAN,
         ),
         part(
-            median_at_rate,
+            unless_missing,
             Within(0.3, 0.75, ours=True),
             "median at α = 1",
             digits=3,
+            estimator=median_of,
             name="symmetricity",
-            rate=1.0,
+            of="networks",
+            attention_rate=1.0,
         ),
         _difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
         departure=DEPARTURE,
@@ -391,12 +371,14 @@ CLAIMS = claims_of(
         "change from the last recorded frame but one to the last, mean over networks",
         tuple(
             part(
-                last_change,
+                unless_missing,
                 Within(-0.05, 0.05, ours=True),
                 f"{name}, α = {rate:g}",
                 digits=3,
-                name=name,
-                rate=rate,
+                estimator=paired_difference_of,
+                name=(name, f"earlier_{name}"),
+                of="networks",
+                attention_rate=rate,
             )
             for name in ("symmetricity", "irrelevance")
             for rate in (0.0, 1.0)

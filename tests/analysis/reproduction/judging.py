@@ -10,6 +10,7 @@ from analysis.reproduction.verification.criteria import (
     combine_verdicts,
     judge_estimate,
 )
+from analysis.reproduction.verification.estimate import Estimate
 
 YES, PARTLY, NO, OPEN = (
     Verdict.REPRODUCED,
@@ -28,10 +29,15 @@ def dataset(dims, coords=None, **columns) -> xr.Dataset:
     )
 
 
+def part_estimate(name: str, evidence: xr.Dataset, part: int = 0) -> Estimate:
+    """The estimate of one part of a claim."""
+    return CLAIMS_BY_NAME[name].parts[part].measure(evidence)
+
+
 def part_verdict(name: str, evidence: xr.Dataset, part: int) -> Verdict:
     """The verdict on one part of a claim."""
-    found = CLAIMS_BY_NAME[name].parts[part]
-    return judge_estimate(found.criterion, found.measure(evidence)).verdict
+    criterion = CLAIMS_BY_NAME[name].parts[part].criterion
+    return judge_estimate(criterion, part_estimate(name, evidence, part)).verdict
 
 
 def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:

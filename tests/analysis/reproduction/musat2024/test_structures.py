@@ -48,11 +48,11 @@ def test_ideal_end_states_have_their_kind(generator):
         ).interval.value
         == 75
     )
-    for of_found, percentage, count in (
+    for of_circles, percentage, count in (
         (True, 50, 2),
         (False, 100, 1),
     ):  # a circle in another order is no polygon
-        overlap = structures.overlap_with_algorithm(evidence, "network", of_found)
+        overlap = structures.overlap_with_algorithm(evidence, "network", of_circles)
         assert (overlap.interval.value, overlap.count) == (percentage, count)
     far = structures.overlap_with_algorithm(
         evidence.assign(chance_circle_distance=-1.0), "network", True

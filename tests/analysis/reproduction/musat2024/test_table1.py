@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from analysis.reproduction.musat2024 import table1
 from analysis.reproduction.printed_numbers import TABLE_1
 from analysis.reproduction.verification.criteria import combine_verdicts
 from tests.analysis.reproduction.judging import (
@@ -12,6 +11,7 @@ from tests.analysis.reproduction.judging import (
     PARTLY,
     UNTESTABLE,
     YES,
+    part_estimate,
     part_verdicts,
 )
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
@@ -69,27 +69,20 @@ def test_rows_are_compared_with_the_printed_ones(changes, part, expected, genera
 def test_estimates_are_those_of_the_networks(generator):
     evidence = printed_table(generator)
     row = evidence.sel(weight_decay=1.0)
-    others = row["circle"].values == 0
-    assert table1.network_circle_percentage(
-        evidence, 1.0
-    ).interval.value == pytest.approx(18)
-    assert table1.mean_of_kind(evidence, "accuracy", 1.0, circles=True).count == 180
-    expected = row["imperfections"].values[others].mean()
-    assert table1.mean_of_kind(
-        evidence, "imperfections", 1.0
-    ).interval.value == pytest.approx(expected)
-    assert np.isnan(
-        table1.mean_of_kind(evidence, "accuracy", 0.0, circles=True).interval.value
+    others = row.isel(run=row["circle"].values == 0)
+    percentage, of_circles, _, imperfections, correlation = (
+        part_estimate("CA.table1.wd1", evidence, part) for part in range(5)
     )
-    expected = np.corrcoef(
-        row["imperfections"].values[others], row["accuracy"].values[others]
-    )[0, 1]
-    assert table1.imperfection_correlation(
-        evidence, 1.0
-    ).interval.value == pytest.approx(expected)
-    assert table1.imperfection_correlation(
-        evidence.assign(accuracy=0 * evidence["accuracy"]), 0.0
-    ).note
+    assert percentage.interval.value == pytest.approx(18)
+    assert of_circles.count == 180
+    expected = others["imperfections"].values.mean()
+    assert imperfections.interval.value == pytest.approx(expected)
+    expected = np.corrcoef(others["imperfections"], others["accuracy"])[0, 1]
+    assert correlation.interval.value == pytest.approx(expected)
+    none = evidence.where(evidence["circle"] == 0)
+    assert np.isnan(part_estimate("CA.table1.wd1", none, 1).interval.value)
+    same = evidence.assign(accuracy=0 * evidence["accuracy"])
+    assert part_estimate("CA.table1.wd1", same, 4).note
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.analysis.reproduction.judging import (
     PARTLY,
     UNTESTABLE,
     YES,
+    part_estimate,
     part_verdicts,
     verdicts,
 )
@@ -185,16 +186,15 @@ def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(
 
 def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
-    assert classifier.clustered_accuracy_gain(found, 0.6).count == 30
+    assert part_estimate("CA.s5.classified", found).count == 30
     assert table1.clustered_sums(
         outcomes(1, 0 * noise), 0.6
     ).interval.value == pytest.approx(100 * (1 - 40 / 153))
     assert weight_decay.bias_to_weight_ratio(
         sizes(1, noise)
     ).interval.value == pytest.approx(np.e, rel=0.05)
-    assert table1.overfitting_gap_change(
-        outcomes(1, noise)
-    ).interval.value == pytest.approx(40, abs=2)
+    gap_change = part_estimate("CA.s7.overfit", outcomes(1, noise), 1)
+    assert gap_change.interval.value == pytest.approx(40, abs=2)
     assert (
         force_audit.fields_r_squared(audits(1, noise), 20).note
         == "0.00 with the paper's constants"

@@ -15,6 +15,7 @@ from tests.analysis.reproduction.judging import (
     OPEN,
     YES,
     dataset,
+    part_estimate,
     part_verdict,
     part_verdicts,
 )
@@ -95,9 +96,8 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
         each.measure(quick) for each in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
     ]
     assert [each.skipped for each in estimates] == [False, True, True, True, False]
-    assert attention_rate.softmax_minus_constant(
-        printed.sel(attention_rate=[0.0]), "symmetricity"
-    ).skipped
+    constant = printed.sel(attention_rate=[0.0])
+    assert part_estimate("ZL.figure.irrelevance", constant).skipped
     assert part_verdict("ZL.runs.accuracy", printed, 0) == YES
     accuracy = printed["test_accuracy"].copy()
     accuracy[:, :15] = 99.0
