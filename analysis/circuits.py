@@ -51,19 +51,19 @@ def main(options: Options) -> None:
         networks.clustering_head_of(trajectory).settings
     )
     other = None if options.other is None else dynamics.open_trajectory(options.other)
-    found = clustering_heads.measure_circuits(trajectory, other, options.frames)
+    circuits = clustering_heads.measure_circuits(trajectory, other, options.frames)
     if options.other is not None:
-        found.attrs["other"] = options.other.name
-    figure = plots.plot_circuits(found, trajectory)
+        circuits.attrs["other"] = options.other.name
+    figure = plots.plot_circuits(circuits, trajectory)
     write_result_and_picture(
-        options, "circuits", clustering_heads.CIRCUITS_TITLE, found, figure, out
+        options, "circuits", clustering_heads.CIRCUITS_TITLE, circuits, figure, out
     )
     columns = clustering_heads.circuit_columns(ideal)
     output.output_table(
-        clustering_heads.circuit_table(found, ideal), columns, options.csv
+        clustering_heads.circuit_table(circuits, ideal), columns, options.csv
     )
-    missing = clustering_heads.format_missing_invariances(found)
-    summary = "\n".join(clustering_heads.describe_circuits(found, ideal))
+    missing = clustering_heads.format_missing_invariances(circuits)
+    summary = "\n".join(clustering_heads.describe_circuits(circuits, ideal))
     legend = "\n".join(clustering_heads.circuit_legend(ideal, bool(missing)))
     for text in (summary, missing, legend):
         print(f"\n{text}" if text else "", file=options.log)

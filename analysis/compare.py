@@ -54,11 +54,11 @@ def main(options: Options) -> None:
         f"{output.plain_stem(options.first)}-{output.plain_stem(path)}-compare.nc"
     )
     out = output.check_result_path(options.out or default_out, inputs)
-    for side, each, name in (("first", first, options.first), ("second", second, path)):
-        diverged = dynamics.count_diverged(each)
+    for side, item, name in (("first", first, options.first), ("second", second, path)):
+        diverged = dynamics.count_diverged(item)
         left_out = f", {diverged} diverged and left out" if diverged else ""
         print(
-            f"{side:<11} {name}  ({each.sizes['run']} runs{left_out})", file=options.log
+            f"{side:<11} {name}  ({item.sizes['run']} runs{left_out})", file=options.log
         )
     if options.second is None:
         law = (
@@ -79,8 +79,8 @@ def main(options: Options) -> None:
         )
         result = result.merge(prefixed, combine_attrs="no_conflicts")
     names = [
-        f"{each.attrs['system']}: {name}"
-        for each, name in ((first, options.first.stem), (second, path.stem))
+        f"{item.attrs['system']}: {name}"
+        for item, name in ((first, options.first.stem), (second, path.stem))
     ]
     picture = plots.plot_comparison(result, names)
     output.write_result(result.assign_attrs(inputs), out)
@@ -108,8 +108,8 @@ def _open_second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Datas
         )
     second = dynamics.open_trajectory(options.second)
     if any(
-        isinstance(dynamics.read_settings(each), ParticleSettings)
-        for each in (first, second)
+        isinstance(dynamics.read_settings(item), ParticleSettings)
+        for item in (first, second)
     ):
         names = tuple(field.name for field in dataclasses.fields(options.law))
         _refuse_changes(options.law, names, "the law is that of the given particles")
@@ -134,8 +134,8 @@ def _audit(
     """The force audit of the first network among both, under the law of the first
     particles among them."""
     sides = {"first": first, "second": second}
-    settings = [dynamics.read_settings(each) for each in sides.values()]
-    laws = [each for each in settings if isinstance(each, ParticleSettings)]
+    settings = [dynamics.read_settings(item) for item in sides.values()]
+    laws = [setting for setting in settings if isinstance(setting, ParticleSettings)]
     for side, trajectory in sides.items():
         if forces.can_be_audited(trajectory):
             return forces.audit_forces(

@@ -80,17 +80,25 @@ def main(options: Options) -> None:
     if options.loss is not None:
         analyse_model(options, options.loss, trajectory, frames, out)
         return
-    found = linearization.linearize_trajectory(trajectory, frames)
+    linearize_trajectory = linearization.linearize_trajectory(trajectory, frames)
     table, columns = (
-        linearization.tabulate_curvature(found),
-        linearization.curvature_columns(found),
+        linearization.tabulate_curvature(linearize_trajectory),
+        linearization.curvature_columns(linearize_trajectory),
     )
     output.output_table(table, columns, options.csv)
-    texts = (linearization.escape_summary(found), linearization.curvature_legend(found))
+    texts = (
+        linearization.escape_summary(linearize_trajectory),
+        linearization.curvature_legend(linearize_trajectory),
+    )
     print("\n" + "\n\n".join(filter(None, texts)), file=options.log)
-    figure = plots.plot_curvature(found)
+    figure = plots.plot_curvature(linearize_trajectory)
     write_result_and_picture(
-        options, "curvature", "Linearised flow along a run", found, figure, out
+        options,
+        "curvature",
+        "Linearised flow along a run",
+        linearize_trajectory,
+        figure,
+        out,
     )
 
 
@@ -120,22 +128,27 @@ def analyse_model(
     }
     spectrum = linearization.SpectrumOptions(**given)
     log = partial(print, file=options.log, flush=True)
-    found = linearization.model_curvature(
+    model_curvature = linearization.model_curvature(
         trajectory, dynamics.load_loss(loss), frames, spectrum, log=log
     )
     output.output_table(
-        linearization.tabulate_model(found),
-        linearization.model_columns(found),
+        linearization.tabulate_model(model_curvature),
+        linearization.model_columns(model_curvature),
         options.csv,
     )
-    print("\n" + linearization.model_legend(found), file=options.log)
-    if warning := linearization.loss_warning(found, trajectory, frames[0]):
+    print("\n" + linearization.model_legend(model_curvature), file=options.log)
+    if warning := linearization.loss_warning(model_curvature, trajectory, frames[0]):
         print(warning, file=options.log)
-    figure = plots.plot_model_curvature(found)
+    figure = plots.plot_model_curvature(model_curvature)
     write_result_and_picture(
-        options, "curvature", "Curvature of a recorded model", found, figure, out
+        options,
+        "curvature",
+        "Curvature of a recorded model",
+        model_curvature,
+        figure,
+        out,
     )
-    if found.attrs["frames_left"]:
+    if model_curvature.attrs["frames_left"]:
         raise KeyboardInterrupt
 
 

@@ -183,11 +183,11 @@ def _describe_ensemble(
 
 
 def _describe_two_drops(drops: xr.Dataset, result: xr.Dataset) -> str:
-    found = transitions.count_two_drops(drops, result)
+    two_drops = transitions.count_two_drops(drops, result)
     return (
-        f"{found.two} have two drops or more, with {format_interval(found.between)}"
-        f" {result.attrs['unit_of_time']}s between (median, 95%); {found.one} have one,"
-        f" {found.none} none"
+        f"{two_drops.two} have two drops or more, with {format_interval(two_drops.between)}"
+        f" {result.attrs['unit_of_time']}s between (median, 95%); {two_drops.one} have one,"
+        f" {two_drops.none} none"
     )
 
 

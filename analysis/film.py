@@ -112,8 +112,10 @@ def main(options: Options) -> None:
         else picture_width(options, names)
     )
     scenes = [
-        plots.build_scene(each, run, options.axes, _MAP_PIXELS, names, follow=True)
-        for each, run in zip(trajectories, runs, strict=True)
+        plots.build_scene(
+            trajectory, run, options.axes, _MAP_PIXELS, names, follow=True
+        )
+        for trajectory, run in zip(trajectories, runs, strict=True)
     ]
     if spike:  # the events detected at every step are mostly noise
         scenes = [

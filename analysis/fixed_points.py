@@ -57,19 +57,19 @@ def main(options: Options) -> None:
         "config_json": config,
     }
     out = output.check_result_path(options.out, attributes)
-    found = clustering_heads.fixed_point_landscape(
+    landscape = clustering_heads.fixed_point_landscape(
         options.settings.settings, *numbers
     ).assign_attrs(attributes)
-    output.write_result(found, out)
+    output.write_result(landscape, out)
     picture = options.picture_path(out)
-    plots.save_figure(plots.plot_fixed_points(found), picture)
+    plots.save_figure(plots.plot_fixed_points(landscape), picture)
     print(f"result      {out}\npicture     {picture}", file=options.log)
     output.output_table(
-        clustering_heads.landscape_table(found),
+        clustering_heads.landscape_table(landscape),
         clustering_heads.LANDSCAPE_COLUMNS,
         options.csv,
     )
-    settled = found.sel(circuit="settled")
+    settled = landscape.sel(circuit="settled")
     gradient, accuracy = float(settled["gradient"]), float(settled["circuit_accuracy"])
     note = f"settled: stationary with weight decay {options.decay:g}"
     if gradient >= clustering_heads.REST_GRADIENT:
@@ -80,7 +80,9 @@ def main(options: Options) -> None:
     if accuracy <= SUCCESS_ACCURACY:
         note += f"; it no longer solves the task: accuracy {100 * accuracy:.1f}%"
     print(f"\n{clustering_heads.LANDSCAPE_LEGEND}\n{note}", file=options.log)
-    print(f"\n{clustering_heads.format_perturbation_table(found)}", file=options.log)
+    print(
+        f"\n{clustering_heads.format_perturbation_table(landscape)}", file=options.log
+    )
 
 
 if __name__ == "__main__":

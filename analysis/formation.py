@@ -53,16 +53,16 @@ def main(options: Options) -> None:
         )
     first, out = open_input(options, "formation")
     trajectories = [first, *map(dynamics.open_trajectory, paths[1:])]
-    fewest = min(each.sizes["run"] for each in trajectories)
+    fewest = min(item.sizes["run"] for item in trajectories)
     if not 0 <= options.run < fewest:
         raise SettingsError("run", options.run, f"a run index from 0 to {fewest - 1}")
     for trajectory, path in zip(trajectories, paths, strict=True):
         _check(trajectory, path)  # all of them before any is measured
-    names = [each.attrs["system"] for each in trajectories]
+    names = [item.attrs["system"] for item in trajectories]
     names = names if len(set(names)) == len(names) else [path.stem for path in paths]
     results = [
-        _measure(*each, options)
-        for each in zip(trajectories, paths, names, strict=True)
+        _measure(*item, options)
+        for item in zip(trajectories, paths, names, strict=True)
     ]
     table = output.make_table(structures.formation_rows(results, options.clock))
     output.output_table(table, structures.FORMATION_COLUMNS, options.csv)

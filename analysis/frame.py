@@ -53,8 +53,8 @@ def main(options: Options) -> None:
     names, left_out = select_panels(options, trajectories)
     width, side = picture_width(options, names), map_pixels(options, names)
     scenes = [
-        plots.build_scene(each, run, options.axes, side, names, follow=True)
-        for each, run in zip(trajectories, runs, strict=True)
+        plots.build_scene(item, run, options.axes, side, names, follow=True)
+        for item, run in zip(trajectories, runs, strict=True)
     ]
     frames = plots.simultaneous_frames(
         scenes, plots.nearest_frame(scenes[0], options.step)

@@ -58,21 +58,25 @@ def main(options: Options) -> None:
         raise SettingsError(
             "run", options.run, f"a run index from 0 to {trajectory.sizes['run'] - 1}"
         )
-    found = transitions.peak_coincidence(trajectory, options.detection)
+    peak_coincidence = transitions.peak_coincidence(trajectory, options.detection)
     run = (
-        transitions.most_eventful_run(found["events"].values)
+        transitions.most_eventful_run(peak_coincidence["events"].values)
         if options.run is None
         else options.run
     )
     clock, frame = transitions.frame_interval(trajectory)
-    found = found.assign_attrs(frame=f"{frame:g} {clock}s")
+    peak_coincidence = peak_coincidence.assign_attrs(frame=f"{frame:g} {clock}s")
     output_table(
-        transitions.coincidence_table(found, frame), _columns(clock), options.csv
+        transitions.coincidence_table(peak_coincidence, frame),
+        _columns(clock),
+        options.csv,
     )
     width = options.detection.width(trajectory.sizes["step"])
     print(LEGEND.format(width, 2 * width), file=options.log)
-    figure = plots.plot_gradient_norms(trajectory, found, run, options.detection)
-    write_result_and_picture(options, "gradients", TITLE, found, figure, out)
+    figure = plots.plot_gradient_norms(
+        trajectory, peak_coincidence, run, options.detection
+    )
+    write_result_and_picture(options, "gradients", TITLE, peak_coincidence, figure, out)
 
 
 def _columns(clock: str) -> list[Column]:

@@ -41,7 +41,7 @@ def main(options: Options) -> None:
         settings, options.runs, options.seed, None, options.log
     )
     reproduction.print_ca_table(
-        [reproduction.ca_table_row(each) for _, each in ensembles], options.csv
+        [reproduction.ca_table_row(ensemble) for _, ensemble in ensembles], options.csv
     )
 
 

@@ -86,7 +86,10 @@ def main(options: Options) -> None:
     everything = "all" in options.only
     print(
         "",
-        *(verification.format_claim_result(each, not everything) for each in results),
+        *(
+            verification.format_claim_result(result, not everything)
+            for result in results
+        ),
         sep="\n",
         file=options.log,
     )

@@ -194,9 +194,9 @@ def branch(
         check_differs_from_source(path, source.encoding.get("source"))
         if (
             not overwrite
-            and (found := find_finished_run(path, identity, until)) is not None
+            and (finished_run := find_finished_run(path, identity, until)) is not None
         ):
-            return found
+            return finished_run
     check_resources(system, len(seeds), schedule, record, path)
     description = _describe_part(system, identity, seeds, schedule)
     recorder = create_recorder(path, description, schedule, identity, overwrite)
@@ -329,10 +329,10 @@ def _recorded_system(
     )
     if system.backends and "backend" not in source.attrs:
         system.backend_name = FIRST_BACKEND
-    found, known = source.attrs["numerics_version"], system.numerics_version
-    if found != known:
+    result, known = source.attrs["numerics_version"], system.numerics_version
+    if result != known:
         raise TrajectoryError(
-            f"attribute numerics_version: found {found}, this program computes as"
+            f"attribute numerics_version: found {result}, this program computes as"
             f" version {known}"
         )
     return system
@@ -410,10 +410,10 @@ def _branch_identity(
         *IDENTITY_ATTRIBUTES,
         *(name for name in OPTIONAL_ATTRIBUTES if name in source.attrs),
     ]
-    found = {name: source.attrs[name] for name in names}
+    result = {name: source.attrs[name] for name in names}
     origin = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in found.items()
+        for name, value in result.items()
     }
     identity = run_identity(system, len(seeds), int(seeds[0]), every, record)
     return {**identity, "branched_at": step, "branch_of": identity_digest(origin)}
@@ -472,7 +472,11 @@ def _changed_system(
     )
     if _state_shape(system) != shape:
         name = next(
-            (each for each in changes if _changes_shape(source, before, each, changes)),
+            (
+                change
+                for change in changes
+                if _changes_shape(source, before, change, changes)
+            ),
             next(iter(changes)),
         )
         allowed = (

@@ -52,11 +52,11 @@ class DivergenceGuard:
         state = self._read(self.system.initial(seeds))
         for run in np.flatnonzero(_not_finite(state)).tolist():
             where = f"{type(self.system).__name__}.initial"
-            found = (
+            result = (
                 f"{_first_bad_name(state, run)} of run {run} (seed {seeds[run]}) at"
                 " step 0 is not finite"
             )
-            raise SettingsError(where, found, "finite values at step 0")
+            raise SettingsError(where, result, "finite values at step 0")
         return state
 
     def advance(self, state: GuardedState, steps: int) -> GuardedState:

@@ -70,17 +70,17 @@ def load_initial_positions(settings: ParticleSettings, seeds: np.ndarray) -> np.
     else:
         x = _positions_from_table(path, seeds)
     if x.shape[1:] != (settings.n, settings.dim):
-        found = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
+        result = f"{x.shape[1]} tokens of dimension {x.shape[2]} in {path}"
         raise SettingsError(
-            "start", found, f"n={settings.n} tokens of dim={settings.dim}"
+            "start", result, f"n={settings.n} tokens of dim={settings.dim}"
         )
     size = np.abs(x)
     if (
         not (size < 1e38).all()
         or ((size.max(axis=(1, 2)) < 1e-100) & (size.max(axis=(1, 2)) > 0)).any()
     ):
-        found = f"{path} with values of {size.min()} to {size.max()}"
-        raise SettingsError("start", found, "sizes of 1e-100 to 1e38, or 0")
+        result = f"{path} with values of {size.min()} to {size.max()}"
+        raise SettingsError("start", result, "sizes of 1e-100 to 1e38, or 0")
     return x
 
 
@@ -124,9 +124,9 @@ def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
     index = {int(seed): run for run, seed in enumerate(known)}
     for seed in np.asarray(seeds).tolist():
         if seed not in index:
-            found = f"no run of seed {seed} in {source.encoding['source']}"
+            result = f"no run of seed {seed} in {source.encoding['source']}"
             raise SettingsError(
-                "start", found, f"seeds from {known.min()} to {known.max()}"
+                "start", result, f"seeds from {known.min()} to {known.max()}"
             )
     return [index[int(seed)] for seed in seeds]
 

@@ -93,11 +93,11 @@ def check_resources(
             for name in ("n", "data", "hidden", "dim")
             if hasattr(system.settings, name)
         ]
-        found, allowed = (
+        result, allowed = (
             f"{_size(working + frame)} needed",
             f"at most the memory of {_size(memory)}",
         )
-        raise SettingsError(", ".join([*sizes_of, "runs"]), found, allowed)
+        raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
     if path is None:
         if frames > memory:
             raise SettingsError(
@@ -194,8 +194,8 @@ def backend_to_continue(path: Path | None, system: System) -> str:
     if path is None or not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
-        found = str(trajectory.attrs.get("backend", FIRST_BACKEND))
-    return found if found in system.backends else system.backend_name
+        result = str(trajectory.attrs.get("backend", FIRST_BACKEND))
+    return result if result in system.backends else system.backend_name
 
 
 def check_differs_from_source(path: Path, source: str | None) -> None:

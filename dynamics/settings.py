@@ -125,9 +125,9 @@ defaults: settings added after files had been written, which keep their names so
 def saved_settings(settings: Any) -> dict[str, Any]:
     """The settings as files contain them; they are part of the identity of a run."""
     defaults = {
-        each.name: each.default
-        for each in dataclasses.fields(settings)
-        if each.metadata == SAVED_IF_CHANGED
+        field.name: field.default
+        for field in dataclasses.fields(settings)
+        if field.metadata == SAVED_IF_CHANGED
     }
     values = dataclasses.asdict(settings)
     return {
@@ -791,8 +791,8 @@ PARTICLE_CHOICES: dict[str, tuple[str, ...]] = {
 the kernels."""
 
 SETTINGS_CLASSES: dict[str, type] = {
-    each.system: each
-    for each in (ParticleSettings, ModularSettings, SparseSettings, TransformerSettings)
+    item.system: item
+    for item in (ParticleSettings, ModularSettings, SparseSettings, TransformerSettings)
 }
 """Settings class of each system that can be simulated, by its name in trajectories."""
 

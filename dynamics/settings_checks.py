@@ -35,8 +35,8 @@ def _same(one: type, other: type) -> bool:
     """Whether two classes come from the same definition, executed twice (in a notebook,
     or as program and import)."""
     files = [
-        getattr(sys.modules.get(each.__module__), "__file__", None) or each.__module__
-        for each in (one, other)
+        getattr(sys.modules.get(item.__module__), "__file__", None) or item.__module__
+        for item in (one, other)
     ]
     return one.__qualname__ == other.__qualname__ and (
         one.__module__ == other.__module__ or files[0] == files[1]

@@ -111,9 +111,10 @@ def simulate(
         check_differs_from_source(path, start_file(settings))
         if (
             not overwrite
-            and (found := find_finished_run(path, identity, schedule.steps)) is not None
+            and (finished_run := find_finished_run(path, identity, schedule.steps))
+            is not None
         ):
-            return found
+            return finished_run
     check_resources(system, runs, schedule, record, path)
     check_external_system(settings, device, seeds)
     recorder = create_recorder(

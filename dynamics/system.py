@@ -186,10 +186,10 @@ def system_class(name: str) -> Callable[..., Any]:
             " dynamics.register"
         )
         raise SettingsError("system of the settings", name, allowed)
-    found = SYSTEM_CLASSES[name]
-    if not isinstance(found, str):
-        return found
-    module, _, attribute = found.rpartition(".")
+    result = SYSTEM_CLASSES[name]
+    if not isinstance(result, str):
+        return result
+    module, _, attribute = result.rpartition(".")
     try:
         return getattr(importlib.import_module(module), attribute)
     except ImportError as error:

@@ -160,7 +160,11 @@ def _create_external_system(settings: Any, device: str) -> System:
     missing = sorted(getattr(factory, "__abstractmethods__", ()))
     _require(not missing, name, "no " + ", no ".join(missing), complete)
     system = factory(settings, device)
-    missing = [each for each in _SYSTEM_ATTRIBUTES if not hasattr(system, each)]
+    missing = [
+        system_attribute
+        for system_attribute in _SYSTEM_ATTRIBUTES
+        if not hasattr(system, system_attribute)
+    ]
     allowed = (
         "settings and variables set by __init__, the others inherited from"
         " dynamics.System"
@@ -171,7 +175,9 @@ def _create_external_system(settings: Any, device: str) -> System:
     ):  # a class that does not inherit from System may have been written before these
         system.backends, system.backend_name = (), ""
     missing = [
-        each for each in _SYSTEM_METHODS if not callable(getattr(system, each, None))
+        system_method
+        for system_method in _SYSTEM_METHODS
+        if not callable(getattr(system, system_method, None))
     ]
     _require(not missing, name, "no " + ", no ".join(missing), complete)
     needed = system.working_bytes(1)
@@ -287,7 +293,7 @@ def _check_first_step(system: Any, seeds: np.ndarray) -> None:
         _checked_frame(system, again, 0, runs, "restore"),
         exactly,
     )
-    before = {each: np.array(values) for each, values in saved.items()}
+    before = {value: np.array(values) for value, values in saved.items()}
     after, repeated = system.advance(first, 1), system.advance(again, 1)
     for state in (after, repeated):
         _checked_frame(system, state, 1, runs, "advance")
@@ -323,11 +329,11 @@ def _checked_frame(
         and last.shape == (runs,)
         and last.dtype.kind in "iu"
     )
-    found = f"a state whose last_step is {_describe_shape(last)}"
-    _require(are_steps, where, found, f"integers of shape ({runs},): run")
-    found = f"a state at step {step} whose last_step is {last}"
+    result = f"a state whose last_step is {_describe_shape(last)}"
+    _require(are_steps, where, result, f"integers of shape ({runs},): run")
+    result = f"a state at step {step} whose last_step is {last}"
     _require(
-        ((last >= 0) & (last <= step)).all(), where, found, f"steps from 0 to {step}"
+        ((last >= 0) & (last <= step)).all(), where, result, f"steps from 0 to {step}"
     )
     return _observe(system, state, runs)
 
@@ -372,9 +378,9 @@ def _observe(system: Any, state: State, runs: int) -> Arrays:
             " or ".join(types) or "real numbers",
         )
         finite = np.isfinite(values).reshape(runs, -1).all(axis=1)
-        found = f"{name} of run {np.argmin(finite)} at step 0 is not finite"
+        result = f"{name} of run {np.argmin(finite)} at step 0 is not finite"
         _require(
-            state.step > 0 or finite.all(), where, found, "finite values at step 0"
+            state.step > 0 or finite.all(), where, result, "finite values at step 0"
         )
     return {name: frame[name] for name in system.variables}
 
@@ -391,14 +397,14 @@ def _checked_checkpoint(system: Any, state: State, runs: int) -> Arrays:
     arrays = {str(name): np.asarray(values) for name, values in saved.items()}
     step = arrays.get("step", np.empty(1))
     is_step = step.shape == () and int(step) == state.step
-    found = f"step: {_describe_shape(saved.get('step'))}"
-    _require(is_step, where, found, f"the step of the state, here {state.step}")
+    result = f"step: {_describe_shape(saved.get('step'))}"
+    _require(is_step, where, result, f"the step of the state, here {state.step}")
     for name, values in arrays.items():
         fits = name == "step" or (
             values.shape[:1] == (runs,) and values.dtype.kind in "biuf"
         )
-        found = f"{name}: {_describe_shape(saved[name])} of {values.dtype}"
-        _require(fits, where, found, f"numbers of shape ({runs}, ...): run first")
+        result = f"{name}: {_describe_shape(saved[name])} of {values.dtype}"
+        _require(fits, where, result, f"numbers of shape ({runs}, ...): run first")
         is_free = name not in ("seed", "run", "checkpoint", LAST_FINITE_STEP)
         _require(
             is_free,
@@ -416,10 +422,10 @@ def _restore(system: Any, saved: Arrays) -> State:
     try:
         return system.restore(dict(saved))
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
-        found = f"{type(error).__name__}: {error}"
+        result = f"{type(error).__name__}: {error}"
         allowed = f"the state, from what checkpoint returns: {', '.join(saved)}"
         raise SettingsError(
-            f"{type(system).__name__}.restore", found, allowed
+            f"{type(system).__name__}.restore", result, allowed
         ) from error
 
 

@@ -291,8 +291,8 @@ def evaluation_sequences(
             _as_items(both), return_index=True, return_inverse=True
         )
         counts = [
-            np.bincount(each, minlength=len(first))
-            for each in (index[: settings.data], index[settings.data :])
+            np.bincount(item, minlength=len(first))
+            for item in (index[: settings.data], index[settings.data :])
         ]
         counts.append(np.where(counts[0] == 0, counts[1], 0))
         if len(splits) == 3 and not counts[2].any():
@@ -303,8 +303,8 @@ def evaluation_sequences(
     most = max((len(tokens) for tokens, _ in runs), default=0)
     tokens = np.zeros((len(runs), most, settings.length), np.int16)
     occurrences = np.zeros((len(runs), most, len(splits)), np.float32)
-    for run, (found, often) in enumerate(runs):
-        tokens[run, : len(found)], occurrences[run, : len(found)] = found, often
+    for run, (result, often) in enumerate(runs):
+        tokens[run, : len(result)], occurrences[run, : len(result)] = result, often
     return EvaluationSequences(
         tokens, sparse_sum(tokens, settings).astype(np.int16), occurrences
     )

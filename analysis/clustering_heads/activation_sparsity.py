@@ -111,9 +111,9 @@ def count_below_thresholds(
         or counts.shape != values.shape[:1]
         or not (np.diff(thresholds) > 0).all()
     ):
-        found = f"{values.shape}, {counts.shape} and thresholds that are"
+        result = f"{values.shape}, {counts.shape} and thresholds that are"
         raise ValueError(
-            f"values: found shapes {found} not ascending, expected (sequence, hidden),"
+            f"values: found shapes {result} not ascending, expected (sequence, hidden),"
             " (sequence,)"
         )
     passed = np.searchsorted(
@@ -157,7 +157,7 @@ def check_activations(
         return network, int(recorded[-1])
     if step not in recorded:
         neighbours = [*recorded[recorded < step][-1:], *recorded[recorded > step][:1]]
-        nearest = " and ".join(str(each) for each in neighbours)
+        nearest = " and ".join(str(neighbour) for neighbour in neighbours)
         verb = "are" if len(neighbours) > 1 else "is"
         raise SettingsError("step", step, f"a recorded step, nearest {verb} {nearest}")
     return network, step
@@ -333,8 +333,10 @@ def differing_range(
 ) -> tuple[float, float]:
     """The lowest and highest threshold (eps,) with p < .05 and an effect of this sign;
     NaN if there is none."""
-    found = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
-    return (float(found.min()), float(found.max())) if len(found) else (np.nan, np.nan)
+    result = eps[(p_value < 0.05) & (sign * effect > 0)]  # false for NaN
+    return (
+        (float(result.min()), float(result.max())) if len(result) else (np.nan, np.nan)
+    )
 
 
 def _range_text(name: str) -> Callable[[dict], str]:
@@ -396,20 +398,22 @@ def trajectory_labels(
 
     Files with the same name are numbered.
     """
-    settings = [dataclasses.asdict(read_settings(each)) for each in trajectories]
+    settings = [
+        dataclasses.asdict(read_settings(trajectory)) for trajectory in trajectories
+    ]
     if len(settings) == 1:
         return [f"d = {settings[0]['dim']}"]
     names = [
         name
         for name in settings[0]
-        if any(each[name] != settings[0][name] for each in settings)
+        if any(setting[name] != settings[0][name] for setting in settings)
     ]
     names = [
         name for name in names if not name.startswith("start")
     ]  # contains the checksum of a file
     labels = [
-        ", ".join(f"{_SYMBOLS.get(name, name)} = {each[name]}" for name in names)
-        for each in settings
+        ", ".join(f"{_SYMBOLS.get(name, name)} = {setting[name]}" for name in names)
+        for setting in settings
     ]
     if len(set(labels)) == len(labels) and max(map(len, labels)) <= _MAX_LABEL:
         return labels

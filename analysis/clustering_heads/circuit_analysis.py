@@ -68,9 +68,9 @@ def measure_circuits(
     TrajectoryError, SettingsError
     """
     check_integer("frames", frames, 2, 10**9)
-    found = invariances.measure_invariances(trajectory)
+    result = invariances.measure_invariances(trajectory)
     parts = [
-        found,
+        result,
         measure_encoded_sums(trajectory),
         measure_learning_phases(trajectory, frames),
         init_dependence.attention_start_end_correlation(trajectory)
@@ -82,15 +82,15 @@ def measure_circuits(
     whole = xr.merge(
         parts, compat="no_conflicts", join="outer", combine_attrs="drop_conflicts"
     )
-    labels, successful = circuit_labels(found), successful_runs(trajectory)
+    labels, successful = circuit_labels(result), successful_runs(trajectory)
     whole["label"] = (
         "run",
-        [each.label for each in labels],
+        [label.label for label in labels],
         {"long_name": "kind of circuit"},
     )
     whole["reason"] = (
         "run",
-        [each.reason for each in labels],
+        [label.reason for label in labels],
         {"long_name": "why it is of that kind"},
     )
     whole["successful"] = (
@@ -98,8 +98,8 @@ def measure_circuits(
         successful,
         {"long_name": "whether the test accuracy at the end is above .98"},
     )
-    whole["sensitivity"] = label_sensitivity(found).rename(label="kind")
-    return whole.assign_attrs(found.attrs)
+    whole["sensitivity"] = label_sensitivity(result).rename(label="kind")
+    return whole.assign_attrs(result.attrs)
 
 
 # ------------------------------------------------------------------------------- tables
@@ -129,8 +129,8 @@ def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
         row = {"label": label, "runs": count}
         row |= interval_columns("share", binomial_interval(count, found.sizes["run"]))
         row |= {
-            name: int((members & each.astype(bool)).sum())
-            for name, each in conditions.items()
+            name: int((members & condition.astype(bool)).sum())
+            for name, condition in conditions.items()
         }
         for name, values in measures.items():
             row |= interval_columns(

@@ -149,11 +149,11 @@ def _embeddings_by_run(
     step = int(trajectory["step"][-1]) if step is None else step
     tokens = torch.from_numpy(reference_sequences(network.settings))
     for run in range(trajectory.sizes["run"]):
-        found = {
+        result = {
             name: weight.double()
             for name, weight in weights(trajectory, run, step).items()
         }
-        yield network.sequence_embedding(found, tokens).numpy()
+        yield network.sequence_embedding(result, tokens).numpy()
 
 
 def embedding_cluster_counts(

@@ -250,7 +250,7 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     units = len(middle) - 1 + (not s.output_bias)
     if units > s.hidden:
         raise SettingsError("hidden", s.hidden, f"{units} or more")
-    found = {name: weight.clone() for name, weight in front.items()}
+    result = {name: weight.clone() for name, weight in front.items()}
     radius = float(network.normalise(xi).norm(dim=-1).mean())
     bounds = (middle[1:] + middle[:-1]) / 2
     steep = PREACTIVATION_STEP / np.diff(middle)
@@ -262,8 +262,8 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
     receptor = (
         np.stack([-np.sin(bounds), np.cos(bounds)], axis=-1) * (steep / radius)[:, None]
     )
-    found["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
-    active = network.normalise(points) @ found["receptor"].mT
+    result["receptor"][: len(bounds), :2] = torch.from_numpy(receptor)
+    active = network.normalise(points) @ result["receptor"].mT
     active = (
         torch.nn.functional.gelu(active)
         if s.activation == "gelu"
@@ -275,10 +275,10 @@ def _with_mlp(network: ClusteringHead, front: Circuit, gain: float) -> Circuit:
         )
     target = gain * _outward_directions(front["embedding"][: s.vocab])[classes] - points
     solved = torch.linalg.lstsq(active, target, driver="gelsd").solution
-    found["assembler"][:] = solved[: s.hidden]
+    result["assembler"][:] = solved[: s.hidden]
     if s.output_bias:
-        found["transform_bias"][:] = solved[s.hidden]
-    return found
+        result["transform_bias"][:] = solved[s.hidden]
+    return result
 
 
 def _embedding_directions(

@@ -122,13 +122,13 @@ def measure_encoded_sums(trajectory: xr.Dataset, step: int | None = None) -> xr.
     )
     rows = []
     for run in range(trajectory.sizes["run"]):
-        found = {name: each[run].double() for name, each in every.items()}
+        result = {name: value[run].double() for name, value in every.items()}
         rows.append(nothing)
         if alive[run]:
             with invariances.run_error_context(trajectory, run):
-                xi = invariances.batched_sequence_embeddings(network, found, at.tokens)[
-                    0
-                ].numpy()
+                xi = invariances.batched_sequence_embeddings(
+                    network, result, at.tokens
+                )[0].numpy()
                 rows[run] = encoded_sum(xi, at, s)
     data = {}
     for name, meaning in _MEANINGS.items():

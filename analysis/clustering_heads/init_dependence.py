@@ -87,7 +87,7 @@ def compare_same_seed(
     own, others = mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True)
     if len(x) < 2:
         return SameSeedComparison(own, others, float("nan"), len(x))
-    generator, found = random_stream(0, "inheritance/permutations"), float(np.trace(x))
+    generator, result = random_stream(0, "inheritance/permutations"), float(np.trace(x))
     drawn = np.array(
         [
             x[np.arange(len(x)), generator.permutation(len(x))].sum()
@@ -95,7 +95,7 @@ def compare_same_seed(
         ]
     )
     slack = 1e-12 * np.abs(x).sum()
-    extreme = (drawn >= found - slack) if higher else (drawn <= found + slack)
+    extreme = (drawn >= result - slack) if higher else (drawn <= result + slack)
     p = (1 + int(extreme.sum())) / (1 + permutations)
     return SameSeedComparison(own, others, p, len(x))
 
@@ -143,11 +143,13 @@ def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
         _attention_maps(network, weights_at_step(trajectory, network, step))
         for step in (first, last)
     ]
-    found = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
+    result = np.where(not_diverged(trajectory), pairwise_correlations(*maps), np.nan)
     attrs = dimensionless(
         "correlation of attention at the start with attention at the end of a run"
     )
-    return xr.DataArray(found, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs)
+    return xr.DataArray(
+        result, _pairs_of(trajectory), ("run", "other_run"), attrs=attrs
+    )
 
 
 def _pairs_of(trajectory: xr.Dataset) -> dict:
@@ -178,12 +180,12 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     from their starts, so that it is about 1.4 for two random directions from one start.
     NaN for runs that have diverged. Raises TrajectoryError."""
     both = (first, second)
-    networks = [clustering_head_of(each) for each in both]
+    networks = [clustering_head_of(item) for item in both]
     _check_alike(first, second, networks)
     starts, ends = (
         [
-            weights_at_step(each, network, int(each["step"][index]))
-            for each, network in zip(both, networks, strict=True)
+            weights_at_step(item, network, int(item["step"][index]))
+            for item, network in zip(both, networks, strict=True)
         ]
         for index in (0, -1)
     )
@@ -192,7 +194,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     )
     if not np.array_equal(flat_starts[0], flat_starts[1]):
         raise TrajectoryError("the two trajectories do not begin at the same weights")
-    found = {
+    result = {
         "weight_distance": relative_weight_distances(*flat_starts, *flat_ends),
         "shape_distance": _shape_distances(networks, ends),
         "attention_correlation": pairwise_correlations(
@@ -206,7 +208,7 @@ def endpoint_similarity(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
             np.where(valid, values, np.nan),
             dimensionless(ENDPOINT_MEASURES[name][0]),
         )
-        for name, values in found.items()
+        for name, values in result.items()
     }
     return xr.Dataset(data, _pairs_of(first))
 

@@ -106,7 +106,7 @@ def invariance_probe(s: SparseSettings) -> InvarianceProbe:
     for pair, (first, second) in enumerate(np.array(s.counting)[places]):
         swapped[:, pair, [first, second]] = base[:, [second, first]]
     every = np.concatenate(
-        [each.reshape(-1, s.length) for each in (base, changed, swapped)]
+        [item.reshape(-1, s.length) for item in (base, changed, swapped)]
     )
     tokens, where = np.unique(every, axis=0, return_inverse=True)
     parts = np.split(where.ravel(), np.cumsum([len(base), changed[..., 0].size]))
@@ -215,8 +215,8 @@ def total_variance(xi: np.ndarray) -> np.ndarray:
     """Variance summed over axes, (..., sequence, axis) -> (...); NaN if it is no more
     than rounding error."""
     x = np.asarray(xi, dtype=np.float64)
-    found, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
-    return np.where(found > _NO_VARIANCE * size, found, np.nan)
+    result, size = x.var(axis=-2).sum(axis=-1), (x * x).sum(axis=-1).max(axis=-1)
+    return np.where(result > _NO_VARIANCE * size, result, np.nan)
 
 
 def token_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
@@ -241,14 +241,14 @@ def order_variance_fractions(xi: np.ndarray, at: InvarianceProbe) -> np.ndarray:
     """Order fraction of pairs of non-spurious positions: (..., sequence, axis) -> (...,
     counting, counting)."""
     count = 1 + int(at.pairs.max(initial=0))
-    found = np.zeros((*xi.shape[:-2], count, count))
+    result = np.zeros((*xi.shape[:-2], count, count))
     base, size = xi[..., at.base, :], total_variance(xi[..., at.base, :])
     for pair, (first, second) in enumerate(at.pairs):
         square = (
             ((base - xi[..., at.swapped[:, pair], :]) ** 2).sum(axis=-1).mean(axis=-1)
         )
-        found[..., first, second] = found[..., second, first] = square / (4 * size)
-    return found
+        result[..., first, second] = result[..., second, first] = square / (4 * size)
+    return result
 
 
 def between_group_fraction(
@@ -442,11 +442,11 @@ def measure_invariances(trajectory: xr.Dataset, step: int | None = None) -> xr.D
         disable=None,
         leave=False,
     ):
-        found = {name: each[run].double() for name, each in every.items()}
+        outcome = {name: value[run].double() for name, value in every.items()}
         rows.append(None)
         if alive[run]:
             with run_error_context(trajectory, run):
-                rows[run] = network_invariances(network, found, at)
+                rows[run] = network_invariances(network, outcome, at)
     result = _labelled(rows, network.settings, at, trajectory["seed"].values, step)
     far = np.array([row is None for row in rows], bool) & alive
     meaning = dimensionless("whether attention scores are too far apart")
@@ -499,7 +499,7 @@ def _labelled(
         "other_counting": counting,
     }
     axes |= {"token": tokens, "other_token": tokens}
-    sizes = {name: len(each) for name, each in (axes | {"pair": at.pairs}).items()}
+    sizes = {name: len(ax) for name, ax in (axes | {"pair": at.pairs}).items()}
     data = {}
     for name, (dims, meaning) in INVARIANCE_VARIABLES.items():
         missing = np.full([sizes[dim] for dim in dims], np.nan)

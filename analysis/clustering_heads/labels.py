@@ -217,7 +217,7 @@ def label_counts(
     by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> np.ndarray:
     """The number of runs with each of `CIRCUIT_LABELS`: (label,)."""
-    labels = [each.label for each in circuit_labels(found, by)]
+    labels = [item.label for item in circuit_labels(found, by)]
     return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 

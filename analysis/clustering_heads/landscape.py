@@ -205,8 +205,8 @@ def perturbation_responses(
     kinds, sizes = zip(*names, strict=True)
     return xr.Dataset(
         {
-            name: (("step", "pushed"), each, dimensionless(_MEANINGS[name]))
-            for name, each in values.items()
+            name: (("step", "pushed"), value, dimensionless(_MEANINGS[name]))
+            for name, value in values.items()
         },
         {
             "step": path.steps,
@@ -268,7 +268,7 @@ def landscape_table(found: xr.Dataset) -> pd.DataFrame:
             "gain": PUSHED_GAIN if name == "settled" else float(name.split()[1]),
         }
         row |= {"accuracy": float(one["circuit_accuracy"])} | {
-            each: float(one[each]) for each in ("loss", "gradient")
+            word: float(one[word]) for word in ("loss", "gradient")
         }
         for prefix in ("", "sample_"):
             row |= {

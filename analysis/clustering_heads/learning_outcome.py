@@ -54,9 +54,9 @@ def final_accuracies(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
 def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
     """Success rates of all runs and mean accuracies of those that have not diverged, in
     one row."""
-    settings, found = read_settings(trajectory), final_accuracies(trajectory)
+    settings, result = read_settings(trajectory), final_accuracies(trajectory)
     assert isinstance(settings, SparseSettings | TransformerSettings)
-    runs, test = trajectory.sizes["run"], found.get("test", np.empty(0))
+    runs, test = trajectory.sizes["run"], result.get("test", np.empty(0))
     described = (
         ("vocab",)
         if isinstance(settings, SparseSettings)
@@ -66,13 +66,13 @@ def learning_table(trajectory: xr.Dataset) -> pd.DataFrame:
     row |= {
         "epochs": float(trajectory["epoch"][-1]),
         "runs": runs,
-        "diverged": runs - len(found["train"]),
+        "diverged": runs - len(result["train"]),
     }
     for limit in SUCCESS_THRESHOLDS:
         count = int((test >= 1).sum() if limit == 1 else (test > limit).sum())
         row |= interval_columns(f"above_{limit:g}", binomial_interval(count, runs))
     for split in _SPLITS:
         row |= interval_columns(
-            split, mean_interval(found.get(split, np.empty(0)), limits=(0, 1))
+            split, mean_interval(result.get(split, np.empty(0)), limits=(0, 1))
         )
     return make_table([row])

@@ -56,9 +56,9 @@ def half_rise_time(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     after = x.shape[-1] - below[..., ::-1].argmax(
         axis=-1
     )  # the frame after the last one below
-    found = np.asarray(time, dtype=np.float64)[np.minimum(after, len(time) - 1)]
+    result = np.asarray(time, dtype=np.float64)[np.minimum(after, len(time) - 1)]
     rises = (last - first >= MIN_RISE)[..., 0] & np.isfinite(x).all(axis=-1)
-    return np.where(rises, found, np.nan)
+    return np.where(rises, result, np.nan)
 
 
 def evenly_spaced_frames(count: int, most: int) -> np.ndarray:
@@ -168,13 +168,13 @@ def sequence_embedding_weights(
 ) -> dict[str, torch.Tensor]:
     """The weights of one run on which its sequence embeddings depend, at some frames:
     (step, ...) float64."""
-    found = {}
+    result = {}
     for name in SEQUENCE_EMBEDDING_WEIGHTS:
         values = (
             one[name].transpose("step", *network.variables[name]).values
         )  # a chunk of the file has many frames
-        found[name] = torch.from_numpy(values[frames].astype(np.float64))
-    return found
+        result[name] = torch.from_numpy(values[frames].astype(np.float64))
+    return result
 
 
 def between_cluster_fractions(

@@ -68,7 +68,9 @@ def flat_parameters(
 ) -> torch.Tensor:
     """The weights of one network as flat parameters (parameter,)."""
     return torch.from_numpy(
-        network.flatten({name: each.numpy()[None] for name, each in circuit.items()})[0]
+        network.flatten({name: value.numpy()[None] for name, value in circuit.items()})[
+            0
+        ]
     )
 
 
@@ -176,10 +178,10 @@ def find_stationary_point(
         "ftol": 0.0,
         "maxcor": 30,
     }
-    found = minimize(
+    result = minimize(
         value_and_slope, row.numpy(), jac=True, method="L-BFGS-B", options=limits
     )
-    row = torch.from_numpy(found.x)
+    row = torch.from_numpy(result.x)
     for _ in range(newton):
         lower = (
             None
@@ -250,8 +252,8 @@ def local_landscape(
     )
     hessian = loss.hessian(row)
     broken, sample_broken = (
-        [float((basis.T @ each).norm()) for basis in bases]
-        for each in (slope, sample_slope)
+        [float((basis.T @ item).norm()) for basis in bases]
+        for item in (slope, sample_slope)
     )
     cross_entropy = float(RegularizedLoss(network, tokens)(row))
     data: dict[str, tuple] = {
@@ -349,7 +351,7 @@ def gradient_descent(
         torch.zeros(len(starts)).double(),
     )
     slope, value = both(rows)
-    found, times = [rows], [time]
+    result, times = [rows], [time]
     for step in tqdm(
         range(1, steps + 1), "descent", unit="step", disable=None, leave=False
     ):
@@ -364,6 +366,6 @@ def gradient_descent(
         value = torch.where(taken, trial_value, value)
         rate = torch.where(taken, (1.1 * rate).clamp(max=lr), rate / 2)
         if step in kept:
-            found.append(rows)
+            result.append(rows)
             times.append(time)
-    return DescentPath(kept, torch.stack(found), torch.stack(times).numpy())
+    return DescentPath(kept, torch.stack(result), torch.stack(times).numpy())

@@ -33,9 +33,9 @@ def check_transfer_design(design: TransferDesign) -> list[int]:
         {check_integer("vocabs", vocab, 2, 10_000) for vocab in design.vocabs}
     )
     if not vocabs or vocabs[0] <= source.vocab:
-        found = "none" if not vocabs else vocabs[0]
+        result = "none" if not vocabs else vocabs[0]
         raise SettingsError(
-            "vocabs", found, f"one or more above the {source.vocab} tokens of --vocab"
+            "vocabs", result, f"one or more above the {source.vocab} tokens of --vocab"
         )
     check_integer("epochs", design.epochs, 1, 2**40)
     for vocab in vocabs:

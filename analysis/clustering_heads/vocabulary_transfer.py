@@ -108,11 +108,11 @@ def run_transfer(
     begin = once * design.source.epoch_steps
     diverged = int((~not_diverged(first, begin)).sum())
     if diverged:
-        found = (
+        outcome = (
             f"{design.source.lr:g}, with which {diverged} of {design.runs} sources"
             " diverge"
         )
-        raise SettingsError("lr", found, "settings with which none does")
+        raise SettingsError("lr", outcome, "settings with which none does")
     source = first.sel(step=[0, begin])
     result = _empty_result(design, vocabs, source)
     accuracy, paths = result["accuracy"], [path]

@@ -57,10 +57,10 @@ REGISTRY = ConstructorRegistry()
 def field_descriptions(options: type) -> dict[str, str]:
     """The string below each field of a dataclass and of its base classes, read from
     their source, on one line."""
-    found = {}
-    for each in reversed(options.__mro__):
+    result = {}
+    for item in reversed(options.__mro__):
         try:
-            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(item))).body
         except (
             OSError,
             TypeError,
@@ -74,8 +74,8 @@ def field_descriptions(options: type) -> dict[str, str]:
                     ast.AnnAssign(target=ast.Name(id=name)),
                     ast.Expr(value=ast.Constant(value=str(words))),
                 ):
-                    found[name] = " ".join(words.split())
-    return found
+                    result[name] = " ".join(words.split())
+    return result
 
 
 def docstring_summary(owner: Any) -> str:
@@ -107,9 +107,9 @@ def command_description(options: type) -> str:
 
 
 def _help_texts(options: Any) -> Iterator[str]:
-    for each in _nested_options(options):
-        yield each.__doc__ or ""
-        yield from field_descriptions(each).values()
+    for option in _nested_options(options):
+        yield option.__doc__ or ""
+        yield from field_descriptions(option).values()
 
 
 def option_names(options: Any) -> tuple[list[str], list[str]]:
@@ -117,8 +117,8 @@ def option_names(options: Any) -> tuple[list[str], list[str]]:
     there is one, or the field's."""
     named: list[str] = []
     positional: list[str] = []
-    for each in _nested_options(options):
-        for field, kind, extras in _fields(each):
+    for option in _nested_options(options):
+        for field, kind, extras in _fields(option):
             if tyro.conf.Suppress not in extras and not list(_nested_options(kind)):
                 names = [extra.name for extra in extras if getattr(extra, "name", None)]
                 (positional if tyro.conf.Positional in extras else named).append(
@@ -133,8 +133,8 @@ def _nested_options(kind: Any) -> Iterator[type]:
     if get_origin(kind) is Annotated:
         yield from _nested_options(get_args(kind)[0])
     elif _is_union(kind):
-        for each in get_args(kind):
-            yield from _nested_options(each)
+        for argument in get_args(kind):
+            yield from _nested_options(argument)
     elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
         yield kind
         for _, inner, _ in _fields(kind):
@@ -214,16 +214,20 @@ def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
         )
     if not optional:
         return None
-    kinds = [each for each in get_args(kind) if each is not type(None)]
+    kinds = [argument for argument in get_args(kind) if argument is not type(None)]
     return "|".join(
-        _PLACEHOLDERS.get(each) or _compound_placeholder(each) for each in kinds
+        _PLACEHOLDERS.get(item) or _compound_placeholder(item) for item in kinds
     )
 
 
 def _compound_placeholder(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "{" + ",".join(map(str, get_args(kind))) + "}"
-    words = [_PLACEHOLDERS[each] for each in get_args(kind) if each is not Ellipsis]
+    words = [
+        _PLACEHOLDERS[argument]
+        for argument in get_args(kind)
+        if argument is not Ellipsis
+    ]
     return (
         f"{words[0]} [{words[0]} ...]"
         if Ellipsis in get_args(kind)

@@ -142,7 +142,7 @@ def select_panels(
     Without the option --panels, these are the first `most` (default: 16) panels, chosen
     from `default` if the trajectories have any of those, by default from the main
     panels of the system. Raises SettingsError, TrajectoryError."""
-    names = [plots.panel_names(each) for each in trajectories]
+    names = [plots.panel_names(trajectory) for trajectory in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
         if name not in common and options.panels != (ALL_PANELS,):
@@ -154,7 +154,12 @@ def select_panels(
     if options.panels:
         return (common if options.panels == (ALL_PANELS,) else options.panels), ""
     default = default or next(
-        (each for each in _DEFAULT_PANELS if set(each) <= set(common)), ()
+        (
+            default_panel
+            for default_panel in _DEFAULT_PANELS
+            if set(default_panel) <= set(common)
+        ),
+        (),
     )
     shown = ([name for name in default if name in common] or common)[
         : most or MAX_PANELS

@@ -187,7 +187,7 @@ def _unknown_argument(token: str, options: type) -> SettingsError:
         token.lstrip("-").partition("=")[0].replace("-", "_"),
         option_names(options)[0],
     )
-    similar = [each for each in (_SAME_MEANING.get(name),) if each in known]
+    similar = [item for item in (_SAME_MEANING.get(name),) if item in known]
     similar = similar or difflib.get_close_matches(name, known, n=1)
     allowed = (
         f"--{similar[0].replace('_', '-')}, or another option"
@@ -278,7 +278,7 @@ def _on_command_line(fields: str, options: type) -> str:
     """Names of fields as written on the command line; names of variables, classes and
     members are not changed."""
     positional, names = option_names(options)[1], []
-    for name in (each.strip() for each in fields.split(",")):
+    for name in (word.strip() for word in fields.split(",")):
         is_option = name.isidentifier() and name.islower()
         names.append(
             name.upper()

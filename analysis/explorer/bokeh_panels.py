@@ -168,8 +168,8 @@ def tick_values(limits: tuple[float, float], log: bool) -> list[float]:
             float(f"{lead}e{int(power)}") for power in powers for lead in (1, 2, 5)
         ]
         return [tick for tick in every if low <= tick <= high]
-    found = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    return [float(round(tick, 12)) for tick in found if low <= tick <= high]
+    values = MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [float(round(tick, 12)) for tick in values if low <= tick <= high]
 
 
 def _name_matrix_cells(plot: figure, image: Image) -> None:
@@ -240,9 +240,9 @@ def _caption(panel: Panel) -> tuple[str, str]:
         else " / ".join(filter(None, y_first))
     )
     note = "; ".join(
-        each
-        for each in (axes, *panel.note.split("; "))
-        if each and not (image and each == image.scale)
+        item
+        for item in (axes, *panel.note.split("; "))
+        if item and not (image and item == image.scale)
     )
     if image is None:
         return html.escape(note), note
@@ -259,8 +259,8 @@ def _off_scale(panel: Panel, curves: Sequence[Curves]) -> str:
     """Says where curves leave the panel."""
     y = np.concatenate([layer.y.ravel() for layer in curves])
     sides = {"above": y > panel.y[1], "below": y < panel.y[0]}
-    found = " and ".join(side for side, beyond in sides.items() if beyond.any())
-    return f"off scale {found}" if found else ""
+    join = " and ".join(side for side, beyond in sides.items() if beyond.any())
+    return f"off scale {join}" if join else ""
 
 
 _HEADING_STYLE = style_sheet("heading", warning=WARNING)

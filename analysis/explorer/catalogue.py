@@ -73,10 +73,10 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
     """The entries of all runs of a trajectory. path: its file; results are searched
     beside it."""
     last = trajectory.isel(step=-1)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "seed": trajectory["seed"].values.tolist(),
         "status": [
-            _UNFINISHED.get(int(each), "done") for each in trajectory["status"].values
+            _UNFINISHED.get(int(value), "done") for value in trajectory["status"].values
         ],
         "accuracy": _scored(last, "accuracy"),
         "loss": _scored(last, "loss"),
@@ -84,11 +84,11 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
             success_mask(trajectory).tolist() if "accuracy" in trajectory else []
         ),
     }
-    found["structure"], found["imperfections"] = _structures(trajectory)
+    result["structure"], result["imperfections"] = _structures(trajectory)
     if path is not None:
-        found["circuit"] = _beside(trajectory, path, "circuits", _circuits)
-        found["spikes"] = _beside(trajectory, path, "events", _spikes)
-    known = {name: values for name, values in found.items() if values}
+        result["circuit"] = _beside(trajectory, path, "circuits", _circuits)
+        result["spikes"] = _beside(trajectory, path, "events", _spikes)
+    known = {name: values for name, values in result.items() if values}
     return [
         RunEntry(place, **{name: values[place] for name, values in known.items()})
         for place in range(trajectory.sizes["run"])
@@ -218,12 +218,12 @@ RUN_ORDERS = {
 
 def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
     """Outcomes that occur among the runs, with their labels."""
-    found = {
+    result = {
         name: words
         for name, (words, has) in _RUN_FILTERS.items()
         if any(map(has, entries))
     }
-    return {"all": _RUN_FILTERS["all"][0], **found}
+    return {"all": _RUN_FILTERS["all"][0], **result}
 
 
 def filter_runs(
@@ -235,7 +235,7 @@ def filter_runs(
     """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a
     key of `RUN_ORDERS`."""
     _, has = _RUN_FILTERS[wanted]
-    found = [
+    entrys = [
         entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)
     ]
     sign = 1 if order in ("place", "imperfections") else -1
@@ -244,7 +244,7 @@ def filter_runs(
         value = getattr(entry, order)
         return value is None, sign * (value or 0)
 
-    return sorted(found, key=key)
+    return sorted(entrys, key=key)
 
 
 def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
@@ -279,7 +279,7 @@ def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
         (
             name
             for name in ("structure", "circuit")
-            if any(getattr(each, name) for each in entries)
+            if any(getattr(item, name) for item in entries)
         ),
         "status",
     )

@@ -55,12 +55,12 @@ def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
 
 def changing_layers(scene: Scene, panels: Sequence[str]) -> dict[str, Layer]:
     """The layers of panels that change over time, by the name of their array."""
-    found: dict[str, Layer] = {}
+    result: dict[str, Layer] = {}
     for panel in scene.panels:
         for layer in panel.layers if panel.name in panels else ():
             if not isinstance(layer, Curves):
-                found.setdefault(layer.array, layer)
-    return found
+                result.setdefault(layer.array, layer)
+    return result
 
 
 def encode_layer(layer: Layer, values: np.ndarray) -> np.ndarray:

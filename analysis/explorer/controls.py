@@ -138,11 +138,11 @@ def titled_plot(title: str, plot: UIElement, *details: UIElement) -> Column:
 
 def curve_legend(names: Sequence[str]) -> list[UIElement]:
     """Names of curves in the colours of `CURVE_COLOURS`."""
-    found: list[UIElement] = []
+    result: list[UIElement] = []
     for name, colour in zip(names, CURVE_COLOURS, strict=False):
-        found.append(text_div(name, colour=colour, margin_right="12px"))
-        found[-1].update(sizing_mode=None, width_policy="min")
-    return found
+        result.append(text_div(name, colour=colour, margin_right="12px"))
+        result[-1].update(sizing_mode=None, width_policy="min")
+    return result
 
 
 def control_column(*parts: UIElement) -> Column:

@@ -70,14 +70,16 @@ def export_page(
     if not isinstance(files, OpenFiles):
         files = OpenFiles(
             [
-                Path(each)
-                for each in ([files] if isinstance(files, Path | str) else files)
+                Path(file)
+                for file in ([files] if isinstance(files, Path | str) else files)
             ],
             verify=True,
         )
     runs = runs if isinstance(runs, Sequence) else (runs,)
     scenes, names = _chosen_scenes(files, runs, axes)
-    known = list(dict.fromkeys(panel.name for each in scenes for panel in each.panels))
+    known = list(
+        dict.fromkeys(panel.name for scene in scenes for panel in scene.panels)
+    )
     shown = parse_panels(panels, known) or known
     text = _page_text(
         Screen(scenes, shown, time_bar(), None, step, by, size, files=names), map_frames
@@ -130,7 +132,7 @@ def _page_text(screen: Screen, map_frames: int) -> str:
     document.js_on_event(DocumentReady, CustomJS(args=screen.arguments, code=code))
     screen.point()
     words = {
-        "heading": html.escape("  |  ".join(each.title for each in scenes)),
+        "heading": html.escape("  |  ".join(scene.title for scene in scenes)),
         "look": PAGE_STYLE,
         "faint": FAINT,
         "facts": html.escape(facts_line(scenes[0], screen.frames[0]))
@@ -150,13 +152,13 @@ def _page_text(screen: Screen, map_frames: int) -> str:
 
 def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
     """All buffers of the screen, compressed, and the frames of its maps."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     of: dict[str, list[int]] = {}
-    for lane, (each, frames) in enumerate(
+    for lane, (item, frames) in enumerate(
         zip(screen.scenes, screen.frames, strict=True)
     ):
         layers, some = (
-            changing_layers(each, screen.panels),
+            changing_layers(item, screen.panels),
             evenly_spaced_indices(len(frames), max(2, map_frames)),
         )
         for maps in (False, True):
@@ -165,17 +167,17 @@ def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
                 for name, layer in layers.items()
                 if isinstance(layer, Map) == maps
             }
-            shown = each.compute_arrays(frames[some] if maps else frames, list(part))
+            shown = item.compute_arrays(frames[some] if maps else frames, list(part))
             for name, layer in part.items():
-                within = visible_range(each, screen.panels, name)
+                within = visible_range(item, screen.panels, name)
                 values = (
                     clip_arrows(shown[name], within)
                     if isinstance(layer, Arrows)
                     else shown[name]
                 )
-                found[f"{lane}/{name}"] = dataclasses.asdict(
+                result[f"{lane}/{name}"] = dataclasses.asdict(
                     compress_buffer(encode_layer(layer, values), within)
                 )
                 if maps:
                     of[f"{lane}/{name}"] = some.tolist()
-    return {"buffers": found, "frames": of}
+    return {"buffers": result, "frames": of}

@@ -267,9 +267,9 @@ class ParticlesPage(LivePage):
         return self.run.settings.n <= _FEW_PARTICLES
 
     def remember(self) -> None:
-        found = self.run.structure
+        result = self.run.structure
         self.history.add(
-            self.run.state.step, self.run.force_norm, found.imperfections, found.ratio
+            self.run.state.step, self.run.force_norm, result.imperfections, result.ratio
         )
 
     def draw(self) -> None:
@@ -333,10 +333,10 @@ class ParticlesPage(LivePage):
     def choose(self, event: PointEvent) -> bool:
         """Choose the particle nearest to the pointer, if it is within reach; return
         whether it is."""
-        found = self.near(event)
-        if found is not None:
-            self.token.value = str(found)
-        return found is not None
+        near = self.near(event)
+        if near is not None:
+            self.token.value = str(near)
+        return near is not None
 
     def grab(self, event: PointEvent) -> None:
         if self.choose(event):

@@ -130,9 +130,9 @@ class TrainingPage(NetworkPage):
         sums = embedding[pairs[:, 0]] + embedding[pairs[:, 1]]
         ticks = reach * (2 * np.arange(_MAP_SIDE) + 1 - _MAP_SIDE) / _MAP_SIDE
         pixels = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-        found = self.run.classes(np.concatenate([pixels, sums]))
-        wrong = found[len(pixels) :] != modular_sum(pairs, n)
-        self.classes.show(found[: len(pixels)].reshape(_MAP_SIDE, _MAP_SIDE))
+        classes = self.run.classes(np.concatenate([pixels, sums]))
+        wrong = classes[len(pixels) :] != modular_sum(pairs, n)
+        self.classes.show(classes[: len(pixels)].reshape(_MAP_SIDE, _MAP_SIDE))
         self.sums.show(sums / reach)
         self.crosses.show(np.where(wrong[:, None], sums / reach, np.nan))
 

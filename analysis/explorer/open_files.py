@@ -92,7 +92,7 @@ def _file_stamp(path: Path) -> _Stamp:
 def _modification(path: Path) -> tuple[int, int]:
     """Modification time and size of a file; zeros if it does not exist."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size

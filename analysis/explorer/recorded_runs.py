@@ -162,12 +162,12 @@ class RunsPage:
         ]
         try:
             scenes = [
-                build_scene(each, run, parse_axes(s.axes)) for each, run in chosen
+                build_scene(item, run, parse_axes(s.axes)) for item, run in chosen
             ]
         except SettingsError as error:
             notes.append(f"{error}. The default is used.")
-            scenes = [build_scene(each, run) for each, run in chosen]
-        titles = {panel.name: panel.title for each in scenes for panel in each.panels}
+            scenes = [build_scene(item, run) for item, run in chosen]
+        titles = {panel.name: panel.title for scene in scenes for panel in scene.panels}
         wanted = split_panels(s.panels)
         names = [name for name in titles if name in wanted]
         if missing := [printable_text(name) for name in wanted if name not in titles]:
@@ -179,7 +179,7 @@ class RunsPage:
             notes.append("no panel is chosen")
         elif not names:
             names = default_panel_names(
-                *([panel.name for panel in each.panels] for each in scenes)
+                *([panel.name for panel in scene.panels] for scene in scenes)
             )
         keep = self.screen is not None and "file" not in changed
         self._show(

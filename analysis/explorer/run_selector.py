@@ -255,7 +255,7 @@ class RunSelector:
         for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
             value = (
                 widget.value
-                if any(widget.value == each for each, _ in some)
+                if any(widget.value == item for item, _ in some)
                 else some[0][0]
             )
             widget.update(options=some, value=value, visible=len(some) > 1)
@@ -277,21 +277,21 @@ class RunSelector:
         """The runs that pass the filters, and the run that is shown."""
         if self._quiet:
             return
-        found = filter_runs(
+        runs = filter_runs(
             self.entries, self.wanted.value, self.kind.value, self.order.value
         )
-        header, lines = run_table_lines(found)
+        header, lines = run_table_lines(runs)
         self._quiet = True
         options = [
             (str(entry.place), line.replace(" ", _SPACE))
-            for entry, line in zip(found, lines, strict=True)
+            for entry, line in zip(runs, lines, strict=True)
         ]
         value = (
             [str(self.settings.run)]
-            if any(entry.place == self.settings.run for entry in found)
+            if any(entry.place == self.settings.run for entry in runs)
             else []
         )
-        self.columns.text = header if found else "no run matches"
+        self.columns.text = header if runs else "no run matches"
         few, most = (
             _LINE * max(min(len(options), some), 2) + 2
             for some in (_LINES, len(options))

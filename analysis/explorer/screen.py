@@ -52,18 +52,18 @@ def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     if len(scenes) < 2:
         return list(scenes)
     both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
-    names = [name for name in both[0] if all(name in each for each in both)]
-    found = []
-    common = common_limits(scenes, [[each[name] for name in names] for each in both])
+    names = [name for name in both[0] if all(name in item for item in both)]
+    result = []
+    common = common_limits(scenes, [[item[name] for name in names] for item in both])
     for scene, own in zip(scenes, common, strict=True):
         panels = [
-            _within(panel, own[panel.name], [each[panel.name] for each in both])
+            _within(panel, own[panel.name], [item[panel.name] for item in both])
             if panel.name in own
             else panel
             for panel in scene.panels
         ]
-        found.append(replace(scene, panels=tuple(panels)))
-    return found
+        result.append(replace(scene, panels=tuple(panels)))
+    return result
 
 
 def _within(
@@ -82,8 +82,8 @@ def _within(
         if isinstance(layer, Image):
             shared = replace(
                 layer,
-                low=min(each.low for each in images),
-                high=max(each.high for each in images),
+                low=min(image.low for image in images),
+                high=max(image.high for image in images),
             )
             note, layer = note.replace(layer.scale, shared.scale), shared
         layers.append(layer)
@@ -187,8 +187,8 @@ class Screen:
             make_bokeh_panel(panel, scene, arrays, float(scene.clock[frame]))
             for panel in panels
         ]
-        for each in made:
-            for part in each.parts:
+        for item in made:
+            for part in item.parts:
                 part.update(lane=lane, shown=int(self.line.frames[lane][place]))
                 if part["kind"] == "cursor":
                     part["clock"] = scene.clock[self.frames[lane]].astype(np.float64)
@@ -199,7 +199,7 @@ class Screen:
             "grid-template-columns": columns,
         }
         wall = Row(
-            children=[each.layout for each in made],
+            children=[item.layout for item in made],
             styles=look,
             sizing_mode="stretch_width",
             margin=0,
@@ -233,7 +233,7 @@ class Screen:
     def _marks(self) -> list[dict[str, Any]]:
         """Event marks of all runs in order; plateaus first, so that other marks lie
         above them."""
-        found = []
+        result = []
         for lane, scene in enumerate(self.scenes):
             for mark in scene.marks:
                 if mark.kind in EVENT_MARK_COLOURS:
@@ -248,7 +248,7 @@ class Screen:
                         else words
                     )
                     place = begin if mark.kind == "plateau" else place
-                    found.append(
+                    result.append(
                         {
                             "lane": lane,
                             "kind": mark.kind,
@@ -259,7 +259,7 @@ class Screen:
                         }
                     )
         return sorted(
-            found, key=lambda mark: (mark["kind"] != "plateau", mark["place"])
+            result, key=lambda mark: (mark["kind"] != "plateau", mark["place"])
         )
 
     def frames_at(self, step: int) -> list[int]:

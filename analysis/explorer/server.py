@@ -142,11 +142,13 @@ class _RefusalMatcher(Matcher):
                 "Only the page may open this websocket.",
             ),
         ]
-        found = next(
+        result = next(
             ((status, sentence) for unwanted, status, sentence in reasons if unwanted),
             None,
         )
-        return found and {"target_kwargs": {"status": found[0], "sentence": found[1]}}
+        return result and {
+            "target_kwargs": {"status": result[0], "sentence": result[1]}
+        }
 
 
 def _is_error(record: logging.LogRecord) -> bool:

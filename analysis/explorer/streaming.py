@@ -96,7 +96,7 @@ class BufferStream:
 
 def _frame_batches(screen: Screen) -> list[_FrameBatch]:
     """All batches of a screen: maps last, coarse ones of both runs first."""
-    found: list[_FrameBatch] = []
+    result: list[_FrameBatch] = []
     for lane, (scene, frames) in enumerate(
         zip(screen.scenes, screen.frames, strict=True)
     ):
@@ -111,11 +111,11 @@ def _frame_batches(screen: Screen) -> list[_FrameBatch]:
             )
             most = int(2 * _SECONDS / (time.perf_counter() - begun))
             at_once = min(max(most, 1), _MAP_FRAMES if maps else len(frames))
-            found += [
+            result += [
                 _FrameBatch(lane, maps, some)
                 for some in coarse_to_fine_batches(len(frames), at_once)
             ]
-    return sorted(found, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
+    return sorted(result, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
 
 
 def _nearest_first(
@@ -138,9 +138,9 @@ def _nearest_first(
                 first.append(_FrameBatch(lane, maps, some))
     for batch in batches:
         taken = [
-            each.frames
-            for each in first
-            if (each.lane, each.maps) == (batch.lane, batch.maps)
+            item.frames
+            for item in first
+            if (item.lane, item.maps) == (batch.lane, batch.maps)
         ]
         frames = np.setdiff1d(batch.frames, taken[0], assume_unique=True)
         if len(frames):
@@ -161,14 +161,14 @@ def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
         name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps
     }
     shown = scene.compute_arrays(frames[piece.frames], list(some))
-    found = {
+    result = {
         f"{piece.lane}/{name}": encode_layer(layer, shown[name])
         for name, layer in some.items()
     }
     return (
-        found
+        result
         if len(piece.frames) == len(frames)
-        else {**found, "frame": piece.frames.astype(np.int32)}
+        else {**result, "frame": piece.frames.astype(np.int32)}
     )
 
 

@@ -52,15 +52,15 @@ def make_timeline(
         clocks = [np.asarray(scene.clock, float) for scene in scenes]
         along = clocks if by == "clock" else [run_fraction(clock) for clock in clocks]
     values = tuple(
-        np.asarray(each, np.float64)[some]
-        for each, some in zip(along, frames, strict=True)
+        np.asarray(item, np.float64)[some]
+        for item, some in zip(along, frames, strict=True)
     )
     times = np.unique(np.concatenate(values))
     times = times[evenly_spaced_indices(len(times), MAX_FRAMES)]
     places = tuple(
         np.clip(
-            np.searchsorted(each, times, side="right") - 1, 0, len(each) - 1
+            np.searchsorted(value, times, side="right") - 1, 0, len(value) - 1
         ).astype(np.int32)
-        for each in values
+        for value in values
     )
     return Timeline(times, places, scenes[0].unit if by == "clock" else by, values)

@@ -80,12 +80,12 @@ def _as_text(value: Any) -> str:
 def url_setting_names(settings: param.Parameterized) -> list[str]:
     """Names of the settings in an address, in order; settings with negative precedence
     are private."""
-    found = [
+    result = [
         (settings.param[name].precedence or 0, name)
         for name in settings.param
         if name != "name"
     ]
-    return [name for precedence, name in found if precedence >= 0]
+    return [name for precedence, name in result if precedence >= 0]
 
 
 def single_argument(name: str, values: Sequence[bytes]) -> str:

@@ -179,7 +179,7 @@ def _ranked(
     units weighted by their norms."""
     dim = np.shape(weight)[-1]
     reference, rotations = random_directions(dim), random_orthogonal_matrices(dim)
-    found = np.full((*np.shape(weight)[:-2], 1 + ROTATIONS), np.nan)
+    result = np.full((*np.shape(weight)[:-2], 1 + ROTATIONS), np.nan)
     for frame, vectors, fraction, targets in _living_units(sums, weight, bias):
         every = np.concatenate(
             [vectors[None], vectors @ rotations]
@@ -187,8 +187,8 @@ def _ranked(
         rank = fraction_below(
             nearness(every @ targets.T), nearness(reference @ targets.T)
         )
-        found[frame] = rank @ fraction
-    return MeasureWithChance(found[..., 0], found[..., 1:].mean(axis=-1))
+        result[frame] = rank @ fraction
+    return MeasureWithChance(result[..., 0], result[..., 1:].mean(axis=-1))
 
 
 def weight_angles(
@@ -223,12 +223,12 @@ def _mean_angles(
     weight: np.ndarray,
     bias: np.ndarray,
 ) -> MeasureWithChance:
-    found = np.full((2, *np.shape(weight)[:-2]), np.nan)
+    result = np.full((2, *np.shape(weight)[:-2]), np.nan)
     reference = random_directions(np.shape(weight)[-1])
     for frame, vectors, fraction, targets in _living_units(sums, weight, bias):
-        found[(0, *frame)] = angle(vectors @ targets.T) @ fraction
-        found[(1, *frame)] = angle(reference @ targets.T).mean()
-    return MeasureWithChance(*np.degrees(found))
+        result[(0, *frame)] = angle(vectors @ targets.T) @ fraction
+        result[(1, *frame)] = angle(reference @ targets.T).mean()
+    return MeasureWithChance(*np.degrees(result))
 
 
 def _living_units(

@@ -93,14 +93,14 @@ def audit_moments(
                 {name: audit[f"plane_{name}"].mean("frequency") for name in _AUDITED}
             )
         )
-    found = xr.concat(spaces, "space").assign_coords(space=list(SPACES[: len(spaces)]))
+    concat = xr.concat(spaces, "space").assign_coords(space=list(SPACES[: len(spaces)]))
     frames = np.union1d(audited_frames(trajectory, LAW_FRAMES, LEAST_FRAMES), at)
     if trajectory.sizes["run"] > 1 and len(frames) >= LEAST_FRAMES:
         fitted = fit_pair_law(trajectory, law, frames, keys)["r_squared"].sel(
-            step=found["step"]
+            step=concat["step"]
         )
-        found = found.assign(
-            {name: fitted.sel(law=each, drop=True) for name, each in _FITTED.items()}
+        concat = concat.assign(
+            {name: fitted.sel(law=value, drop=True) for name, value in _FITTED.items()}
         )
     steps = (
         trajectory["step"]
@@ -108,7 +108,7 @@ def audit_moments(
         .drop_vars("step")
     )
     picked = (
-        found.drop_vars("seed")
+        concat.drop_vars("seed")
         .sel(step=steps)
         .drop_vars(["step", "time"])
         .assign(recorded_step=steps)
@@ -124,15 +124,20 @@ def differing_settings(trajectories: Sequence[xr.Dataset]) -> dict[str, list[Any
     """The system and the settings that are not the same in all trajectories,
     (trajectory,); NaN if one lacks them."""
     settings = [
-        {"system": each.attrs["system"], **dataclasses.asdict(read_settings(each))}
-        for each in trajectories
+        {
+            "system": trajectory.attrs["system"],
+            **dataclasses.asdict(read_settings(trajectory)),
+        }
+        for trajectory in trajectories
     ]
-    names = dict.fromkeys(name for each in settings for name in each)
-    values = {name: [each.get(name, np.nan) for each in settings] for name in names}
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    values = {
+        name: [setting.get(name, np.nan) for setting in settings] for name in names
+    }
     return {
-        name: found
-        for name, found in values.items()
-        if len({str(value) for value in found}) > 1
+        name: result
+        for name, result in values.items()
+        if len({str(value) for value in result}) > 1
     }
 
 
@@ -143,8 +148,8 @@ def combine_audits(audits: Mapping[str, xr.Dataset]) -> xr.Dataset:
     The system and the settings that are not the same in all files are coordinates; NaN
     or "" where a system lacks one. The attribute `differing` has their names."""
     runs = [
-        each.assign_coords(run=np.arange(each.sizes["run"])).drop_attrs()
-        for each in audits.values()
+        audit.assign_coords(run=np.arange(audit.sizes["run"])).drop_attrs()
+        for audit in audits.values()
     ]
     differing = differing_settings(list(audits.values()))
     combined = xr.concat(runs, "file", join="outer").assign_coords(file=list(audits))

@@ -121,18 +121,18 @@ def nearest_neighbour_motion(
     away = (sums[one] - sums[other]) / np.maximum(distance, 1e-300)[:, None]
     along = ((force[one] - force[other]) * away).sum(axis=-1)
     same, apart = right[one] == right[other], distance > 0
-    found = {}
+    result = {}
     for kind, chosen, motion in (
         ("unlike", ~same & apart, along),
         ("like", same & apart, -along),
     ):
-        found[f"{kind}_count"] = float(chosen.sum())
-        found[f"{kind}_hits"] = float((motion[chosen] > 0).sum())
-        found[f"{kind}_rank"] = _rank_correlation(motion[chosen], distance[chosen])
-    found["like_region"] = float(
+        result[f"{kind}_count"] = float(chosen.sum())
+        result[f"{kind}_hits"] = float((motion[chosen] > 0).sum())
+        result[f"{kind}_rank"] = _rank_correlation(motion[chosen], distance[chosen])
+    result["like_region"] = float(
         (predicted[one] == predicted[other])[same & apart].sum()
     )
-    return found
+    return result
 
 
 def gradient_margin_correlation(

@@ -247,15 +247,15 @@ def audit_forces(
         with numba_threads(
             1
         ):  # the frames of one run are too little work for several threads
-            found = _audit_run(audited, law, names)
+            outcome = _audit_run(audited, law, names)
             if keys is not None:
-                found |= _audit_planes(audited, law, names, keys[run])
-        results.append(found)
+                outcome |= _audit_planes(audited, law, names, keys[run])
+        results.append(outcome)
     result = xr.Dataset(
         {
             name: (
                 _dims(name)[: values.ndim + 1],
-                np.stack([each[name] for each in results]),
+                np.stack([item[name] for item in results]),
             )
             for name, values in results[0].items()
         },
@@ -305,10 +305,10 @@ def _audit_run(
         return np.stack([motion, without_shift_and_scaling(motion, embedding)], axis=-4)
 
     def fit(fields: np.ndarray) -> FieldFit:
-        each = parts(fields)  # (field, part, step, token, axis)
+        item = parts(fields)  # (field, part, step, token, axis)
         return fit_force_fields(
             target_parts,
-            np.broadcast_to(each[:, None], (len(each), *target_parts.shape)),
+            np.broadcast_to(item[:, None], (len(item), *target_parts.shape)),
         )
 
     target_parts = parts(targets)
@@ -318,8 +318,8 @@ def _audit_run(
     )
     fitted = fit(fields.force)
     renamed = [
-        fit(each).r_squared
-        for each in fields_with_renamed_tokens(
+        fit(token).r_squared
+        for token in fields_with_renamed_tokens(
             embedding, pairs, fields.force, renamings
         )
     ]
@@ -354,8 +354,8 @@ def _audit_planes(
         values = result[f"plane_{name}"] = np.full(
             (len(TARGETS), len(keys), len(audited.embedding)), np.nan
         )
-        for k, found in planes.items():
-            values[:, k] = found[name][:, part]
+        for k, plane in planes.items():
+            values[:, k] = plane[name][:, part]
     return result
 
 

@@ -159,13 +159,13 @@ def train_at_weight_decays(
     SettingsError if the settings have a weight decay, and the errors of `simulate`."""
     check_integer("epochs", epochs, 1, 2**53)
     steps = epochs * ModularSettings.epoch_steps
-    for each in _settings_of_decays(settings, weight_decays):
-        path = run_path(each, runs, seed, every=steps)
-        trajectory = simulate(each, runs, seed, steps=steps, every=steps, out=path)
+    for decay in _settings_of_decays(settings, weight_decays):
+        path = run_path(decay, runs, seed, every=steps)
+        trajectory = simulate(decay, runs, seed, steps=steps, every=steps, out=path)
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
-        print(f"weight decay {each.weight_decay:g}: {path}{left_out}", file=log)
-        yield each.weight_decay, path, trajectory
+        print(f"weight decay {decay.weight_decay:g}: {path}{left_out}", file=log)
+        yield decay.weight_decay, path, trajectory
 
 
 def _settings_of_decays(
@@ -175,14 +175,15 @@ def _settings_of_decays(
         allowed = "no value here: the table has a row for each of --weight-decays"
         raise SettingsError("weight_decay", settings.weight_decay, allowed)
     try:
-        found = {
-            dataclasses.replace(settings, weight_decay=each) for each in weight_decays
+        replaces = {
+            dataclasses.replace(settings, weight_decay=weight_decay)
+            for weight_decay in weight_decays
         }
     except SettingsError as error:
         raise SettingsError("weight_decays", error.found, error.allowed) from None
-    if not found:
+    if not replaces:
         raise SettingsError("weight_decays", "none", "at least one")
-    return sorted(found, key=lambda each: each.weight_decay)
+    return sorted(replaces, key=lambda each: each.weight_decay)
 
 
 # ---------------------------------------------------------------------------- the table

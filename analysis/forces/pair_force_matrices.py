@@ -190,8 +190,8 @@ def _sum_by_matrices(
             gram, first, second, residue, start, stop, knots, ANGLES
         )
         force = matrices @ frame / size
-        for each in (force, magnitude):
-            each[REPULSION] /= (
+        for item in (force, magnitude):
+            item[REPULSION] /= (
                 size  # the only one of the four fields that depends on the unit of length
             )
         forces.append(force)
@@ -212,7 +212,7 @@ def _fields_within_classes(
     order = np.argsort(residue, kind="stable")
     residue, pairs = residue[order], pairs[order]
     bounds = (np.searchsorted(residue, residue, side) for side in ("left", "right"))
-    start, stop = (each.astype(np.int64) for each in bounds)
+    start, stop = (bound.astype(np.int64) for bound in bounds)
     like = _sum_by_matrices(embedding, pairs, residue, start, stop).force
     unlike = _sum_by_matrices(
         embedding, pairs, np.arange(len(pairs)), start, stop
@@ -289,8 +289,8 @@ def law_force(
         )
     force, magnitude = fields
     repulsion, alignment = (
-        each[:, None, None]
-        for each in balance_weights(magnitude, group_pairs(n, pairs), law)
+        weight[:, None, None]
+        for weight in balance_weights(magnitude, group_pairs(n, pairs), law)
     )
     attracted = law.ga * force[ATTRACTION] + law.gr * repulsion * force[REPULSION]
     return attracted + law.fa * (

@@ -152,13 +152,13 @@ def choose_ridge(moments: Moments, group: np.ndarray) -> float:
     others; group (sample,)."""
     scores = []
     for ridge in RIDGES:
-        found = np.full(len(group), np.nan)
-        for each in np.unique(group):
-            law = fit_coefficients(moments.select(group != each), ridge)
-            found[group == each] = scaled_r_squared(
-                law_cosines(moments.select(group == each), law)
+        result = np.full(len(group), np.nan)
+        for item in np.unique(group):
+            law = fit_coefficients(moments.select(group != item), ridge)
+            result[group == item] = scaled_r_squared(
+                law_cosines(moments.select(group == item), law)
             )
-        scores.append(np.nanmean(found))
+        scores.append(np.nanmean(result))
     return RIDGES[int(np.argmax(scores))]
 
 
@@ -173,10 +173,10 @@ def held_out_cosines(
     fold = run % _FOLDS
     cosines = np.full(len(run), np.nan)
     known = np.isfinite(moments.product).all(axis=-1)
-    for each in np.unique(fold):
+    for item in np.unique(fold):
         for parity in range(2):
-            others = known & (fold != each) & (frame % 2 != parity)
-            tested = known & (fold == each) & (frame % 2 == parity)
+            others = known & (fold != item) & (frame % 2 != parity)
+            tested = known & (fold == item) & (frame % 2 == parity)
             if not others.any():
                 continue
             fitted = moments.select(others)
@@ -197,14 +197,14 @@ def frame_r_squared(moments: Moments) -> np.ndarray:
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
     known = np.nan_to_num(moments.product / scale)
-    found = np.einsum(
+    einsum = np.einsum(
         "...f,...fg,...g->...",
         known,
         np.linalg.pinv(normal, rcond=1e-9, hermitian=True),
         known,
     )
     return np.where(
-        np.isfinite(moments.product).all(axis=-1), np.clip(found, 0, 1), np.nan
+        np.isfinite(moments.product).all(axis=-1), np.clip(einsum, 0, 1), np.nan
     )
 
 
@@ -304,13 +304,13 @@ def fit_pair_law(
         trajectory.attrs["modulus"],
         {"whole": trajectory.sizes["axis"], "planes": 2},
     )
-    each = [
+    item = [
         _fit_space(samples[space], len(seeds), (n - 1) * dims[space] - 1)
         for space in spaces
     ]
     coords |= {"distance": ("knot", DISTANCES), "angle": ("angle_step", ANGLE_CENTRES)}
     result = (
-        xr.concat(each, "space")
+        xr.concat(item, "space")
         .assign_coords(coords)
         .transpose("run", "space", "law", "step", ...)
     )
@@ -372,8 +372,8 @@ def _fit_space(
     of_run, steps = np.array([run for run, _ in samples]), len(samples[0][1].cosine)
     run, frame = np.repeat(of_run, steps), np.tile(np.arange(steps), len(samples))
     moments, renamed = (
-        Moments(*(np.concatenate(parts) for parts in zip(*each, strict=True)))
-        for each in (
+        Moments(*(np.concatenate(parts) for parts in zip(*item, strict=True)))
+        for item in (
             [one.moments for _, one in samples],
             [one.renamed for _, one in samples],
         )
@@ -381,10 +381,10 @@ def _fit_space(
 
     def by_run(values: np.ndarray) -> np.ndarray:
         means = np.full((runs, steps), np.nan)
-        for each in np.unique(of_run):
-            rows = values.reshape(-1, steps)[of_run == each]
+        for value in np.unique(of_run):
+            rows = values.reshape(-1, steps)[of_run == value]
             some = np.isfinite(rows).any(axis=0)
-            means[each, some] = np.nanmean(rows[:, some], axis=0)
+            means[value, some] = np.nanmean(rows[:, some], axis=0)
         return means
 
     fitted = {
@@ -394,13 +394,13 @@ def _fit_space(
     }
     cosines = {"CA": np.concatenate([one.cosine for _, one in samples])}
     cosines |= {
-        name: held_out_cosines(each, run, frame) for name, each in fitted.items()
+        name: held_out_cosines(value, run, frame) for name, value in fitted.items()
     }
     in_frame = {"CA": scaled_r_squared(cosines["CA"])}
-    for name, each in fitted.items():
+    for name, value in fitted.items():
         in_frame[name] = (
-            frame_r_squared(each)
-            if free > each.product.shape[-1]
+            frame_r_squared(value)
+            if free > value.product.shape[-1]
             else np.full(len(run), np.nan)
         )
     dims = ("law", "run", "step")
@@ -414,11 +414,11 @@ def _fit_space(
     }
     paper = np.concatenate([one.paper for _, one in samples])
     values = _overall_law(fitted["pair law"], run, paper)
-    for name, found, expected in zip(
-        BASIS, *(np.split(each, _CUTS) for each in values), strict=True
+    for name, split, expected in zip(
+        BASIS, *(np.split(value, _CUTS) for value in values), strict=True
     ):
         knot = "knot" if BASIS[name] == len(DISTANCES) else "angle_step"
-        data[name], data[f"paper_{name}"] = (knot, found), (knot, expected)
+        data[name], data[f"paper_{name}"] = (knot, split), (knot, expected)
     return xr.Dataset(data)
 
 
@@ -437,7 +437,7 @@ def _overall_law(
     coefficients = fit_coefficients(kept, choose_ridge(kept, run[known] % _FOLDS))
     mean = kept.gram.mean(axis=0)
     expected = paper[known].mean(axis=0)
-    size, other = (np.sqrt(_quadratic(mean, each)) for each in (coefficients, expected))
+    size, other = (np.sqrt(_quadratic(mean, item)) for item in (coefficients, expected))
     power = mean.diagonal()
     expected = expected * size / other
     for first in (0, len(DISTANCES)):

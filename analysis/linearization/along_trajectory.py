@@ -78,27 +78,29 @@ def linearize_trajectory(
     """
     settings = _check_system(trajectory)
     if isinstance(settings, ParticleSettings):
-        found = force_spectra(trajectory, list(frames), quiet)
-        fastest = -np.fmin.reduce(found["growth_rate"].values, axis=-1, initial=np.inf)
+        spectra = force_spectra(trajectory, list(frames), quiet)
+        fastest = -np.fmin.reduce(
+            spectra["growth_rate"].values, axis=-1, initial=np.inf
+        )
         fastest = np.where(np.isfinite(fastest), fastest, np.nan)
-        found["sharpness"] = (
+        spectra["sharpness"] = (
             ("run", "step"),
             fastest,
             dimensionless("largest rate of decay"),
         )
     else:  # through the package, so that torch is imported only for networks
-        found = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
+        spectra = _with_rates(linearization.loss_curvature(trajectory, frames, quiet))
         others = [linearization.measure_plateau_escapes(trajectory, quiet)]
         if isinstance(settings, SparseSettings):
             others.append(
                 linearization.measure_normalisation_margins(trajectory, frames, quiet)
             )
         for other in others:
-            found = found.merge(
+            spectra = spectra.merge(
                 other, compat="override", join="exact", combine_attrs="override"
             )
-    found.attrs["threshold"] = 2 / found.attrs["lr"]
-    return _with_kinds(found).assign_attrs(system=settings.system)
+    spectra.attrs["threshold"] = 2 / spectra.attrs["lr"]
+    return _with_kinds(spectra).assign_attrs(system=settings.system)
 
 
 def _check_system(trajectory: xr.Dataset) -> Settings:
@@ -106,8 +108,8 @@ def _check_system(trajectory: xr.Dataset) -> Settings:
         read_settings(trajectory),
         (ParticleSettings, ModularSettings, SparseSettings),
     )
-    if settings.system not in (each.system for each in known):
-        names = ", ".join(each.system for each in known)
+    if settings.system not in (item.system for item in known):
+        names = ", ".join(item.system for item in known)
         raise TrajectoryError(
             f"attribute system: found {settings.system}, expected one of {names}"
         )

@@ -45,13 +45,13 @@ def normalisation_derivatives(
     length = torch.linalg.vector_norm(x, dim=0)
     safe = torch.where(length > 0, length, 1.0)
     unit = x / safe
-    found = radial_derivatives(
+    derivatives = radial_derivatives(
         norm, len(x), (safe if norm == "unit" else length).numpy()
     )
-    f, df, dg, d2g = (torch.from_numpy(each) for each in found)
+    f, df, dg, d2g = (torch.from_numpy(item) for item in derivatives)
     if norm == "unit":
         f, df, dg, d2g = (
-            torch.where(length > 0, each, 0.0) for each in (f, df, dg, d2g)
+            torch.where(length > 0, item, 0.0) for item in (f, df, dg, d2g)
         )
     along = unit[:, None] * unit
     across = torch.eye(len(x), dtype=x.dtype)[..., None] - along

@@ -42,8 +42,8 @@ _NETWORK_MEANS = {
 
 def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
     """Values (run, step) at one index along step, of the runs that have one: (run,)."""
-    each = values.isel(step=index).values
-    return each[np.isfinite(each)]
+    item = values.isel(step=index).values
+    return item[np.isfinite(item)]
 
 
 def with_derived_variables(found: xr.Dataset) -> xr.Dataset:
@@ -157,7 +157,7 @@ def _chance_text(name: str) -> Callable[[dict], str]:
 def _format_chance(interval: list[float]) -> str:
     """A fraction in percent, to two significant digits, with half its interval where it
     varies."""
-    value, low, high = (100 * each for each in interval)
+    value, low, high = (100 * item for item in interval)
     digits = max(1, 1 - int(np.floor(np.log10(value)))) if value > 0 else 1
     return format_plus_minus(
         [value, low if high - low > 2e-12 else np.nan, high], digits

@@ -168,7 +168,7 @@ class _PairLaw:
         reach = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
 
         on_pairs = (
-            np.stack([(strength * each).sum(-1) for each in apart], -1) + aligned @ unit
+            np.stack([(strength * item).sum(-1) for item in apart], -1) + aligned @ unit
         )
         force = self.moves.T @ on_pairs
         jacobian = self._by_tokens(apart, strength, bend, aligned * reach, unit)
@@ -239,10 +239,10 @@ class _PairLaw:
         if not total > 0:
             return np.zeros((self.sums.shape[1] * len(apart),) * 2)
         repulsion = self.moves.T @ np.stack(
-            [(push * each).sum(-1) for each in apart], -1
+            [(push * item).sum(-1) for item in apart], -1
         )
         slope = self.sums.T @ np.stack(
-            [-2 * (cubes * each).sum(-1) for each in apart], -1
+            [-2 * (cubes * item).sum(-1) for item in apart], -1
         )
         return -np.outer(repulsion.ravel(), slope.ravel()) / total
 
@@ -347,8 +347,8 @@ def constrained_field(
         ratio = np.divide(inner, size, out=np.full(size.shape, np.nan), where=size > 0)
         pull = np.broadcast_to(ratio, (*x.shape[:-2], 1, dim))
     basis = free_directions(x, settings)
-    each = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
-    by_basis = field.jacobian @ basis - each[..., None] * basis
+    broadcast_to = np.broadcast_to(pull, x.shape).reshape(*x.shape[:-2], n * dim)
+    by_basis = field.jacobian @ basis - broadcast_to[..., None] * basis
     return LinearizedField(centred - pull * x, np.swapaxes(basis, -1, -2) @ by_basis)
 
 
@@ -358,14 +358,14 @@ def finite_eigenvalues(matrices: np.ndarray) -> np.ndarray:
 
     Rows and columns that are entirely NaN are ignored; the eigenvalues are then padded
     with NaN at the end."""
-    found = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
+    result = np.full(matrices.shape[:-1], np.nan, dtype=np.complex128)
     for frame in np.ndindex(matrices.shape[:-2]):
         lost = np.isnan(matrices[frame])
         there = np.flatnonzero(~(lost.all(axis=0) & lost.all(axis=1)))
         part = matrices[frame][np.ix_(there, there)]
         if np.isfinite(part).all():
-            found[frame][: len(there)] = np.linalg.eigvals(part)
-    return found
+            result[frame][: len(there)] = np.linalg.eigvals(part)
+    return result
 
 
 # ------------------------------------------------------------------------- trajectories
@@ -426,7 +426,7 @@ def force_spectra(
     jobs = [
         (int(run), int(step)) for run, step in np.argwhere(valid_frames(some).values)
     ]
-    found = [
+    spectras = [
         _frame_spectra(x[job], settings, pairs)
         for job in tqdm(
             jobs, "modes", unit="frame", disable=True if quiet else None, leave=False
@@ -434,10 +434,12 @@ def force_spectra(
     ]
     sizes = {"run": len(x), "step": len(frames)}
     for dim, name in (("mode", "growth_rate"), ("force_mode", "force_growth_rate")):
-        sizes[dim] = max((np.size(frame[name]) for frame in found), default=0)
+        sizes[dim] = max((np.size(frame[name]) for frame in spectras), default=0)
     coords = {"step": some["step"].values, "seed": ("run", trajectory["seed"].values)}
     return xr.Dataset(
-        stack_frames(_VARIABLES, sizes, jobs, found), coords, {"lr": settings.step_size}
+        stack_frames(_VARIABLES, sizes, jobs, spectras),
+        coords,
+        {"lr": settings.step_size},
     )
 
 
@@ -471,7 +473,7 @@ def _frame_spectra(
     followed = step_rule_field(field, settings)
     motion = constrained_field(x, followed, settings)
     modes, force_modes = (
-        sorted_eigenmodes(finite_eigenvalues(each.jacobian)) for each in (motion, field)
+        sorted_eigenmodes(finite_eigenvalues(item.jacobian)) for item in (motion, field)
     )
     return {
         "growth_rate": modes.growth,

@@ -119,8 +119,8 @@ def lanczos(
 
     def apply(vector: np.ndarray) -> np.ndarray:
         given = np.ascontiguousarray(vector[:])
-        found = product(torch.from_numpy(given)).numpy()
-        return found + shift * given if shift else found
+        numpy = product(torch.from_numpy(given)).numpy()
+        return numpy + shift * given if shift else numpy
 
     start = np.random.Generator(np.random.Philox(0)).standard_normal(size)
     if not product(torch.from_numpy(start)).any():
@@ -168,5 +168,5 @@ def estimate_trace(
     applied = torch.func.vmap(hessian_vector_product(loss, row), chunk_size=_CHUNK)(
         vectors
     )
-    found = (vectors * applied).sum(-1)
-    return TraceEstimate(float(found.mean()), float(found.std() / np.sqrt(probes)))
+    result = (vectors * applied).sum(-1)
+    return TraceEstimate(float(result.mean()), float(result.std() / np.sqrt(probes)))

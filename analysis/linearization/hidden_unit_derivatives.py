@@ -48,8 +48,8 @@ class HiddenUnits:
 
     def output(self, weights: Weights) -> torch.Tensor:
         """zeta - xi: (axis, sequence)."""
-        found = self.assembler.T @ self.active
-        return found + weights["transform_bias"][:, None] if self.shift else found
+        result = self.assembler.T @ self.active
+        return result + weights["transform_bias"][:, None] if self.shift else result
 
     def through(self, first: torch.Tensor) -> torch.Tensor:
         """d zeta / d xi: (axis, axis_in, sequence)."""

@@ -216,7 +216,7 @@ def model_curvature(
         for place, frame in enumerate(frames)
         if valid[run, frame]
     ]
-    found: list[dict[str, Any] | None] = []
+    result: list[dict[str, Any] | None] = []
     with differentiable_twice():
         if jobs and log is not None:
             log(
@@ -233,16 +233,16 @@ def model_curvature(
                 leave=False,
             ) as bar:
                 for run, place in jobs:
-                    found.append(
+                    result.append(
                         _FrameSpectrum(
                             model, options, run, frames[place], valid, bar
                         ).measure()
                     )
                     bar.update()
         except KeyboardInterrupt:
-            if not found:
+            if not result:
                 raise
-    left = len(jobs) - len(found)
+    left = len(jobs) - len(result)
     sizes = {"run": len(valid), "step": len(frames), "mode": 2 * options.eigenvalues}
     coords = {
         "step": trajectory["step"].values[list(frames)],
@@ -258,7 +258,7 @@ def model_curvature(
         **dataclasses.asdict(options),
     }
     return xr.Dataset(
-        stack_frames(_VARIABLES, sizes, jobs[: len(found)], found), coords, attributes
+        stack_frames(_VARIABLES, sizes, jobs[: len(result)], result), coords, attributes
     )
 
 
@@ -283,7 +283,7 @@ def describe_cost(
     )
     few, many = fixed + options.basis, fixed + 10 * options.basis
     gigabytes = 8 * model.size * (options.basis + 4 * options.eigenvalues) / 1e9
-    lasts = " to ".join(_duration(count * each * seconds) for each in (few, many))
+    lasts = " to ".join(_duration(count * item * seconds) for item in (few, many))
     return (
         f"cost        {count} frames of {few} to {many} products of the Hessian of"
         f" {model.size} parameters with a\n            vector at {1000 * seconds:.3g}"
@@ -367,11 +367,11 @@ def relative_residuals(
 def hutchinson_trace(product: Vectors, size: int, probes: int) -> tuple[float, float]:
     """The mean of v . H v over fixed random signs v, and its standard error."""
     generator = np.random.Generator(np.random.Philox(1))
-    found = np.empty(probes)
+    result = np.empty(probes)
     for probe in range(probes):
         signs = torch.from_numpy(generator.integers(0, 2, size) * 2.0 - 1.0)
-        found[probe] = float(signs @ product(signs))
-    return float(found.mean()), float(found.std(ddof=1) / np.sqrt(probes))
+        result[probe] = float(signs @ product(signs))
+    return float(result.mean()), float(result.std(ddof=1) / np.sqrt(probes))
 
 
 class _FrameSpectrum:
@@ -423,7 +423,7 @@ class _FrameSpectrum:
         trace, error = hutchinson_trace(product, size, options.probes)
         along = gradient.cpu().double().numpy()
         gradient_along, update_along = (
-            movement_fractions(pairs.vectors, each) for each in (along, self.update)
+            movement_fractions(pairs.vectors, item) for item in (along, self.update)
         )
         rate, limit = self._rates()
         preconditioned = self._preconditioned_sharpness(product)
@@ -483,7 +483,7 @@ class _FrameSpectrum:
         moment = self.model.row(self.run, self.frame, SECOND_MOMENT).cpu().double()
         beta1, eps = getattr(settings, "beta1", 0.0), getattr(settings, "eps", 0.0)
         root = ((1 - beta1**step) * (moment.sqrt() + eps)).rsqrt()
-        found, _ = spectrum_ends(
+        result, _ = spectrum_ends(
             lambda vector: root * product(root * vector),
             self.model.size,
             1,
@@ -491,4 +491,4 @@ class _FrameSpectrum:
             self.options.tolerance,
             self.options.basis,
         )
-        return float(found.values[0])
+        return float(result.values[0])

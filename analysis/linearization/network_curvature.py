@@ -110,7 +110,7 @@ def _dense_frame(
 ) -> dict[str, float | np.ndarray]:
     """`_VARIABLES` from a Hessian (parameter, parameter), relative learning rates and
     the movement (parameter,)."""
-    values, vectors = (each.numpy() for each in torch.linalg.eigh(hessian))
+    values, vectors = (item.numpy() for item in torch.linalg.eigh(hessian))
     fractions = movement_fractions(vectors, movement)
     negative = values < -NULL_MODE_TOLERANCE * np.abs(values).max()
     blocks = [
@@ -149,9 +149,9 @@ def _lanczos_frame(
 ) -> dict[str, float | np.ndarray]:
     """`_VARIABLES` from both ends of the spectrum; those that need the whole Hessian
     are NaN."""
-    found, trace = extreme_eigenpairs(loss, row, _ENDS), estimate_trace(loss, row)
-    fractions = movement_fractions(found.vectors, movement)
-    sharpness = found.values[-1]
+    result, trace = extreme_eigenpairs(loss, row, _ENDS), estimate_trace(loss, row)
+    fractions = movement_fractions(result.vectors, movement)
+    sharpness = result.values[-1]
     if not (rates == 1).all():
         root = torch.from_numpy(np.sqrt(rates))
         sharpness = extreme_eigenpairs(
@@ -163,7 +163,7 @@ def _lanczos_frame(
         "trace_error": trace.error,
         "lowest_share": fractions[0],
         "highest_share": fractions[-1],
-        "eigenvalue": found.values,
+        "eigenvalue": result.values,
     }
 
 
@@ -226,7 +226,7 @@ def loss_curvature(
             else None
         )
 
-    found = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
+    threads = map_in_threads(frame_curvature, jobs, "Hessians", quiet)
     sizes = {"run": len(valid), "step": len(frames), "layer": len(network.variables)}
     sizes["mode"] = parameters if parameters <= _MAX_DENSE else 2 * _ENDS
     coords = {
@@ -235,7 +235,9 @@ def loss_curvature(
     }
     coords["layer"] = list(network.variables)
     attributes = {"parameters": parameters, "lr": float(network.settings.lr)}
-    return xr.Dataset(stack_frames(_VARIABLES, sizes, jobs, found), coords, attributes)
+    return xr.Dataset(
+        stack_frames(_VARIABLES, sizes, jobs, threads), coords, attributes
+    )
 
 
 def flat_weight_pairs(
@@ -279,10 +281,14 @@ def map_in_threads(
         with ThreadPoolExecutor(
             threads, initializer=torch.set_num_threads, initargs=(1,)
         ) as pool:
-            found = pool.map(function, jobs)
+            result = pool.map(function, jobs)
             return list(
                 tqdm(
-                    found, what, len(jobs), disable=True if quiet else None, leave=False
+                    result,
+                    what,
+                    len(jobs),
+                    disable=True if quiet else None,
+                    leave=False,
                 )
             )
     finally:

@@ -87,11 +87,11 @@ def normalisation_jacobian_norm(
     >>> float(normalisation_jacobian_norm(0.25, "unit", dim=2))
     4.0
     """
-    found = radial_derivatives(norm, dim, length)
+    derivatives = radial_derivatives(norm, dim, length)
     return (
-        np.abs(found.slope)
+        np.abs(derivatives.slope)
         if dim == 1
-        else np.maximum(np.abs(found.scale), np.abs(found.slope))
+        else np.maximum(np.abs(derivatives.scale), np.abs(derivatives.slope))
     )
 
 
@@ -103,12 +103,12 @@ def normalisation_second_derivative_norm(
 
     At 0 the limit, which is infinite for "unit".
     """
-    found = radial_derivatives(norm, dim, length)
-    along, slope = np.abs(found.bend), found.scale_slope
+    derivatives = radial_derivatives(norm, dim, length)
+    along, slope = np.abs(derivatives.bend), derivatives.scale_slope
     if dim == 1:
         return along
     with np.errstate(invalid="ignore"):
-        below = 3 * slope - found.bend
+        below = 3 * slope - derivatives.bend
         cosine = np.divide(
             slope, below, out=np.full(np.shape(slope), 1 / 3), where=below != 0
         )

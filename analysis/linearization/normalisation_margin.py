@@ -63,7 +63,7 @@ def flip_ratios(x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     array([ 2., inf])
     """
     size, movement = (
-        np.linalg.norm(np.asarray(each, np.float64), axis=-1) for each in (x, moved - x)
+        np.linalg.norm(np.asarray(item, np.float64), axis=-1) for item in (x, moved - x)
     )
     return np.divide(
         movement, size, out=np.where(movement > 0, np.inf, 0.0), where=size > 0
@@ -126,8 +126,8 @@ def measure_normalisation_margins(
     )
 
     weights = {
-        name: each.numpy()
-        for name, each in network.unflatten(torch.from_numpy(rows)).items()
+        name: value.numpy()
+        for name, value in network.unflatten(torch.from_numpy(rows)).items()
     }
     x = _sums(
         weights["embedding"], weights["position_embedding"], s
@@ -155,14 +155,14 @@ def measure_normalisation_margins(
     for name, values in quantiles.items():
         meaning = dimensionless(f"quantiles over sequences: {_MEASURES[name]}")
         data[f"xi_{name}"] = (("run", "step", "quantile"), values, meaning)
-    each = ("run", "step")
+    item = ("run", "step")
     data["xi_flips"] = (
-        each,
+        item,
         flips,
         dimensionless("fraction of sequence embeddings with a flip ratio above 1"),
     )
     data["xi_turns"] = (
-        each,
+        item,
         turns,
         dimensionless(
             "fraction of sequence embeddings that turn by over a right angle"
@@ -188,15 +188,15 @@ def _sequence_embeddings(
 ) -> np.ndarray:
     """xi at flat weights (frame, parameter) of sequences (position, sequence): (frame,
     sequence, axis)."""
-    found = []
+    result = []
     for row in rows:
         weights = network.unflatten(row)
         inputs = (weights["embedding"], weights["position_embedding"], weights["query"])
         mixture = AttentionMixture(
             PositionTokenTable(network.settings.norm, *inputs), tokens
         )
-        found.append((weights["value"] @ mixture.mean).T.numpy())
-    return np.stack(found)
+        result.append((weights["value"] @ mixture.mean).T.numpy())
+    return np.stack(result)
 
 
 def _sums(embedding: np.ndarray, position: np.ndarray, s: SparseSettings) -> np.ndarray:
@@ -232,7 +232,7 @@ def _all_frames(
     for run, count in enumerate(valid.sum(axis=1)):
         some = {"run": run, "step": slice(count)}
         first, second = (
-            each.isel(some).values.astype(np.float64) for each in (embedding, position)
+            item.isel(some).values.astype(np.float64) for item in (embedding, position)
         )
         x = _sums(first, second, s)
         smallest[run, :count] = np.linalg.norm(x, axis=-1).min(axis=(-2, -1))

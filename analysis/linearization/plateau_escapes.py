@@ -74,8 +74,8 @@ def measure_plateau_escapes(trajectory: xr.Dataset, quiet: bool = False) -> xr.D
         "escape_step": (steps, "step before the largest fall of the training loss"),
         "escape_fall": (falls, "how far the training loss falls there"),
         **{
-            f"escape_{name}": (each, f"at the escape: {CURVATURE_SCALARS[name]}")
-            for name, each in fractions.items()
+            f"escape_{name}": (fraction, f"at the escape: {CURVATURE_SCALARS[name]}")
+            for name, fraction in fractions.items()
         },
     }
     data = {

@@ -89,8 +89,8 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
         any(isinstance(row.get(column.name), str) for row in rows) for column in columns
     ]
     aligned = [
-        _align(column.heading, each, left)
-        for column, each, left in zip(columns, cells, words, strict=True)
+        _align(column.heading, cell, left)
+        for column, cell, left in zip(columns, cells, words, strict=True)
     ]
     return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
 
@@ -170,7 +170,7 @@ def format_percent(interval: Sequence[float]) -> str:
     is no value."""
     if math.isnan(interval[0]):
         return MISSING
-    value, low, high = (f"{100 * each:.1f}" for each in interval)
+    value, low, high = (f"{100 * item:.1f}" for item in interval)
     return f"{value} [{low}, {high}]"
 
 
@@ -180,7 +180,7 @@ def format_interval(interval: Sequence[float], digits: int | None = 0) -> str:
 
     digits: decimal places; None is three significant digits.
     """
-    value, low, high = (_format_finite(each, digits) for each in interval)
+    value, low, high = (_format_finite(item, digits) for item in interval)
     return (
         value
         if value == MISSING or all(math.isnan(bound) for bound in interval[1:])

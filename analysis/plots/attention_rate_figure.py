@@ -56,9 +56,9 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
     """Draw each network, and the mean at each attention rate with its interval."""
     by_rate = values.transpose("attention_rate", "run").values
     rates, colour = values["attention_rate"].values, colours.series_colours(1)[0]
-    each = np.repeat(rates, by_rate.shape[1])
+    repeat = np.repeat(rates, by_rate.shape[1])
     panel.plot(
-        each,
+        repeat,
         by_rate.ravel(),
         ".",
         color=colour,
@@ -66,10 +66,13 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
         label="a network",
         zorder=2,
     )
-    found = np.array(
+    intervals = np.array(
         [mean_interval(row[np.isfinite(row)], discrete=True) for row in by_rate]
     )
-    mean, bars = found[:, 0], np.abs(np.nan_to_num(found[:, 1:].T - found[:, 0]))
+    mean, bars = (
+        intervals[:, 0],
+        np.abs(np.nan_to_num(intervals[:, 1:].T - intervals[:, 0])),
+    )
     panel.errorbar(
         rates,
         mean,

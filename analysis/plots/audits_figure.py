@@ -97,14 +97,14 @@ def _plot_curves(
         )  # so that bars do not cover each other
         places = (audits[x].values[files] if numbers else np.array(files)) + apart
         samples = [drop_non_finite(audits[name].values[file]) for file in files]
-        found = np.array(
+        intervals = np.array(
             [
                 mean_interval(sample, limits=(-float(name == "cosine"), 1))
                 for sample in samples
             ]
         )
         draw_intervals(
-            panel, places, found, color=colour, marker="o", capsize=2, label=label
+            panel, places, intervals, color=colour, marker="o", capsize=2, label=label
         )
         if name == "r_squared":
             renamed = audits["renamed_r_squared"].mean("run").values[files]

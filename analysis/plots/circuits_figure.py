@@ -141,7 +141,7 @@ def _draw_attention_maps(
         for step in trajectory["step"].values[[0, -1]].tolist()
     ]
     maps = np.stack(
-        [network.attention(each, torch.from_numpy(tokens)).numpy() for each in both]
+        [network.attention(item, torch.from_numpy(tokens)).numpy() for item in both]
     )
     for axes, values, when in zip(panels[:2], maps, ("start", "end"), strict=True):
         image = axes.imshow(

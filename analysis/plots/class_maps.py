@@ -312,8 +312,8 @@ def class_regions(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     pixel, and all numbers from 1."""
     regions, count = np.zeros(classes.shape, np.int64), 0
     for number in np.unique(classes):
-        found, more = ndimage.label(classes == number)
-        regions += np.where(found > 0, found + count, 0)
+        result, more = ndimage.label(classes == number)
+        regions += np.where(result > 0, result + count, 0)
         count += more
     return regions, np.arange(1, count + 1)
 
@@ -422,8 +422,8 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     style = current_style()
     inch = style.text / 72 * 10 / 9
     head, gap, margin, key, curves, top = (
-        inch * each
-        for each in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
+        inch * item
+        for item in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
     )
     columns = min(1 if style.column else _COLUMNS, max(1, shown))
     rows = -(-shown // columns)

@@ -144,7 +144,7 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         ]
         for name, _, _ in lines
     }
-    means = np.array([each.value for every in intervals.values() for each in every])
+    means = np.array([item.value for every in intervals.values() for item in every])
     floor = min(means[means > 0], default=1.0) / 3
     for (
         name,
@@ -152,8 +152,10 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         label,
     ) in lines:  # fractions are in 0..1, unlike their t intervals, and logarithmic axes have no 0
         shares = [
-            Interval(each.value, *np.clip([each.low, each.high], floor, 1.0))
-            for each in intervals[name]
+            Interval(
+                interval.value, *np.clip([interval.low, interval.high], floor, 1.0)
+            )
+            for interval in intervals[name]
         ]
         _draw(panel, step, shares, colour, label)
     for name, colour in (
@@ -381,7 +383,7 @@ def use_log_axis(panel: Axes) -> None:
         for path in band.get_paths()
     ]
     values = (
-        np.concatenate([np.ravel(each) for each in curves]) if curves else np.empty(0)
+        np.concatenate([np.ravel(curve) for curve in curves]) if curves else np.empty(0)
     )
     shown = values[np.isfinite(values) & (values > 0)]
     low, high = (shown.min() / 1.5, shown.max() * 1.5) if shown.size else (0.1, 10.0)

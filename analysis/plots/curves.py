@@ -17,17 +17,17 @@ that coincide are all visible."""
 def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
     """Quartiles over runs of a metric, (quartile, split, step), of those runs that have
     not diverged at a step."""
-    each = (
+    item = (
         mask_diverged(trajectory[name], trajectory)
         .transpose("run", "split", "step")
         .astype(np.float64)
         .values
     )
-    known = np.where(np.isfinite(each), each, np.nan)
-    found = np.full((3, *known.shape[1:]), np.nan)
+    known = np.where(np.isfinite(item), item, np.nan)
+    result = np.full((3, *known.shape[1:]), np.nan)
     some = np.isfinite(known).any(axis=0)
-    found[:, some] = np.nanquantile(known[:, some], (0.25, 0.5, 0.75), axis=0)
-    return found
+    result[:, some] = np.nanquantile(known[:, some], (0.25, 0.5, 0.75), axis=0)
+    return result
 
 
 def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:

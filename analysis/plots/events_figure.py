@@ -194,7 +194,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         for layer in layers:
             ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
-        known = [index for index, each in enumerate(medians) if each.value > 0]
+        known = [index for index, median in enumerate(medians) if median.value > 0]
         if known:
             x, shown = (
                 np.array(known) + 0.24 * (place - 0.5),

@@ -50,7 +50,7 @@ def style_parameters() -> Any:
         "ytick.labelsize",
         "legend.fontsize",
     )
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         **dict.fromkeys(sizes, text),
         "legend.title_fontsize": text,
         "axes.titlesize": 1.08 * text,
@@ -76,13 +76,13 @@ def style_parameters() -> Any:
         "grid.color": colour("grid"),
     }
     for axis in ("xtick", "ytick"):
-        found |= {f"{axis}.color": muted, f"{axis}.labelcolor": ink}
-        found |= {f"{axis}.major.size": 0.35 * text, f"{axis}.minor.size": 0.2 * text}
-        found |= {
+        result |= {f"{axis}.color": muted, f"{axis}.labelcolor": ink}
+        result |= {f"{axis}.major.size": 0.35 * text, f"{axis}.minor.size": 0.2 * text}
+        result |= {
             f"{axis}.major.width": 0.08 * text,
             f"{axis}.minor.width": 0.08 * text,
         }
-    return found
+    return result
 
 
 @contextmanager
@@ -235,11 +235,11 @@ def starts_row(axes: Axes) -> bool:
 def legend_entries(figure: Figure) -> dict[str, Any]:
     """Artists of all panels by their names; of several with the same name, the
     first."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for axes in figure.axes:
         for artist, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, artist)
-    return found
+            result.setdefault(name, artist)
+    return result
 
 
 def draw_legend(

@@ -37,7 +37,9 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
 
     The means are of runs that end as circles and of other runs, or if there are two
     trajectories, of each."""
-    names = [name for name in _PANELS if any(name in each.measures for each in results)]
+    names = [
+        name for name in _PANELS if any(name in result.measures for result in results)
+    ]
     widths = [4 / len(names)] * len(names) + [4 / (1 + len(results))] * (
         1 + len(results)
     )
@@ -51,8 +53,8 @@ def plot_formation(results: Sequence[FormationResult], run: int) -> Figure:
         [], [], color=colours.colour("muted"), linestyle=":"
     )
     draw_legend(drawn, entries)
-    for panel, each in zip(rest[1:], results, strict=True):
-        mesh = _plot_frequencies(panel, each, run)
+    for panel, result in zip(rest[1:], results, strict=True):
+        mesh = _plot_frequencies(panel, result, run)
     drawn.colorbar(mesh, ax=rest[-1], label="fraction of the power")
     return drawn
 
@@ -64,25 +66,27 @@ def _group_colours() -> list[str]:
 def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
     """The names of the groups of runs that are averaged, and their measures."""
     if len(results) > 1:
-        return [(each.name, each.measures) for each in results]
-    found = results[0].measures
-    circle = found["circle"].values[:, -1] == 1
+        return [(result.name, result.measures) for result in results]
+    result = results[0].measures
+    circle = result["circle"].values[:, -1] == 1
     both = [
-        ("end as circles", found.isel(run=circle)),
-        ("other runs", found.isel(run=~circle)),
+        ("end as circles", result.isel(run=circle)),
+        ("other runs", result.isel(run=~circle)),
     ]
     return [
-        (f"{name} ({each.sizes['run']})", each)
-        for name, each in both
-        if each.sizes["run"]
+        (f"{name} ({item.sizes['run']})", item)
+        for name, item in both
+        if item.sizes["run"]
     ]
 
 
 def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) -> None:
     """Draw the means of a measure, and the level that one random embedding in a hundred
     is beyond."""
-    for (label, found), colour in zip(_groups(results), _group_colours(), strict=False):
-        if name not in found:
+    for (label, result), colour in zip(
+        _groups(results), _group_colours(), strict=False
+    ):
+        if name not in result:
             panel.text(
                 0.97,
                 0.97,
@@ -92,19 +96,19 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
                 va="top",
             )
             continue
-        moment = found["moment"].values
+        moment = result["moment"].values
         means = np.array(
-            [mean_structure_measure(found, name, at) for at in range(len(moment))]
+            [mean_structure_measure(result, name, at) for at in range(len(moment))]
         )
         panel.fill_between(
             moment, means[:, 1], means[:, 2], color=colour, alpha=0.25, linewidth=0
         )
         panel.plot(moment, means[:, 0], color=colour, label=label)
     levels = [
-        float(each.measures["chance"].sel(measure=name))
-        if name in each.measures
+        float(result.measures["chance"].sel(measure=name))
+        if name in result.measures
         else None
-        for each in results
+        for result in results
     ]
     alike = len(set(levels)) == 1
     for level, colour in zip(
@@ -126,17 +130,17 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
 def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
     """Draw the Kaplan-Meier estimate of the fraction of runs with each event, with a
     line style per trajectory."""
-    for each, style in zip(results, _STYLES, strict=False):
-        for event in each.onsets["event"].values:
+    for result, style in zip(results, _STYLES, strict=False):
+        for event in result.onsets["event"].values:
             if event not in _EVENTS:
                 continue
-            here = each.onsets.sel(event=event)
-            found = kaplan_meier(here["onset"].values, here["formed"].values == 1)
+            here = result.onsets.sel(event=event)
+            meier = kaplan_meier(here["onset"].values, here["formed"].values == 1)
             labels = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in labels else None
             x, waiting = (
-                np.append(found.time, 1.0),
-                np.append(found.fraction, found.fraction[-1]),
+                np.append(meier.time, 1.0),
+                np.append(meier.fraction, meier.fraction[-1]),
             )
             series = colours.series_colours()
             colour = (colours.colour("ink"), series[3], series[2], series[5])[
@@ -147,7 +151,7 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             )
             if event == "structure":
                 low, high = (
-                    np.append(values, values[-1]) for values in (found.low, found.high)
+                    np.append(values, values[-1]) for values in (meier.low, meier.high)
                 )
                 panel.fill_between(
                     x,
@@ -175,24 +179,24 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
 
 def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:
     """Draw the fractions of the power at each frequency over time."""
-    found = each.measures.isel(run=run)
-    fractions = found["power_fraction"].transpose("frequency", "step").values
+    result = each.measures.isel(run=run)
+    fractions = result["power_fraction"].transpose("frequency", "step").values
     mesh = panel.pcolormesh(
-        found["moment"].values,
-        found["frequency"].values,
+        result["moment"].values,
+        result["frequency"].values,
         fractions,
         shading="nearest",
         cmap="viridis",
         vmin=0,
         vmax=1,
     )
-    kind = "a circle" if found["circle"].values[-1] == 1 else "no circle"
+    kind = "a circle" if result["circle"].values[-1] == 1 else "no circle"
     panel.set(
         xlim=(0, 1),
         xlabel="normalised time",
         ylabel="frequency k of $Z_N$",
-        title=f"{each.name}: run {run} (seed {int(found['seed'])}), at the end {kind}",
+        title=f"{each.name}: run {run} (seed {int(result['seed'])}), at the end {kind}",
     )
     if len(fractions) <= 12:
-        panel.set_yticks(found["frequency"].values)
+        panel.set_yticks(result["frequency"].values)
     return mesh

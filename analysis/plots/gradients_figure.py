@@ -223,7 +223,7 @@ def _mark_events(
 ) -> dict[str, Line2D]:
     """Mark the events of the loss by vertical lines; return these by the names of the
     events."""
-    found = {}
+    result = {}
     for kind, events in loss_events_by_kind(falling, particles, config).items():
         style, label = _EVENT_LINES[kind]
         wide = 1 if style == ":" else 3
@@ -238,8 +238,8 @@ def _mark_events(
             for axes in panels:
                 axes.axvline(at, zorder=0, **look)
         times = "once" if len(events) == 1 else f"{len(events)} times"
-        found[f"{label}, {times}"] = Line2D([], [], **look)
-    return found
+        result[f"{label}, {times}"] = Line2D([], [], **look)
+    return result
 
 
 def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:

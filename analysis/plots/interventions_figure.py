@@ -42,7 +42,7 @@ def plot_interventions(result: xr.Dataset) -> Figure:
 
 def _plot_effects(axes: Axes, result: xr.Dataset, name: str) -> None:
     generator = np.random.default_rng(0)  # for horizontal positions only
-    remedies = [str(each) for each in result["remedy"].values if each != UNCHANGED]
+    remedies = [str(value) for value in result["remedy"].values if value != UNCHANGED]
     for place, remedy in enumerate(remedies):
         if name != "rate":
             changes = paired_effects(result, remedy, name)

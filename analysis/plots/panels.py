@@ -231,23 +231,23 @@ _MAX_OTHER_SETTINGS = 4
 def _other_settings(s: Any, known: Collection[str]) -> list[str]:
     """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults,
     as text."""
-    found = []
+    result = []
     for field in dataclasses.fields(s):
         value = getattr(s, field.name)
         if field.name in known or value == field.default:
             continue
         if field.name == "start":
-            found.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")
+            result.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")
         else:
-            found.append(
+            result.append(
                 _setting_text(
                     _SYMBOLS.get(field.name, field.name.replace("_", " ")), value
                 )
             )
     return (
-        found
-        if len(found) <= _MAX_OTHER_SETTINGS
-        else [*found[:_MAX_OTHER_SETTINGS], "…"]
+        result
+        if len(result) <= _MAX_OTHER_SETTINGS
+        else [*result[:_MAX_OTHER_SETTINGS], "…"]
     )
 
 
@@ -261,7 +261,7 @@ def _setting_text(name: str, value: object) -> str:
 
 def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     """Further properties of a run, by name."""
-    found = {
+    result = {
         "run": str(recorded.run),
         "seed": str(recorded.seed),
         "status": _run_status(recorded),
@@ -269,13 +269,13 @@ def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     for name in ("accuracy", "loss"):
         if name in recorded.data:
             values, splits = recorded.metric(name, "split")
-            found |= {
+            result |= {
                 f"{split} {name}": f"{value:.3g}"
                 for split, value in zip(splits, values[:, -1], strict=True)
             }
     if recorded.has_residue_tokens and np.isfinite(recorded.embedding[-1]).all():
-        found["structure"] = structure_label(recorded.embedding[-1])
-    return found
+        result["structure"] = structure_label(recorded.embedding[-1])
+    return result
 
 
 def _event_counts(marks: Sequence[EventMark]) -> dict[str, str]:
@@ -305,8 +305,8 @@ def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
         values = trajectory_scalar(recorded.data, default_scalar_name(recorded.data))
     except TrajectoryError:  # too few frames
         return ()
-    found = event_table(values)
-    kept = found.isel(event=np.flatnonzero(~found["initial"].values))
+    table = event_table(values)
+    kept = table.isel(event=np.flatnonzero(~table["initial"].values))
     columns = (kept[name].values for name in ("kind", "begin", "middle", "end"))
     marks = [
         EventMark(str(kind), *(round(float(at)) for at in times))

@@ -111,8 +111,8 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     )
     end = max(delay[known].max(), 1)
     x, *heights = (
-        np.append(each, last)
-        for each, last in (
+        np.append(item, last)
+        for item, last in (
             (curve.time, end),
             (curve.fraction, curve.fraction[-1]),
             (curve.low, curve.low[-1]),

@@ -32,11 +32,11 @@ def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     coloured by test accuracy."""
     drawn, panels = new_panels([1] * 4 * len(found))
     scale = ScalarMappable(Normalize(0, 1), "viridis")
-    for line, (each, name) in enumerate(zip(found, names, strict=True)):
+    for line, (item, name) in enumerate(zip(found, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):
-            _draw_success(panels[4 * line + 2 * place], each.sel(split=split))
+            _draw_success(panels[4 * line + 2 * place], item.sel(split=split))
             _draw_accuracy(
-                panels[4 * line + 2 * place + 1], each.sel(split=split), scale
+                panels[4 * line + 2 * place + 1], item.sel(split=split), scale
             )
         words = "\n".join(textwrap.wrap(name, _LABEL_WIDTH))
         panels[4 * line].set_ylabel(f"{words}\nsparsity (fraction)")

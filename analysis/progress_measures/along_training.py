@@ -144,13 +144,13 @@ def _adding_network(trajectory: xr.Dataset) -> Any:
     settings = read_settings(trajectory)
     task = getattr(settings, "task", "add")
     if not isinstance(settings, ModularSettings | TransformerSettings) or task != "add":
-        found = (
+        result = (
             f"system: found {settings.system}"
             if task == "add"
             else f"task: found {task}"
         )
         raise TrajectoryError(
-            f"attribute {found}, expected a network that adds two numbers modulo N"
+            f"attribute {result}, expected a network that adds two numbers modulo N"
         )
     network: Any = network_of(trajectory)
     for name in network.variables:
@@ -160,12 +160,12 @@ def _adding_network(trajectory: xr.Dataset) -> Any:
             f"attribute modulus: found {network.settings.n}, expected at least 3"
         )
     if _frame_bytes(network) > _MOST_BYTES:
-        found = (
+        result = (
             f"{network.settings.n} numbers, which take"
             f" {_frame_bytes(network) / 2**30:.0f} GiB a frame"
         )
         raise TrajectoryError(
-            f"attribute modulus: found {found}, expected at most"
+            f"attribute modulus: found {result}, expected at most"
             f" {_MOST_BYTES // 2**30} GiB"
         )
     return network
@@ -213,7 +213,7 @@ def _measure_run(
 
 
 def _frames(values: Mapping[str, torch.Tensor], part: slice) -> dict[str, torch.Tensor]:
-    return {name: each[part] for name, each in values.items()}
+    return {name: value[part] for name, value in values.items()}
 
 
 def _training_pairs(settings: Any, seed: int) -> np.ndarray:
@@ -323,7 +323,7 @@ def _labelled(
     step)."""
     data = {}
     for name, about in {**PROGRESS_MEASURES, **_SPECTRA}.items():
-        values = np.stack([each[name] for each in runs])
+        values = np.stack([run[name] for run in runs])
         dims = ("run", "step", "frequency")[: values.ndim]
         data[name] = (
             dims,
@@ -338,7 +338,7 @@ def _labelled(
             for name, (dims, values, about) in data.items()
         }
     )
-    keys = np.stack([each["key_frequency"] for each in runs])
+    keys = np.stack([run["key_frequency"] for run in runs])
     result["key_frequency"] = (
         ("run", "frequency"),
         keys,
@@ -365,7 +365,7 @@ def _phase_changes(result: xr.Dataset) -> xr.Dataset:
     """The result with the changes of measures during a phase in which they show NA's
     three phases."""
     for name, (measure, phase) in _PHASE_CHANGES.items():
-        begin, end = (result[each].sel(phase=phase).values for each in ("begin", "end"))
+        begin, end = (result[word].sel(phase=phase).values for word in ("begin", "end"))
         rows = zip(begin, end, result[measure].values, strict=True)
         steps = result["step"].values
         changes = [

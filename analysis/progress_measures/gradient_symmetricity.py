@@ -57,8 +57,8 @@ def gradient_symmetricity(
     array([1., 1.])
     """
     first, second = (
-        each.detach().numpy()
-        for each in _input_gradients(network, weights, torch.from_numpy(triples))
+        gradient.detach().numpy()
+        for gradient in _input_gradients(network, weights, torch.from_numpy(triples))
     )
     size = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
     known = size > 0
@@ -84,7 +84,7 @@ def _input_gradients(
     offset = (
         n if getattr(network.settings, "own_vocabularies", False) else 0
     )  # where the rows of b begin
-    found = []
+    result = []
     for a, b, wanted in (part.T for part in triples.split(n // 2)):
         at = torch.arange(len(a))
         pairs = torch.stack([at, len(a) + at], dim=-1)
@@ -102,6 +102,6 @@ def _input_gradients(
             ].sum()
 
         gradient = torch.func.grad(summed_logits)(rows)
-        found.append((gradient[..., at, :], gradient[..., offset + len(a) + at, :]))
-    first, second = zip(*found, strict=True)
+        result.append((gradient[..., at, :], gradient[..., offset + len(a) + at, :]))
+    first, second = zip(*result, strict=True)
     return torch.cat(first, dim=-2), torch.cat(second, dim=-2)

@@ -142,10 +142,10 @@ def moment_frames(trajectory: xr.Dataset) -> xr.DataArray:
     memorised = _first_step(accuracy.sel(split=train).values > MEMORISED, frames)
     generalising = _first_step(accuracy.sel(split=other).values >= GENERALISING, frames)
     generalised = _first_step(accuracy.sel(split=other).values > GENERALISED, frames)
-    found = np.nan_to_num(
+    num = np.nan_to_num(
         np.stack([memorised, generalising, generalised, lasts], axis=1), nan=-1
     ).astype(int)
-    return xr.DataArray(found, dims=("run", "moment"), coords={"moment": list(MOMENTS)})
+    return xr.DataArray(num, dims=("run", "moment"), coords={"moment": list(MOMENTS)})
 
 
 def _first_step(reached: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -234,9 +234,9 @@ def _drops(values: xr.DataArray, config: DetectionConfig) -> list[list[SeriesEve
     steps."""
     events = event_table(values, config)
     drops = events.isel(event=np.flatnonzero(events["kind"].values == "drop"))
-    found: list[list[SeriesEvent]] = [[] for _ in range(values.sizes["run"])]
+    result: list[list[SeriesEvent]] = [[] for _ in range(values.sizes["run"])]
     for at, run in enumerate(drops["of_run"].values):
-        found[run].append(
+        result[run].append(
             SeriesEvent(*(drops[name].values[at] for name in SeriesEvent._fields))
         )
-    return found
+    return result

@@ -124,19 +124,19 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
 
     Raises ValueError for another shape or an embedding that is not finite.
     """
-    found, circle = summarise_structures(embedding), is_circle(embedding)
+    result, circle = summarise_structures(embedding), is_circle(embedding)
     imperfections = count_imperfections(embedding[~circle])
     circle_accuracy, other_accuracy = (
         mean_interval(accuracy[kind], limits=(0, 1)) for kind in (circle, ~circle)
     )
     return {
-        "runs": found.runs,
-        "circles": found.circles,
-        **interval_columns("circles_percent", found.circle_fraction, 100),
+        "runs": result.runs,
+        "circles": result.circles,
+        **interval_columns("circles_percent", result.circle_fraction, 100),
         **interval_columns("circle_accuracy_percent", circle_accuracy, 100),
-        "others": found.grids,
+        "others": result.grids,
         **interval_columns("other_accuracy_percent", other_accuracy, 100),
-        **interval_columns("imperfections", found.imperfections),
+        **interval_columns("imperfections", result.imperfections),
         **interval_columns(
             "correlation", correlation_interval(imperfections, accuracy[~circle])
         ),
@@ -146,13 +146,13 @@ def network_columns(embedding: np.ndarray, accuracy: np.ndarray) -> dict[str, An
 def structure_columns(embedding: np.ndarray) -> dict[str, Any]:
     """Columns of table 2 from final embeddings (run, token, axis). Raises ValueError as
     `network_columns` does."""
-    found = summarise_structures(embedding)
+    structures = summarise_structures(embedding)
     return {
-        "runs": found.runs,
-        "circles": found.circles,
-        **interval_columns("circles_percent", found.circle_fraction, 100),
-        "others": found.grids,
-        **interval_columns("imperfections", found.imperfections),
+        "runs": structures.runs,
+        "circles": structures.circles,
+        **interval_columns("circles_percent", structures.circle_fraction, 100),
+        "others": structures.grids,
+        **interval_columns("imperfections", structures.imperfections),
     }
 
 
@@ -178,8 +178,8 @@ def ca_table_row(trajectory: xr.Dataset) -> dict[str, Any]:
         compared = ["imperfections"]
     name = TABLES[settings.system].setting
     paper = {
-        f"paper_{each}": printed and printed[each].removesuffix("-").split(" ")[0]
-        for each in compared
+        f"paper_{item}": printed and printed[item].removesuffix("-").split(" ")[0]
+        for item in compared
     }
     return {
         name: getattr(settings, name),
@@ -211,21 +211,21 @@ def table_ensembles(
     Raises SettingsError if the setting of the rows has a value other than the default,
     and as `simulate` does."""
     table = TABLES[settings.system]
-    found, values = (
+    result, values = (
         getattr(settings, table.setting),
         [f"{value:g}" for value in table.printed],
     )
-    if found != getattr(type(settings), table.setting):
+    if result != getattr(type(settings), table.setting):
         allowed = (
             f"no value here: the table has rows for {', '.join(values[:-1])} and"
             f" {values[-1]}"
         )
-        raise SettingsError(table.setting, found, allowed)
+        raise SettingsError(table.setting, result, allowed)
     for value in table.printed:
-        each = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
-        path = run_path(each, runs, seed)
+        replace = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
+        path = run_path(replace, runs, seed)
         try:
-            trajectory = simulate(each, runs=runs, seed=seed, steps=epochs, out=path)
+            trajectory = simulate(replace, runs=runs, seed=seed, steps=epochs, out=path)
         except SettingsError as error:
             raise SettingsError(
                 error.field.replace("steps", "epochs"), error.found, error.allowed
@@ -233,14 +233,14 @@ def table_ensembles(
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"{table.label} = {value:g}: {path}{left_out}", file=log)
-        yield each, trajectory
+        yield replace, trajectory
 
 
 def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
     """Print a table, with the paper's rows below it, and write it as CSV; a CSV on the
     terminal is printed alone."""
     table = make_table(rows)
-    of_paper = next(each for each in TABLES.values() if each.setting in rows[0])
+    of_paper = next(item for item in TABLES.values() if item.setting in rows[0])
     output_table(table, of_paper.columns, csv)
     if str(csv) != "-":
         print("others: the runs that are no circle; imperfections are theirs")

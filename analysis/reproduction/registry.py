@@ -31,10 +31,10 @@ SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.
 the order of their execution."""
 
 EXPERIMENTS = {
-    each.name: each
+    var.name: var
     for one in SECTIONS
-    for each in vars(one).values()
-    if isinstance(each, Experiment)
+    for var in vars(one).values()
+    if isinstance(var, Experiment)
 }
 """All experiments by name, in the order of their execution."""
 
@@ -93,26 +93,28 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
         )
     chosen: set[str] = set()
     for name in names:
-        found = {
-            each.name for each in CLAIMS if name == ALL or _name_begins_with(each, name)
+        result = {
+            item.name for item in CLAIMS if name == ALL or _name_begins_with(item, name)
         }
-        if not found:
+        if not result:
             allowed = (
                 "names of claims, or their first words up to a dot, such as"
                 f" {_similar_names(name)}"
             )
             raise SettingsError("only", name or "no name", allowed)
         exact = {
-            each for each in found if each.lower() == name.lower()
+            item for item in result if item.lower() == name.lower()
         }  # CA.table1.wd0 is not CA.table1.wd0.3
-        chosen |= exact or found
+        chosen |= exact or result
     return [claim for claim in CLAIMS if claim.name in chosen]
 
 
 def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
     """The experiments that test some claims, in the order of `EXPERIMENTS`."""
     needed = {claim.experiment for claim in claims}
-    return [each for each in EXPERIMENTS.values() if each.name in needed]
+    return [
+        experiment for experiment in EXPERIMENTS.values() if experiment.name in needed
+    ]
 
 
 def _name_begins_with(claim: Claim, name: str) -> bool:
@@ -126,10 +128,10 @@ def _similar_names(name: str) -> str:
         dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS)
     )
     names = {
-        each.lower(): each for each in [*groups, *(claim.name for claim in CLAIMS)]
+        item.lower(): item for item in [*groups, *(claim.name for claim in CLAIMS)]
     }
-    found = difflib.get_close_matches(name.lower(), names, 4, 0.4)
-    return ", ".join([names[each] for each in found] or groups[:3])
+    close_matches = difflib.get_close_matches(name.lower(), names, 4, 0.4)
+    return ", ".join([names[item] for item in close_matches] or groups[:3])
 
 
 def format_claim_list(claims: Sequence[Claim]) -> str:
@@ -154,7 +156,7 @@ def format_claim_list(claims: Sequence[Claim]) -> str:
             *lines[1:],
             "",
             (
-                f"{len(claims)} claims, {sum(not each.untestable for each in claims)}"
+                f"{len(claims)} claims, {sum(not item.untestable for item in claims)}"
                 " testable"
             ),
         ]

@@ -94,12 +94,12 @@ def leave_one_out_interval(value: float, without: Sequence[np.ndarray]) -> Inter
     and if the value is the same without any case, which means that there are too few
     cases, not that the value is certain."""
     fewest = min(map(len, without))
-    finite = math.isfinite(value) and all(np.isfinite(each).all() for each in without)
+    finite = math.isfinite(value) and all(np.isfinite(item).all() for item in without)
     if fewest < FEWEST_FOR_JACKKNIFE or not finite:
         return Interval(value, math.nan, math.nan)
     parts = [
-        (len(each) - 1) / len(each) * float(((each - each.mean()) ** 2).sum())
-        for each in without
+        (len(item) - 1) / len(item) * float(((item - item.mean()) ** 2).sum())
+        for item in without
     ]
     error = math.sqrt(sum(parts))
     if error <= _ROUNDING * max(1.0, abs(value)):

@@ -15,7 +15,7 @@ EVALUATION_SPLITS = ("test", "validation")
 def evaluation_split(trajectory: xr.Dataset) -> str:
     """The split by which runs are evaluated: test, else validation, else the last
     one."""
-    splits = [str(each) for each in trajectory["split"].values]
+    splits = [str(value) for value in trajectory["split"].values]
     return next((split for split in EVALUATION_SPLITS if split in splits), splits[-1])
 
 

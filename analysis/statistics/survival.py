@@ -140,13 +140,15 @@ def logrank_p_value(
     >>> round(logrank_p_value((np.array([1, 2, 3]), observed), (np.array([7, 8, 9]), observed)), 3)
     0.025
     """
-    samples = [_check_times(*each) for each in (first, second)]
+    samples = [_check_times(*item) for item in (first, second)]
     if not any(observed.any() for _, observed in samples):
         return math.nan
     with np.errstate(
         invalid="ignore"
     ):  # if all events are at one time, there is nothing to compare
-        return float(stats.logrank(*(_censored_data(*each) for each in samples)).pvalue)
+        return float(
+            stats.logrank(*(_censored_data(*sample) for sample in samples)).pvalue
+        )
 
 
 def _censored_data(times: np.ndarray, observed: np.ndarray) -> stats.CensoredData:

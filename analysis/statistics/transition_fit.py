@@ -141,10 +141,10 @@ def _minimum(
     values = np.linspace(low, high, 41)
     at = int(np.argmin([function(value) for value in values]))
     bounds = (values[max(at - 1, 0)], values[min(at + 1, 40)])
-    found = optimize.minimize_scalar(
+    minimize_scalar = optimize.minimize_scalar(
         function, bounds=bounds, method="bounded", options={"xatol": 1e-6}
     )
-    return float(found.x), float(found.fun)
+    return float(minimize_scalar.x), float(minimize_scalar.fun)
 
 
 def _profile_interval(
@@ -160,7 +160,7 @@ def _profile_interval(
         )
         for end in (low, high)
     ]
-    return Interval(*(math.exp(each) for each in (value, *bounds)))
+    return Interval(*(math.exp(bound) for bound in (value, *bounds)))
 
 
 def fit_power(size: np.ndarray, estimates: list[Interval]) -> Interval:
@@ -188,12 +188,12 @@ def fit_power(size: np.ndarray, estimates: list[Interval]) -> Interval:
     >>> round(fit_power(size, [Interval(3 * n**2, 2 * n**2, 4.5 * n**2) for n in size]).value, 6)
     2.0
     """
-    kept = [each.low > 0 and math.isfinite(each.high) for each in estimates]
+    kept = [estimate.low > 0 and math.isfinite(estimate.high) for estimate in estimates]
     x = np.log(np.asarray(size, np.float64)[kept])
     if len(np.unique(x)) < 3:
         return NO_INTERVAL
     y, low, high = np.log(
-        [each for each, known in zip(estimates, kept, strict=True) if known]
+        [estimate for estimate, known in zip(estimates, kept, strict=True) if known]
     ).T
     weights = (high - low) ** -2.0
     x = x - np.average(x, weights=weights)

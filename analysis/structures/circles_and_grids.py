@@ -151,10 +151,10 @@ def _mark_mismatches(sums, residue, order, found):
 def mismatched_pair_sums(sums, residue, order):
     """`_mark_mismatches` of every frame: sums (frame, pair, axis), order (frame, pair)
     -> (frame, pair) bool."""
-    found = np.empty(sums.shape[:2], np.bool_)
+    result = np.empty(sums.shape[:2], np.bool_)
     for frame in prange(len(sums)):
-        _mark_mismatches(sums[frame], residue, order[frame], found[frame])
-    return found
+        _mark_mismatches(sums[frame], residue, order[frame], result[frame])
+    return result
 
 
 _BLOCK_BYTES = 64 << 20
@@ -193,7 +193,7 @@ def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
     residue = modular_sum(pairs, n)
     frames = rescale_by_power_of_two(x).reshape(-1, n, dim)
     block = max(1, _BLOCK_BYTES // (8 * len(pairs) * (dim + 1)))
-    found = np.empty((len(frames), len(pairs)), bool)
+    result = np.empty((len(frames), len(pairs)), bool)
     for start in range(0, len(frames), block):
         some = frames[start : start + block]
         sums = some.take(pairs[:, 0], axis=1) + some.take(pairs[:, 1], axis=1)
@@ -205,8 +205,8 @@ def imperfect_pair_sums(embedding: np.ndarray) -> np.ndarray:
             mismatched = (
                 residue[nearest_other_points(np.ascontiguousarray(sums.mT))] != residue
             )
-        found[start : start + block] = mismatched
-    return found.reshape(*lead, len(pairs))
+        result[start : start + block] = mismatched
+    return result.reshape(*lead, len(pairs))
 
 
 def count_imperfections(embedding: np.ndarray) -> np.ndarray:

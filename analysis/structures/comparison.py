@@ -100,23 +100,23 @@ def compare_trajectories(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
         check_comparable(trajectory, first)
     sides = list(zip((first, second), COMPARED_SIDES, strict=True))
     curves = xr.concat(
-        [_curves(each) for each, _ in sides],
+        [_curves(item) for item, _ in sides],
         xr.Variable("side", list(COMPARED_SIDES)),
         join="exact",
     )
     result = curves.assign(
         {
             name: values
-            for each, side in sides
-            for name, values in _by_run(each, side).items()
+            for item, side in sides
+            for name, values in _by_run(item, side).items()
         }
     )
     result["between"] = (("first_run", "second_run"), _end_distances(first, second))
-    for each, side in sides:
-        distances = _end_distances(each, each)
+    for item, side in sides:
+        distances = _end_distances(item, item)
         np.fill_diagonal(distances, np.nan)
         result[f"within_{side}"] = ((f"{side}_run", f"{side}_other_run"), distances)
-        result[f"{side}_seed"] = (f"{side}_run", each["seed"].values)
+        result[f"{side}_seed"] = (f"{side}_run", item["seed"].values)
     return result.assign_attrs(paired=int(_paired(first, second)))
 
 
@@ -131,18 +131,18 @@ def check_comparable(trajectory: xr.Dataset, other: xr.Dataset) -> None:
         raise TrajectoryError(
             "dimension step: found a single frame, expected at least two"
         )
-    found, expected = trajectory.sizes["token"], other.sizes["token"]
-    if found != expected:
+    result, expected = trajectory.sizes["token"], other.sizes["token"]
+    if result != expected:
         allowed = "equal numbers in both trajectories"
         raise TrajectoryError(
-            f"dimension token: found {expected} and {found}, expected {allowed}"
+            f"dimension token: found {expected} and {result}, expected {allowed}"
         )
-    if found < _FEWEST_TOKENS:
+    if result < _FEWEST_TOKENS:
         allowed = (
             f"at least {_FEWEST_TOKENS}, since embeddings of fewer tokens all have the"
             " same shape"
         )
-        raise TrajectoryError(f"dimension token: found {found}, expected {allowed}")
+        raise TrajectoryError(f"dimension token: found {result}, expected {allowed}")
 
 
 def simulate_particles_from(
@@ -292,8 +292,8 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     paired = bool(comparison.attrs["paired"])
     circles = [comparison[f"{side}_circle"].values for side in COMPARED_SIDES]
     fractions = [
-        binomial_interval(int(np.nansum(each)), int(np.isfinite(each).sum()))
-        for each in circles
+        binomial_interval(int(np.nansum(item)), int(np.isfinite(item).sum()))
+        for item in circles
     ]
     rows = [
         _row(
@@ -306,10 +306,10 @@ def comparison_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         a, b = (comparison[f"{side}_{name}"].values for side in COMPARED_SIDES)
         if name == "imperfections":
             a, b = (
-                np.where(circle == 0, each, np.nan)
-                for each, circle in zip((a, b), circles, strict=True)
+                np.where(circle == 0, item, np.nan)
+                for item, circle in zip((a, b), circles, strict=True)
             )
-        means = [mean_interval(drop_non_finite(each), limits=limits) for each in (a, b)]
+        means = [mean_interval(drop_non_finite(item), limits=limits) for item in (a, b)]
         rows.append(_row(words, means, *_location_test(a, b, paired)))
     blocks = [
         _finite_block(comparison[f"within_{side}"].values) for side in COMPARED_SIDES
@@ -332,8 +332,8 @@ def _row(
 ) -> dict[str, Any]:
     """A quantity on both sides, and the p-value of its difference."""
     first, second = (
-        interval_columns(side, each)
-        for side, each in zip(COMPARED_SIDES, sides, strict=True)
+        interval_columns(side, item)
+        for side, item in zip(COMPARED_SIDES, sides, strict=True)
     )
     return {"quantity": quantity, **first, **second, "p_value": p_value, "test": test}
 
@@ -358,10 +358,10 @@ def _circle_test(
             if one + other
             else 1.0
         ), "McNemar"
-    samples = [drop_non_finite(each) for each in (first, second)]
+    samples = [drop_non_finite(item) for item in (first, second)]
     if not all(map(len, samples)):
         return math.nan, "Fisher"
-    table = [[int(each.sum()), len(each) - int(each.sum())] for each in samples]
+    table = [[int(sample.sum()), len(sample) - int(sample.sum())] for sample in samples]
     return float(stats.fisher_exact(table).pvalue), "Fisher"
 
 
@@ -451,7 +451,7 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
         ),
         _row(
             "nearer to partner than to own start",
-            [binomial_interval(each, count) for each in nearer],
+            [binomial_interval(item, count) for item in nearer],
         ),
     ]
 

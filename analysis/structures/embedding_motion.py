@@ -175,8 +175,8 @@ def rise_times(
     part = np.divide(
         fraction - low, high - low, out=np.zeros_like(low), where=after > before
     )
-    found = moment[before] + part * (moment[after] - moment[before])
-    return np.where(reached.any(axis=-1), found[..., 0], np.nan)[()]
+    result = moment[before] + part * (moment[after] - moment[before])
+    return np.where(reached.any(axis=-1), result[..., 0], np.nan)[()]
 
 
 def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArray:

@@ -192,13 +192,13 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
         [design.points[0].settings.modulus for design in designs],
         max(design.runs for design in designs),
     )
-    found = np.full((3, len(sizes), len(values), runs), np.nan)
+    outcome = np.full((3, len(sizes), len(values), runs), np.nan)
     for at, design in enumerate(designs):
         for point in design.points:
             trajectory = open_finished_point(design, point)
             if trajectory is not None:
                 with trajectory:
-                    found[:, at, values.index(point.values[axis]), : design.runs] = (
+                    outcome[:, at, values.index(point.values[axis]), : design.runs] = (
                         _measure_runs(trajectory)
                     )
     dims = ("n", axis, "run")
@@ -210,8 +210,8 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
     names = ("circle", "imperfections", "formation")
     result = xr.Dataset(
         {
-            name: (dims, each, dimensionless(text))
-            for name, each, text in zip(names, found, texts, strict=True)
+            name: (dims, item, dimensionless(text))
+            for name, item, text in zip(names, outcome, texts, strict=True)
         },
         {"n": sizes, axis: values, "bound": ["value", "low", "high"]},
         {
@@ -263,7 +263,7 @@ def _add_fits(result: xr.Dataset) -> xr.Dataset:
     counts, totals = circle_counts(result)
     values, sizes = result[swept_setting(result)].values, result["n"].values
     fits = [
-        _fit_among_values(values, *each) for each in zip(counts, totals, strict=True)
+        _fit_among_values(values, *count) for count in zip(counts, totals, strict=True)
     ]
     fitted: dict[str, Any] = {}
     for name in ("midpoint", "width"):

@@ -73,7 +73,7 @@ def formation_rows(
                 results[0], result, event, clock
             ):
                 p_value = logrank_p_value(
-                    *(_waiting_times(each, event, clock) for each in results)
+                    *(_waiting_times(item, event, clock) for item in results)
                 )
             rows.append(_row(result, event, clock) | {"p_value": p_value})
     return rows
@@ -116,7 +116,7 @@ def _comparable(
     if clock == "step" and first.system != second.system:
         return False
     if event == "structure":  # without grids it means circles only
-        known = ["grid" in each.onsets["event"].values for each in (first, second)]
+        known = ["grid" in item.onsets["event"].values for item in (first, second)]
         return known[0] == known[1]
     return event in first.onsets["event"].values
 
@@ -163,7 +163,7 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
             "p: compares fractions of the trajectory lengths, which are smaller if a"
             " trajectory is longer"
         )
-    elif len({each.system for each in results}) > 1:
+    elif len({result.system for result in results}) > 1:
         lines.append(
             "p: not computed, because steps of different systems are not comparable"
         )

@@ -90,7 +90,7 @@ def perfect_grids(n: int) -> PerfectGrids:
         )
     unit, _, images = relabellings(n, shifts=True)
     seen: set[bytes] = set()
-    found: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
+    result: list[tuple[np.ndarray, np.ndarray, int, int, int]] = []
     kernels: list[np.ndarray] = []
     windows = tqdm(
         lattice_windows(n), "grids", unit="window", delay=2, disable=None, leave=False
@@ -108,7 +108,7 @@ def perfect_grids(n: int) -> PerfectGrids:
             if key not in seen:
                 seen.add(key)
                 progression = step * u % n
-                found.append(
+                result.append(
                     (
                         basis,
                         place,
@@ -119,7 +119,7 @@ def perfect_grids(n: int) -> PerfectGrids:
                 )
         kernels.append(_kernel(n, step, across, lines))
     basis, places, kind, line_counts, progressions = (
-        np.array(part) for part in zip(*found, strict=True)
+        np.array(part) for part in zip(*result, strict=True)
     )
     most = max(map(len, kernels))
     padded = np.array(
@@ -217,7 +217,7 @@ def _kernel(n: int, step: int, across: int, lines: int) -> np.ndarray:
     """Vectors between points of the same number, (vector, 2) int16; none for a single
     line."""
     reach = np.arange(-(n // 2) - 1, n // 2 + 2)
-    m, place = (each.ravel() for each in np.meshgrid(reach, reach, indexing="ij"))
+    m, place = (item.ravel() for item in np.meshgrid(reach, reach, indexing="ij"))
     same = ((across * m + step * place) % n == 0) & (lines > 1)
     return np.stack([m[same], place[same]], axis=-1).astype(np.int16)
 

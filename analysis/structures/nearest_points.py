@@ -89,14 +89,14 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
     """The index of the point nearest to point `at`, which is in the block of a leaf; -1
     if there is no other point."""
     dim, count = points.shape
-    nearest, limit, found = np.inf, np.inf, count
+    nearest, limit, result = np.inf, np.inf, count
     leaves = len(first) // 2
     waiting[0], size, ancestor = leaf, 1, leaf
     while size:
         size -= 1
         node = waiting[size]
         square = _square_distance(points, at, low, high, node)
-        if square <= limit and (first[node] < found or np.sqrt(square) < nearest):
+        if square <= limit and (first[node] < result or np.sqrt(square) < nearest):
             if node < leaves:
                 waiting[size], waiting[size + 1] = 2 * node, 2 * node + 1
                 size += 2
@@ -111,9 +111,9 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
                     if square <= limit and other != at:
                         distance = np.sqrt(square)
                         if distance < nearest or (
-                            distance == nearest and other < found
+                            distance == nearest and other < result
                         ):
-                            nearest, limit, found = (
+                            nearest, limit, result = (
                                 distance,
                                 square * (1 + _ROUNDING),
                                 other,
@@ -121,7 +121,7 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
         if size == 0 and ancestor > 1:
             waiting[0], size = ancestor ^ 1, 1
             ancestor //= 2
-    return found if found < count else -1
+    return result if result < count else -1
 
 
 @cached_kernel(parallel=True)

@@ -132,9 +132,9 @@ def match_shapes(a: np.ndarray, b: np.ndarray, shifts: bool = False) -> ShapeMat
     for start in range(0, len(best), block):
         some = slice(start, min(start + block, len(best)))
         places = np.unravel_index(np.arange(some.start, some.stop), lead or (1,))
-        found = _overlap(every_a[places][:, None], every_b[places][:, images])
-        overlap[some] = found.max(axis=1)
-        best[some] = (found >= overlap[some, None] - _TIE).argmax(axis=1)
+        result = _overlap(every_a[places][:, None], every_b[places][:, images])
+        overlap[some] = result.max(axis=1)
+        best[some] = (result >= overlap[some, None] - _TIE).argmax(axis=1)
     distance = _distance(overlap.reshape(lead), a, b)
     return ShapeMatch(distance, unit[best].reshape(lead), shift[best].reshape(lead))
 

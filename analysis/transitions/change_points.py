@@ -241,7 +241,7 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
     """Drops and rises in order: those that the shortest window shows, then those that
     only a longer one does."""
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
-    found: list[SeriesEvent] = []
+    result: list[SeriesEvent] = []
     known: list[tuple[float, float]] = []
     for factor in _WINDOW_FACTORS:
         longer = levels if factor == 1 else levels.with_longer_windows(factor)
@@ -252,9 +252,9 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
                 if all(
                     event.end <= begin or end <= event.begin for begin, end in known
                 ):
-                    found.append(event)
-        known = [(event.begin, event.end) for event in found]
-    return sorted(found, key=lambda event: event.middle)
+                    result.append(event)
+        known = [(event.begin, event.end) for event in result]
+    return sorted(result, key=lambda event: event.middle)
 
 
 def _changes_in_window(
@@ -273,23 +273,23 @@ def _changes_in_window(
     padded = np.concatenate([[0.0], change, [0.0]])
     peaks, _ = find_peaks(padded, height=threshold, prominence=0.5 * threshold)
     left, right = peak_widths(padded, peaks, rel_height=0.5)[2:]
-    found = []
+    result = []
     for peak, low, high in zip(peaks - 1, left - 1, right - 1, strict=True):
         first, last = max(0, int(low)), min(len(change) - 1, int(np.ceil(high)))
         before, after = float(levels.before[first]), float(levels.after[last])
         if (before - after if kind == "drop" else after - before) >= threshold:
-            found.append(_make_change(kind, smooth, float(peak), before, after))
-    return found
+            result.append(_make_change(kind, smooth, float(peak), before, after))
+    return result
 
 
 def _merge_overlapping(
     events: list[SeriesEvent], smooth: np.ndarray
 ) -> list[SeriesEvent]:
     """Drops or rises, with those that overlap merged into one."""
-    found: list[SeriesEvent] = []
+    result: list[SeriesEvent] = []
     for event in sorted(events, key=lambda event: event.begin):
-        if found and event.begin < found[-1].end:
-            last = found.pop()
+        if result and event.begin < result[-1].end:
+            last = result.pop()
             deeper = max(last, event, key=_depth)
             merged = deeper._replace(before=last.before, after=event.after)
             event = deeper
@@ -297,8 +297,8 @@ def _merge_overlapping(
                 event = _make_change(
                     merged.kind, smooth, merged.middle, merged.before, merged.after
                 )
-        found.append(event)
-    return found
+        result.append(event)
+    return result
 
 
 def _depth(event: SeriesEvent) -> float:
@@ -363,7 +363,7 @@ def _find_plateaus(
     )
     gap_begins = [0.0, *(change.end for change in changes)]
     gap_ends = [*(change.begin for change in changes), float(len(levels.x) - 1)]
-    found = []
+    result = []
     for gap_begin, gap_end in zip(gap_begins, gap_ends, strict=True):
         first, last = int(np.ceil(gap_begin)), int(gap_end) - levels.width + 1
         for low, high in _flat_stretches(
@@ -381,10 +381,10 @@ def _find_plateaus(
             )
             end = gap_end if first + high == last else end
             begin = gap_begin if low == 0 else begin
-            found.append(
+            result.append(
                 SeriesEvent("plateau", begin, 0.5 * (begin + end), end, *level)
             )
-    return found
+    return result
 
 
 def _flat_stretches(

@@ -79,7 +79,7 @@ def peak_coincidence(
     [[1], [1], [1]]
     """
     check_variable_recorded(trajectory, "gradient_norm")
-    layers = [str(each) for each in trajectory["layer"].values]
+    layers = [str(value) for value in trajectory["layer"].values]
     particles = "loss" not in trajectory
     kinds = ["escape"] if particles else ["drop", "spike"]
     width = config.width(trajectory.sizes["step"])
@@ -125,10 +125,10 @@ def peak_coincidence(
                 norm[1:], -np.diff(one.falling)
             )
             tally.add_correlation((run, layer), correlation, offsets, lags)
-    found = _match_statistics(tally, layers, kinds).merge(
+    merge = _match_statistics(tally, layers, kinds).merge(
         _correlation_statistics(tally, layers, lags)
     )
-    return found.assign(
+    return merge.assign(
         events=(("run", "kind"), tally.total[:, 0], dimensionless("events")),
         peaks=(
             ("run", "layer"),
@@ -229,12 +229,12 @@ def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.
         "matched",
     )
     data = {}
-    for name, each in zip(
+    for name, value in zip(
         (*names, "by_chance", "p_value"), [*values, *chance], strict=True
     ):
         data[name] = (
-            ("layer", "kind", "baseline")[: each.ndim],
-            each,
+            ("layer", "kind", "baseline")[: value.ndim],
+            value,
             dimensionless(name.replace("_", " ")),
         )
     return xr.Dataset(
@@ -256,18 +256,18 @@ def _correlation_statistics(
         known = np.isfinite(tally.correlations[:, layer, 0])
         if not known.any():
             continue
-        each = tally.correlations[known, layer]
-        means[layer] = np.tanh(gradient_peaks.fisher_z(each).mean(axis=0))
+        value = tally.correlations[known, layer]
+        means[layer] = np.tanh(gradient_peaks.fisher_z(value).mean(axis=0))
         best = int(np.abs(means[layer]).argmax())
         shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / known.sum()).max(axis=-1))
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
         chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
-        gain = mean_interval(each[:, best] - each[:, [0, -1]].mean(axis=1))
+        gain = mean_interval(value[:, best] - value[:, [0, -1]].mean(axis=1))
         gain_in_range = np.clip(
             gain, -2, 2
         )  # range of the difference of two correlations
         values[:, layer] = (
-            *gradient_peaks.mean_rank_correlation(each[:, best]),
+            *gradient_peaks.mean_rank_correlation(value[:, best]),
             lags[best],
             *gain_in_range,
         )
@@ -283,11 +283,11 @@ def _correlation_statistics(
         ", p value",
     )
     data = {}
-    for text, each in zip(parts, [*values, *chance], strict=True):
+    for text, value in zip(parts, [*values, *chance], strict=True):
         name = f"correlation{text.replace(', ', '_').replace(' ', '_')}"
         data[name] = (
-            ("layer", "baseline")[: each.ndim],
-            each,
+            ("layer", "baseline")[: value.ndim],
+            value,
             dimensionless(f"rank correlation{text}"),
         )
     meaning = dimensionless("mean rank correlation at a lag of the norm")

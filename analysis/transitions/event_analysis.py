@@ -159,12 +159,12 @@ def two_drops_by_window(
     windows = [min(0.5, factor * config.window) for factor in factors]
     configs = {window: dataclasses.replace(config, window=window) for window in windows}
     tables = {
-        window: loss_events.event_table(values, each)
-        for window, each in configs.items()
+        window: loss_events.event_table(values, item)
+        for window, item in configs.items()
     }
     return {
-        window: loss_events.first_two_drops(each, len(values))
-        for window, each in tables.items()
+        window: loss_events.first_two_drops(table, len(values))
+        for window, table in tables.items()
     }
 
 
@@ -216,16 +216,18 @@ def escape_comparison(
 
     `observed_until` is the longest time that a run was observed. Raises SettingsError
     if units of time differ."""
-    units = [each.attrs["unit_of_time"] for each in results]
+    units = [result.attrs["unit_of_time"] for result in results]
     for name, unit in zip(names, units, strict=True):
         if unit != units[0]:
-            found, allowed = (
+            result, allowed = (
                 f"whose time is counted in {word}s" for word in (unit, units[0])
             )
-            raise SettingsError("others", f"{name}, {found}", f"trajectories {allowed}")
+            raise SettingsError(
+                "others", f"{name}, {result}", f"trajectories {allowed}"
+            )
     samples = [
-        (each["escape"].values / each.attrs["unit"], each["escaped"].values)
-        for each in results
+        (result["escape"].values / result.attrs["unit"], result["escaped"].values)
+        for result in results
     ]
     rows = []
     for name, sample in zip(names, samples, strict=True):

@@ -77,9 +77,9 @@ def loss_and_norm_series(trajectory: xr.Dataset) -> list[LossAndNorms]:
     """The loss and the gradient norms of each run in its valid frames. Raises
     TrajectoryError."""
     if trajectory.sizes["step"] < MIN_FRAMES:
-        found = trajectory.sizes["step"]
+        result = trajectory.sizes["step"]
         raise TrajectoryError(
-            f"dimension step: found {found} frames, peaks are detected in {MIN_FRAMES}"
+            f"dimension step: found {result} frames, peaks are detected in {MIN_FRAMES}"
             " or more"
         )
     if "loss" in trajectory:
@@ -172,8 +172,8 @@ def find_norm_peaks(
         if (rise.kind, drop.kind) == ("rise", "drop"):
             begin, end = int(rise.begin), int(np.ceil(drop.end))
             frames.add(begin + int(norm[begin : end + 1].argmax()))
-    found = np.array(sorted(frames), np.int64)
-    return NormPeaks(found, norm[found])
+    result = np.array(sorted(frames), np.int64)
+    return NormPeaks(result, norm[result])
 
 
 def peak_tolerance(frames: int) -> float:
@@ -231,7 +231,7 @@ def circular_rank_correlation(norm: np.ndarray, decrease: np.ndarray) -> np.ndar
 
     NaN if one series is constant.
     """
-    a, b = (stats.rankdata(each) for each in (norm, decrease))
+    a, b = (stats.rankdata(item) for item in (norm, decrease))
     a, b = a - a.mean(), b - b.mean()
     size = np.sqrt((a * a).sum() * (b * b).sum())
     if size == 0:

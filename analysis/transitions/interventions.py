@@ -93,10 +93,10 @@ def intervention_settings(
             "a run of norm rms or unit, to be made smooth",
         )
     smooth = dataclasses.replace(settings, norm=f"{settings.norm}-smooth")  # type: ignore[arg-type]
-    found = {"smooth norm": smooth}
+    result = {"smooth norm": smooth}
     hidden = check_integer("hidden", hidden, settings.hidden + 1, 100_000)
     if settings.start == "random":
-        found[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
+        result[f"h = {hidden}"] = dataclasses.replace(settings, hidden=hidden)
     decays = [
         check_real("assembler_decays", decay, positive=True)
         for decay in assembler_decays
@@ -114,10 +114,10 @@ def intervention_settings(
             allowed,
         )
     for decay in decays:
-        found[f"decay {decay:g}"] = dataclasses.replace(
+        result[f"decay {decay:g}"] = dataclasses.replace(
             settings, optimizer="adamw", assembler_decay=decay
         )
-    return found
+    return result
 
 
 def train_intervention(
@@ -185,7 +185,9 @@ def spike_measures(
         "test": trajectory["accuracy"].isel(step=-1).sel(split="test").values,
     }
     alive = not_diverged(trajectory)
-    return {name: np.where(alive, each, np.nan) for name, each in measures.items()}
+    return {
+        name: np.where(alive, measure, np.nan) for name, measure in measures.items()
+    }
 
 
 _LONG_NAMES = {
@@ -208,7 +210,7 @@ def compare_interventions(
     variables = {
         name: (
             ("remedy", "run"),
-            np.stack([each[name] for each in measures.values()]),
+            np.stack([measure[name] for measure in measures.values()]),
             dimensionless(text),
         )
         for name, text in _LONG_NAMES.items()
@@ -222,7 +224,7 @@ def ensemble_mean(result: xr.Dataset, remedy: str, name: str) -> Interval:
     of all runs together."""
     if name == "rate":
         return _jackknife_rate(
-            *(result[each].sel(remedy=[remedy]).values for each in ("late", "since"))
+            *(result[word].sel(remedy=[remedy]).values for word in ("late", "since"))
         )
     values = result[name].sel(remedy=remedy).values
     return mean_interval(values[np.isfinite(values)], limits=(0, _LARGEST[name]))
@@ -234,8 +236,8 @@ def intervention_effect(result: xr.Dataset, remedy: str, name: str) -> Interval:
     if name == "rate":
         return _jackknife_rate(
             *(
-                result[each].sel(remedy=[UNCHANGED, remedy]).values
-                for each in ("late", "since")
+                result[word].sel(remedy=[UNCHANGED, remedy]).values
+                for word in ("late", "since")
             )
         )
     return mean_interval(

@@ -35,7 +35,7 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
     {'run': 2, 'step': 4, 'layer': 8}
     """
     check_variable_recorded(trajectory, "update_norm")
-    layers = [str(each) for each in trajectory["layer"].values]
+    layers = [str(value) for value in trajectory["layer"].values]
     if any(name not in trajectory for name in layers):
         values = (
             trajectory["update_norm"]

@@ -96,7 +96,7 @@ def trajectory_scalar(
         return embedding_speed(trajectory).transpose("run", "step")
     if name == "loss":
         check_variable_recorded(trajectory, "loss")
-        splits = [str(each) for each in trajectory["split"].values]
+        splits = [str(value) for value in trajectory["split"].values]
         if split not in (None, *splits):
             raise SettingsError("split", split, "one of " + ", ".join(splits))
         values = trajectory["loss"].sel(split=split or splits[0], drop=True)
@@ -111,10 +111,10 @@ def trajectory_scalar(
 def check_enough_frames(trajectory: xr.Dataset) -> None:
     """Raise TrajectoryError if the trajectory has too few frames for the detection of
     events."""
-    found, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
-    if found < least:
+    result, least = trajectory.sizes["step"], MIN_WINDOW_FRAMES + 1
+    if result < least:
         raise TrajectoryError(
-            f"dimension step: found {found} frames, events are detected in {least} or"
+            f"dimension step: found {result} frames, events are detected in {least} or"
             " more"
         )
 
@@ -139,11 +139,11 @@ class _Frames(NamedTuple):
 
 
 def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
-    steps, found = values["step"].values.astype(np.float64), []
+    steps, result = values["step"].values.astype(np.float64), []
     for row in values.values.astype(np.float64):
         known = np.isfinite(row)
-        found.append(_Frames(row[known], steps[known]))
-    return found
+        result.append(_Frames(row[known], steps[known]))
+    return result
 
 
 # ------------------------------------------------------------------------------- events
@@ -192,8 +192,8 @@ def event_table(
         if len(frames.values):
             for event in detect_events(frames.values, config):
                 begin, middle, end = (
-                    frames.step_at(each)
-                    for each in (event.begin, event.middle, event.end)
+                    frames.step_at(item)
+                    for item in (event.begin, event.middle, event.end)
                 )
                 rows.append((run, event._replace(begin=begin, middle=middle, end=end)))
     columns = {}
@@ -245,10 +245,10 @@ def plateau_escape_times(
     moments, observed = np.zeros(len(values)), np.zeros(len(values), bool)
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
-            found = first_plateau_escape(
+            escape = first_plateau_escape(
                 frames.values, change, criterion.rising, config
             )
-            moments[run], observed[run] = frames.step_at(found.moment), found.observed
+            moments[run], observed[run] = frames.step_at(escape.moment), escape.observed
     long_name = (
         "step at which the run leaves its first level; of a run that does not, the last"
         " valid step"

@@ -200,7 +200,7 @@ class SpikeStep:
             .clamp(-1, 1)
             .arccos()
         )
-        found = {
+        result = {
             "loss_before": (weight * old.losses).sum(),
             "loss_after": (weight * new.losses).sum(),
             "normalisation_share": rise[affected].sum(),
@@ -217,7 +217,7 @@ class SpikeStep:
             "assembler_alignment": assembler_alignment(self.before["assembler"]),
             "update_norm": torch.tensor(self._length),
         }
-        return {name: float(value) for name, value in found.items()}
+        return {name: float(value) for name, value in result.items()}
 
     @torch.no_grad()
     def remaining_rise(self) -> dict[str, float]:
@@ -253,11 +253,11 @@ class SpikeStep:
             ),
         }
         weight = self.sequences.weight
-        first, last = ((weight * each.losses).sum() for each in (old, new))
+        first, last = ((weight * item.losses).sum() for item in (old, new))
         smooth = ClusteringHead(with_smooth_norm(self.network.settings))
         begin, end = (
-            forward_pass(smooth, each, self.sequences)
-            for each in (self.before, self.after)
+            forward_pass(smooth, item, self.sequences)
+            for item in (self.before, self.after)
         )
         rise = last - first if last > first else torch.nan
         left = {name: float((value - first) / rise) for name, value in losses.items()}
@@ -269,8 +269,8 @@ class SpikeStep:
     def _passes(self) -> tuple[ForwardPass, ForwardPass]:
         """Before and after the step."""
         before, after = (
-            forward_pass(self.network, each, self.sequences)
-            for each in (self.before, self.after)
+            forward_pass(self.network, item, self.sequences)
+            for item in (self.before, self.after)
         )
         return before, after
 

@@ -203,11 +203,11 @@ def attribute_spikes(
 
     def examine_run(group: list[RecordedSpike]) -> list[SpikeExamination]:
         sequences = attribution.training_sequences(settings, group[0].seed)
-        found = []
+        result = []
         for spike in group:
-            found.append(examine_spike(trajectory, spike, sequences))
+            result.append(examine_spike(trajectory, spike, sequences))
             bar.update()
-        return found
+        return result
 
     with (
         tqdm(
@@ -218,7 +218,7 @@ def attribute_spikes(
         ) as bar,
         ThreadPoolExecutor(get_num_threads()) as pool,
     ):
-        examined = [each for run in pool.map(examine_run, by_run) for each in run]
+        examined = [item for run in pool.map(examine_run, by_run) for item in run]
     return _attribution_dataset(spikes, examined, trajectory)
 
 
@@ -235,7 +235,7 @@ def _attribution_dataset(
         variables[name] = ("spike", values, dimensionless(long_name))
     for name, long_name in _ATTRIBUTION_VARIABLES.items():
         kind, missing = _MISSING_VALUES.get(name, ("f8", np.nan))
-        values = np.array([each.values.get(name, missing) for each in examined], kind)
+        values = np.array([item.values.get(name, missing) for item in examined], kind)
         variables[name] = ("spike", values, dimensionless(long_name))
     offsets, path = _aligned_losses(spikes, examined)
     variables["path"] = (
@@ -256,16 +256,16 @@ def _aligned_losses(
     """Steps relative to the recorded peak (offset,) and the losses (spike, offset), NaN
     outside the replay."""
     ends = [
-        each.steps[[0, -1]] - spike.step
-        for spike, each in zip(spikes, examined, strict=True)
+        item.steps[[0, -1]] - spike.step
+        for spike, item in zip(spikes, examined, strict=True)
     ]
     first, last = (
         min((int(low) for low, _ in ends), default=0),
         max((int(high) for _, high in ends), default=0),
     )
     path = np.full((len(spikes), last - first + 1), np.nan)
-    for row, (low, high), each in zip(path, ends, examined, strict=True):
-        row[low - first : high - first + 1] = each.loss
+    for row, (low, high), item in zip(path, ends, examined, strict=True):
+        row[low - first : high - first + 1] = item.loss
     return np.arange(first, last + 1), path
 
 
@@ -384,10 +384,12 @@ def cause_table(result: xr.Dataset) -> pd.DataFrame:
     for name in attribution.SPIKE_CAUSES:
         rows.append(_cause_row(result, name, cause == name))
         if name == "feed-forward":
-            for each in attribution.CROSSING_KINDS:
+            for crossing_kind in attribution.CROSSING_KINDS:
                 rows.append(
                     _cause_row(
-                        result, f"- {each} crosses", (cause == name) & (kind == each)
+                        result,
+                        f"- {crossing_kind} crosses",
+                        (cause == name) & (kind == crossing_kind),
                     )
                 )
     return make_table([*rows, _cause_row(result, "all", cause != "")])

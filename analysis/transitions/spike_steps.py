@@ -93,8 +93,8 @@ def boundary_distances(
     with torch.enable_grad():
         values = network.transform(weights, xi) @ weights["embedding"].mT
         gradients = [
-            torch.autograd.grad(each.sum(), xi, retain_graph=True)[0]
-            for each in values.mT
+            torch.autograd.grad(item.sum(), xi, retain_graph=True)[0]
+            for item in values.mT
         ]
     slopes, rows = (
         torch.stack(gradients, dim=1),

@@ -55,8 +55,10 @@ class SweepError(RecordingError):
 def check_scheduler(address: str) -> None:
     """Raise SettingsError unless `address` has the form of a dask scheduler's
     address."""
-    found = re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address)
-    if not found or not 0 < int(found[3]) < 65536:
+    fullmatch = re.fullmatch(
+        r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", address
+    )
+    if not fullmatch or not 0 < int(fullmatch[3]) < 65536:
         raise SettingsError(
             "scheduler",
             address or "no address",
@@ -216,14 +218,14 @@ async def _check_answers(address: str) -> None:
             return (await other.identity())["type"]
 
     try:
-        found = await asyncio.wait_for(kind(), CONNECT_TIMEOUT)
+        result = await asyncio.wait_for(kind(), CONNECT_TIMEOUT)
     except Exception:  # another server may answer anything
         raise SweepError(
             f"scheduler {address}: no answer within {CONNECT_TIMEOUT:g} s"
         ) from None
-    if found != "Scheduler":
+    if result != "Scheduler":
         raise SweepError(
-            f"scheduler {address}: this is a dask {found}, not a scheduler"
+            f"scheduler {address}: this is a dask {result}, not a scheduler"
         )
 
 

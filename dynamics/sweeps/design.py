@@ -145,19 +145,19 @@ def sweep_design(
     _check_axes(settings, axes)
     points = []
     for values in itertools.product(*axes.values()):
-        each = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
-        one = max(1, each.epoch_steps)
+        replace = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
+        one = max(1, replace.epoch_steps)
         last = (
-            each.default_steps
+            replace.default_steps
             if length is None
             else one * check_integer(unit, length, 0, 2**53 // one)
         )
         between = (
-            each.default_every
+            replace.default_every
             if every is None
             else one * check_integer("every", every, 1, 2**53 // one)
         )
-        system = create_system(each, device, runs=runs, backend=backend)
+        system = create_system(replace, device, runs=runs, backend=backend)
         file = (
             path
             / run_path(
@@ -165,7 +165,7 @@ def sweep_design(
             ).name
         )
         identity = run_identity(system, runs, seed, between, record)
-        swept = {name: getattr(each, name) for name in axes}
+        swept = {name: getattr(replace, name) for name in axes}
         points.append(SweepPoint(swept, system.settings, last, between, file, identity))
     return SweepDesign(
         settings, _distinct_values(points, axes), points, runs, seed, record

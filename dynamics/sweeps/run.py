@@ -301,22 +301,22 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     """
     summaries = [_point_summary(design, point) for point in design.points]
     names = {
-        dim: [each[dim].values.tolist() for each in summaries]
+        dim: [summary[dim].values.tolist() for summary in summaries]
         for dim in ("split", "layer")
         if dim in summaries[0]
     }
     common = {
-        dim: [name for name in lists[0] if all(name in each for each in lists)]
+        dim: [name for name in lists[0] if all(name in item for item in lists)]
         for dim, lists in names.items()
     }
     omitted = {
         dim: sorted(set(itertools.chain(*lists)) - set(common[dim]))
         for dim, lists in names.items()
     }
-    summaries = [each.sel(common) for each in summaries]
+    summaries = [summary.sel(common) for summary in summaries]
     variables = {}
     for name, first in summaries[0].data_vars.items():
-        values = np.stack([each[name].values for each in summaries])
+        values = np.stack([summary[name].values for summary in summaries])
         variables[name] = (
             (*design.axes, *first.dims),
             values.reshape((*design.shape, *first.shape)),
@@ -332,7 +332,7 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     )
     if any(omitted.values()):
         result.attrs["left_out"] = "; ".join(
-            f"{dim} {', '.join(each)}" for dim, each in omitted.items() if each
+            f"{dim} {', '.join(value)}" for dim, value in omitted.items() if value
         )
     return result
 

@@ -96,13 +96,13 @@ def check_seal(path: Path, thoroughly: bool = True) -> None:
         size = path.stat().st_size
         with path.open("rb") as file:
             file.seek(max(0, size - _SEAL_LENGTH))
-            found = _SEAL.fullmatch(file.read())
-        complete = found is not None and (
-            not thoroughly or found[1] == _digest(path, size - _SEAL_LENGTH)
+            fullmatch = _SEAL.fullmatch(file.read())
+        complete = fullmatch is not None and (
+            not thoroughly or fullmatch[1] == _digest(path, size - _SEAL_LENGTH)
         )
     except OSError as error:
         raise TrajectoryError(f"{path}: cannot be read ({error.strerror})") from None
-    if found is None:
+    if fullmatch is None:
         raise TrajectoryError(f"{path}: {_describe_unsealed(path)}")
     if not complete:
         raise TrajectoryError(
@@ -302,10 +302,10 @@ def _reason(error: Exception, temporary: Path) -> str:
     try:
         with temporary.open("ab") as file:
             file.write(bytes(1 << 20))
-    except OSError as found:
-        if found.errno in (errno.ENOSPC, errno.EDQUOT):
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             return "no space left on the disk"
-        if found.errno == errno.EFBIG:
+        if problem.errno == errno.EFBIG:
             return "a limit on file size is reached"
     return str(error)
 

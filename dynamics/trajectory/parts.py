@@ -34,11 +34,11 @@ def part_file_name(begin: int, end: int) -> str:
 def closed_parts(path: str | Path) -> list[PartFile]:
     """The complete parts of an unfinished run, in order of their steps; other files in
     the folder are ignored."""
-    found = []
+    result = []
     for file in parts_folder(path).glob("part-*.nc"):
         if match := re.fullmatch(r"part-(\d{16})-(\d{16})\.nc", file.name):
-            found.append(PartFile(file, int(match[1]), int(match[2])))
-    return sorted(found, key=lambda part: (part.begin, part.end))
+            result.append(PartFile(file, int(match[1]), int(match[2])))
+    return sorted(result, key=lambda part: (part.begin, part.end))
 
 
 def first_step_of_parts(parts: list[PartFile]) -> int:
@@ -70,14 +70,14 @@ def check_parts_contiguous(parts: list[PartFile], position: int) -> int:
                     f"{part.path}: ends at step {int(states['checkpoint'][-1])},"
                     f" expected {part.end}"
                 )
-            found = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
-        first = found if first is None else first
-        if found != first:
+            result = {name: root.attrs.get(name) for name in IDENTITY_ATTRIBUTES}
+        first = result if first is None else first
+        if result != first:
             name = next(
-                name for name in IDENTITY_ATTRIBUTES if found[name] != first[name]
+                name for name in IDENTITY_ATTRIBUTES if result[name] != first[name]
             )
             raise TrajectoryError(
-                f"{part.path}: belongs to another run: {name} is {found[name]},"
+                f"{part.path}: belongs to another run: {name} is {result[name]},"
                 f" expected {first[name]}"
             )
         position = part.end

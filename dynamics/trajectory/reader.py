@@ -68,7 +68,7 @@ def open_trajectory(
     (2, 4, 5, 2)
     """
     if not isinstance(path, str | Path):
-        return _open_ensemble([Path(each) for each in path], thoroughly)
+        return _open_ensemble([Path(item) for item in path], thoroughly)
     if set("*?[") & set(str(path)) and not os.path.lexists(path):
         return _open_ensemble(_matching_files(str(path)), thoroughly, str(path))
     path = Path(path)
@@ -96,8 +96,8 @@ def _matching_files(pattern: str) -> list[Path]:
     """The trajectories that a pattern matches, finished or not, without results of
     analyses."""
     unfinished = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
-    found = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
-    return [path for path in found if not is_result_file(path)]
+    paths = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
+    return [path for path in paths if not is_result_file(path)]
 
 
 def is_result_file(path: Path) -> bool:
@@ -122,8 +122,8 @@ def _open_ensemble(
     members = [open_trajectory(path, thoroughly) for path in paths]
     longest = max(members, key=lambda each: int(each["step"][-1]))
     members = [
-        _match_member(each, path, longest)
-        for each, path in zip(members, paths, strict=True)
+        _match_member(member, path, longest)
+        for member, path in zip(members, paths, strict=True)
     ]
     joined = xr.concat(
         members,
@@ -138,8 +138,8 @@ def _open_ensemble(
     if (counts > 1).any():
         names = [
             str(path)
-            for path, each in zip(paths, members, strict=True)
-            if values[counts > 1][0] in each["seed"]
+            for path, member in zip(paths, members, strict=True)
+            if values[counts > 1][0] in member["seed"]
         ]
         allowed = "a seed of its own for each run (dynamics.record takes seed=...)"
         raise TrajectoryError(
@@ -169,14 +169,16 @@ def _settings(trajectory: xr.Dataset) -> dict[str, Any]:
 def _match_member(member: xr.Dataset, path: Path, longest: xr.Dataset) -> xr.Dataset:
     """A member of an ensemble with the steps of the longest one. Raises TrajectoryError
     if it is of another kind."""
-    found, expected = (_settings(each) for each in (member, longest))
+    result, expected = (_settings(item) for item in (member, longest))
     differing = [
-        name for name in {**found, **expected} if found.get(name) != expected.get(name)
+        name
+        for name in {**result, **expected}
+        if result.get(name) != expected.get(name)
     ]
     if differing:
         names = ["system"] if "system" in differing else differing
         there = ", ".join(
-            f"{name} {found.get(name)!r} instead of {expected.get(name)!r}"
+            f"{name} {result.get(name)!r} instead of {expected.get(name)!r}"
             for name in names
         )
         raise TrajectoryError(

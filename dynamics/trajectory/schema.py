@@ -226,17 +226,17 @@ def validate_trajectory(trajectory: xr.Dataset) -> xr.Dataset:
     """Check that a dataset follows the schema; return the dataset. Raises
     TrajectoryError."""
     for name, kind in REQUIRED_ATTRIBUTES.items():
-        found = trajectory.attrs.get(name)
-        if not isinstance(found, kind) and not (
-            kind is int and isinstance(found, np.integer)
+        result = trajectory.attrs.get(name)
+        if not isinstance(result, kind) and not (
+            kind is int and isinstance(result, np.integer)
         ):
             raise TrajectoryError(
-                f"attribute {name}: found {found!r}, expected {kind.__name__}"
+                f"attribute {name}: found {result!r}, expected {kind.__name__}"
             )
     if trajectory.attrs["schema_version"] != SCHEMA_VERSION:
-        found = trajectory.attrs["schema_version"]
+        result = trajectory.attrs["schema_version"]
         raise TrajectoryError(
-            f"attribute schema_version: found {found}, this program reads"
+            f"attribute schema_version: found {result}, this program reads"
             f" {SCHEMA_VERSION}"
         )
     if not trajectory.sizes.get("run"):
@@ -304,16 +304,16 @@ def numbers_modulo(trajectory: xr.Dataset) -> int:
 
 
 def _validate_variable(name: Hashable, trajectory: xr.Dataset) -> None:
-    expected, found = VARIABLES.get(str(name)), trajectory[name]
+    expected, result = VARIABLES.get(str(name)), trajectory[name]
     if expected is None:  # a system's own variable, or a coordinate
         return
-    if set(found.dims) != set(expected.dims) or len(found.dims) != len(expected.dims):
+    if set(result.dims) != set(expected.dims) or len(result.dims) != len(expected.dims):
         raise TrajectoryError(
-            f"variable {name}: found dimensions {found.dims}, expected {expected.dims}"
+            f"variable {name}: found dimensions {result.dims}, expected {expected.dims}"
         )
-    if found.dtype.name not in expected.dtypes:
+    if result.dtype.name not in expected.dtypes:
         raise TrajectoryError(
-            f"variable {name}: found {found.dtype}, expected"
+            f"variable {name}: found {result.dtype}, expected"
             f" {' or '.join(expected.dtypes)}"
         )
 
@@ -341,15 +341,15 @@ def _validate_runs(trajectory: xr.Dataset) -> None:
         0 if "branched_at" in trajectory.attrs else steps[0]
     )  # a run may have diverged before the branch
     if (last < first).any() or (last > steps[-1]).any():
-        found = f"{last.min()}..{last.max()}"
+        result = f"{last.min()}..{last.max()}"
         raise TrajectoryError(
-            f"variable last_step: found {found}, expected steps from {first} to"
+            f"variable last_step: found {result}, expected steps from {first} to"
             f" {steps[-1]}"
         )
-    found, expected = trajectory.attrs["runs"], status.size
-    if found != expected:
+    result, expected = trajectory.attrs["runs"], status.size
+    if result != expected:
         raise TrajectoryError(
-            f"attribute runs: found {found}, expected the size of run, {expected}"
+            f"attribute runs: found {result}, expected the size of run, {expected}"
         )
     if trajectory.attrs["seed"] != trajectory["seed"].values[0]:
         raise TrajectoryError("variable seed: does not begin with the attribute seed")

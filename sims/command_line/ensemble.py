@@ -47,7 +47,7 @@ def run_ensemble(
         before = path.stat().st_mtime_ns if path.exists() else None
         trajectory = run()
     except SettingsError as error:
-        found = (
+        result = (
             f"{error.found} steps"
             if error.field == "steps" and unit_steps > 1
             else error.found
@@ -55,7 +55,7 @@ def run_ensemble(
         field = ", ".join(
             unit if name == "steps" else name for name in error.field.split(", ")
         )
-        raise SettingsError(field, found, error.allowed) from None
+        raise SettingsError(field, result, error.allowed) from None
     how = "found" if path.stat().st_mtime_ns == before else "written"
     last = int(trajectory["step"][-1])
     reached = (
@@ -177,10 +177,10 @@ def open_origin(name: str, system: str, option: str) -> xr.Dataset:
     """The trajectory that an option names. Raises SettingsError if it is not of this
     system."""
     trajectory = open_trajectory(name)
-    found = trajectory.attrs["system"]
-    if found != system:
+    result = trajectory.attrs["system"]
+    if result != system:
         raise SettingsError(
-            option, f"{name} of the system {found}", f"a trajectory of {system}"
+            option, f"{name} of the system {result}", f"a trajectory of {system}"
         )
     return trajectory
 

@@ -92,13 +92,15 @@ def duration_option(settings: type[Settings]) -> tuple[str, str]:
 def option_value(option: str, arguments: Sequence[str]) -> str | None:
     """The value of an option in the arguments of a command; "" for an option without a
     value."""
-    found = None
+    result = None
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name.replace("_", "-") == f"--{option}":
             following = next(iter(arguments[index + 1 :]), "")
-            found = value if equals else "" if following.startswith("--") else following
-    return None if found == "None" else found
+            result = (
+                value if equals else "" if following.startswith("--") else following
+            )
+    return None if result == "None" else result
 
 
 def flag_is_set(option: str, arguments: Sequence[str]) -> bool:

@@ -59,11 +59,13 @@ def transfer_defaults(
         )
     trajectory = command_line.open_origin(source, SparseSettings.system, "from")
     fresh = {"start": "random", "start_step": 0, "start_runs": "seed"}
-    found = command_line.options_from_trajectory(options, trajectory, **fresh)
+    result = command_line.options_from_trajectory(options, trajectory, **fresh)
     table = (
-        found.settings.table if _is_larger_table(found.settings.table, arguments) else 0
+        result.settings.table
+        if _is_larger_table(result.settings.table, arguments)
+        else 0
     )
-    runs, seed = found.ensemble.runs, found.ensemble.seed
+    runs, seed = result.ensemble.runs, result.ensemble.seed
     if flag_is_set("only-successful", arguments):
         runs, seed = int(trajectories.successful_runs(trajectory).sum()), 0
     if runs == 0:
@@ -73,9 +75,9 @@ def transfer_defaults(
             "a trajectory that has such runs",
         )
     return dataclasses.replace(
-        found,
-        settings=dataclasses.replace(found.settings, table=table),
-        ensemble=dataclasses.replace(found.ensemble, runs=runs, seed=seed),
+        result,
+        settings=dataclasses.replace(result.settings, table=table),
+        ensemble=dataclasses.replace(result.ensemble, runs=runs, seed=seed),
     )
 
 

@@ -92,7 +92,7 @@ def make_layer_artist(
         return PointsArtist(axes, layer, order, px)
     if isinstance(layer, Arrows):
         labelled = any(
-            isinstance(each, Points) and each.labelled for each in panel.layers
+            isinstance(item, Points) and item.labelled for item in panel.layers
         )
         return ArrowsArtist(
             axes, layer, order, px, 0.5 * LABELLED_MARK if labelled else 0.0
@@ -191,7 +191,7 @@ def _add_paths(
     axes: Axes, paths: Sequence[Path], area: float, count: int, **style: Any
 ) -> PathCollection:
     """Add `count` paths with sizes in points; their positions are set later."""
-    found = PathCollection(
+    pathcollection = PathCollection(
         paths,
         [area],
         offsets=np.full((count, 2), np.nan),
@@ -199,9 +199,9 @@ def _add_paths(
         animated=True,
         **style,
     )
-    found.set_transform(IdentityTransform())
-    axes.add_collection(found, autolim=False)
-    return found
+    pathcollection.set_transform(IdentityTransform())
+    axes.add_collection(pathcollection, autolim=False)
+    return pathcollection
 
 
 class _LabelsArtist:
@@ -239,11 +239,11 @@ def strip_common_words(names: Sequence[str]) -> list[str]:
     words = [name.split(" ") for name in names]
     same = 0
     while (
-        all(len(each) > same + 1 for each in words)
-        and len({each[same] for each in words}) == 1
+        all(len(word) > same + 1 for word in words)
+        and len({word[same] for word in words}) == 1
     ):
         same += 1
-    return [" ".join(each[same:]) for each in words]
+    return [" ".join(word[same:]) for word in words]
 
 
 def axes_size_in_points(axes: Axes) -> np.ndarray:

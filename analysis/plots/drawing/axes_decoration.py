@@ -412,16 +412,18 @@ def _class_entries(panels: Sequence[Panel]) -> list[_KeyEntry]:
 def _mark_entries(panels: Sequence[Panel], kinds: Collection[str]) -> list[_KeyEntry]:
     """The marks of events and of the frame in panels of curves, and the bars below
     panels that follow the points."""
-    found = []
+    result = []
     if any(isinstance(layer, Curves) for panel in panels for layer in panel.layers):
         if "drop" in kinds:
-            found.append(_KeyEntry("drop", [colour("drop")], "s", (), _BAND))
+            result.append(_KeyEntry("drop", [colour("drop")], "s", (), _BAND))
         if "spike" in kinds:
-            found.append(_KeyEntry("spike", [colour("spike")], "v"))
-        found.append(_KeyEntry("this frame", [colour("muted")], "|"))
+            result.append(_KeyEntry("spike", [colour("spike")], "v"))
+        result.append(_KeyEntry("this frame", [colour("muted")], "|"))
     if any(panel.views is not None for panel in panels):
-        found.append(_KeyEntry("scale, which follows the points", [colour("ink")], "_"))
-    return found
+        result.append(
+            _KeyEntry("scale, which follows the points", [colour("ink")], "_")
+        )
+    return result
 
 
 def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:

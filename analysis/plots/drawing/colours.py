@@ -203,7 +203,7 @@ def split_colours(splits: list[str]) -> np.ndarray:
         colour(split) if split in _COLOURS else other
         for split, other in zip(splits, others, strict=True)
     ]
-    return np.array([to_rgb(each) for each in known]).reshape(-1, 3)
+    return np.array([to_rgb(item) for item in known]).reshape(-1, 3)
 
 
 def sequential_colours(n: int = 256) -> np.ndarray:

@@ -22,22 +22,22 @@ def mark_contours(numbers: np.ndarray, count: int) -> np.ndarray:
     The type is the smallest unsigned integer that holds all. Two adjacent contours are
     both omitted, so that bands one cell wide have none. The values index
     `contour_tiles`."""
-    found = 4 * numbers.astype(np.min_scalar_type(4 * count - 1))
-    found[..., :, :-1] += _isolated(
+    result = 4 * numbers.astype(np.min_scalar_type(4 * count - 1))
+    result[..., :, :-1] += _isolated(
         numbers[..., 1:] != numbers[..., :-1]
-    ) * found.dtype.type(_RIGHT)
+    ) * result.dtype.type(_RIGHT)
     columns = np.swapaxes(numbers, -1, -2)
     above = np.swapaxes(_isolated(columns[..., 1:] != columns[..., :-1]), -1, -2)
-    found[..., :-1, :] += above * found.dtype.type(_ABOVE)
-    return found
+    result[..., :-1, :] += above * result.dtype.type(_ABOVE)
+    return result
 
 
 def _isolated(lines: np.ndarray) -> np.ndarray:
     """Those of the lines (..., row, column) that have no neighbour in their row."""
-    found = lines.copy()
-    found[..., 1:] &= ~lines[..., :-1]
-    found[..., :-1] &= ~lines[..., 1:]
-    return found
+    result = lines.copy()
+    result[..., 1:] &= ~lines[..., :-1]
+    result[..., :-1] &= ~lines[..., 1:]
+    return result
 
 
 def contour_tiles(palette: np.ndarray) -> np.ndarray:

@@ -97,7 +97,7 @@ def film_frames(
         if (len(both) - 1) % every == 0
         else np.append(both[::every], both[-1])
     )
-    frames = np.stack([_frames_at(each, shown) for each in times], axis=1)
+    frames = np.stack([_frames_at(time, shown) for time in times], axis=1)
     holds = np.ones(len(shown), np.int64)
     if by_events:
         holds[_frames_near_events(scenes, frames)] = EVENT_HOLD
@@ -139,7 +139,7 @@ def nearest_frame(scene: Scene, step: int) -> int:
 def simultaneous_frames(scenes: Sequence[Scene], frame: int) -> list[int]:
     """Frames of all scenes when the first scene is at a frame."""
     first, *others = frame_times(scenes)
-    return [frame, *(int(_frames_at(each, first[frame])) for each in others)]
+    return [frame, *(int(_frames_at(other, first[frame])) for other in others)]
 
 
 def _time_of_step(

@@ -47,7 +47,7 @@ def short_names(layers: Sequence[str]) -> list[str]:
         unique = (
             end
             for end in ends
-            if sum(f".{each}".endswith(f".{end}") for each in layers) == 1
+            if sum(f".{item}".endswith(f".{end}") for item in layers) == 1
         )
         names.append(next(unique, layer))
     return names
@@ -70,5 +70,5 @@ def grouped_layers(layers: Sequence[str]) -> list[str]:
     for depth in range(max(map(len, parts), default=1) - 1, 0, -1):
         if len(set(groups)) <= MAX_NAMED_LAYERS:
             break
-        groups = [".".join(each[:depth]) for each in parts]
+        groups = [".".join(part[:depth]) for part in parts]
     return groups

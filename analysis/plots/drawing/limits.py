@@ -140,7 +140,7 @@ def following_limits(
     ends = np.stack([middle - half, middle + half], axis=-1)  # (known, axis, end)
     flat = ends.reshape(len(known), 4)
     views = np.stack(
-        [np.interp(np.arange(count), known, each) for each in flat.T], axis=1
+        [np.interp(np.arange(count), known, item) for item in flat.T], axis=1
     ).reshape(count, 2, 2)
     (left, right), (bottom, top) = views[-1].tolist()
     return PanelLimits((left, right), (bottom, top), views=views).widened(PANEL_MARGIN)
@@ -161,8 +161,8 @@ def pixel_centres(boxes: np.ndarray, side: int) -> np.ndarray:
     x, y = np.moveaxis(
         boxes[..., :1] + np.diff(boxes, axis=-1) * part, 1, 0
     )  # (frame, side) each
-    each = np.broadcast_arrays(x[:, None, :], y[:, :, None])
-    return np.stack(each, axis=-1).reshape(len(boxes), side**2, 2)
+    broadcast_arrays = np.broadcast_arrays(x[:, None, :], y[:, :, None])
+    return np.stack(broadcast_arrays, axis=-1).reshape(len(boxes), side**2, 2)
 
 
 def _counting(low: np.ndarray, high: np.ndarray, diverged: bool) -> np.ndarray:

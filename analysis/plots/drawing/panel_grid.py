@@ -193,7 +193,7 @@ class PanelGrid:
             {mark.kind for scene in self.scenes for mark in scene.marks},
         )
         for index, panels in enumerate(self.layout.blocks):
-            keys = [_colour_names(each) for each in self.layout.blocks[: index + 1]]
+            keys = [_colour_names(block) for block in self.layout.blocks[: index + 1]]
             if keys[-1] not in keys[:-1]:
                 at = (self.layout.left(index) + 16 * s, 0.6 * FOOT * s)
                 draw_figure_key(
@@ -215,7 +215,7 @@ class PanelGrid:
     def _draw_block(self, index: int) -> list[tuple[str | None, LayerArtist]]:
         """Draw the axes of a scene with their static parts; return the artists of its
         layers."""
-        scene, found = self.scenes[index], []
+        scene, result = self.scenes[index], []
         marks = [
             (mark.kind, *np.interp(mark[1:], scene.steps, scene.clock).tolist())
             for mark in scene.marks
@@ -233,10 +233,10 @@ class PanelGrid:
                 self._followed.setdefault(panel.name, []).append(axes)
             for order, layer in enumerate(panel.layers):
                 artist = make_layer_artist(axes, panel, layer, order, self._px)
-                found.append((getattr(layer, "array", None), artist))
+                result.append((getattr(layer, "array", None), artist))
                 self._moving += artist.moving
             decorate_axes(axes, panel, self._px, self.layout.ticks, width, clock_marks)
-        return found
+        return result
 
     def _add_axes(
         self, index: int, panel: Panel, box: tuple[float, float, float, float]
@@ -276,12 +276,12 @@ class PanelGrid:
             ]
             limits = panel_layout.common_views(panels, frames)
             views += [
-                (*each, panels[0].origin) for each in zip(followed, limits, strict=True)
+                (*item, panels[0].origin) for item in zip(followed, limits, strict=True)
             ]
         self.following.show(views)
-        for scene, (frame, found) in enumerate(zip(frames, arrays, strict=True)):
+        for scene, (frame, result) in enumerate(zip(frames, arrays, strict=True)):
             for array, artist in self.artists[scene]:
-                artist.show(found[array][index] if array else np.empty(0), frame)
+                artist.show(result[array][index] if array else np.empty(0), frame)
             self.clocks[scene].set_text(self._time(scene, frame))
 
     def draw(self) -> np.ndarray:

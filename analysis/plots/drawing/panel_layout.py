@@ -54,12 +54,12 @@ def common_panel_names(scenes: Sequence[Scene]) -> list[str]:
     """Names of the panels that all scenes have. Raises SettingsError where there are
     none."""
     names = [[panel.name for panel in scene.panels] for scene in scenes]
-    found = [name for name in names[0] if all(name in others for others in names)]
-    if not found:
+    result = [name for name in names[0] if all(name in others for others in names)]
+    if not result:
         raise SettingsError(
             "panels", "none that both have", "runs with some panels in common"
         )
-    return found
+    return result
 
 
 def default_columns(count: int, leading: int = 0) -> int:
@@ -105,7 +105,7 @@ def common_limits(
     Panels with a matrix or map, which tile their limits, keep their own, as do curves
     over different units of time."""
     one_unit = len({scene.unit for scene in scenes}) == 1
-    found: list[_PanelLimits] = [{} for _ in scenes]
+    result: list[_PanelLimits] = [{} for _ in scenes]
     for panels in zip(*blocks, strict=True):
         kinds = {type(layer) for panel in panels for layer in panel.layers}
         x, y = (
@@ -115,9 +115,9 @@ def common_limits(
         if panels[0].equal:
             x, y = _extend_to_shape_of(panels[0], x, y)
         keep = bool(kinds & {Image, Map}) or (Curves in kinds and not one_unit)
-        for panel, each in zip(panels, found, strict=True):
-            each[panel.name] = (panel.x, panel.y) if keep else (x, y)
-    return found
+        for panel, item in zip(panels, result, strict=True):
+            item[panel.name] = (panel.x, panel.y) if keep else (x, y)
+    return result
 
 
 def common_views(panels: Sequence[Panel], frames: Sequence[int]) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ def _set_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
     if not images:
         return panels
     low, high = min(one.low for one in images), max(one.high for one in images)
-    found = []
+    result = []
     for panel in panels:
         layers = [
             replace(one, low=low, high=high) if isinstance(one, Image) else one
@@ -164,8 +164,8 @@ def _set_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
             for note in panel.note.split("; ")
             if note not in {one.scale for one in images}
         )
-        found.append(replace(panel, layers=tuple(layers), note=note))
-    return found
+        result.append(replace(panel, layers=tuple(layers), note=note))
+    return result
 
 
 def _union(ranges: Sequence[_Range]) -> _Range:
@@ -279,7 +279,7 @@ class PanelLayout:
 
     def boxes(self, scene: int) -> list[_PixelBox]:
         """Positions of the axes of a scene's panels, in whole pixels."""
-        s, found = self.scale, []
+        s, result = self.scale, []
         for panel, (row, column, span) in zip(
             self.blocks[scene], self.cells, strict=True
         ):
@@ -297,8 +297,8 @@ class PanelLayout:
                 span * self.panel_width - self._across,
                 height,
             )
-            found.append(self._fit_axes(scene, panel, box))
-        return found
+            result.append(self._fit_axes(scene, panel, box))
+        return result
 
     def _fit_axes(self, scene: int, panel: Panel, box: _PixelBox) -> _PixelBox:
         """Position of a panel's axes in its box, with room for a colour bar and with

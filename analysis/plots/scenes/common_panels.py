@@ -123,7 +123,7 @@ class RecordedRun:
             self.data[name].transpose("run", dim, "step").values[0].astype(np.float64)
         )
         return np.where(np.isfinite(values), values, np.nan), [
-            str(each) for each in self.data[dim].values
+            str(value) for value in self.data[dim].values
         ]
 
     @property
@@ -143,10 +143,12 @@ class RecordedRun:
         """Limits of points (frame, point, 2) at the frames `limit_frames`; see
         `panel_limits`, `following_limits`."""
         if self.follow:
-            found = following_limits(places, self.limit_frames, len(self.steps), square)
+            result = following_limits(
+                places, self.limit_frames, len(self.steps), square
+            )
         else:
-            found = panel_limits(places, self.diverged, square)
-        return found._replace(of=self.limits_note)
+            result = panel_limits(places, self.diverged, square)
+        return result._replace(of=self.limits_note)
 
     @property
     def clock_limits(self) -> tuple[float, float]:
@@ -363,7 +365,7 @@ def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
         layers = list(dict.fromkeys(groups))
         members = [[group == layer for group in groups] for layer in layers]
         values = np.array(
-            [np.sqrt((values[each] ** 2).sum(axis=0)) for each in members]
+            [np.sqrt((values[member] ** 2).sum(axis=0)) for member in members]
         )
     if name == "update_norm" and recorded.steps[0] == 0:
         values[:, 0] = np.nan
@@ -384,8 +386,8 @@ def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
     positive = values > 0
     logarithm = np.log(np.where(positive, values, 1.0))
     sums = [
-        ndimage.uniform_filter1d(each, width, axis=1, mode="constant")
-        for each in (logarithm, positive.astype(float))
+        ndimage.uniform_filter1d(item, width, axis=1, mode="constant")
+        for item in (logarithm, positive.astype(float))
     ]
     mean = np.divide(
         sums[0],

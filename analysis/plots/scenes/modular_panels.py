@@ -78,17 +78,17 @@ class ModularPanels(NetworkPanels, PairPanels):
     def predicted(self, frames: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Classes of points (frame or 1, point, axis), computed in batches of frames:
         (frame, point)."""
-        s, found = self.network.settings, []
+        s, result = self.network.settings, []
         for batch in batch_slices(len(frames), points.shape[1] * (s.n + s.hidden)):
             weights = self.weights_at(frames[batch])
             some = torch.from_numpy(points if len(points) == 1 else points[batch])
             with single_torch_thread():
-                found.append(
+                result.append(
                     classify_points(
                         self.network, weights, some.to(weights["embedding"].dtype)
                     )
                 )
-        return np.concatenate(found)
+        return np.concatenate(result)
 
     def wrong(self, frames: np.ndarray) -> np.ndarray:
         return (
@@ -113,7 +113,7 @@ class ModularPanels(NetworkPanels, PairPanels):
         pairs = torch.from_numpy(self.pairs[self.trained])
         weight = torch.full((len(pairs),), 1 / len(pairs), dtype=torch.float64)
         batch = max(1, VALUES_PER_BATCH // (self.n + self.network.settings.hidden))
-        found = np.zeros((len(frames), self.n, self.dim))
+        result = np.zeros((len(frames), self.n, self.dim))
         with single_torch_thread():
             for row, frame in enumerate(frames):
                 weights = {
@@ -124,8 +124,8 @@ class ModularPanels(NetworkPanels, PairPanels):
                 for start in range(0, len(pairs), batch):
                     some = slice(start, start + batch)
                     loss = self.network.loss(weights, pairs[some], weight[some]).sum()
-                    found[row] -= torch.autograd.grad(loss, embedding)[0][0].numpy()
-        return found
+                    result[row] -= torch.autograd.grad(loss, embedding)[0][0].numpy()
+        return result
 
     def law_force(self, frames: np.ndarray) -> np.ndarray:
         """Force of the particle law, (frame, token, axis)."""
@@ -203,12 +203,12 @@ class ModularPanels(NetworkPanels, PairPanels):
         )
 
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
-        found = dict(super().compute_arrays(frames, names))
+        arrays = dict(super().compute_arrays(frames, names))
         if "hidden" in names:
-            found["hidden"] = self.hidden_plane.places(
+            arrays["hidden"] = self.hidden_plane.places(
                 self.weights_at(frames)["hidden_weight"].numpy()
             )
-        return found
+        return arrays
 
     def run_panels(self) -> RunPanels:
         filled = self.trained[self.marked]

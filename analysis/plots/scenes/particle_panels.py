@@ -94,10 +94,10 @@ def cell_sums(
     (row, column), the first row at the top.
     """
     across, (low, high) = box
-    found = np.histogram2d(
+    histogram2d = np.histogram2d(
         -places[:, 1], places[:, 0], side, [(-high, -low), across], weights=weights
     )
-    return found[0].astype(np.float32)
+    return histogram2d[0].astype(np.float32)
 
 
 def balanced_force_fields(
@@ -109,14 +109,14 @@ def balanced_force_fields(
     Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method
     that `law` names."""
     if law.method == "tree":
-        each = [
+        fields = [
             fast_forces.fast_fields(x, pairs, law.accuracy)
             for x in embedding.reshape(-1, *embedding.shape[-2:])
         ]
-        force = np.stack([one.force for one in each], axis=1).reshape(
+        force = np.stack([one.force for one in fields], axis=1).reshape(
             4, *embedding.shape
         )
-        magnitude = np.stack([one.magnitude for one in each], axis=1).reshape(
+        magnitude = np.stack([one.magnitude for one in fields], axis=1).reshape(
             4, *embedding.shape[:-2]
         )
     else:
@@ -237,8 +237,8 @@ class PairPanels:
             "crosses": self.crosses,
             "classes": self.classes,
         }
-        found = {name: functions[name](frames) for name in names if name in functions}
-        return found | self.forces(
+        result = {name: functions[name](frames) for name in names if name in functions}
+        return result | self.forces(
             frames, [name for name in names if name not in functions]
         )
 
@@ -382,10 +382,10 @@ class ParticlePanels(PairPanels):
         points = np.broadcast_to(
             self.map_points(frames), (len(frames), self.recorded.side**2, self.dim)
         )
-        each = zip(self.sums(frames), points, strict=True)
+        item = zip(self.sums(frames), points, strict=True)
         return self.as_map(
             np.stack(
-                [nearest_pair_classes(sums, self.residue, at) for sums, at in each]
+                [nearest_pair_classes(sums, self.residue, at) for sums, at in item]
             )
         )
 
@@ -395,11 +395,11 @@ class ParticlePanels(PairPanels):
         fields = balanced_force_fields(
             self.embedding[frames], self.system.settings, self.system.pairs
         )
-        found = {"force": self.arrows(frames, fields.sum(axis=0))}
+        result = {"force": self.arrows(frames, fields.sum(axis=0))}
         longest = np.linalg.norm(fields @ self.plane.basis.T, axis=-1).max(axis=(0, 2))
         for name, field in zip(FIELD_NAMES, fields, strict=True):
-            found[name] = self.arrows(frames, field, longest)
-        return {name: found[name] for name in names}
+            result[name] = self.arrows(frames, field, longest)
+        return {name: result[name] for name in names}
 
     # -------------------------------------------------------------- images of pair sums
 
@@ -408,13 +408,13 @@ class ParticlePanels(PairPanels):
             "density": self.density,
             "imperfect_fraction": self.imperfect_fraction,
         }
-        found = {
+        result = {
             name: np.stack([images[name](frame) for frame in frames])
             for name in images
             if name in names
         }
         return {
-            **found,
+            **result,
             **super().compute_arrays(
                 frames, [name for name in names if name not in images]
             ),
@@ -449,8 +449,8 @@ class ParticlePanels(PairPanels):
         """An image over the plane of pair sums, from 0 to `high`; rows and columns are
         named by their positions."""
         centres = pixel_centres(self.pair_limits.at(np.array([-1])), self.cells)[0]
-        each = centres[: self.cells, 0], centres[:: -self.cells, 1]
-        columns, rows = (tuple(f"{value:.3g}" for value in values) for values in each)
+        item = centres[: self.cells, 0], centres[:: -self.cells, 1]
+        columns, rows = (tuple(f"{value:.3g}" for value in values) for values in item)
         image = Image(array, 0.0, high, rows, columns)
         return plane_panel(
             name,

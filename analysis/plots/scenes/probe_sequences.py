@@ -69,7 +69,7 @@ def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
             make_suffixes(s.vocab, s.length - s.sparsity),
         )
     prefix, suffix = (
-        each.ravel() for each in np.indices((len(prefixes), len(suffixes)))
+        index.ravel() for index in np.indices((len(prefixes), len(suffixes)))
     )
     relevant = list(s.counting)
     others = [position for position in range(s.length) if position not in relevant]
@@ -78,12 +78,12 @@ def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
     numbers: dict[tuple[int, ...], int] = {}
     multiset = np.array(
         [
-            numbers.setdefault(tuple(sorted(each)), len(numbers))
-            for each in prefixes.tolist()
+            numbers.setdefault(tuple(sorted(item)), len(numbers))
+            for item in prefixes.tolist()
         ]
     )
     parts = [
-        [_token_string(each, s.vocab) for each in some] for some in (prefixes, suffixes)
+        [_token_string(item, s.vocab) for item in some] for some in (prefixes, suffixes)
     ]
     names = tuple(
         f"{parts[0][i]} {parts[1][j]}".strip()
@@ -108,12 +108,12 @@ def _make_prefixes(vocab: int, count: int) -> np.ndarray:
     sums = evenly_spread_sums(vocab, count)
     equal = [_equal_tokens(total, vocab, count) for total in sums]
     concentrated = [concentrated_tokens(total, vocab, count) for total in sums]
-    found = (
+    result = (
         equal
-        + [each[::-1] for each in equal]
-        + [one for each in concentrated for one in (each, each[::-1])]
+        + [item[::-1] for item in equal]
+        + [one for item in concentrated for one in (item, item[::-1])]
     )
-    return np.array(list(dict.fromkeys(map(tuple, found)))[:_MAX_PREFIXES], np.int64)
+    return np.array(list(dict.fromkeys(map(tuple, result)))[:_MAX_PREFIXES], np.int64)
 
 
 def evenly_spread_sums(vocab: int, count: int) -> list[int]:
@@ -121,7 +121,7 @@ def evenly_spread_sums(vocab: int, count: int) -> list[int]:
     through the classes."""
     largest = count * (vocab - 1)
     wanted = min(max(_MIN_SUMS, min(vocab, _MAX_SUMS)), largest + 1)
-    found: list[int] = []
+    result: list[int] = []
     for index in range(wanted):
         target = index * largest / max(1, wanted - 1)
         residue = index % vocab if wanted >= vocab else index * vocab // wanted
@@ -131,21 +131,21 @@ def evenly_spread_sums(vocab: int, count: int) -> list[int]:
             for distance in range(_MAX_SUMS)
             for sign in (distance, -distance)
         )
-        found += next(
+        result += next(
             (
                 [total]
                 for total in candidates
-                if 0 <= total <= largest and total not in found
+                if 0 <= total <= largest and total not in result
             ),
             [],
         )
-    return sorted(found)
+    return sorted(result)
 
 
 def _equal_tokens(total: int, vocab: int, count: int) -> list[int]:
     """`count` tokens of a given sum, as equal as possible, the larger ones first."""
-    each, remainder = divmod(total, count)
-    return [each + 1] * remainder + [each] * (count - remainder)
+    item, remainder = divmod(total, count)
+    return [item + 1] * remainder + [item] * (count - remainder)
 
 
 def concentrated_tokens(total: int, vocab: int, count: int) -> list[int]:

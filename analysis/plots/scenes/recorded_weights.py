@@ -24,11 +24,11 @@ class NetworkPanels:
     def weights(self) -> dict[str, torch.Tensor]:
         """Weights of all frames, (frame, ...); of a diverged run, whose weights may be
         huge, in double precision."""
-        found = weights(self.recorded.data, run=0)
+        result = weights(self.recorded.data, run=0)
         return (
-            {name: weight.double() for name, weight in found.items()}
+            {name: weight.double() for name, weight in result.items()}
             if self.recorded.diverged
-            else found
+            else result
         )
 
     def weights_at(self, frames: np.ndarray) -> dict[str, torch.Tensor]:

@@ -63,11 +63,11 @@ class SparseActivations:
     @property
     def sums(self) -> torch.Tensor:
         """E(x) + P(t), position by position."""
-        each = (
+        item = (
             self.position_embeddings[:, :, None]
             + self.token_embeddings[:, None, self.shown]
         )
-        return each.flatten(1, 2)
+        return item.flatten(1, 2)
 
     @functools.cached_property
     def normalised_sums(self) -> torch.Tensor:

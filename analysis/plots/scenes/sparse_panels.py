@@ -102,30 +102,32 @@ class SparsePanels(NetworkPanels):
             + (s.length * s.rows + s.hidden) * s.dim
         )
         size += len(self.tokens) * (s.hidden + s.rows)
-        shown, found = torch.from_numpy(self.shown), []
+        shown, result = torch.from_numpy(self.shown), []
         with single_torch_thread():  # a frame is too little work for several threads
             for batch in batch_slices(len(frames), size):
-                each = sparse_arrays.SparseActivations(
+                sparseactivations = sparse_arrays.SparseActivations(
                     self.network, self.weights_at(frames[batch]), self.tokens, shown
                 )
-                found.append({name: getattr(each, name).numpy() for name in names})
-        return {name: np.concatenate([part[name] for part in found]) for name in names}
+                result.append(
+                    {name: getattr(sparseactivations, name).numpy() for name in names}
+                )
+        return {name: np.concatenate([part[name] for part in result]) for name in names}
 
     @torch.no_grad()
     def compute_arrays(self, frames: np.ndarray, names: Sequence[str]) -> LayerArrays:
         """See `Scene.compute_arrays`."""
         names = list(dict.fromkeys(names))
-        found: dict[str, np.ndarray] = {}
+        result: dict[str, np.ndarray] = {}
         direct = [
             name for name in names if name not in _POINTS_OF_MAP and name != "query"
         ]
         for name, values in self.activations(frames, direct).items():
-            found[name] = (
+            result[name] = (
                 values if name in _NOT_PROJECTED else self.plane(name).places(values)
             )
         if "query" in names:
-            found["query"] = self.query_arrow(frames)
-        return found | {
+            result["query"] = self.query_arrow(frames)
+        return result | {
             name: self.class_map(frames, name)
             for name in names
             if name in _POINTS_OF_MAP
@@ -146,7 +148,7 @@ class SparsePanels(NetworkPanels):
         boxes = np.broadcast_to(
             self.limits(points_name).at(frames), (len(frames), 2, 2)
         )
-        found = np.empty(
+        result = np.empty(
             (len(frames), side**2), sparse_arrays.map_dtype(self.settings.rows)
         )
         with single_torch_thread():
@@ -169,10 +171,10 @@ class SparsePanels(NetworkPanels):
                         if name == "transform_map"
                         else some
                     )
-                    found[row, batch] = sparse_arrays.class_level_numbers(
+                    result[row, batch] = sparse_arrays.class_level_numbers(
                         zeta @ weights["embedding"].mT
                     )[0]
-        return found.reshape(len(frames), side, side)
+        return result.reshape(len(frames), side, side)
 
     # ----------------------------------------------------------- planes, limits, scales
 
@@ -251,12 +253,12 @@ class SparsePanels(NetworkPanels):
 
     def sequence_points(self, array: str) -> Points:
         """Markers of sequences."""
-        each, shapes = self.sequences, list(_CLASS_SIGNS)
+        item, shapes = self.sequences, list(_CLASS_SIGNS)
         names = tuple(
             f"{name}, class {one}"
-            for name, one in zip(each.names, each.classes, strict=True)
+            for name, one in zip(item.names, item.classes, strict=True)
         )
-        class_shapes = tuple(shapes[one % len(shapes)] for one in each.classes)
+        class_shapes = tuple(shapes[one % len(shapes)] for one in item.classes)
         return Points(array, self.sequence_colours, names, class_shapes, size=0.8)
 
     @functools.cached_property

@@ -158,7 +158,9 @@ class TransformerPanels(NetworkPanels):
         """Attention of the last position to a for each pair, the heads side by side,
         (frame, row, column)."""
         heads, size = self.network.settings.heads, len(self.shown)
-        found = np.full((len(frames), *self.tiles * (size + 1) - 1), np.nan, np.float32)
+        result = np.full(
+            (len(frames), *self.tiles * (size + 1) - 1), np.nan, np.float32
+        )
         for batch in batch_slices(len(frames), 4 * size * size * heads):
             values = self.network.attention(
                 self.weights_at(frames[batch]), self.image_pairs
@@ -166,8 +168,8 @@ class TransformerPanels(NetworkPanels):
             for head in range(heads):
                 row, column = (size + 1) * np.array(divmod(head, self.tiles[1]))
                 tile = values[..., head].unflatten(-1, (size, size)).numpy()
-                found[batch, row : row + size, column : column + size] = tile
-        return found
+                result[batch, row : row + size, column : column + size] = tile
+        return result
 
     @property
     def tiles(self) -> np.ndarray:
@@ -196,7 +198,7 @@ class TransformerPanels(NetworkPanels):
     @torch.no_grad()
     def correct_logits(self, frames: np.ndarray) -> np.ndarray:
         """Correct logits by a + b and a - b, or by a and b, (frame, row, column)."""
-        pairs, found = self.image_pairs, []
+        pairs, result = self.image_pairs, []
         if self.by_difference:
             half = (self.n + 1) // 2
             pairs = (
@@ -209,12 +211,12 @@ class TransformerPanels(NetworkPanels):
             len(frames), len(pairs) * (self.n + 2 * self.network.settings.width)
         ):
             logits = self.network.logits(self.weights_at(frames[batch]), pairs)
-            found.append(
+            result.append(
                 torch.take_along_dim(logits, target.expand(len(logits), -1, -1), -1)[
                     ..., 0
                 ].numpy()
             )
-        return np.concatenate(found).reshape(len(frames), len(self.shown), -1)
+        return np.concatenate(result).reshape(len(frames), len(self.shown), -1)
 
     def correct_panel(self) -> Panel:
         """The correct logits, with a colour scale from 0 to the largest of the last
@@ -282,8 +284,8 @@ class TransformerPanels(NetworkPanels):
         every = np.arange(len(self.recorded.steps))
         values = np.stack(
             [
-                np.interp(every, self.measured_frames, each)
-                for each in np.transpose(losses)
+                np.interp(every, self.measured_frames, item)
+                for item in np.transpose(losses)
             ]
         )
         names = ["restricted loss, all pairs", "excluded loss, training pairs"]
@@ -334,11 +336,11 @@ class TransformerPanels(NetworkPanels):
             "attention": self.attention,
             "correct_logits": self.correct_logits,
         }
-        found = {name: functions[name](frames) for name in functions if name in names}
+        result = {name: functions[name](frames) for name in functions if name in names}
         for place in range(_PLANES):
             if (name := f"frequency_{place + 1}") in names:
-                found[name] = self.places(int(self.strongest[place]))[frames]
-        return found
+                result[name] = self.places(int(self.strongest[place]))[frames]
+        return result
 
     def run_panels(self) -> RunPanels:
         others, default_arrays = common_panels.build_default_panels(self.recorded)

@@ -160,7 +160,7 @@ def vc1(data: FigureData) -> DrawnFigure:
     """An ideal circuit: of a run, or built by hand where no run is ideal."""
     trajectory = data.only
     labels = cached_circuit_labels(trajectory) if data.run is None else []
-    if data.run is not None or any(each.label == "ideal" for each in labels):
+    if data.run is not None or any(label.label == "ideal" for label in labels):
         return _plot_first_run_of_kind(data, runs_with_label("ideal"))
     settings = sparse_settings(trajectory)
     title = f"ideal circuit, p = {settings.vocab}, d = {settings.dim}"
@@ -191,14 +191,14 @@ def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
         raise TrajectoryError(
             f"no ideal circuit is known for this task: {error}"
         ) from None
-    found = simulate(settings, runs=1, steps=0, progress=False).drop_vars(
+    result = simulate(settings, runs=1, steps=0, progress=False).drop_vars(
         ["loss", "accuracy"]
     )
     for name, weight in weights.items():
-        found[name] = found[name].copy(
-            data=weight.float().numpy().reshape(found[name].shape)
+        result[name] = result[name].copy(
+            data=weight.float().numpy().reshape(result[name].shape)
         )
-    return found
+    return result
 
 
 def runs_with_label(label: str) -> Kind:

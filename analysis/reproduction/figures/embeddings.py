@@ -93,10 +93,10 @@ def _plot_chosen_runs(
     """The last embeddings of runs in one row of panels."""
     trajectory = data.only
     figure = new_figure(len(chosen) * (side + GAP) + GAP, side + HEAD + GAP)
-    names = [name_run(trajectory, each.run) for each in chosen.values()]
-    for place, (each, name) in enumerate(zip(chosen.values(), names, strict=True)):
+    names = [name_run(trajectory, value.run) for value in chosen.values()]
+    for place, (item, name) in enumerate(zip(chosen.values(), names, strict=True)):
         axes = add_axes_in_inches(figure, GAP + place * (side + GAP), GAP, side, side)
-        x = final_embeddings(trajectory)[each.run]
+        x = final_embeddings(trajectory)[item.run]
         draw_tokens(axes, x)
         axes.set_label(f"{what} at the end")
         axes.set_title(
@@ -104,12 +104,12 @@ def _plot_chosen_runs(
             fontsize=8.5,
             pad=3,
         )
-    rule = " ".join(f"{where}: {each.why}." for where, each in chosen.items())
+    rule = " ".join(f"{where}: {value.why}." for where, value in chosen.items())
     here = (
         f"{(' and ' if len(names) == 2 else ', ').join(names)},"
         f" {setting_title(trajectory)}"
     )
-    seeds = trajectory["seed"].values[[each.run for each in chosen.values()]].tolist()
+    seeds = trajectory["seed"].values[[value.run for value in chosen.values()]].tolist()
     return DrawnFigure(figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}.", seeds)
 
 
@@ -187,7 +187,7 @@ def _plot_class_map_pairs(
 def ca_c(data: FigureData) -> DrawnFigure:
     """Twenty embeddings for each of four weight decays, or of three alignments of
     particles (appendix D); six in a small picture."""
-    words = [setting_title(each) for each in data.datasets]
+    words = [setting_title(dataset) for dataset in data.datasets]
     figure, told, seeds = plot_runs_by_trajectory(data, words)
     what = (
         "Particles"
@@ -310,20 +310,21 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
 
 def ca6(data: FigureData) -> DrawnFigure:
     """Size of the hidden weights and biases against weight decay."""
-    decays = [read_settings(each).weight_decay for each in data.datasets]  # type: ignore[attr-defined]
-    found = dict(
+    decays = [read_settings(dataset).weight_decay for dataset in data.datasets]  # type: ignore[attr-defined]
+    result = dict(
         sorted(
             zip(decays, map(hidden_weights.measure_weights, data.datasets), strict=True)
         )
     )
     groups = {
-        each: hidden_weights.mean_weight_measures(runs) for each, runs in found.items()
+        value: hidden_weights.mean_weight_measures(runs)
+        for value, runs in result.items()
     }
     runs = data.only.sizes["run"]
     title = f"{runs} networks a weight decay, means with 95% intervals"
     with own_style(data):
         figure = plot_weights(
-            groups, hidden_weights.groups_by_structure(list(found.values())), title
+            groups, hidden_weights.groups_by_structure(list(result.values())), title
         )
     for axes in figure.axes[1:]:
         axes.set_label(f"alignment with pair sums, {axes.get_title()}")
@@ -334,5 +335,5 @@ def ca6(data: FigureData) -> DrawnFigure:
     )
     rule += "how hidden weights and pair sums lie to each other, with chance levels."
     return DrawnFigure(
-        figure, f"{len(found)} weight decays", rule, data.only["seed"].values.tolist()
+        figure, f"{len(result)} weight decays", rule, data.only["seed"].values.tolist()
     )

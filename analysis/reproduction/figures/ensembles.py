@@ -149,7 +149,7 @@ def vc9(data: FigureData) -> DrawnFigure:
     result = data.only
     with figure.own_style(data):
         drawn = plot_transfer(result, ideal_cluster_count(SparseSettings()))
-    vocabs = [int(each) for each in result["vocab"].values]
+    vocabs = [int(value) for value in result["vocab"].values]
     about = (
         "sparse modular addition: L = 12, k = 5, d = 2, h = 32,"
         f" {result.attrs['epochs']} epochs, "
@@ -170,9 +170,9 @@ def vc15(data: FigureData) -> DrawnFigure:
     """Loss, accuracy and gradient norms of a run, and all runs against chance (VC
     figures 15, 16, 18, 19)."""
     trajectory = data.only
-    found = peak_coincidence(trajectory)
-    chosen = data.choose(lambda: _most_eventful_run(found, trajectory))
-    drawn = plot_gradient_norms(trajectory, found, chosen.run)
+    coincidence = peak_coincidence(trajectory)
+    chosen = data.choose(lambda: _most_eventful_run(coincidence, trajectory))
+    drawn = plot_gradient_norms(trajectory, coincidence, chosen.run)
     drawn.suptitle("")  # which says less than the figure's
     for axes in drawn.axes:
         axes.set_label(
@@ -211,7 +211,7 @@ def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
     """The first run with most drops of the loss, and among these most spikes."""
     runs_not_diverged(trajectory)  # raises an error where there is none
     run = most_eventful_run(found["events"].values)
-    drops, spikes = (int(each) for each in found["events"].values[run][:2])
+    drops, spikes = (int(value) for value in found["events"].values[run][:2])
     why = (
         f"the first run with most drops of the loss, {drops}, and among these most"
         f" spikes, {spikes}"
@@ -225,31 +225,35 @@ def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
 def vc17(data: FigureData) -> DrawnFigure:
     """Sparsity of activations against the threshold, of twenty runs with each dimension
     (VC figures 17, 20)."""
-    if any(each.sizes["run"] < 2 for each in data.datasets):
+    if any(dataset.sizes["run"] < 2 for dataset in data.datasets):
         raise TrajectoryError(
             "dimension run: found 1, successes against failures need 2 or more"
         )
     trajectories = [
-        each.isel(run=slice(20)) for each in data.datasets
+        dataset.isel(run=slice(20)) for dataset in data.datasets
     ]  # as many as in the paper
-    found = [compare_successes(measure_sparsity(each)) for each in trajectories]
-    dims = [f"d = {sparse_settings(each).dim}" for each in trajectories]
-    counts = [f"{int(each['success'].sum())} of {each.sizes['run']}" for each in found]
+    successes = [
+        compare_successes(measure_sparsity(trajectory)) for trajectory in trajectories
+    ]
+    dims = [f"d = {sparse_settings(trajectory).dim}" for trajectory in trajectories]
+    counts = [
+        f"{int(item['success'].sum())} of {item.sizes['run']}" for item in successes
+    ]
     rule = (
-        f"The first {found[0].sizes['run']} runs. Success: test accuracy above .9. The"
+        f"The first {successes[0].sizes['run']} runs. Success: test accuracy above .9. The"
         " paper has one pair of panels "
     )
     rule += "and does not say of which data. "
-    if len(found) == 1:
+    if len(successes) == 1:
         drawn, kept = (
-            plot_sparsity(found, dims),
+            plot_sparsity(successes, dims),
             [(0, "success and failure"), (1, "test accuracy")],
         )
         here = f"{counts[0]} runs successful"
     else:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
         drawn, kept = (
-            plot_sparsity(found, names),
+            plot_sparsity(successes, names),
             [(4 * row, name) for row, name in enumerate(names)],
         )
         here = ", ".join([dims[0], *(dim.removeprefix("d = ") for dim in dims[1:])])

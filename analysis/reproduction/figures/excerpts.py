@@ -75,7 +75,11 @@ def _place_legend(
 ) -> None:
     """Arrange the legend in so many columns, above or below the panels."""
     (legend,) = figure.legends
-    handles = [each for each in legend.legend_handles if each is not None]
+    handles = [
+        legend_handle
+        for legend_handle in legend.legend_handles
+        if legend_handle is not None
+    ]
     names = [text.get_text() for text in legend.get_texts()]
     legend.remove()
     figure.legend(handles, names, loc=where, ncols=columns, frameon=False, fontsize=8)

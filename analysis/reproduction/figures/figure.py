@@ -143,7 +143,7 @@ def drawn_panel_names(figure: Figure) -> list[str]:
                 axes.get_title("left"),
                 axes.get_xlabel(),
             )
-            names.append(next((str(each) for each in found if each), ""))
+            names.append(next((str(item) for item in found if item), ""))
     in_grid = re.compile(r"^\d+-(\w+)$")  # such as 0-token_embeddings, of `PanelGrid`
     shown = (name for name in names if not name.startswith("<"))
     return [

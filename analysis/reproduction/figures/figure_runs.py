@@ -60,14 +60,12 @@ def match_files_to_requirements(
     opened = {path: _opened(path, figure) for path in files}
     chosen = []
     for need in figure.needs:
-        fitting = [path for path, each in opened.items() if _fits(each, need)]
+        fitting = [path for path, value in opened.items() if _fits(value, need)]
         if not fitting:
-            found = "; ".join(
-                f"{path.name}: {_what(each, need)}" for path, each in opened.items()
+            join = "; ".join(
+                f"{path.name}: {_what(value, need)}" for path, value in opened.items()
             )
-            raise TrajectoryError(
-                f"{figure.source} needs {need.words()}, found {found}"
-            )
+            raise TrajectoryError(f"{figure.source} needs {need.words()}, found {join}")
         chosen.append(opened[fitting[0]])
         if (
             isinstance(need, RequiredRuns)
@@ -148,12 +146,12 @@ def plan_ensemble(
 def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dataset]:
     """The ensemble or result for each need of a figure, read or computed. Raises what
     `simulate` raises."""
-    found: list[xr.Dataset] = []
+    result: list[xr.Dataset] = []
     ensemble = None
     for need in figure.needs:
         if isinstance(need, RequiredResult):
             print(f"needs {need.words()}, whose runs are found or made")
-            found.append(need.make(sizes))
+            result.append(need.make(sizes))
             continue
         ensemble = plan_ensemble(need, sizes, ensemble)
         path, cost = (
@@ -166,5 +164,5 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
             f" {plan}",
             flush=True,
         )
-        found.append(RUNNER.ensemble(ensemble))
-    return found
+        result.append(RUNNER.ensemble(ensemble))
+    return result

@@ -47,5 +47,5 @@ def draw_frame_panel(axes: Axes, scene: Scene, frame: int, px: float) -> None:
         artist.show(
             arrays[layer.array][0] if hasattr(layer, "array") else np.empty(0), frame
         )
-        for each in artist.moving:
-            each.set_animated(False)
+        for item in artist.moving:
+            item.set_animated(False)

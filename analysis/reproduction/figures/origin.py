@@ -31,13 +31,15 @@ def vc12(data: FigureData) -> DrawnFigure:
     near to the origin runs come."""
     trajectory = data.only
     settings = sparse_settings(trajectory)
-    found = measure_normalisation_margins(trajectory, [trajectory.sizes["step"] - 1])
+    normalisation_margins = measure_normalisation_margins(
+        trajectory, [trajectory.sizes["step"] - 1]
+    )
     figure = new_figure(10.5, 3.7)
     left, middle, right = figure.subplots(1, 3)
     figure.subplots_adjust(left=0.06, right=0.985, top=0.91, bottom=0.14, wspace=0.32)
     _draw_steps(left, normalised_length(settings.norm, 2))
     _draw_slopes(middle, settings)
-    moved = _draw_approach(right, found, successful_runs(trajectory))
+    moved = _draw_approach(right, normalisation_margins, successful_runs(trajectory))
     for axes in (middle, right):
         axes.legend(frameon=False, fontsize=7.5, loc="upper right", borderaxespad=0.1)
         axes.grid(color=colour("grid"))
@@ -59,8 +61,8 @@ def _draw_steps(axes: Axes, radius: float) -> None:
     for distance, shade in zip(DISTANCES, series_colours(3), strict=True):
         x = distance * np.array([np.cos(-0.9), np.sin(-0.9)])
         moved = x + STEP * np.array([0.0, 1.0])
-        ends = [radius * each / np.linalg.norm(each) for each in (x, moved)]
-        angles = np.unwrap([np.arctan2(*each[::-1]) for each in ends])
+        ends = [radius * item / np.linalg.norm(item) for item in (x, moved)]
+        angles = np.unwrap([np.arctan2(*item[::-1]) for item in ends])
         arc = np.linspace(float(angles[0]), float(angles[1]), 50)
         axes.plot(
             radius * np.cos(arc),

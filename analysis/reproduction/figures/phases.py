@@ -38,15 +38,15 @@ def vc5(data: FigureData) -> DrawnFigure:
     """Sequence embeddings on the map of classes at four moments, and the loss with
     these moments."""
     trajectory = data.only
-    found = first_two_drops(
+    result = first_two_drops(
         event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"]
     )
     chosen = data.choose(
-        lambda: run_with_median_drop_gap(found, successful_runs(trajectory))
+        lambda: run_with_median_drop_gap(result, successful_runs(trajectory))
     )
     steps, moments = (
         trajectory["step"].values,
-        drop_snapshots(trajectory, found, chosen.run),
+        drop_snapshots(trajectory, result, chosen.run),
     )
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
     shown = truncate_trajectory(trajectory, until)
@@ -55,7 +55,7 @@ def vc5(data: FigureData) -> DrawnFigure:
     )
     at = np.searchsorted(scene.steps, moments).tolist()
     spans = np.stack(
-        [found[name].values[chosen.run] for name in ("begin", "end")], axis=1
+        [result[name].values[chosen.run] for name in ("begin", "end")], axis=1
     )
     drops = np.interp(spans, trajectory["step"], trajectory["epoch"])
     figure = _plot_maps_and_loss(scene, at, shown["loss"].isel(run=chosen.run), drops)

@@ -126,7 +126,7 @@ PAPER_FIGURES = (
     PaperFigure(
         "ca6",
         "size of hidden weights and biases against weight decay, 10 networks each",
-        tuple(_modular_runs(each, 10, every=0) for each in DECAYS),
+        tuple(_modular_runs(decay, 10, every=0) for decay in DECAYS),
         "15 s",
         embeddings.ca6,
         picks=False,
@@ -345,11 +345,13 @@ def get_paper_figure(name: str) -> PaperFigure:
     """The figure with a name, such as ca3; case and punctuation do not matter. Raises
     SettingsError."""
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())
-    for each in PAPER_FIGURES:
-        if each.name.replace("-", "") == wanted:
-            return each
+    for paper_figure in PAPER_FIGURES:
+        if paper_figure.name.replace("-", "") == wanted:
+            return paper_figure
     raise SettingsError(
-        "figure", name, "one of " + ", ".join(each.name for each in PAPER_FIGURES)
+        "figure",
+        name,
+        "one of " + ", ".join(paper_figure.name for paper_figure in PAPER_FIGURES),
     )
 
 
@@ -357,12 +359,12 @@ def format_figure_list() -> str:
     """A list of all figures: the runs that each needs, how long these take to compute,
     and what the figure shows."""
     lines = [f"{'figure':11}{'in the paper':16}{'needs':22}to make"]
-    for each in PAPER_FIGURES:
+    for paper_figure in PAPER_FIGURES:
         lines.append(
-            f"{each.name:11}{each.source:16}{_format_required_runs(each):22}{each.cost}"
+            f"{paper_figure.name:11}{paper_figure.source:16}{_format_required_runs(paper_figure):22}{paper_figure.cost}"
         )
         lines += textwrap.wrap(
-            each.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8
+            paper_figure.shows, 100, initial_indent=" " * 8, subsequent_indent=" " * 8
         )
     return "\n".join(lines) + "\n\n" + LEGEND
 

@@ -41,18 +41,23 @@ TRAINING = ("batch", "lr")
 def settings_summary(*trajectories: xr.Dataset) -> str:
     """Task, settings, length and runs of trajectories of one system; a setting that
     differs has all its values."""
-    settings, first = [read_settings(each) for each in trajectories], trajectories[0]
-    steps = [int(each["step"][-1]) for each in trajectories]
+    settings, first = (
+        [read_settings(trajectory) for trajectory in trajectories],
+        trajectories[0],
+    )
+    steps = [int(trajectory["step"][-1]) for trajectory in trajectories]
     lengths = [
-        str(step // (each.epoch_steps or 1))
-        for step, each in zip(steps, settings, strict=True)
+        str(step // (setting.epoch_steps or 1))
+        for step, setting in zip(steps, settings, strict=True)
     ]
     unit = "epochs" if "epoch" in first.variables else "steps"
-    runs = " and ".join(dict.fromkeys(str(each.sizes["run"]) for each in trajectories))
-    each = " each" if len(trajectories) > 1 and runs.isdigit() else ""
+    runs = " and ".join(
+        dict.fromkeys(str(trajectory.sizes["run"]) for trajectory in trajectories)
+    )
+    item = " each" if len(trajectories) > 1 and runs.isdigit() else ""
     size = (
         f"{', '.join(dict.fromkeys(lengths))} {unit}, {runs}"
-        f" {'run' if runs == '1' else 'runs'}{each}"
+        f" {'run' if runs == '1' else 'runs'}{item}"
     )
     return (
         f"{_format_settings(settings, _words(settings))}, {size} from seed"
@@ -74,7 +79,9 @@ def _words(settings: list[Settings]) -> dict[str, str]:
     """The settings to be told and their names."""
     words = dict(SYMBOLS.get(settings[0].system, {}))
     for field in dataclasses.fields(settings[0]):
-        changed = any(getattr(each, field.name) != field.default for each in settings)
+        changed = any(
+            getattr(setting, field.name) != field.default for setting in settings
+        )
         if changed and not field.name.startswith("start"):
             words.setdefault(field.name, field.name.replace("_", " "))
     return words
@@ -84,7 +91,7 @@ def _format_settings(settings: list[Settings], words: dict[str, str]) -> str:
     """The task, and the values of the settings that have a word."""
     told = []
     for name, word in words.items():
-        values = dict.fromkeys(getattr(each, name) for each in settings)
+        values = dict.fromkeys(getattr(setting, name) for setting in settings)
         shown = ", ".join(
             f"{value:g}" if isinstance(value, int | float) else str(value)
             for value in values

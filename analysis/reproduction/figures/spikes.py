@@ -69,7 +69,7 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
         sparse_settings(trajectory),
         highest_spikes(trajectory, data.run),
     )
-    found: tuple[RecordedSpike, dict] | None = None
+    result: tuple[RecordedSpike, dict] | None = None
     why = (
         f"NO spike of the {len(spikes)} highest {of} is explained by a boundary that is"
         " crossed; this is the highest"
@@ -79,7 +79,7 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
             trajectory, spike, training_sequences(settings, spike.seed)
         ).values
         if what and what["cause"] == "feed-forward" and what["explained"]:
-            found, why = (
+            result, why = (
                 (spike, what),
                 (
                     f"the highest spike {of} that sequences which cross a decision"
@@ -87,13 +87,13 @@ def highest_crossing_spike(data: FigureData) -> _SpikeReplay:
                 ),
             )
             break
-        if what and not found:
-            found = spike, what
-    if found is None:
+        if what and not result:
+            result = spike, what
+    if result is None:
         raise TrajectoryError(
             f"none of {len(spikes)} spikes shows a rise when it is replayed"
         )
-    spike, what = found
+    spike, what = result
     first, _, last = replay_span(trajectory, spike)
     path = replay(trajectory, spike.run, first, last)
     here = (
@@ -114,12 +114,12 @@ def highest_spikes(
     spikes, success = recorded_spikes(trajectory), successful_runs(trajectory)
     if run is not None:
         spikes, of = (
-            [each for each in spikes if each.run == run],
+            [spike for spike in spikes if spike.run == run],
             "of the run that was asked for",
         )
-    elif any(success[each.run] for each in spikes):
+    elif any(success[spike.run] for spike in spikes):
         spikes, of = (
-            [each for each in spikes if success[each.run]],
+            [spike for spike in spikes if success[spike.run]],
             f"of the {int(success.sum())} successful runs",
         )
     else:
@@ -158,7 +158,7 @@ def _states_of_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> _SpikeState
     network = clustering_head_of(trajectory)
     on = training_sequences(network.settings, found.spike.seed)
     states = [
-        {name: each.double() for name, each in weights(found.path, 0, at).items()}
+        {name: weight.double() for name, weight in weights(found.path, 0, at).items()}
         for at in found.moments
     ]
     passes = [forward_pass(network, state, on) for state in states]
@@ -167,7 +167,7 @@ def _states_of_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> _SpikeState
         on,
         states,
         passes,
-        [(each.logits.argmax(-1) == on.targets).numpy() for each in passes],
+        [(item.logits.argmax(-1) == on.targets).numpy() for item in passes],
     )
 
 
@@ -177,17 +177,17 @@ MOMENTS = ("before", "after")
 def vc13(data: FigureData) -> DrawnFigure:
     """The loss around a spike, and sequence embeddings on the map of classes, before
     and after."""
-    trajectory, found = data.only, highest_crossing_spike(data)
-    states = _states_of_spike(trajectory, found)
-    epochs = [step / sparse_settings(trajectory).epoch_steps for step in found.moments]
+    trajectory, result = data.only, highest_crossing_spike(data)
+    states = _states_of_spike(trajectory, result)
+    epochs = [step / sparse_settings(trajectory).epoch_steps for step in result.moments]
     figure = new_figure(WIDTH, 6.6)
     (whole, close), maps = figure.subplots(2, 2, height_ratios=(0.75, 1))
     figure.subplots_adjust(
         left=0.105, right=0.96, top=0.95, bottom=0.13, hspace=0.34, wspace=0.22
     )
     for axes, path, run in (
-        (whole, trajectory, found.spike.run),
-        (close, found.path, 0),
+        (whole, trajectory, result.spike.run),
+        (close, result.path, 0),
     ):
         losses = path["loss"].sel(split="train").isel(run=run)
         axes.plot(path["epoch"], losses, color=colour("train"), linewidth=1)
@@ -206,11 +206,11 @@ def vc13(data: FigureData) -> DrawnFigure:
             "ha": side,
         }
         close.annotate(word, (epoch, 0), xycoords=("data", "axes fraction"), **how)
-    xi = [each.xi.numpy() for each in states.passes]
-    limits = _limits_of(np.concatenate([each[states.lost] for each in xi]))
+    xi = [item.xi.numpy() for item in states.passes]
+    limits = _limits_of(np.concatenate([item[states.lost] for item in xi]))
     shares = (
-        found.path["accuracy"]
-        .sel(split="train", step=list(found.moments))
+        result.path["accuracy"]
+        .sel(split="train", step=list(result.moments))
         .isel(run=0)
         .values
     )
@@ -229,8 +229,8 @@ def vc13(data: FigureData) -> DrawnFigure:
         axes.tick_params(labelsize=8)
     classes = class_colours(states.network.settings.rows)
     marks = [
-        Line2D([], [], **DOT | {"color": each}, label=f"class {label}")
-        for label, each in enumerate(classes)
+        Line2D([], [], **DOT | {"color": item}, label=f"class {label}")
+        for label, item in enumerate(classes)
     ]
     marks.append(
         Line2D(
@@ -244,11 +244,11 @@ def vc13(data: FigureData) -> DrawnFigure:
         handles=marks, loc="lower center", ncols=len(marks), frameon=False, fontsize=8.5
     )
     rule = (
-        f"Chosen: {found.why}. Replayed step by step: before is the spike's foot;"
+        f"Chosen: {result.why}. Replayed step by step: before is the spike's foot;"
         " after is "
     )
     rule += (
-        f"{format_delay(found.moments)}, behind the step with the largest rise. Below:"
+        f"{format_delay(result.moments)}, behind the step with the largest rise. Below:"
         " distinct training sequences "
     )
     rule += (
@@ -256,7 +256,7 @@ def vc13(data: FigureData) -> DrawnFigure:
         " sequences that become "
     )
     rule += "wrong; both have the same limits. Axes are not equal."
-    return DrawnFigure(figure, found.here, rule, [found.spike.seed])
+    return DrawnFigure(figure, result.here, rule, [result.spike.seed])
 
 
 Limits = tuple[float, float, float, float]
@@ -310,18 +310,18 @@ def _draw_sequences(axes: Axes, places: np.ndarray, states: _SpikeStates) -> Non
 def vc14(data: FigureData) -> DrawnFigure:
     """What a small change of sequence embeddings does: before and after, with the
     assemblers between."""
-    found = highest_crossing_spike(data)
-    states = _states_of_spike(data.only, found)
+    spike = highest_crossing_spike(data)
+    states = _states_of_spike(data.only, spike)
     network, on = states.network, states.on
     with torch.no_grad():
         pairs = zip(states.weights, states.passes, strict=True)
         responses = [
-            network.transform(weight, each.xi).numpy() for weight, each in pairs
+            network.transform(weight, pair.xi).numpy() for weight, pair in pairs
         ]
     prefixes = np.sort(on.tokens[:, list(network.settings.counting)].numpy(), axis=1)
     multisets, group = np.unique(prefixes, axis=0, return_inverse=True)
     group = group.ravel()  # NumPy 2.0 gives a column
-    names = ["".join(map(str, each)) for each in multisets.tolist()]
+    names = ["".join(map(str, multiset)) for multiset in multisets.tolist()]
     rgb = class_colours(network.settings.rows)[
         multisets.sum(axis=1) % network.settings.vocab
     ]
@@ -329,12 +329,12 @@ def vc14(data: FigureData) -> DrawnFigure:
     left, middle, right = figure.subplots(1, 3, width_ratios=(1, 0.9, 1.1))
     figure.subplots_adjust(left=0.085, right=0.985, top=0.9, bottom=0.27, wspace=0.42)
     _draw_displacements(
-        left, [each.xi.numpy() for each in states.passes], group, names, rgb
+        left, [item.xi.numpy() for item in states.passes], group, names, rgb
     )
     direction = _draw_assemblers(middle, states.weights[0]["assembler"].numpy())
     _draw_responses(
         right,
-        [each @ direction for each in responses],
+        [response @ direction for response in responses],
         group,
         names,
         rgb,
@@ -349,13 +349,13 @@ def vc14(data: FigureData) -> DrawnFigure:
     moved = [
         np.linalg.norm(after - before, axis=1).mean()
         for before, after in (
-            tuple(each.xi.numpy() for each in states.passes),
+            tuple(item.xi.numpy() for item in states.passes),
             tuple(responses),
         )
     ]
     rule = (
-        f"Chosen, as in figure 13: {found.why}. Before is the spike's foot, after is"
-        f" {format_delay(found.moments)}. "
+        f"Chosen, as in figure 13: {spike.why}. Before is the spike's foot, after is"
+        f" {format_delay(spike.moments)}. "
     )
     rule += (
         "Left: means of the sequence embeddings of distinct training sequences with the"
@@ -376,9 +376,9 @@ def vc14(data: FigureData) -> DrawnFigure:
     lost = float((on.weight * torch.from_numpy(states.lost)).sum())
     return DrawnFigure(
         figure,
-        f"{found.here}, {lost:.0%} of sequences become wrong",
+        f"{spike.here}, {lost:.0%} of sequences become wrong",
         rule,
-        [found.spike.seed],
+        [spike.spike.seed],
     )
 
 
@@ -394,7 +394,7 @@ def _draw_displacements(
     x, y = ends[0].T
     axes.scatter(x, y, s=5, c=pale_colours(rgb)[group], linewidths=0)
     for place, (name, shade) in enumerate(zip(names, rgb, strict=True)):
-        before, after = (each[group == place].mean(axis=0) for each in ends)
+        before, after = (end[group == place].mean(axis=0) for end in ends)
         arrow = {
             "arrowstyle": "-|>",
             "color": shade,

@@ -21,9 +21,9 @@ def zl_rates(data: FigureData) -> DrawnFigure:
     beside ZL's table."""
     rows = []
     for trajectory in data.datasets:
-        found = network_measures(trajectory.isel(run=not_diverged(trajectory)))
-        rows.append(xr.Dataset({name: ("run", found[name]) for name in MEASURES}))
-    rates = [read_settings(each).attention_rate for each in data.datasets]  # type: ignore[attr-defined]
+        result = network_measures(trajectory.isel(run=not_diverged(trajectory)))
+        rows.append(xr.Dataset({name: ("run", result[name]) for name in MEASURES}))
+    rates = [read_settings(dataset).attention_rate for dataset in data.datasets]  # type: ignore[attr-defined]
     measures = xr.concat(rows, "attention_rate", join="outer").assign_coords(
         attention_rate=rates
     )

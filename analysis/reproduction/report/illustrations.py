@@ -79,10 +79,10 @@ def _candidate_sizes(
 ) -> list[SizeOverrides]:
     """Sizes at which the runs of a figure may exist: its own, and those of the
     experiments."""
-    found = set()
+    result = set()
     for experiment in experiments.values():
         if sizing := experiment.at(size):
-            found |= {
+            result |= {
                 SizeOverrides(need.runs, need.epochs)
                 for need in experiment.ensembles(sizing.params)
             }
@@ -90,10 +90,10 @@ def _candidate_sizes(
             if "runs" in sizing.params and not isinstance(
                 epochs, list
             ):  # a list has one length for each ensemble
-                found.add(SizeOverrides(sizing.params["runs"], epochs))
+                result.add(SizeOverrides(sizing.params["runs"], epochs))
     return [
         SizeOverrides(),
-        *sorted(found, key=lambda each: (each.runs, each.epochs or 0)),
+        *sorted(result, key=lambda each: (each.runs, each.epochs or 0)),
     ]
 
 
@@ -171,8 +171,8 @@ def _transfers_exist(sizes: SizeOverrides) -> bool:
         finetuned = dataclasses.replace(larger, start=str(first), start_step=phase)
         trained += [(larger, 2), (finetuned, 1)]
     return all(
-        _has_step(run_path(each, design.runs, 0, every=phase), count * phase)
-        for each, count in trained
+        _has_step(run_path(item, design.runs, 0, every=phase), count * phase)
+        for item, count in trained
     )
 
 

@@ -63,7 +63,7 @@ def report_provenance(
 ) -> ReportProvenance:
     """When, on which machine and with which versions the evidence was measured, and how
     long that took."""
-    attributes = [each.attrs for each in evidence.values()] or [
+    attributes = [value.attrs for value in evidence.values()] or [
         measurement_provenance(device)
     ]
     newest = max(attributes, key=lambda each: each["created_at"])
@@ -74,14 +74,16 @@ def report_provenance(
         ("git_commit", "commit"),
     ):
         environment[word] = ", ".join(
-            sorted({str(each[name]) for each in attributes})
+            sorted({str(attribute[name]) for attribute in attributes})
         )  # of all evidence
     needs = {need for step in steps for need in step.experiment.ensembles(step.params)}
     return ReportProvenance(
         size=size,
         created_at=newest["created_at"],
         environment=environment,
-        seconds={name: float(each.attrs["seconds"]) for name, each in evidence.items()},
+        seconds={
+            name: float(value.attrs["seconds"]) for name, value in evidence.items()
+        },
         runs=sum(need.runs for need in needs),
     )
 
@@ -171,15 +173,19 @@ def _replace_pictures(drafts: Path, folder: Path) -> None:
     """Put pictures into a folder in place of those of an earlier report; other files
     remain."""
     new = sorted(drafts.iterdir())
-    for each in new:
-        with replace_file(folder / each.name) as temporary:
-            shutil.copyfile(each, temporary)
+    for item in new:
+        with replace_file(folder / item.name) as temporary:
+            shutil.copyfile(item, temporary)
     earlier = [
         folder / f"{name}.png"
-        for name in ("verdicts", "numbers", *(each.name for each in PAPER_FIGURES))
+        for name in (
+            "verdicts",
+            "numbers",
+            *(paper_figure.name for paper_figure in PAPER_FIGURES),
+        )
     ]
     for path in (*earlier, *folder.glob(f"{STRIPS}*.svg")):
-        if path.name not in {each.name for each in new}:
+        if path.name not in {item.name for item in new}:
             path.unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

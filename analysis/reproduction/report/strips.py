@@ -52,7 +52,7 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
         else NO_INTERVAL
     )
     numbers = [
-        each for each in (*estimate.interval, *paper, *accepted) if math.isfinite(each)
+        item for item in (*estimate.interval, *paper, *accepted) if math.isfinite(item)
     ]
     room = MARGIN * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
@@ -63,7 +63,7 @@ def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
         return round(min(max(100 * (number - start) / (end - start), 0.0), 100.0), 1)
 
     ours, theirs = (
-        Interval(*map(position, each)) for each in (estimate.interval, paper)
+        Interval(*map(position, item)) for item in (estimate.interval, paper)
     )
     low, high = map(position, accepted)
     return Strip(ours, theirs, low, high, (f"{start:.3g}", f"{end:.3g}"))

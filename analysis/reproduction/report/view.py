@@ -226,7 +226,7 @@ def _claim_views(
         }
         if readings.setdefault(claim.readings, claim.name) != claim.name:
             texts["readings"] = ()
-        parts = [_part_view(result, *each) for each in result.judged_parts()]
+        parts = [_part_view(result, *part) for part in result.judged_parts()]
         view = ClaimView(
             claim=dataclasses.replace(claim, figure=figure, **texts),
             place=coverage.place_in_paper(claim.name)[0],
@@ -293,7 +293,7 @@ def cases_to_decide(part: Measurement, estimate: Estimate, judgement: Judgement)
     if not isinstance(criterion, Above | Below) or math.isnan(judgement.difference.low):
         return ""
     low, value, high = sorted(
-        criterion.direction * each for each in judgement.difference
+        criterion.direction * item for item in judgement.difference
     )
     factors: dict[float, str] = {}
     if value > 0:
@@ -330,11 +330,13 @@ def main_rows(views: Sequence[ClaimView]) -> list[MainRow]:
     """The main claims of which some were tested."""
     rows = []
     for row in MAIN_CLAIMS:
-        found = _tested_claims(views, " ".join(row.values()))
-        papers = [view for view in found if view.claim.paper != coverage.OWN]
+        tested_claims = _tested_claims(views, " ".join(row.values()))
+        papers = [view for view in tested_claims if view.claim.paper != coverage.OWN]
         if not papers:
             continue
-        own = [(view, view.main_parts[0]) for view in found if view not in papers]
+        own = [
+            (view, view.main_parts[0]) for view in tested_claims if view not in papers
+        ]
         order = (*WORST_FIRST, Verdict.REPRODUCED)
         worst = sorted(
             papers, key=lambda view: (order.index(view.verdict), -view.claim.importance)
@@ -360,7 +362,7 @@ def _tested_claims(views: Sequence[ClaimView], names: str) -> list[ClaimView]:
 
 def _conclusions(views: Sequence[ClaimView]) -> dict[str, dict[Verdict, list[str]]]:
     """For each paper, its main statements by verdict."""
-    found: dict[str, dict[Verdict, list[str]]] = {}
+    result: dict[str, dict[Verdict, list[str]]] = {}
     for text, names in (item for row in MAIN_CLAIMS for item in row.items()):
         claims = [
             view
@@ -369,20 +371,20 @@ def _conclusions(views: Sequence[ClaimView]) -> dict[str, dict[Verdict, list[str
         ]
         if claims:
             verdict = criteria.combine_verdicts([view.verdict for view in claims])
-            found.setdefault(claims[0].claim.paper, {}).setdefault(verdict, []).append(
+            result.setdefault(claims[0].claim.paper, {}).setdefault(verdict, []).append(
                 text
             )
-    return found
+    return result
 
 
 def _by_importance(tested: Sequence[ClaimView], *verdicts: Verdict) -> list[ClaimView]:
     """The claims of the papers with some verdicts, the most important first."""
-    found = [
+    views = [
         view
         for view in tested
         if view.verdict in verdicts and view.claim.paper != coverage.OWN
     ]
-    return sorted(found, key=lambda view: -view.claim.importance)
+    return sorted(views, key=lambda view: -view.claim.importance)
 
 
 # ------------------------------------------------------------------------- the appendix
@@ -394,9 +396,9 @@ def _group_by_place(
     """Claims by paper and place, in their order; our own claims have no places."""
     groups = []
     for paper in PAPERS:
-        found = [view for view in views if view.claim.paper == paper.short]
+        result = [view for view in views if view.claim.paper == paper.short]
         places = groupby(
-            found, lambda view: view.place if view.claim.paper != coverage.OWN else ""
+            result, lambda view: view.place if view.claim.paper != coverage.OWN else ""
         )
         groups.append((paper, [(place, list(group)) for place, group in places]))
     return [(paper, places) for paper, places in groups if places]
@@ -452,7 +454,9 @@ def _chance_text(claim_results: Sequence[ClaimResult]) -> str:
     if not differences:
         return ""
     number = len(differences)
-    significant = sum(not each.low <= 0 <= each.high for each in differences)
+    significant = sum(
+        not difference.low <= 0 <= difference.high for difference in differences
+    )
     most = int(stats.binom.ppf(0.95, number, 0.05))
     unusual = "more than chance explains" if significant > most else "not unusual"
     return (
@@ -476,18 +480,18 @@ def _coverage_rows(
             continue
         rows = []
         for place in paper.places:
-            found = [
+            names = [
                 claim.name
                 for claim in coverage.claims_covering(claims, paper, place, own=True)
             ]
             others = [
-                name for name in found if coverage.place_in_paper(name)[0] != place
+                name for name in names if coverage.place_in_paper(name)[0] != place
             ]
             reason = (
                 ""
-                if found
+                if names
                 else coverage.UNTESTED_PLACES.get((paper.short, place), "see its parts")
             )
-            rows.append((place, len(found) - len(others), others, reason))
+            rows.append((place, len(names) - len(others), others, reason))
         papers.append((paper.short, rows))
     return papers

@@ -93,8 +93,8 @@ def parts_over(
     """A part for each value of the argument `name`; the label has the value in braces,
     as in "weight decay {:g}"."""
     return tuple(
-        part(measure, criterion, label.format(each), unit, **{name: each}, **more)
-        for each in values
+        part(measure, criterion, label.format(value), unit, **{name: value}, **more)
+        for value in values
     )
 
 
@@ -145,7 +145,7 @@ def claim(
 ) -> Claim:
     """A claim from its parts, or groups of them such as those of `parts_over`, and
     other fields of `Claim` by name."""
-    groups = [(each,) if isinstance(each, Measurement) else each for each in parts]
+    groups = [(item,) if isinstance(item, Measurement) else item for item in parts]
     return Claim(
         name, statement, measured, tuple(itertools.chain.from_iterable(groups)), **more
     )
@@ -164,6 +164,6 @@ def claims_of(
     which name none."""
     name = experiment.name
     return tuple(
-        dataclasses.replace(each, experiment=name, figure=each.figure or figure)
-        for each in claims
+        dataclasses.replace(item, experiment=name, figure=item.figure or figure)
+        for item in claims
     )

@@ -148,9 +148,11 @@ def place_in_paper(name: str) -> tuple[str, str]:
     words = name.split(".")[1:]
     count = 2 if len(words) > 2 and words[1].isdigit() else 1  # of a place with a dot
     place = ".".join(words[:count])
-    found = re.fullmatch(r"([a-z]+?)((?:\d|[A-F]\b).*)", place)
-    kind = KINDS.get(found[1]) if found else None
-    return f"{kind} {found[2]}" if found and kind else place, ".".join(words[count:])
+    fullmatch = re.fullmatch(r"([a-z]+?)((?:\d|[A-F]\b).*)", place)
+    kind = KINDS.get(fullmatch[1]) if fullmatch else None
+    return f"{kind} {fullmatch[2]}" if fullmatch and kind else place, ".".join(
+        words[count:]
+    )
 
 
 def claims_covering(
@@ -160,15 +162,15 @@ def claims_covering(
 
     own: leave out those that only cover a part that is listed separately.
     """
-    parts = [each for each in paper.places if own and each.startswith(f"{place}.")]
+    parts = [item for item in paper.places if own and item.startswith(f"{place}.")]
 
     def covers(known: str) -> bool:
         return _within(known, place) and not any(_within(known, part) for part in parts)
 
     return [
-        each
-        for each in claims
-        if each.paper == paper.short and any(map(covers, places_of_claim(each)))
+        claim
+        for claim in claims
+        if claim.paper == paper.short and any(map(covers, places_of_claim(claim)))
     ]
 
 
@@ -181,14 +183,14 @@ def places_of_claim(claim: Claim) -> list[str]:
 def figure_of_claim(claim: Claim) -> str:
     """The figure of `analysis.paper` that shows a claim: the one given, or that of the
     first figure it covers."""
-    found = [
+    matchs = [
         match
         for place in places_of_claim(claim)
         if (match := re.fullmatch(r"figure (\d+)", place))
     ]
     return claim.figure or (
-        f"{claim.paper.lower()}{found[0][1]}"
-        if found and claim.paper in ("CA", "VC")
+        f"{claim.paper.lower()}{matchs[0][1]}"
+        if matchs and claim.paper in ("CA", "VC")
         else ""
     )
 

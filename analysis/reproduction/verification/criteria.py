@@ -112,10 +112,10 @@ class _Bound:
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
-        difference = Interval(*(each - self.bound for each in estimate.interval))
+        difference = Interval(*(item - self.bound for item in estimate.interval))
         if math.isnan(difference.low):
             return _too_few(difference)
-        low, value, high = sorted(self.direction * each for each in difference)
+        low, value, high = sorted(self.direction * item for item in difference)
         if high < self.minimum:
             return _contradicted(self.ours, difference)
         if low <= 0:
@@ -157,7 +157,7 @@ class Within:
         """Compare the interval of an estimate with the range."""
         _, low, high = estimate.interval
         middle = (self.low + self.high) / 2
-        difference = Interval(*(each - middle for each in estimate.interval))
+        difference = Interval(*(item - middle for item in estimate.interval))
         if math.isnan(low):
             return _too_few(difference)
         if self.low <= low and high <= self.high:
@@ -285,7 +285,7 @@ def _too_few(difference: Interval) -> Judgement:
 
 
 def _difference_from_all(estimate: Estimate) -> Interval:
-    return Interval(*(each - 100 for each in estimate.interval))
+    return Interval(*(item - 100 for item in estimate.interval))
 
 
 def _no_exception(estimate: Estimate) -> Judgement:

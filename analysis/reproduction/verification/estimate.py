@@ -21,14 +21,14 @@ def reported_count(count: int, runs: int = 100) -> ReportedNumber:
     """A count of the paper's runs, as a percentage with its exact binomial interval."""
     share = binomial_interval(count, runs)
     return ReportedNumber(
-        Interval(*(100 * each for each in share)), runs, f"{count} of {runs}"
+        Interval(*(100 * item for item in share)), runs, f"{count} of {runs}"
     )
 
 
 def reported_number(text: str, runs: int = 100) -> ReportedNumber:
     """A number as printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]";
     intervals are 95%."""
-    value, *bounds = (float(each) for each in re.findall(r"-?[\d.]+", text))
+    value, *bounds = (float(match) for match in re.findall(r"-?[\d.]+", text))
     if "±" in text:
         bounds = [value - bounds[0], value + bounds[0]]
     return ReportedNumber(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
 
 def as_percentage(share: Interval) -> Interval:
     """A fraction with its interval, as a percentage."""
-    return Interval(*(100 * each for each in share))
+    return Interval(*(100 * item for item in share))
 
 
 def percentage(hits: int, total: int, of: str = "runs", note: str = "") -> Estimate:

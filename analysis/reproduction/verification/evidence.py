@@ -24,7 +24,7 @@ from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
 PAPER_SETTINGS = {
-    each.system: each for each in (ParticleSettings, ModularSettings, SparseSettings)
+    item.system: item for item in (ParticleSettings, ModularSettings, SparseSettings)
 }
 """Settings of the papers' systems."""
 

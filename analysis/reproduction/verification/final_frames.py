@@ -34,9 +34,9 @@ def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
 def expand_to_runs(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Values of the runs that are kept, NaN of the others: kept (run,) bool ->
     (run,)."""
-    found = np.full((len(kept), *np.shape(values)[1:]), np.nan)
-    found[kept] = values
-    return found
+    result = np.full((len(kept), *np.shape(values)[1:]), np.nan)
+    result[kept] = values
+    return result
 
 
 def measure_ensembles(

@@ -71,7 +71,7 @@ def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimR
         claim,
         estimates,
         judgements,
-        combine_verdicts([each.verdict for each in judgements]),
+        combine_verdicts([judgement.verdict for judgement in judgements]),
         size,
     )
 

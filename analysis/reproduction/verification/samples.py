@@ -37,8 +37,10 @@ def estimate_mean(
     """Mean over runs, those without a value left out. limits: the range of possible
     values."""
     kept = finite_values(values)
-    found = intervals.mean_interval(kept, discrete=True, limits=limits)
-    return Estimate(found, len(kept), of, note=note or _no_interval_note(kept, of))
+    mean_interval = intervals.mean_interval(kept, discrete=True, limits=limits)
+    return Estimate(
+        mean_interval, len(kept), of, note=note or _no_interval_note(kept, of)
+    )
 
 
 def estimate_median(values: Values, of: str = "runs", note: str = "") -> Estimate:
@@ -89,9 +91,14 @@ def independent_difference(first: Values, second: Values, of: str = "runs") -> E
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
-    found = intervals.difference_interval(one, other, discrete=True)
+    difference_interval = intervals.difference_interval(one, other, discrete=True)
     return Estimate(
-        found, len(one) + len(other), of, cohens_d(one, other), "Cohen's d", note
+        difference_interval,
+        len(one) + len(other),
+        of,
+        cohens_d(one, other),
+        "Cohen's d",
+        note,
     )
 
 
@@ -126,8 +133,8 @@ def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     kept = (one > 0) & (other > 0)
-    found = intervals.mean_interval(np.log(one[kept] / other[kept]))
-    ratio = intervals.Interval(*(math.exp(each) for each in found))
+    mean_interval = intervals.mean_interval(np.log(one[kept] / other[kept]))
+    ratio = intervals.Interval(*(math.exp(item) for item in mean_interval))
     return Estimate(
         ratio,
         int(kept.sum()),
@@ -148,9 +155,9 @@ def percentage_difference(
             intervals.NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}"
         )
     one, other = (
-        intervals.binomial_interval(*each) for each in zip(hits, totals, strict=True)
+        intervals.binomial_interval(*hit) for hit in zip(hits, totals, strict=True)
     )
-    angles = [2 * math.asin(math.sqrt(each.value)) for each in (one, other)]
+    angles = [2 * math.asin(math.sqrt(item.value)) for item in (one, other)]
     difference = as_percentage(intervals.difference_of_estimates(one, other))
     return Estimate(difference, sum(totals), of, angles[0] - angles[1], "Cohen's h")
 
@@ -190,8 +197,8 @@ def stratified_difference(
             else math.nan
         )
 
-    found = jackknife_groups(apart, groups)
-    if math.isnan(found.value):
+    result = jackknife_groups(apart, groups)
+    if math.isnan(result.value):
         return Estimate(
             intervals.NO_INTERVAL,
             len(values),
@@ -205,8 +212,8 @@ def stratified_difference(
         int(both.sum() - 2 * (counts.min(axis=1) > 0).sum()),
     )
     spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
-    effect = found.value / spread if spread > 0 else math.nan
-    return Estimate(found, int(both.sum()), of, effect, "Cohen's d")
+    effect = result.value / spread if spread > 0 else math.nan
+    return Estimate(result, int(both.sum()), of, effect, "Cohen's d")
 
 
 def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
@@ -215,12 +222,12 @@ def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
     known = values.to_series().dropna()
     setting, run = (known.index.get_level_values(dim).values for dim in values.dims)
     numbers = known.values
-    found = jackknife_groups(
+    groups = jackknife_groups(
         lambda those: rank_correlation(setting[those], numbers[those]).value, run
     )
-    found = intervals.Interval(*(float(np.clip(each, -1, 1)) for each in found))
-    note = "" if math.isfinite(found.value) else "it does not vary"
-    return Estimate(found, len(numbers), of, found.value, "Spearman's rho", note)
+    groups = intervals.Interval(*(float(np.clip(item, -1, 1)) for item in groups))
+    note = "" if math.isfinite(groups.value) else "it does not vary"
+    return Estimate(groups, len(numbers), of, groups.value, "Spearman's rho", note)
 
 
 def mean_by_seed(

@@ -185,7 +185,7 @@ def _together(needs: Sequence[RequiredRuns], device: str) -> SweepDesign:
                 device,
             )
         )
-    first, points = needs[0], [point for each in grids for point in each.points]
+    first, points = needs[0], [point for grid in grids for point in grid.points]
     return SweepDesign(first.settings, {}, points, first.runs, 0, first.record)
 
 
@@ -197,7 +197,7 @@ def gather_evidence(
 ) -> dict[str, xr.Dataset]:
     """The evidence of each experiment, by its name. Missing evidence is measured;
     progress goes to `runner.say`."""
-    found: dict[str, xr.Dataset] = {}
+    result: dict[str, xr.Dataset] = {}
     left, spent, planned = sum(step.seconds for step in steps), 0.0, 0.0
     for number, step in enumerate(steps, 1):
         known = _load_evidence(step, runner)
@@ -217,22 +217,22 @@ def gather_evidence(
                 left - step.seconds,
             )
             for claim in (
-                each for each in claims if each.experiment == step.experiment.name
+                item for item in claims if item.experiment == step.experiment.name
             ):
                 print(
                     format_verdict(judge_claim(claim, known, size)),
                     file=runner.say,
                     flush=True,
                 )
-        found[step.experiment.name] = known
-    return found
+        result[step.experiment.name] = known
+    return result
 
 
 def _load_evidence(step: ScheduledExperiment, runner: Runner) -> xr.Dataset | None:
     """The evidence of an experiment, if its file exists; prints a note if the
     experiment's module has changed since."""
-    found = evidence.load_evidence(step.experiment, step.params, runner)
-    if found is not None and found.attrs.get(
+    result = evidence.load_evidence(step.experiment, step.params, runner)
+    if result is not None and result.attrs.get(
         "source"
     ) != evidence.measurement_source_hash(step.experiment):
         module = step.experiment.measure.__module__
@@ -241,4 +241,4 @@ def _load_evidence(step: ScheduledExperiment, runner: Runner) -> xr.Dataset | No
             " measure again",
             file=runner.say,
         )
-    return found
+    return result
