@@ -171,14 +171,14 @@ def _at_phase(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A measure at the beginning and at the end of a phase, and the epochs it takes,
     each (run,)."""
-    when = [evidence[each].sel(phase=phase).values for each in ("begin", "end")]
+    when = [evidence[edge].sel(phase=phase).values for edge in ("begin", "end")]
     series = evidence[name].transpose("run", "step").values
     at = [
         [
             np.interp(t, evidence["step"].values, y)
-            for t, y in zip(each, series, strict=True)
+            for t, y in zip(epochs, series, strict=True)
         ]
-        for each in when
+        for epochs in when
     ]
     return np.array(at[0]), np.array(at[1]), when[1] - when[0]
 

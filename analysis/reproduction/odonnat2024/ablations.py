@@ -68,8 +68,8 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     points = merge_ablation_sweeps(_designs(params).values()).points
     epochs = params.get("epochs", 1000)
     return [
-        RequiredRuns(each.settings, params["runs"], epochs, every=0, record="metrics")
-        for each in points
+        RequiredRuns(point.settings, params["runs"], epochs, every=0, record="metrics")
+        for point in points
     ]
 
 
@@ -136,19 +136,19 @@ def accuracy_jumps(evidence: xr.Dataset, panel: str) -> Estimate:
     values, accuracies = _accuracies(evidence, panel)
     change = np.abs(np.diff(accuracies, axis=0))
     totals, hits = np.isfinite(change).sum(axis=0), (change > 0.1).sum(axis=0)
-    found, of = (
+    jumps, of = (
         as_percentage(clustered_binomial_interval(hits, totals)),
         f"steps between values, of {len(totals)} runs",
     )
     if not totals.any():
         return Estimate(
-            found, 0, of, note="no two values at which runs have not diverged"
+            jumps, 0, of, note="no two values at which runs have not diverged"
         )
     note = (
         f"{len(values)} values from {values.min():g} to {values.max():g}; {hits[0]} of"
         f" {totals[0]} in the first run"
     )
-    return Estimate(found, int(totals.sum()), of, note=note)
+    return Estimate(jumps, int(totals.sum()), of, note=note)
 
 
 def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
@@ -159,11 +159,11 @@ def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
     It follows from the correlation of two single runs (Spearman and Brown). Values at
     which half of the runs diverge are left out, and then runs that diverge at others.
     Interval over runs."""
-    _, found = _accuracies(evidence, panel)
-    found = found[np.isfinite(found).mean(axis=1) > 0.5]
-    found = found[:, np.isfinite(found).all(axis=0)]
-    count, of = found.shape[1], "runs at all values"
-    if len(found) < 3 or count < 4:
+    _, accuracies = _accuracies(evidence, panel)
+    accuracies = accuracies[np.isfinite(accuracies).mean(axis=1) > 0.5]
+    accuracies = accuracies[:, np.isfinite(accuracies).all(axis=0)]
+    count, of = accuracies.shape[1], "runs at all values"
+    if len(accuracies) < 3 or count < 4:
         return Estimate(
             NO_INTERVAL,
             count,
@@ -171,7 +171,7 @@ def panel_regularity(evidence: xr.Dataset, panel: str) -> Estimate:
             note="too few values at which enough runs have not diverged",
         )
     single, half = (
-        jackknife_runs(lambda runs: _correlation_of_runs(found[:, runs]), count),
+        jackknife_runs(lambda runs: _correlation_of_runs(accuracies[:, runs]), count),
         count // 2,
     )
     if not np.isfinite(single.value):
@@ -214,7 +214,7 @@ def same_initial_loss(evidence: xr.Dataset) -> Estimate:
         evidence[f"first_loss_{panel}"].transpose(panel, "run").values
         for panel in SAME_START
     ]
-    same = np.all([(each == each[:1]).all(axis=0) for each in losses], axis=0)
+    same = np.all([(loss == loss[:1]).all(axis=0) for loss in losses], axis=0)
     return samples.percentage_of_ones(same, "runs")
 
 
@@ -225,10 +225,10 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
     Runs that have diverged are left out of the means, and values at which half of the
     runs have."""
     values, accuracy = _accuracies(evidence, panel)
-    runs, kept = accuracy.shape[1], np.isfinite(accuracy).mean(axis=1) > 0.5
-    if runs < 2 or not kept.any():
+    runs, usable = accuracy.shape[1], np.isfinite(accuracy).mean(axis=1) > 0.5
+    if runs < 2 or not usable.any():
         return Estimate(NO_INTERVAL, runs, note="too few runs have not diverged")
-    values, accuracy = values[kept], accuracy[kept]
+    values, accuracy = values[usable], accuracy[usable]
     drawn = random_stream(0, f"ablation/{panel}").multinomial(
         runs, np.full(runs, 1 / runs), 2000
     )

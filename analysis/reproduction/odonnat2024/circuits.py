@@ -188,8 +188,8 @@ def _weight_correlations(trajectory: xr.Dataset) -> np.ndarray:
             for name, weight in weights(trajectory, step=step).items()
         }
         scaled = {
-            name: each / (np.sqrt(np.mean(each**2)) or 1.0)
-            for name, each in frame.items()
+            name: weight / (np.sqrt(np.mean(weight**2)) or 1.0)
+            for name, weight in frame.items()
         }
         ends.append(clustering_head_of(trajectory).flatten(scaled))
     return np.where(
@@ -221,10 +221,10 @@ CIRCUITS = Experiment(
 # ---------------------------------------------------------------------------- estimates
 
 
-def without_interval_if_few(found: Estimate, fewest: float = FEWEST) -> Estimate:
+def without_interval_if_few(estimate: Estimate, fewest: float = FEWEST) -> Estimate:
     """The same estimate; without an interval if it is of fewer cases."""
-    few = Interval(found.interval.value, np.nan, np.nan)
-    return found._replace(interval=few) if found.count < fewest else found
+    few = Interval(estimate.interval.value, np.nan, np.nan)
+    return estimate._replace(interval=few) if estimate.count < fewest else estimate
 
 
 def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
@@ -291,7 +291,7 @@ def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
         .transpose("clusters", ...)
     )
     lasting = ((end > 0) & (end >= factor * begin)).values
-    low, high = (float(each[lasting & success].median()) for each in (begin, end))
+    low, high = (float(lengths[lasting & success].median()) for lengths in (begin, end))
     note = (
         f"at link lengths from {low:.2f} to {high:.2f}, medians of these runs"
         if high > 0
@@ -311,15 +311,15 @@ def spurious_collapse(evidence: xr.Dataset) -> Estimate:
         some[["embedding_spread", "value_spread"]] ** 2 * some["spurious_attention"]
     )
     before, after = np.sqrt(squares.sum("place").to_array().values)
-    found = samples.paired_ratio(after, before, "corrected circuits")
+    estimate = samples.paired_ratio(after, before, "corrected circuits")
     note = (
         "median spread relative to non-spurious tokens: {:.2f} before, {:.2f} after the"
         " value matrix"
     )
     noted = (
-        found._replace(note=note.format(np.median(before), np.median(after)))
-        if found.count
-        else found
+        estimate._replace(note=note.format(np.median(before), np.median(after)))
+        if estimate.count
+        else estimate
     )
     return without_interval_if_few(noted)
 
@@ -345,34 +345,34 @@ def _fraction_of_pairs(hits: np.ndarray) -> Interval:
     The interval is the jackknife interval of the logit, which stays between 0 and 1. If
     no pair or all pairs are hits, it is the exact binomial one of as many pairs as have
     no run in common."""
-    found, runs = mean_distance_within(hits), len(hits)
-    if found.value in (0, 1):
-        return binomial_interval(round(found.value * (runs // 2)), runs // 2)
-    if not found.half > 0:
-        return Interval(found.value, np.nan, np.nan)
-    odds = np.log(found.value / (1 - found.value))
-    width = found.half / (found.value * (1 - found.value))
+    fraction, runs = mean_distance_within(hits), len(hits)
+    if fraction.value in (0, 1):
+        return binomial_interval(round(fraction.value * (runs // 2)), runs // 2)
+    if not fraction.half > 0:
+        return Interval(fraction.value, np.nan, np.nan)
+    odds = np.log(fraction.value / (1 - fraction.value))
+    width = fraction.half / (fraction.value * (1 - fraction.value))
     return Interval(
-        found.value,
-        *(float(1 / (1 + np.exp(-each))) for each in (odds - width, odds + width)),
+        fraction.value,
+        *(float(1 / (1 + np.exp(-logit))) for logit in (odds - width, odds + width)),
     )
 
 
 def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """Mean correlation of a run's start with its own end."""
-    found = samples.estimate_mean(np.diagonal(evidence[name].values))
-    return found._replace(effect=found.interval.value, effect_name="r")
+    estimate = samples.estimate_mean(np.diagonal(evidence[name].values))
+    return estimate._replace(effect=estimate.interval.value, effect_name="r")
 
 
 def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     """Correlation of a run's end with its own start, minus its mean correlation with
     the starts of other runs."""
     matrix = evidence[name].values
-    found = samples.paired_difference(*samples.own_and_others(matrix.T))
-    if found.count < 2:
-        return found
+    estimate = samples.paired_difference(*samples.own_and_others(matrix.T))
+    if estimate.count < 2:
+        return estimate
     p = init_dependence.compare_same_seed(matrix, higher=True).p
-    return found._replace(note=f"p = {p:.2g} by permutation of the ends")
+    return estimate._replace(note=f"p = {p:.2g} by permutation of the ends")
 
 
 # ------------------------------------------------------------------------------- claims

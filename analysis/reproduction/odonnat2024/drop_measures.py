@@ -106,7 +106,7 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
         "run": trajectory.sizes["run"],
         **{dim: len(names) for dim, names in coords.items()},
     }
-    found = {
+    values = {
         name: np.full([sizes[dim] for dim in dims], np.nan)
         for name, (dims, _) in VARIABLES.items()
     }
@@ -121,14 +121,14 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
             trajectory.isel(run=run),
             _frames_of_moments(drops.isel(run=run), steps),
         )
-        known = frames >= 0
+        present = frames >= 0
         with run_error_context(trajectory, run):
             weights = learning_phases.sequence_embedding_weights(
-                one, network, frames[known]
+                one, network, frames[present]
             )
-            found["clustered"][run, known] = learning_phases.between_cluster_fractions(
-                network, weights
-            )[0]
+            values["clustered"][run, present] = (
+                learning_phases.between_cluster_fractions(network, weights)[0]
+            )
         loss = training_objective(network, int(one["seed"])).loss
         for drop, at in enumerate((slice(2, 4), slice(4, 6))):
             first, last = frames[at]
@@ -140,16 +140,16 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
             rows = _flat_weights(one, network, used)
             work, decrease = loss_decrease_by_parameter(loss, rows)
             decrease = decrease if decrease > 0 else np.nan
-            found["work"][run, drop] = (
+            values["work"][run, drop] = (
                 np.add.reduceat(work, list(network.begins.values())) / decrease
             )
-            found["residual"][run, drop] = 1 - work.sum() / decrease
-            found["accuracy_at"][run, at], *changes = _changes_by_drop(
+            values["residual"][run, drop] = 1 - work.sum() / decrease
+            values["accuracy_at"][run, at], *changes = _changes_by_drop(
                 network, rows[[0, -1]]
             )
-            found["reclassified"][run, drop], found["moved"][run, drop] = changes
+            values["reclassified"][run, drop], values["moved"][run, drop] = changes
     data = {
-        name: (dims, found[name], dimensionless(meaning))
+        name: (dims, values[name], dimensionless(meaning))
         for name, (dims, meaning) in VARIABLES.items()
     }
     return xr.Dataset(data, coords)
@@ -216,14 +216,15 @@ def _changes_by_drop(
         name: before[name] for name in learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
     }
     first, later_mlp, last = (
-        network.logits(each, sequences).argmax(-1) for each in (before, mixed, after)
+        network.logits(weights, sequences).argmax(-1)
+        for weights in (before, mixed, after)
     )
     right = np.array(
-        [float((each == target).double().mean()) for each in (first, last)]
+        [float((labels == target).double().mean()) for labels in (first, last)]
     )
     mlp, later = (
-        torch.cat([each[name].ravel() for name in MLP_VARIABLES if name in each])
-        for each in (before, after)
+        torch.cat([weights[name].ravel() for name in MLP_VARIABLES if name in weights])
+        for weights in (before, after)
     )
     return (
         right,
@@ -257,7 +258,8 @@ def measure_first_drop_motion(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.D
     ratio, straightness = np.full(len(rows), np.nan), np.full((len(rows), 2), np.nan)
     begin, end = (drops[name].sel(phase="first").values for name in ("begin", "end"))
     firsts, lasts = (
-        np.searchsorted(trajectory["step"].values[:-1], each) for each in (begin, end)
+        np.searchsorted(trajectory["step"].values[:-1], epochs)
+        for epochs in (begin, end)
     )
     for run in np.flatnonzero(
         np.isfinite(begin) & (np.minimum(firsts, lasts - firsts) >= FEWEST_FRAMES)
@@ -272,7 +274,7 @@ def measure_first_drop_motion(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.D
         )
         segments = path_segments(before, min(last - first, first))
         straightness[run] = (
-            np.mean([path_straightness(each) for each in segments]),
+            np.mean([path_straightness(segment) for segment in segments]),
             path_straightness(inside),
         )
     about = dimensionless("speed of all weights in the first drop over that before")
@@ -319,18 +321,18 @@ def measure_settling(trajectory: xr.Dataset) -> xr.DataArray:
         trajectory["epoch"].values.astype(np.float64),
         not_diverged(trajectory),
     )
-    found = np.full((len(WAYS), len(alive), trajectory.sizes["layer"]), np.nan)
+    times = np.full((len(WAYS), len(alive), trajectory.sizes["layer"]), np.nan)
     for layer, name in enumerate(trajectory["layer"].values.tolist()):
         remaining = remaining_ways(
             layer_path(trajectory, name)[alive].astype(np.float64)
         )
-        found[:, alive, layer] = learning_phases.half_rise_time(-remaining, epochs)
+        times[:, alive, layer] = learning_phases.half_rise_time(-remaining, epochs)
     about = {
         "long_name": "epoch from which on a layer has covered half of its way",
         "units": "epoch",
     }
     coords = {"way": list(WAYS), "layer": trajectory["layer"].values}
-    return xr.DataArray(found, coords, ("way", "run", "layer"), attrs=about)
+    return xr.DataArray(times, coords, ("way", "run", "layer"), attrs=about)
 
 
 def remaining_ways(rows: np.ndarray) -> np.ndarray:
@@ -343,8 +345,8 @@ def remaining_ways(rows: np.ndarray) -> np.ndarray:
         axis=1
     )
     near, far = (
-        np.linalg.norm(each, axis=-1)
-        for each in (unit - unit[:, -1:], unit + unit[:, -1:])
+        np.linalg.norm(difference, axis=-1)
+        for difference in (unit - unit[:, -1:], unit + unit[:, -1:])
     )
     distance = np.linalg.norm(rows - rows[:, -1:], axis=-1)
     ways = np.stack([2 * np.arctan2(near, far), length[:, -1:] - length, distance])

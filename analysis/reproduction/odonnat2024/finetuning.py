@@ -54,6 +54,8 @@ from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
 
+DEFAULT_THRESHOLDS = LabelThresholds()
+
 WIDER = 3
 """The vocabulary of the figures."""
 
@@ -194,16 +196,18 @@ def _invariances(
 ) -> xr.Dataset:
     """Invariances of chosen runs at a step, by default the last; NaN for the others."""
     places = np.flatnonzero(chosen)
-    found = invariances.measure_invariances(
+    measures = invariances.measure_invariances(
         trajectory.isel(run=places), step
     ).assign_coords(run=places)
-    return found.reindex(run=np.arange(len(chosen)))
+    return measures.reindex(run=np.arange(len(chosen)))
 
 
-def _labels(found: xr.Dataset, by: LabelThresholds = LabelThresholds()) -> np.ndarray:  # noqa: B008
+def _labels(
+    measures: xr.Dataset, by: LabelThresholds = DEFAULT_THRESHOLDS
+) -> np.ndarray:
     """The label of each run's circuit, from its invariances; "none" where they are
     NaN."""
-    return np.array([each.label for each in circuit_labels(found, by)])
+    return np.array([circuit.label for circuit in circuit_labels(measures, by)])
 
 
 def _starts_from_source(
@@ -231,7 +235,10 @@ def _distances_from_starts(tuned: xr.Dataset) -> np.ndarray:
     network, last, tables = clustering_head_of(tuned), int(tuned["step"][-1]), []
     for step in (0, last):
         table = network.table(
-            {name: each.double() for name, each in weights(tuned, step=step).items()}
+            {
+                name: values.double()
+                for name, values in weights(tuned, step=step).items()
+            }
         )
         tables.append(
             table[:, :, : network.settings.vocab].reshape(
@@ -363,16 +370,16 @@ def attention_correlation(evidence: xr.Dataset) -> Estimate:
     some = _chosen(evidence, ACCURATE)[["own_correlation", "other_correlation"]].dropna(
         "run"
     )
-    found = samples.estimate_mean(some["own_correlation"], ACCURATE, limits=(-1, 1))
+    estimate = samples.estimate_mean(some["own_correlation"], ACCURATE, limits=(-1, 1))
     note = (
         f"{float(some['other_correlation'].mean()):.2f} with the starts of other runs"
-        if found.count
-        else found.note
+        if estimate.count
+        else estimate.note
     )
-    found = found._replace(
-        effect=found.interval.value, effect_name="Pearson's r", note=note
+    estimate = estimate._replace(
+        effect=estimate.interval.value, effect_name="Pearson's r", note=note
     )
-    return without_interval_if_few(found)
+    return without_interval_if_few(estimate)
 
 
 def attention_on_old(evidence: xr.Dataset) -> Estimate:
@@ -406,25 +413,25 @@ def invariance_gain(evidence: xr.Dataset) -> Estimate:
 def _sources(evidence: xr.Dataset, successful: bool) -> xr.Dataset:
     """The sources whose finetuning has not diverged: all, or those above .98 at p =
     2."""
-    known = evidence.isel(run=np.isfinite(evidence["test"].values))
+    finite = evidence.isel(run=np.isfinite(evidence["test"].values))
     return (
-        known.isel(run=known["source_test"].values > SUCCESS_ACCURACY)
+        finite.isel(run=finite["source_test"].values > SUCCESS_ACCURACY)
         if successful
-        else known
+        else finite
     )
 
 
 def cluster_correlation(evidence: xr.Dataset, successful: bool) -> Estimate:
     """Rank correlation of the source's clusters with test accuracy after finetuning."""
     some = _sources(evidence, successful)
-    found = rank_correlation(some["clusters"].values, some["test"].values)
+    interval = rank_correlation(some["clusters"].values, some["test"].values)
     note = (
         ""
-        if np.isfinite(found.value)
+        if np.isfinite(interval.value)
         else "there are too few sources, or they do not differ"
     )
     return Estimate(
-        found, some.sizes["run"], "sources", found.value, "Spearman's rho", note
+        interval, some.sizes["run"], "sources", interval.value, "Spearman's rho", note
     )
 
 
@@ -433,11 +440,11 @@ def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estima
     than another source."""
     some = _sources(evidence, successful)
     counts, well = some["clusters"].values, some["test"].values > SUCCESS_ACCURACY
-    found = rank_biserial(-counts[well], -counts[~well])
+    interval = rank_biserial(-counts[well], -counts[~well])
     note = f"{int(well.sum())} of {len(counts)} end above .98 at p = 3"
-    area = Interval(*((1 + bound) / 2 for bound in found))
+    area = Interval(*((1 + bound) / 2 for bound in interval))
     return Estimate(
-        area, len(counts), "sources", found.value, "rank-biserial correlation", note
+        area, len(counts), "sources", interval.value, "rank-biserial correlation", note
     )
 
 

@@ -175,11 +175,11 @@ def _drop_measures(
     tolerance = gradient_peaks.peak_tolerance(frames)
     rises = [event for event in detect_events(norm) if event.kind == "rise"]
     shifts = gradient_peaks.nearby_shifts(frames, DEFAULT_DETECTION.width(frames))
-    found = np.full((len(drops), 4), np.nan)
-    for row, drop in zip(found, drops, strict=True):
+    measures = np.full((len(drops), 4), np.nan)
+    for row, drop in zip(measures, drops, strict=True):
         rising = any(
-            each.begin <= drop.end + tolerance and each.end >= drop.begin - tolerance
-            for each in rises
+            rise.begin <= drop.end + tolerance and rise.end >= drop.begin - tolerance
+            for rise in rises
         )
         chance = np.mean(
             [
@@ -189,7 +189,7 @@ def _drop_measures(
         )
         epoch = np.interp(drop.middle, np.arange(frames), epochs[:frames])
         row[:] = epoch, rising, _nearest_distance(drop.middle, peaks, frames), chance
-    return found
+    return measures
 
 
 def _nearest_distance(middle: float, peaks: np.ndarray, frames: int) -> float:
@@ -202,7 +202,7 @@ def _growth_after_spikes(spikes: list[SeriesEvent], updates: np.ndarray) -> floa
     """Median update norm in the three frames from a spike on over that in a window
     before it, median over spikes."""
     width, ratios = DEFAULT_DETECTION.width(len(updates)), []
-    for peak in (round(each.middle) for each in spikes):
+    for peak in (round(spike.middle) for spike in spikes):
         before = updates[max(1, peak - width) : peak - 2]
         if len(before) and np.median(before) > 0:
             ratios.append(np.median(updates[peak : peak + 3]) / np.median(before))
@@ -221,8 +221,8 @@ def _first_rise(trajectory: xr.Dataset) -> tuple[np.ndarray, ...]:
     )
     gap = float(np.median(np.diff(trajectory["step"].values)))
     return tuple(
-        each.values / gap
-        for each in (
+        moments.values / gap
+        for moments in (
             drops["begin"],
             drops["end"],
             risen["escape"].where(risen["escaped"]),
@@ -288,9 +288,9 @@ def matched_peaks(
         if len(total)
         else ""
     )
-    found = as_percentage(intervals.clustered_binomial_interval(matched, total))
+    interval = as_percentage(intervals.clustered_binomial_interval(matched, total))
     return Estimate(
-        found,
+        interval,
         int(total.sum()),
         f"{kind}s",
         note=note or f"no {kind} of the loss in these runs",
@@ -314,13 +314,15 @@ def excess_peaks(
     def excess(runs: np.ndarray) -> float:
         return float(100 * (matched[runs] - chance[runs]).sum() / total[runs].sum())
 
-    found = intervals.Interval(
+    interval = intervals.Interval(
         *np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist()
     )
-    fractions = [each.sum() / total.sum() for each in (matched, chance)]
-    effect = float(2 * np.subtract(*(np.arcsin(np.sqrt(each)) for each in fractions)))
+    fractions = [counts.sum() / total.sum() for counts in (matched, chance)]
+    effect = float(
+        2 * np.subtract(*(np.arcsin(np.sqrt(fraction)) for fraction in fractions))
+    )
     note = "{:.0%} against {:.0%}".format(*fractions)
-    return Estimate(found, int(total.sum()), f"{kind}s", effect, "Cohen's h", note)
+    return Estimate(interval, int(total.sum()), f"{kind}s", effect, "Cohen's h", note)
 
 
 def excess_peak_difference(
@@ -328,8 +330,8 @@ def excess_peak_difference(
 ) -> Estimate:
     """Difference of the excess over chance in two setups, of the whole gradient."""
     both = [excess_peaks(evidence, setup, kind) for setup in (first, second)]
-    found = intervals.difference_of_estimates(*(each.interval for each in both))
-    return Estimate(found, min(each.count for each in both), f"{kind}s")
+    interval = intervals.difference_of_estimates(*(excess.interval for excess in both))
+    return Estimate(interval, min(excess.count for excess in both), f"{kind}s")
 
 
 def nearest_peak(evidence: xr.Dataset, setup: str) -> Estimate:
@@ -349,12 +351,12 @@ def runs_like_example(
     """Percentage of runs whose first drops are between the given epochs, each with a
     rise of the gradient norm."""
     one, (first, last) = evidence.sel(setup=setup), np.transpose(moments)
-    known = one["total"].sel(layer=WHOLE, kind="drop").notnull().values
+    has_data = one["total"].sel(layer=WHOLE, kind="drop").notnull().values
     epoch, rise = (
         one[name].values[:, : len(moments)] for name in ("drop_epoch", "drop_rise")
     )
     return samples.percentage_among(
-        ((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), known, "runs"
+        ((epoch >= first) & (epoch <= last) & (rise == 1)).all(axis=1), has_data, "runs"
     )
 
 
@@ -499,7 +501,7 @@ CLAIMS = (
     *claims_of(
         NORMS,
         *itertools.starmap(_event_claim, EVENTS),
-        *(_layer_claim(*each) for each in EVENTS if each != (FULL_3, "spike")),
+        *(_layer_claim(*case) for case in EVENTS if case != (FULL_3, "spike")),
         _salience_claim(
             "appA.1.less-salient", MINI, FULL, "less", Below(0, 10), CONTRADICTION
         ),

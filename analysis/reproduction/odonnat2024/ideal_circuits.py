@@ -106,16 +106,16 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 
 def _circuit_properties(s: SparseSettings) -> dict[str, float]:
     """Properties of the ideal circuit of some settings."""
-    found = invariances.network_invariances(
+    measures = invariances.network_invariances(
         ClusteringHead(s), constructions.ideal_circuit(s)
     )
     counting = list(s.counting)
     return {
-        "accuracy": float(found["accuracy"]),
-        "clusters": float(found["clusters"]),
-        "attention": float(found["attention"][counting].sum()),
-        "leak": float(np.delete(found["value_share"], counting).max()),
-        "unswapped": float(found["order_share"].max()),
+        "accuracy": float(measures["accuracy"]),
+        "clusters": float(measures["clusters"]),
+        "attention": float(measures["attention"][counting].sum()),
+        "leak": float(np.delete(measures["value_share"], counting).max()),
+        "unswapped": float(measures["order_share"].max()),
     }
 
 

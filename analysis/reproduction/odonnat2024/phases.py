@@ -186,13 +186,13 @@ def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
         some["begin"].sel(phase="first"),
         some["end"].sel(phase="first"),
     )
-    hits, known = (
+    hits, present = (
         (formed >= begin - slack) & (formed <= end + slack),
         (formed + begin).notnull(),
     )
     note = f"up to {slack:g} epochs from it"
     return samples.percentage_among(
-        hits.values, known.values, "successful runs with a drop", note
+        hits.values, present.values, "successful runs with a drop", note
     )
 
 
@@ -260,8 +260,8 @@ def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate
         if layer == ALL_WEIGHTS
         else some["speed"].sel(layer=layer, phase=phase)
     )
-    found = samples.estimate_median(ratios, "successful runs")
-    return found._replace(effect=found.interval.value, effect_name="ratio")
+    estimate = samples.estimate_median(ratios, "successful runs")
+    return estimate._replace(effect=estimate.interval.value, effect_name="ratio")
 
 
 def front_speed_up(evidence: xr.Dataset) -> Estimate:
@@ -273,9 +273,13 @@ def front_speed_up(evidence: xr.Dataset) -> Estimate:
         for layers in (FRONT, BACK)
     )
     gain = samples.finite_values(front - back)
-    found = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
+    interval = intervals.Interval(*np.exp(intervals.mean_interval(gain)))
     return Estimate(
-        found, len(gain), "successful runs", effect=found.value, effect_name="ratio"
+        interval,
+        len(gain),
+        "successful runs",
+        effect=interval.value,
+        effect_name="ratio",
     )
 
 
@@ -292,17 +296,18 @@ def straightness_gain(evidence: xr.Dataset) -> Estimate:
 def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of runs in which the first time is earlier, without ties and runs that
     lack one of both."""
-    known = np.isfinite(first + second)
-    apart = known & (first != second)
-    tied = int(known.sum() - apart.sum())
+    present = np.isfinite(first + second)
+    apart = present & (first != second)
+    tied = int(present.sum() - apart.sum())
     note = (
-        f"{tied} of {known.sum()} runs have equal times and are left out"
+        f"{tied} of {present.sum()} runs have equal times and are left out"
         if tied
         else ""
     )
-    found = samples.percentage_among(first < second, apart, "successful runs", note)
-    return found._replace(
-        effect=2 * found.interval.value / 100 - 1, effect_name="rank-biserial of pairs"
+    estimate = samples.percentage_among(first < second, apart, "successful runs", note)
+    return estimate._replace(
+        effect=2 * estimate.interval.value / 100 - 1,
+        effect_name="rank-biserial of pairs",
     )
 
 
@@ -318,20 +323,22 @@ def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> E
     before the last ones have: medians over layers. way: one of `drop_measures.WAYS`, of
     which the others are in the note."""
     settled = _successful(evidence)["settled"]
-    found = {}
+    estimates = {}
     for name in drop_measures.WAYS:
         of_layers = (
             settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK)
         )
-        found[name] = _percentage_earlier(
-            *(each.median("layer", skipna=False).values for each in of_layers)
+        estimates[name] = _percentage_earlier(
+            *(times.median("layer", skipna=False).values for times in of_layers)
         )
-    others = [name for name, each in found.items() if name != way and each.count]
+    others = [name for name, one in estimates.items() if name != way and one.count]
     words = (
-        f"by {drop_measures.WAYS[name]} it is {found[name].interval.value:.0f}%"
+        f"by {drop_measures.WAYS[name]} it is {estimates[name].interval.value:.0f}%"
         for name in others
     )
-    return found[way]._replace(note="; ".join(filter(None, [found[way].note, *words])))
+    return estimates[way]._replace(
+        note="; ".join(filter(None, [estimates[way].note, *words]))
+    )
 
 
 def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
@@ -358,8 +365,8 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
     standard deviations over successful runs."""
     some = _successful(evidence)
     start, rest = some["begin"].sel(phase="first").values, some["fitted"].values
-    known = np.isfinite(start + rest)
-    start, rest = start[known], (rest - start)[known]
+    present = np.isfinite(start + rest)
+    start, rest = start[present], (rest - start)[present]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
         return Estimate(
             intervals.NO_INTERVAL,
@@ -367,11 +374,11 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
             "successful runs",
             note="too few successful runs",
         )
-    found = jackknife_runs(
+    interval = jackknife_runs(
         lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))),
         len(start),
     )
-    ratio = intervals.Interval(*np.exp(found))
+    ratio = intervals.Interval(*np.exp(interval))
     note = (
         f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f}"
         " epochs"

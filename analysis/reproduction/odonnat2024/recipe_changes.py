@@ -48,7 +48,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     changed = [
         dataclasses.replace(base, **change) for change in params.get("changes", CHANGES)
     ]
-    others = [RequiredRuns(each, params["runs"], epochs, EVERY) for each in changed]
+    others = [
+        RequiredRuns(settings, params["runs"], epochs, EVERY) for settings in changed
+    ]
     return [RequiredRuns(base, params["runs"], epochs), *others]
 
 
@@ -90,9 +92,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
 def _end_similarities(first: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     """Each of `ENDPOINT_MEASURES` between a run's two ends, and its mean between that
     run's end and those of others."""
-    result, found = {}, endpoint_similarity(first, other)
+    result, similarities = {}, endpoint_similarity(first, other)
     for name, (about, _) in ENDPOINT_MEASURES.items():
-        own, others = samples.own_and_others(found[name].values)
+        own, others = samples.own_and_others(similarities[name].values)
         result[f"own_{name}"] = ("run", own, dimensionless(f"{about}, same seed"))
         result[f"other_{name}"] = (
             "run",
@@ -128,15 +130,15 @@ def escape_times_apart(evidence: xr.Dataset) -> Estimate:
     both, one = escaped[:1] & escaped[1:], escaped[:1] ^ escaped[1:]
     far = np.maximum(wait[:1], wait[1:]) > 2 * np.minimum(wait[:1], wait[1:])
     far &= both | (one & (escaped[:1] == (wait[:1] < wait[1:])))
-    known = both | far
+    decided = both | far
     note = (
-        f"without pairs of which none escapes, and {int((one & ~known).sum())} of which"
+        f"without pairs of which none escapes, and {int((one & ~decided).sum())} of which"
         " one escapes too late to tell"
     )
-    found = as_percentage(
-        intervals.clustered_binomial_interval(far.sum(axis=0), known.sum(axis=0))
+    interval = as_percentage(
+        intervals.clustered_binomial_interval(far.sum(axis=0), decided.sum(axis=0))
     )
-    return Estimate(found, int(known.sum()), "pairs of runs", note=note)
+    return Estimate(interval, int(decided.sum()), "pairs of runs", note=note)
 
 
 def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
@@ -147,20 +149,25 @@ def escape_time_correlation(evidence: xr.Dataset) -> Estimate:
 
     def mean_correlation(runs: np.ndarray) -> float:
         recipe, *others = times[:, runs]
-        known = [np.isfinite(each) for each in others]
-        found = [
-            rank_correlation(recipe[one], each[one]).value
-            for each, one in zip(others, known, strict=True)
-        ]
-        return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
+        correlations = []
+        for changed in others:
+            escaped = np.isfinite(changed)
+            correlations.append(
+                rank_correlation(recipe[escaped], changed[escaped]).value
+            )
+        if not np.isfinite(correlations).any():
+            return float("nan")
+        return float(np.nanmean(correlations))
 
     count = times.shape[1]
     if count < 4:
         return Estimate(
             intervals.NO_INTERVAL, count, note="too few runs escape with both settings"
         )
-    found = jackknife_runs(mean_correlation, count)
-    return Estimate(found, count, "runs that escape", found.value, "Spearman's rho")
+    interval = jackknife_runs(mean_correlation, count)
+    return Estimate(
+        interval, count, "runs that escape", interval.value, "Spearman's rho"
+    )
 
 
 def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
@@ -168,17 +175,18 @@ def end_similarity(evidence: xr.Dataset, name: str) -> Estimate:
     changes, then over runs. The note compares it with that between the ends of
     different seeds."""
     own, others = evidence[f"own_{name}"], evidence[f"other_{name}"]
-    found = samples.estimate_mean(own.mean("change"))
-    if not found.count:
-        return found._replace(note="all runs have diverged")
+    estimate = samples.estimate_mean(own.mean("change"))
+    if not estimate.count:
+        return estimate._replace(note="all runs have diverged")
     note = ", ".join(
-        f"{float(each.mean()):.2f} with {each['change'].item()}" for each in own
+        f"{float(similarity.mean()):.2f} with {similarity['change'].item()}"
+        for similarity in own
     )
     apart = samples.paired_difference(
         own.mean("change"), others.mean("change")
     ).interval
     note += f"; between different seeds {float(others.mean('change').mean()):.2f}"
-    return found._replace(
+    return estimate._replace(
         note="{}, a difference of {:.2f} [{:.2f}, {:.2f}]".format(note, *apart)
     )
 

@@ -47,8 +47,8 @@ def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
         settings, **params.get("remedies", {})
     )
     needs = {
-        name: RequiredRuns(each, runs, epochs, record="metrics")
-        for name, each in changed.items()
+        name: RequiredRuns(variant, runs, epochs, record="metrics")
+        for name, variant in changed.items()
     }
     return {UNCHANGED: RequiredRuns(settings, runs, epochs), **needs}
 
@@ -86,8 +86,8 @@ def spike_rate_change(
         interventions.ensemble_mean(pair, name, "rate").value
         for name in (UNCHANGED, remedy)
     )
-    found = interventions.intervention_effect(pair, remedy, "rate")
-    if not np.isfinite(found.value):
+    effect = interventions.intervention_effect(pair, remedy, "rate")
+    if not np.isfinite(effect.value):
         return Estimate(
             NO_INTERVAL, runs, note="no run escapes, with the remedy or without"
         )
@@ -105,7 +105,7 @@ def spike_rate_change(
             *counts, change
         )
     return Estimate(
-        found,
+        effect,
         runs,
         "runs",
         after / before if before > 0 else np.nan,
@@ -119,12 +119,14 @@ def accuracy_change(evidence: xr.Dataset, remedy: str) -> Estimate:
     after, before = evidence["test"].sel(remedy=[remedy, UNCHANGED])
     p = interventions.mcnemar_p_value(evidence, remedy)
     note = "{} against {} runs above .98".format(
-        *((each > SUCCESS_ACCURACY).sum().item() for each in (after, before))
+        *((accuracy > SUCCESS_ACCURACY).sum().item() for accuracy in (after, before))
     )
-    found = as_percentage(interventions.intervention_effect(evidence, remedy, "test"))
+    interval = as_percentage(
+        interventions.intervention_effect(evidence, remedy, "test")
+    )
     note += f" (McNemar's p {p:.2g})" if np.isfinite(p) else ""
     return samples.paired_difference(100 * after, 100 * before)._replace(
-        interval=found, note=note
+        interval=interval, note=note
     )
 
 

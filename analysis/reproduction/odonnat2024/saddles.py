@@ -92,15 +92,15 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         moments = np.array(
             event_steps(events.isel(event=events["of_run"].values == run), steps)
         )
-        known = np.isfinite(moments)
-        frames = np.abs(steps - moments[known, None]).argmin(axis=1)
+        present = np.isfinite(moments)
+        frames = np.abs(steps - moments[present, None]).argmin(axis=1)
         rows = torch.from_numpy(
             flat_weight_pairs(trajectory.isel(run=[run]), network, frames)[0, :, 0]
         )
-        values[0, run, known] = [
+        values[0, run, present] = [
             torch.func.grad(objective.loss)(row).norm() for row in rows
         ]
-        values[1, run, known] = [
+        values[1, run, present] = [
             _negative_eigenvalues(objective.hessian(row)) for row in rows
         ]
     texts = {
@@ -109,8 +109,8 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
     }
     measures = zip(texts.items(), values, strict=True)
     variables = {
-        name: (("run", "moment"), each, {"long_name": text})
-        for (name, text), each in measures
+        name: (("run", "moment"), column, {"long_name": text})
+        for (name, text), column in measures
     }
     escapes = measure_plateau_escapes(trajectory).drop_vars("seed")
     return xr.Dataset(
@@ -136,7 +136,7 @@ def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
     chosen = (before[-1:], drops[:1], between[:1])
     return [
         float(steps[0]),
-        *(float(middle[each[0]]) if len(each) else np.nan for each in chosen),
+        *(float(middle[indices[0]]) if len(indices) else np.nan for indices in chosen),
         float(steps[-1]),
     ]
 
@@ -204,15 +204,15 @@ def excess_negative_curvature(
         evidence["negative"].sel(setup=setup, moment=[moment, "end"]).dropna("run")
     )
     plateau, end = negative.transpose("moment", "run")
-    found = samples.paired_difference(plateau, end, "runs with a plateau")
-    if not found.count:
-        return found
+    estimate = samples.paired_difference(plateau, end, "runs with a plateau")
+    if not estimate.count:
+        return estimate
     values = *negative.median("run").values, *(100 * (negative > 0).mean("run").values)
     note = (
         "{:.0f} against {:.0f} at the end (medians); {:.0f}% and {:.0f}% of the runs"
         " have any"
     )
-    return found._replace(note=note.format(*values))
+    return estimate._replace(note=note.format(*values))
 
 
 def escape_along(evidence: xr.Dataset, name: str, setup: str = MINI) -> Estimate:

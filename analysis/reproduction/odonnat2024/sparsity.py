@@ -162,10 +162,10 @@ def _missing_dim(evidence: xr.Dataset, dim: int) -> Estimate | None:
 
 def success_at_dim(evidence: xr.Dataset, dim: int) -> Estimate:
     """Percentage of runs of a dimension that succeed."""
-    found = _successes(evidence, dim)
-    note = "" if found.size else "all runs diverged"
+    success = _successes(evidence, dim)
+    note = "" if success.size else "all runs diverged"
     return _missing_dim(evidence, dim) or percentage(
-        int(found.sum()), found.size, note=note
+        int(success.sum()), success.size, note=note
     )
 
 
@@ -175,7 +175,7 @@ def dimension_correlation(evidence: xr.Dataset) -> Estimate:
     dims = evidence["dim"].values
     runs = min(_successes(evidence, dim).size for dim in dims)
     success = [_successes(evidence, dim, runs) for dim in dims]
-    found = rank_correlation(
+    interval = rank_correlation(
         np.repeat(dims, runs), np.concatenate(success).astype(float)
     )
     note = "above .9: " + ", ".join(
@@ -183,9 +183,9 @@ def dimension_correlation(evidence: xr.Dataset) -> Estimate:
         for dim, some in zip(dims, success, strict=True)
     )
     return Estimate(
-        found,
+        interval,
         runs * len(dims),
-        effect=found.value,
+        effect=interval.value,
         effect_name="Spearman's rho",
         note=note,
     )
@@ -215,10 +215,14 @@ def success_sparsity(
         _successes(evidence, dim, runs),
         runs_of_dim(evidence, dim, runs)["mean_sparsity"].values,
     )
-    found = rank_biserial(mean[success], mean[~success])
+    interval = rank_biserial(mean[success], mean[~success])
     note = f"above .9: {success.sum()} of {success.size} runs"
     estimate = Estimate(
-        found, success.size, effect=found.value, effect_name="rank-biserial", note=note
+        interval,
+        success.size,
+        effect=interval.value,
+        effect_name="rank-biserial",
+        note=note,
     )
     return _missing_dim(evidence, dim) or estimate
 
@@ -226,9 +230,11 @@ def success_sparsity(
 def accuracy_sparsity(evidence: xr.Dataset, runs: int | None = None) -> Estimate:
     """Spearman's correlation of mean sparsity with test accuracy over default runs."""
     one = runs_of_dim(evidence, 2, runs)
-    found = rank_correlation(one["mean_sparsity"].values, one["test_accuracy"].values)
+    interval = rank_correlation(
+        one["mean_sparsity"].values, one["test_accuracy"].values
+    )
     return Estimate(
-        found, one.sizes["run"], effect=found.value, effect_name="Spearman's rho"
+        interval, one.sizes["run"], effect=interval.value, effect_name="Spearman's rho"
     )
 
 
@@ -243,16 +249,16 @@ def less_sparse_thresholds(evidence: xr.Dataset) -> Estimate:
     if not np.isfinite(one["p_value"].values).all():
         return Estimate(NO_INTERVAL, 0, "thresholds", note="all runs succeed, or none")
     inside = one.sel(eps=slice(low * (1 - 1e-9), high * (1 + 1e-9)))
-    shown, effect = inside["p_value"].values < 0.05, inside["effect"].values
-    less, more = shown & (effect < 0), shown & (effect > 0)
-    where, found = inside["eps"].values[less], 100 * float(less.mean())
+    significant, effect = inside["p_value"].values < 0.05, inside["effect"].values
+    less, more = significant & (effect < 0), significant & (effect > 0)
+    where, percentage = inside["eps"].values[less], 100 * float(less.mean())
     note = (
         f"less sparse at eps from {where.min():.2g} to {where.max():.2g}"
         if len(where)
         else "less sparse at no eps"
     )
     return Estimate(
-        Interval(found, found, 100 - 100 * float(more.mean())),
+        Interval(percentage, percentage, 100 - 100 * float(more.mean())),
         less.size,
         "thresholds",
         note=note,

@@ -132,15 +132,15 @@ def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
 
 
 def assembler_ranks(
-    trajectory: xr.Dataset, found: xr.Dataset, escapes: xr.Dataset
+    trajectory: xr.Dataset, spikes: xr.Dataset, escapes: xr.Dataset
 ) -> xr.Dataset:
     """Fraction of the other runs that have escaped whose assemblers have smaller
     measures (`RANKED`) than those of the spike's run, in the last recorded frame before
     the examined step: (spike,). NaN if no other run has escaped."""
-    ranks = np.full((len(RANKED), found.sizes["spike"]), np.nan)
+    ranks = np.full((len(RANKED), spikes.sizes["spike"]), np.nan)
     weights = trajectory["assembler"].transpose("run", "step", "hidden", "axis")
     for spike, (run, at) in enumerate(
-        zip(found["of_run"].values, found["at"].values, strict=True)
+        zip(spikes["of_run"].values, spikes["at"].values, strict=True)
     ):
         others = (
             escapes["escaped"]
@@ -165,8 +165,8 @@ def assembler_ranks(
     }
     return xr.Dataset(
         {
-            f"{name}_rank": ("spike", each, about)
-            for name, each in zip(RANKED, ranks, strict=True)
+            f"{name}_rank": ("spike", rank, about)
+            for name, rank in zip(RANKED, ranks, strict=True)
         }
     )
 
@@ -179,9 +179,9 @@ def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
     rest, size = params.get("settings", {}), (params["runs"], params.get("epochs"))
     return [
         RequiredRuns(
-            SparseSettings(**(rest | dict(zip(names, each, strict=True)))), *size
+            SparseSettings(**(rest | dict(zip(names, value, strict=True)))), *size
         )
-        for each in values
+        for value in values
     ]
 
 
@@ -342,12 +342,12 @@ def _clustered_percentage(
         return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
     _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
     totals = np.bincount(of_run)
-    found = as_percentage(
+    interval = as_percentage(
         clustered_binomial_interval(
             np.bincount(of_run[hits.values], minlength=len(totals)), totals
         )
     )
-    return Estimate(found, len(hits), of, note=f"{note}in {len(totals)} runs")
+    return Estimate(interval, len(hits), of, note=f"{note}in {len(totals)} runs")
 
 
 def _note(spikes: xr.Dataset, condition: str) -> str:
@@ -442,12 +442,12 @@ def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
         if len(values)
         else ""
     )
-    found = mean_interval(values)
+    interval = mean_interval(values)
     return Estimate(
-        found,
+        interval,
         len(values),
         "runs with such spikes",
-        found.value / 50 - 1,
+        interval.value / 50 - 1,
         "rank-biserial",
         note,
     )
@@ -465,7 +465,7 @@ UPDATE = part(
     "largest update of xi relative to its length",
     "%",
 )
-EITHER = [each for each in CONDITIONS if " or " in each]
+EITHER = [name for name in CONDITIONS if " or " in name]
 
 CLAIMS = (
     *claims_of(

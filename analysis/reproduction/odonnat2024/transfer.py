@@ -68,15 +68,14 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
     """The source and all vocabularies from scratch. Finetuned networks begin from the
     source, and are trained here."""
     design = experiment_design(params)
-    each = [
-        design.source,
-        *(larger_vocabulary_settings(design.source, vocab) for vocab in design.vocabs),
+    vocabularies = [
+        larger_vocabulary_settings(design.source, vocab) for vocab in design.vocabs
     ]
     return [
         RequiredRuns(
             settings, design.runs, epochs=2 * design.epochs, every=design.epochs
         )
-        for settings in each
+        for settings in (design.source, *vocabularies)
     ]
 
 
@@ -103,8 +102,8 @@ def accuracy_by_frame(trajectory: xr.Dataset) -> np.ndarray:
     """Test accuracy in every frame but the first, (step, run); NaN for runs that have
     diverged by then."""
     later = trajectory.isel(step=slice(1, None))
-    found = mask_diverged(later["accuracy"].sel(split="test"), later)
-    return found.transpose("step", "run").values
+    accuracy = mask_diverged(later["accuracy"].sel(split="test"), later)
+    return accuracy.transpose("step", "run").values
 
 
 TRANSFER = Experiment(
@@ -160,18 +159,19 @@ def vocabulary_correlation(evidence: xr.Dataset) -> Estimate:
         _progress_from_chance(_final_accuracies(evidence, SCRATCH, vocab), vocab)
         for vocab in vocabs
     ]
-    if sum(each.size > 0 for each in progress) < 3:
+    if sum(fractions.size > 0 for fractions in progress) < 3:
         return Estimate(
             NO_INTERVAL, 0, note="fewer than three vocabularies are among these runs"
         )
-    found = rank_correlation(
-        np.repeat(vocabs, [each.size for each in progress]), np.concatenate(progress)
+    interval = rank_correlation(
+        np.repeat(vocabs, [fractions.size for fractions in progress]),
+        np.concatenate(progress),
     )
     return Estimate(
-        found,
-        sum(each.size for each in progress),
+        interval,
+        sum(fractions.size for fractions in progress),
         "runs",
-        found.value,
+        interval.value,
         "Spearman's rho",
     )
 
@@ -189,11 +189,11 @@ def finetuning_gain(evidence: xr.Dataset, vocab: int, over: str = SCRATCH) -> Es
         if both
         else ""
     )
-    found, effect = (
+    difference, effect = (
         as_percentage(difference_interval(tuned, other)),
         samples.cohens_d(tuned, other),
     )
-    return Estimate(found, len(tuned), "runs", effect, "Cohen's d", note)
+    return Estimate(difference, len(tuned), "runs", effect, "Cohen's d", note)
 
 
 def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:

@@ -29,7 +29,7 @@ from dynamics.trajectory.diverged import not_diverged
 
 EVENTS = ("polygon", "circle", "imperfections", "frequency")
 """Of `analysis.structures.formation_times`, those that a circle has."""
-PAIRS = tuple(each for each in combinations(range(len(EVENTS)), 2) if each != (0, 1))
+PAIRS = tuple(pair for pair in combinations(range(len(EVENTS)), 2) if pair != (0, 1))
 """Which two are compared. A circle by algorithm 1 can hardly form before half of the
 way to the polygon."""
 
@@ -158,7 +158,7 @@ def agreement_of_systems(
         interval,
         count,
         "circles",
-        note="; ".join(_format_mean_order(evidence, each) for each in SYSTEMS),
+        note="; ".join(_format_mean_order(evidence, system) for system in SYSTEMS),
     )
 
 
