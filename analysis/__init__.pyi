@@ -3,6 +3,7 @@ from . import explorer as explorer
 from . import forces as forces
 from . import linearization as linearization
 from . import output as output
+from . import panels as panels
 from . import plots as plots
 from . import progress_measures as progress_measures
 from . import reproduction as reproduction

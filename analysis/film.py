@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import dynamics
-from analysis import plots
+from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
     check_panel_options,
@@ -30,8 +30,8 @@ from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, check_integer, check_real
 
 if TYPE_CHECKING:
+    from analysis.panels.scene import EventMark, Scene
     from analysis.plots.drawing.film_timeline import FilmFrames
-    from analysis.plots.scenes.scene import EventMark, Scene
 
 _FORMATS = ("mp4", "gif")
 _MIN_FPS, _LAST_SECONDS, _MAP_PIXELS = 0.1, 0.5, 96
@@ -112,7 +112,7 @@ def main(options: Options) -> None:
         else picture_width(options, names)
     )
     scenes = [
-        plots.build_scene(
+        panels.build_scene(
             trajectory, run, options.axes, _MAP_PIXELS, names, follow=True
         )
         for trajectory, run in zip(trajectories, runs, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from analysis import plots
+from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
     check_panel_options,
@@ -23,7 +23,7 @@ from analysis.command_line.panel_selection import (
     select_panels,
 )
 from analysis.command_line.parsing import run_command
-from analysis.plots.drawing.style import GRID_DPI, STYLES
+from analysis.panels.style import GRID_DPI, STYLES
 from dynamics.settings import check_integer
 
 _FORMATS = ("png", "svg", "pdf")
@@ -53,7 +53,7 @@ def main(options: Options) -> None:
     names, left_out = select_panels(options, trajectories)
     width, side = picture_width(options, names), map_pixels(options, names)
     scenes = [
-        plots.build_scene(item, run, options.axes, side, names, follow=True)
+        panels.build_scene(item, run, options.axes, side, names, follow=True)
         for item, run in zip(trajectories, runs, strict=True)
     ]
     frames = plots.simultaneous_frames(

@@ -20,7 +20,7 @@ sys.path.insert(
 
 from analysis.explorer.live_particles import ParticlesPage
 from analysis.explorer.live_training import TrainingPage
-from analysis.plots.panels import panel_names
+from analysis.panels.run_scene import panel_names
 from dynamics.errors import MissingPackage
 from dynamics.settings import ParticleSettings, SparseSettings
 from dynamics.simulation import simulate

@@ -11,12 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.command_line.panel_selection import MAX_PANELS
-from analysis.plots.drawing.artists import MARKERS
-from analysis.plots.drawing.film_encoder import draw_frames, write_film
-from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
-from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.panels import build_scene, panel_names
-from analysis.plots.scenes.scene import (
+from analysis.panels.run_scene import build_scene, panel_names
+from analysis.panels.scene import (
     Arrows,
     Curves,
     Image,
@@ -26,6 +22,10 @@ from analysis.plots.scenes.scene import (
     Points,
     Scene,
 )
+from analysis.plots.drawing.artists import MARKERS
+from analysis.plots.drawing.film_encoder import draw_frames, write_film
+from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
+from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.settings import SparseSettings
 from dynamics.simulation import simulate
 

@@ -11,7 +11,7 @@ from typing import Any
 from analysis import output, plots
 from analysis.command_line.parsing import exit_on_settings_error, run_command
 from analysis.output.files import check_output_paths
-from analysis.plots.drawing.style import style_in_use
+from analysis.panels.style import style_in_use
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
 from sims import command_line

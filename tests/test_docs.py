@@ -24,7 +24,8 @@ from matplotlib.image import imread
 
 from analysis import plots
 from analysis.command_line.parsing import parse_options
-from analysis.plots import build_scene, panel_names, panels, save_embeddings_plot
+from analysis.panels import build_scene, panel_names, run_scene
+from analysis.plots import save_embeddings_plot
 from analysis.structures import (
     circles,
     embedding_displacement,
@@ -79,7 +80,7 @@ SETTINGS = MomentumSettings(fa=2.0, n=7, momentum=0.8)
 @pytest.fixture(autouse=True)
 def registered(restored_registries):
     """The example is known while a test of this module runs."""
-    with mock.patch.dict(panels.PANEL_BUILDERS):
+    with mock.patch.dict(run_scene.PANEL_BUILDERS):
         register(MomentumSettings, MomentumSystem)
         yield
 

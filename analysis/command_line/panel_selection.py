@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 import dynamics
-from analysis import output, plots
-from analysis.plots.drawing.style import COLUMN, FULL, GRID_DPI
+from analysis import output, panels, plots
+from analysis.panels.style import COLUMN, FULL, GRID_DPI
 from dynamics.settings import SettingsError, check_integer
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def select_panels(
     Without the option --panels, these are the first `most` (default: 16) panels, chosen
     from `default` if the trajectories have any of those, by default from the main
     panels of the system. Raises SettingsError, TrajectoryError."""
-    names = [plots.panel_names(trajectory) for trajectory in trajectories]
+    names = [panels.panel_names(trajectory) for trajectory in trajectories]
     common = tuple(name for name in names[0] if all(name in others for others in names))
     for name in options.panels:
         if name not in common and options.panels != (ALL_PANELS,):

@@ -20,7 +20,7 @@ from tyro import _errors as parse_errors
 from analysis.command_line import interrupts
 from analysis.command_line.help_texts import REGISTRY, command_description, option_names
 from analysis.output.files import check_output_paths
-from analysis.plots.drawing.style import style_in_use
+from analysis.panels.style import style_in_use
 from dynamics.errors import ReportedError, SettingsError, TrajectoryError
 
 Options = TypeVar("Options")

@@ -22,11 +22,8 @@ from matplotlib.ticker import MaxNLocator
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.events import draw_event_marks
 from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
-from analysis.plots.drawing import artists
-from analysis.plots.drawing.axes_decoration import format_tick
-from analysis.plots.drawing.colours import sequential_colours, to_oklab
-from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
-from analysis.plots.scenes.scene import (
+from analysis.panels.colours import sequential_colours, to_oklab
+from analysis.panels.scene import (
     Arrows,
     Curves,
     Image,
@@ -36,6 +33,9 @@ from analysis.plots.scenes.scene import (
     Points,
     Scene,
 )
+from analysis.plots.drawing import artists
+from analysis.plots.drawing.axes_decoration import format_tick
+from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.plots.scenes.common_panels import RecordedRun
+from analysis.panels.common_panels import RecordedRun
 from analysis.statistics.success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (
     STRUCTURE_KINDS,

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.panels.common_panels import MAX_FRAMES, evenly_spaced_indices
+from analysis.panels.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 from analysis.plots.drawing.contours import mark_contours
-from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indices
-from analysis.plots.scenes.scene import Arrows, Curves, Image, Layer, Map, Points, Scene
 
 IMAGE_GAP, IMAGE_LEVELS = 255, 254
 """Level that marks a missing value of an image, and highest level of other values."""

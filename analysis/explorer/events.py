@@ -7,8 +7,8 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, Segment
 from bokeh.plotting import figure
 
-from analysis.plots.drawing.colours import colour
-from analysis.plots.scenes.scene import EventMark, Panel, Scene
+from analysis.panels.colours import colour
+from analysis.panels.scene import EventMark, Panel, Scene
 
 EVENT_MARK_COLOURS = {
     kind: colour(kind) for kind in ("drop", "spike", "escape", "plateau", "rise")

@@ -35,9 +35,9 @@ from analysis.explorer.timebar import time_bar
 from analysis.explorer.timeline import COMPARE_BY
 from analysis.explorer.view_settings import parse_axes, parse_panels
 from analysis.output.files import replace_file
-from analysis.plots.panels import build_scene
-from analysis.plots.scenes.common_panels import evenly_spaced_indices
-from analysis.plots.scenes.scene import Arrows, Map, Scene
+from analysis.panels.common_panels import evenly_spaced_indices
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Arrows, Map, Scene
 from dynamics.settings import SettingsError, check_choice
 
 _MAP_FRAMES = 1001

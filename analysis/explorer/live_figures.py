@@ -25,10 +25,10 @@ from analysis.explorer.bokeh_panels import (
 from analysis.explorer.codec import encode_layer
 from analysis.explorer.controls import CURVE_COLOURS
 from analysis.explorer.theme import ACCENT, FAINT, RULE
-from analysis.plots.drawing.colours import class_colours
-from analysis.plots.scenes.common_panels import token_points
-from analysis.plots.scenes.particle_panels import cell_sums, shown_as_density
-from analysis.plots.scenes.scene import Arrows, Image, Map, Panel, Points
+from analysis.panels.colours import class_colours
+from analysis.panels.common_panels import token_points
+from analysis.panels.particle_panels import cell_sums, shown_as_density
+from analysis.panels.scene import Arrows, Image, Map, Panel, Points
 from dynamics.tasks import all_pairs, modular_sum
 
 _FRAME_STYLE = {"background": "white", "outline": f"1px solid {RULE}"}

@@ -40,8 +40,8 @@ from analysis.explorer.theme import (
     text_div,
 )
 from analysis.explorer.view_code import live_view_code
-from analysis.plots.scenes.particle_panels import ARROW_LENGTH, scaled_arrows
-from analysis.plots.scenes.scene import Arrows
+from analysis.panels.particle_panels import ARROW_LENGTH, scaled_arrows
+from analysis.panels.scene import Arrows
 from analysis.structures.circles_and_grids import CIRCLE_RATIO
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.settings import ParticleSettings

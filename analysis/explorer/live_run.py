@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import lazy_loader as lazy
 import numpy as np
 
-from analysis import progress_measures
-from analysis.plots import scenes
+from analysis import panels, progress_measures
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     circularity,
@@ -236,7 +235,7 @@ class TrainingRun(NetworkRun):
         (point,)."""
         places = torch.from_numpy(points.astype(np.float32))[None]
         with networks.single_torch_thread():
-            return scenes.classify_points(self.network, self.weights(), places)[0]
+            return panels.classify_points(self.network, self.weights(), places)[0]
 
 
 class LiveTransformer(NetworkRun):
@@ -250,7 +249,7 @@ class LiveTransformer(NetworkRun):
             1 + np.argsort(-progress_measures.fourier_norms(x), kind="stable")[:count]
         )
         return [
-            (int(k), (x - x.mean(axis=0)) @ scenes.frequency_plane(x, int(k)))
+            (int(k), (x - x.mean(axis=0)) @ panels.frequency_plane(x, int(k)))
             for k in strongest
         ]
 

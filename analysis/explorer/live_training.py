@@ -17,8 +17,8 @@ from analysis.explorer.live_network import NetworkPage
 from analysis.explorer.live_run import EPOCHS_PER_STEP, TrainingRun, embedding_structure
 from analysis.explorer.sliders import TRAINING_SLIDER_STEPS, TrainingSliders
 from analysis.explorer.theme import FAINT, text_div
-from analysis.plots.drawing.colours import class_colours, pale_colours
-from analysis.plots.scenes.scene import Map
+from analysis.panels.colours import class_colours, pale_colours
+from analysis.panels.scene import Map
 from dynamics.settings import ModularSettings
 from dynamics.tasks import all_pairs, modular_sum, training_pairs
 

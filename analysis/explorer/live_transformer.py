@@ -14,7 +14,7 @@ from analysis.explorer.sliders import (
     TransformerSliders,
 )
 from analysis.explorer.theme import FAINT, text_div
-from analysis.plots.scenes.scene import Image
+from analysis.panels.scene import Image
 
 _REACH = 1.0
 _PLANES = ("strongest frequency", "second frequency")

@@ -17,7 +17,7 @@ from analysis.explorer.catalogue import (
 from analysis.explorer.screen import Screen
 from analysis.explorer.timebar import time_bar
 from analysis.explorer.view_settings import default_panel_names
-from analysis.plots.panels import build_scene
+from analysis.panels.run_scene import build_scene
 from dynamics.errors import TrajectoryError
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.reader import open_trajectory

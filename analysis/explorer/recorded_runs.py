@@ -26,8 +26,8 @@ from analysis.explorer.view_settings import (
     parse_axes,
     split_panels,
 )
-from analysis.plots.panels import build_scene
-from analysis.plots.scenes.scene import Scene
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Scene
 from analysis.statistics.success import evaluation_split
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError

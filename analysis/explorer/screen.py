@@ -19,9 +19,9 @@ from analysis.explorer.codec import frames_to_send
 from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
 from analysis.explorer.theme import ACCENT, FAINT, INK, text_div
 from analysis.explorer.timeline import make_timeline
+from analysis.panels.common_panels import join_notes
+from analysis.panels.scene import Image, Map, Panel, Scene
 from analysis.plots.drawing.panel_layout import common_limits
-from analysis.plots.scenes.common_panels import join_notes
-from analysis.plots.scenes.scene import Image, Map, Panel, Scene
 
 PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
 """Smallest width of panels in pixels; they fill the width of the page. Three medium

@@ -20,7 +20,7 @@ from analysis.explorer.codec import (
 )
 from analysis.explorer.controls import is_page_pending
 from analysis.explorer.screen import Screen
-from analysis.plots.scenes.scene import Map
+from analysis.panels.scene import Map
 
 _MAP_FRAMES = 24
 """Largest number of frames of maps in a batch."""

@@ -14,7 +14,7 @@ import param
 from bokeh.models import Button, Div, Select
 from jinja2 import Environment, FileSystemLoader, Template
 
-from analysis.plots.drawing.colours import colour
+from analysis.panels.colours import colour
 
 ACCENT = "#0b6fa4"
 INK, FAINT = colour("ink"), colour("muted")

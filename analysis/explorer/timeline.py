@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.panels.common_panels import MAX_FRAMES, evenly_spaced_indices
+from analysis.panels.scene import Scene
 from analysis.plots.drawing.film_timeline import run_fraction
-from analysis.plots.scenes.common_panels import MAX_FRAMES, evenly_spaced_indices
-from analysis.plots.scenes.scene import Scene
 
 COMPARE_BY = {"clock": "epoch or step", "step": "step", "share": "fraction of the run"}
 """The quantity by which the frames of two runs are matched."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 
 _HEAD = (
-    "from pathlib import Path\n\nfrom analysis import plots\nfrom dynamics import"
+    "from pathlib import Path\n\nfrom analysis import panels, plots\nfrom dynamics import"
     " {names}\n\n"
 )
 _PICTURE = """
@@ -49,7 +49,7 @@ def recorded_view_code(
         for name, view in zip(names, views, strict=True)
     ]
     scenes = ", ".join(
-        f"plots.build_scene({name}, {view.run}, {axes})"
+        f"panels.build_scene({name}, {view.run}, {axes})"
         for name, view in zip(names, views, strict=True)
     )
     frames = ", ".join(
@@ -83,7 +83,7 @@ def live_view_code(
         f" seed={seed}, steps={steps})\n"
     )
     scene, at = (
-        "plots.build_scene(trajectory, 0)",
+        "panels.build_scene(trajectory, 0)",
         f"plots.nearest_frame(scenes[0], {steps})",
     )
     transformer = isinstance(settings, TransformerSettings)

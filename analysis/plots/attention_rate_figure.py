@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.panels import colours
 from analysis.plots.curves import plot_quartile_band
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import in_style, new_panels
 
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.clustering_heads.clusters import reference_sequences
 from analysis.clustering_heads.invariances import counting_attention, largest_leak
 from analysis.clustering_heads.labels import CIRCUIT_LABELS, LabelThresholds
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.intervals import binomial_interval
 from dynamics.networks.from_trajectory import clustering_head_of, weights

@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy import ndimage
 
+from analysis.panels.colours import class_colours, colour, pale_colours
+from analysis.panels.modular_panels import classify_points
+from analysis.panels.recorded_weights import batch_slices
+from analysis.panels.style import current_style
 from analysis.plots.curves import curves_caption, plot_metric_curves
-from analysis.plots.drawing.colours import class_colours, colour, pale_colours
-from analysis.plots.drawing.style import current_style
 from analysis.plots.embedding_grid import draw_tokens
 from analysis.plots.figure_files import in_style, new_figure, save_figure
-from analysis.plots.scenes.modular_panels import classify_points
-from analysis.plots.scenes.recorded_weights import batch_slices
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_axes
 from dynamics.networks.constant_attention import ConstantAttention

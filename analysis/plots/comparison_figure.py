@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.panels import colours
 from analysis.plots.audit_figure import plot_audit_panels
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

@@ -15,7 +15,7 @@ from analysis.linearization.curvature_table import (
     with_derived_variables,
 )
 from analysis.linearization.eigenmodes import NONE, NULL_MODE_TOLERANCE, STABILITY_KINDS
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import Interval, binomial_interval, mean_interval
 

@@ -1,12 +1,15 @@
 """Curves of loss or accuracy over training: medians and quartiles over runs of each
 split."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from analysis.plots.drawing.colours import split_colours
+from analysis.panels.colours import split_colours
+from analysis.panels.layer_names import named_layers
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
@@ -111,4 +114,13 @@ def curves_caption(trajectory: xr.Dataset) -> str:
     return (
         f"{runs} runs{f' ({diverged} diverged)' if diverged else ''}: median, band of"
         " quartiles"
+    )
+
+
+def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
+    """Draw the names of layers below an axis with a layer at each whole number."""
+    places = named_layers(len(layers))
+    names = [layers[place] for place in places]
+    axes.set_xticks(
+        places, names, rotation=rotation, ha="right", rotation_mode="anchor"
     )

@@ -12,9 +12,9 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.style import current_style
+from analysis.panels.common_panels import MAX_JOINED_POINTS
+from analysis.panels.style import current_style
 from analysis.plots.figure_files import in_style, new_figure, save_figure
-from analysis.plots.scenes.common_panels import MAX_JOINED_POINTS
 from analysis.structures.circles_and_grids import structure_label
 from analysis.structures.projection import principal_plane
 

@@ -8,12 +8,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import (
-    draw_layer_names,
+from analysis.panels import colours
+from analysis.panels.layer_names import (
     largest_layers,
     short_names,
 )
+from analysis.plots.curves import draw_layer_names
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

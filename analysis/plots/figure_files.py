@@ -19,8 +19,8 @@ from matplotlib.legend import Legend
 from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
-from analysis.plots.drawing.colours import colour
-from analysis.plots.drawing.style import Style, StyleName, current_style, style_in_use
+from analysis.panels.colours import colour
+from analysis.panels.style import Style, StyleName, current_style, style_in_use
 
 _Arguments = ParamSpec("_Arguments")
 

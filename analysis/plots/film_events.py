@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from analysis.plots.scenes.scene import EventMark
+from analysis.panels.scene import EventMark
 from analysis.statistics.success import success_mask
 from analysis.transitions.loss_events import (
     default_scalar_name,

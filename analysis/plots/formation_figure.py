@@ -12,7 +12,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_legend,
     in_style,

@@ -12,14 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import (
-    draw_layer_names,
+from analysis.panels import colours
+from analysis.panels.layer_names import (
     largest_layers,
     layer_colours,
     short_names,
 )
-from analysis.plots.drawing.style import current_style
+from analysis.panels.style import current_style
+from analysis.plots.curves import draw_layer_names
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

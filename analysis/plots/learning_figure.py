@@ -13,17 +13,17 @@ from analysis.clustering_heads.learning_outcome import (
     SUCCESS_THRESHOLDS,
     final_accuracies,
 )
+from analysis.panels import colours
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Panel, Points, Scene
 from analysis.plots.curves import curves_caption, plot_metric_curves
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import (
     draw_legend,
     in_style,
     legend_entries,
     new_panels,
 )
-from analysis.plots.panels import build_scene
 from analysis.plots.run_choice import select_run
-from analysis.plots.scenes.scene import Panel, Points, Scene
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SUCCESS_ACCURACY, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged

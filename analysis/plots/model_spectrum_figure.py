@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.linearization.curvature_table import median_interval
+from analysis.panels import colours
 from analysis.plots.curvature_figure import (
     annotate_panel,
     colour_of,
@@ -17,7 +18,6 @@ from analysis.plots.curvature_figure import (
     title_panel,
     use_log_axis,
 )
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import in_style, new_panels
 from analysis.statistics.intervals import mean_interval
 

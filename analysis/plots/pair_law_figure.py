@@ -7,8 +7,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.panels import colours
 from analysis.plots.curves import plot_quartile_band
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _SPACES = {"whole": "whole space", "planes": "key planes"}

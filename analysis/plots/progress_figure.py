@@ -8,13 +8,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.panels import colours
 from analysis.plots.curves import (
     curves_caption,
     plot_metric_curves,
     plot_quartile_band,
     set_log_loss_axis,
 )
-from analysis.plots.drawing import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.statistics.survival import kaplan_meier
 

@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from analysis import plots
+from analysis.panels.run_scene import build_scene
 from analysis.plots.drawing.film_timeline import film_frames, nearest_frame
 from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.panels import build_scene
 
 
 def plot_run(

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

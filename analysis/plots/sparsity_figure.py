@@ -17,7 +17,7 @@ from analysis.clustering_heads.activation_sparsity import (
     SPARSITY_RANGE,
     SPARSITY_SPLITS,
 )
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 
 _LABEL_WIDTH = 30

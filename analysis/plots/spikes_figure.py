@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import draw_legend, in_style, new_panels
 from analysis.transitions.spike_attribution import (
     RISE_THRESHOLD,

@@ -10,7 +10,7 @@ from analysis.clustering_heads.vocabulary_transfer import (
     TRANSFER_KINDS,
     finite_accuracies,
 )
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.forces.hidden_weights import ALIGNMENT_MEASURES, WEIGHT_SIZES, WeightGroup
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,

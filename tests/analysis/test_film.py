@@ -10,7 +10,8 @@ import pytest
 from imageio_ffmpeg import count_frames_and_secs
 
 from analysis import plots
-from analysis.plots import EventMark, PanelGrid
+from analysis.panels import EventMark
+from analysis.plots import PanelGrid
 from dynamics.trajectory.reader import open_trajectory
 
 

@@ -30,14 +30,8 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
-from analysis.plots.drawing.colours import colour, to_oklab
-from analysis.plots.drawing.contours import (
-    cells_of_pixels,
-    contour_tiles,
-    mark_contours,
-    tile_pixels,
-)
-from analysis.plots.scenes.scene import (
+from analysis.panels.colours import colour, to_oklab
+from analysis.panels.scene import (
     MARKER_SHAPES,
     Arrows,
     Curves,
@@ -46,6 +40,12 @@ from analysis.plots.scenes.scene import (
     Map,
     Panel,
     Points,
+)
+from analysis.plots.drawing.contours import (
+    cells_of_pixels,
+    contour_tiles,
+    mark_contours,
+    tile_pixels,
 )
 
 MARKERS = dict(zip(MARKER_SHAPES, "os^DX", strict=True))

@@ -25,10 +25,10 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from analysis.panels.colours import colour, to_oklab
+from analysis.panels.scene import Curves, EventMark, Image, Map, Panel
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.artists import BACK, LIGHT, MATRIX_COLOURS, TICK
-from analysis.plots.drawing.colours import colour, to_oklab
-from analysis.plots.scenes.scene import Curves, EventMark, Image, Map, Panel
 
 _TITLE, _SMALL = 11.5, 9.5  # heights of letters
 LINE_HEIGHT = 11.0  # of a line of names

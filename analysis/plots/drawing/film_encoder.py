@@ -17,9 +17,9 @@ import numpy as np
 from tqdm import tqdm
 
 from analysis.output.files import replace_file
+from analysis.panels.scene import LayerArrays
 from analysis.plots.drawing.film_timeline import FilmFrames
 from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.scenes.scene import LayerArrays
 from dynamics.errors import MissingPackage, RecordingError
 
 try:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.plots.scenes.scene import Scene
+from analysis.panels.scene import Scene
 from dynamics.settings import SettingsError
 
 EVENT_HOLD = 4

@@ -20,6 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.output.files import replace_file
+from analysis.panels.colours import colour
+from analysis.panels.scene import EventMark, LayerArrays, Panel, Scene
+from analysis.panels.style import GRID_DPI
 from analysis.plots.drawing import panel_layout
 from analysis.plots.drawing.artists import FollowingAxes, LayerArtist, make_layer_artist
 from analysis.plots.drawing.axes_decoration import (
@@ -28,10 +31,7 @@ from analysis.plots.drawing.axes_decoration import (
     draw_figure_key,
     text_width,
 )
-from analysis.plots.drawing.colours import colour
 from analysis.plots.drawing.panel_layout import FOOT, HEADING, RIGHT, PanelLayout
-from analysis.plots.drawing.style import GRID_DPI
-from analysis.plots.scenes.scene import EventMark, LayerArrays, Panel, Scene
 
 _HEADING_SIZE, _HEADING_LINE = (
     13.5,
@@ -77,7 +77,7 @@ class PanelGrid:
 
     Examples
     --------
-    >>> from analysis.plots import build_scene
+    >>> from analysis.panels import build_scene
     >>> from dynamics import ParticleSettings, simulate
     >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, progress=False)
     >>> scene = build_scene(trajectory, 0, panels=["embedding"])

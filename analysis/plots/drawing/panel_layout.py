@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analysis.panels.scene import Curves, Image, Map, Panel, Scene
 from analysis.plots.drawing.axes_decoration import (
     COLOUR_BAR_WIDTH,
     LINE_HEIGHT,
     TEXT_OVERHANG,
     text_lines_below,
 )
-from analysis.plots.scenes.scene import Curves, Image, Map, Panel, Scene
 from dynamics.settings import SettingsError
 
 LEFT, RIGHT, TOP, BOTTOM = 34, 17, 19, 17  # margins around the axes of a panel

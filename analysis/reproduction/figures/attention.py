@@ -5,9 +5,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Image, Scene
 from analysis.plots.figure_files import new_figure
-from analysis.plots.panels import build_scene
-from analysis.plots.scenes.scene import Image, Scene
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
     FigureData,

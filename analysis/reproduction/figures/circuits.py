@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from analysis.clustering_heads.constructions import ideal_circuit
 from analysis.clustering_heads.invariances import measure_invariances
 from analysis.clustering_heads.labels import CircuitLabel, circuit_labels
-from analysis.plots.panels import build_scene
+from analysis.panels.run_scene import build_scene
 from analysis.reproduction.figures import frames
 from analysis.reproduction.figures.figure import (
     DrawnFigure,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import xarray as xr
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.style import Style, style_in_use
+from analysis.panels.style import Style, style_in_use
 from analysis.reproduction.figures.settings_line import settings_summary
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from dynamics.settings import SparseSettings

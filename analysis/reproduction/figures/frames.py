@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.panels.scene import Scene
 from analysis.plots.drawing.artists import make_layer_artist
 from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.scenes.scene import Scene
 
 SIDE = 200
 """Of a class map, in pixels."""

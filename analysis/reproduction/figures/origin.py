@@ -12,7 +12,7 @@ from analysis.linearization.normalisation import (
     normalised_length,
 )
 from analysis.linearization.normalisation_margin import measure_normalisation_margins
-from analysis.plots.drawing.colours import colour, series_colours
+from analysis.panels.colours import colour, series_colours
 from analysis.plots.figure_files import new_figure
 from analysis.reproduction.figures.figure import (
     DrawnFigure,

@@ -8,10 +8,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.plots.drawing.colours import colour, split_colours
+from analysis.panels.colours import colour, split_colours
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Scene
 from analysis.plots.figure_files import new_figure
-from analysis.plots.panels import build_scene
-from analysis.plots.scenes.scene import Scene
 from analysis.reproduction.figures import frames
 from analysis.reproduction.figures.figure import (
     DrawnFigure,

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from tqdm import tqdm
 
-from analysis.plots.drawing.colours import class_colours, colour, pale_colours
+from analysis.panels.colours import class_colours, colour, pale_colours
+from analysis.panels.sparse_arrays import class_level_numbers, probability_palette
 from analysis.plots.figure_files import new_figure
-from analysis.plots.scenes.sparse_arrays import class_level_numbers, probability_palette
 from analysis.reproduction.figures.figure import (
     DrawnFigure,
     FigureData,

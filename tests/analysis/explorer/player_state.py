@@ -6,7 +6,7 @@ import pytest
 
 from analysis.explorer.bokeh_panels import palette_pixels, pixel_palette
 from analysis.explorer.codec import encode_layer
-from analysis.plots import Map, build_scene
+from analysis.panels import Map, build_scene
 from dynamics.trajectory.reader import open_trajectory
 
 BUFFERS_ARE_THERE = """scrubber.painted > 0 && scrubber.stage.parts.every((part) =>

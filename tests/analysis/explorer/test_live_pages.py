@@ -25,7 +25,7 @@ from analysis.explorer.live_training import TrainingPage
 from analysis.explorer.live_transformer import TransformerPage
 from analysis.explorer.player import FRAME_SECONDS as SECONDS_A_FRAME
 from analysis.explorer.player import Player, advance_within_time
-from analysis.plots.panels import build_scene
+from analysis.panels.run_scene import build_scene
 from dynamics import (
     MissingPackage,
     ModularSettings,

@@ -28,7 +28,14 @@ from analysis.explorer.view_settings import (
     parse_axes,
     parse_panels,
 )
-from analysis.plots import Arrows, Image, Map, Points, Scene, panel_names
+from analysis.panels import (
+    Arrows,
+    Image,
+    Map,
+    Points,
+    Scene,
+    panel_names,
+)
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics import ParticleSettings, SettingsError, open_trajectory, simulate
 from tests.analysis.explorer.player_state import (

@@ -7,10 +7,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from analysis.panels.colours import class_colours
 from analysis.plots import class_maps
 from analysis.plots.class_maps import class_map_figure, final_state, predict_classes
 from analysis.plots.curves import metric_quartiles
-from analysis.plots.drawing.colours import class_colours
 from analysis.structures.projection import principal_plane
 from dynamics import (
     ModularSettings,
@@ -62,7 +62,7 @@ def test_a_class_map_equals_that_of_a_plain_computation(dim):
 def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
     run = final_state(trained(n=7, hidden=9), 0)
     whole = predict_classes(run.network, run.weights, run.sums)
-    monkeypatch.setattr("analysis.plots.scenes.recorded_weights.VALUES_PER_BATCH", 50)
+    monkeypatch.setattr("analysis.panels.recorded_weights.VALUES_PER_BATCH", 50)
     np.testing.assert_array_equal(
         predict_classes(run.network, run.weights, run.sums), whole
     )

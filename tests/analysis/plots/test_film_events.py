@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.plots import EventMark, find_event, replay_range, steps_around_drop
+from analysis.panels import EventMark
+from analysis.plots import find_event, replay_range, steps_around_drop
 from dynamics.errors import TrajectoryError
 
 

@@ -12,8 +12,8 @@ from analysis.clustering_heads.learning_outcome import (
     learning_table,
 )
 from analysis.output.tables import format_table
+from analysis.panels.run_scene import build_scene
 from analysis.plots.learning_figure import plot_learning
-from analysis.plots.panels import build_scene
 from analysis.statistics.intervals import binomial_interval, mean_interval
 from dynamics import SparseSettings, TransformerSettings, simulate
 from dynamics.trajectory.schema import DIVERGED

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.plots.drawing.limits import following_limits, panel_limits, pixel_centres
+from analysis.panels.limits import following_limits, panel_limits, pixel_centres
 from analysis.structures.projection import fit_projection
 
 

@@ -15,6 +15,17 @@ from matplotlib.collections import PathCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from analysis.panels.scene import (
+    MARKER_SHAPES,
+    Arrows,
+    Curves,
+    EventMark,
+    Image,
+    Map,
+    Panel,
+    Points,
+    Scene,
+)
 from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.contours import (
@@ -28,17 +39,6 @@ from analysis.plots.drawing.panel_layout import (
     common_limits,
     default_columns,
     place_panels,
-)
-from analysis.plots.scenes.scene import (
-    MARKER_SHAPES,
-    Arrows,
-    Curves,
-    EventMark,
-    Image,
-    Map,
-    Panel,
-    Points,
-    Scene,
 )
 from dynamics.settings import SettingsError
 

@@ -4,7 +4,8 @@ time."""
 import numpy as np
 import pytest
 
-from analysis.plots import EVENT_HOLD, EventMark, film_frames, nearest_frame
+from analysis.panels import EventMark
+from analysis.plots import EVENT_HOLD, film_frames, nearest_frame
 from analysis.plots.drawing import film_timeline
 from dynamics.settings import SettingsError
 from tests.analysis.plots.drawing.test_artists import FRAMES, make_scene

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
-from analysis.plots.drawing import colours
-from analysis.plots.scenes import common_panels
-from analysis.plots.scenes.common_panels import (
+from analysis.panels import colours, common_panels
+from analysis.panels.common_panels import (
     PanelFactory,
     RecordedRun,
     RunPanels,
@@ -24,13 +23,13 @@ from analysis.plots.scenes.common_panels import (
     join_notes,
     plane_panel,
 )
-from analysis.plots.scenes.particle_panels import PairPanels, balanced_force_fields
-from analysis.plots.scenes.recorded_weights import (
+from analysis.panels.particle_panels import PairPanels, balanced_force_fields
+from analysis.panels.recorded_weights import (
     VALUES_PER_BATCH,
     NetworkPanels,
     batch_slices,
 )
-from analysis.plots.scenes.scene import LayerArrays, Panel
+from analysis.panels.scene import LayerArrays, Panel
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import constant_attention_of

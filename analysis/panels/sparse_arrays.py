@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from analysis.linearization.normalisation import normalised_length
-from analysis.plots.drawing import colours
+from analysis.panels import colours
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.parameters import Weights
 

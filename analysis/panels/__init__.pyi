@@ -6,6 +6,9 @@ from .common_panels import token_points as token_points
 from .modular_panels import build_modular_panels as build_modular_panels
 from .modular_panels import classify_points as classify_points
 from .particle_panels import build_particle_panels as build_particle_panels
+from .run_scene import PANEL_BUILDERS as PANEL_BUILDERS
+from .run_scene import build_scene as build_scene
+from .run_scene import panel_names as panel_names
 from .scene import Arrows as Arrows
 from .scene import Curves as Curves
 from .scene import EventMark as EventMark

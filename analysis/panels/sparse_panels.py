@@ -20,19 +20,18 @@ import numpy as np
 import torch
 
 from analysis.linearization.normalisation import normalised_length
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.limits import PanelLimits, pixel_centres
-from analysis.plots.scenes import common_panels, sparse_arrays
-from analysis.plots.scenes.common_panels import (
+from analysis.panels import colours, common_panels, sparse_arrays
+from analysis.panels.common_panels import (
     PanelFactory,
     RecordedRun,
     RunPanels,
     join_notes,
     plane_panel,
 )
-from analysis.plots.scenes.probe_sequences import make_probe_sequences
-from analysis.plots.scenes.recorded_weights import NetworkPanels, batch_slices
-from analysis.plots.scenes.scene import (
+from analysis.panels.limits import PanelLimits, pixel_centres
+from analysis.panels.probe_sequences import make_probe_sequences
+from analysis.panels.recorded_weights import NetworkPanels, batch_slices
+from analysis.panels.scene import (
     Arrows,
     Image,
     Layer,

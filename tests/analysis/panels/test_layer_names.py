@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.plots.drawing.layer_names import (
-    draw_layer_names,
+from analysis.panels.layer_names import (
     grouped_layers,
     largest_layers,
     layer_colours,
     named_layers,
     short_names,
 )
+from analysis.plots.curves import draw_layer_names
 
 BLOCKS = [
     f"blocks.{block}.{part}.{kind}"

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from analysis.plots.drawing.colours import sequential_colours, series_colours
+from analysis.panels.colours import sequential_colours, series_colours
 
 MAX_NAMED_LAYERS = 16
 """Layers whose names are all drawn."""
@@ -51,15 +50,6 @@ def short_names(layers: Sequence[str]) -> list[str]:
         )
         names.append(next(unique, layer))
     return names
-
-
-def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
-    """Draw the names of layers below an axis with a layer at each whole number."""
-    places = named_layers(len(layers))
-    names = [layers[place] for place in places]
-    axes.set_xticks(
-        places, names, rotation=rotation, ha="right", rotation_mode="anchor"
-    )
 
 
 def grouped_layers(layers: Sequence[str]) -> list[str]:

@@ -21,17 +21,16 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from scipy.spatial import cKDTree
 
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.limits import PANEL_MARGIN, PanelLimits, pixel_centres
-from analysis.plots.scenes import common_panels
-from analysis.plots.scenes.common_panels import (
+from analysis.panels import colours, common_panels
+from analysis.panels.common_panels import (
     PanelFactory,
     RecordedRun,
     RunPanels,
     join_notes,
     plane_panel,
 )
-from analysis.plots.scenes.scene import (
+from analysis.panels.limits import PANEL_MARGIN, PanelLimits, pixel_centres
+from analysis.panels.scene import (
     Arrows,
     Image,
     Layer,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.plots.scenes import probe_sequences
-from analysis.plots.scenes.probe_sequences import (
+from analysis.panels import probe_sequences
+from analysis.panels.probe_sequences import (
     PAPER_SEQUENCES,
     evenly_spread_sums,
     make_probe_sequences,

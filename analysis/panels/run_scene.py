@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.plots import scenes
-from analysis.plots.scenes.common_panels import (
+from analysis import panels as systems
+from analysis.panels.common_panels import (
     RecordedRun,
     RunPanels,
     build_default_panels,
 )
-from analysis.plots.scenes.particle_panels import build_particle_panels
-from analysis.plots.scenes.scene import EventMark, Scene
+from analysis.panels.particle_panels import build_particle_panels
+from analysis.panels.scene import EventMark, Scene
 from analysis.structures.circles_and_grids import structure_label
 from analysis.transitions.loss_events import (
     default_scalar_name,
@@ -55,11 +55,11 @@ from dynamics.settings import (
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
-    SparseSettings.system: lambda recorded: scenes.build_sparse_panels(
+    SparseSettings.system: lambda recorded: systems.build_sparse_panels(
         recorded
     ),  # imports torch when called
-    ModularSettings.system: lambda recorded: scenes.build_modular_panels(recorded),
-    TransformerSettings.system: lambda recorded: scenes.build_transformer_panels(
+    ModularSettings.system: lambda recorded: systems.build_modular_panels(recorded),
+    TransformerSettings.system: lambda recorded: systems.build_transformer_panels(
         recorded
     ),
     ParticleSettings.system: build_particle_panels,

@@ -18,9 +18,8 @@ import numpy as np
 import torch
 
 from analysis import progress_measures
-from analysis.plots.drawing import colours
-from analysis.plots.scenes import common_panels
-from analysis.plots.scenes.common_panels import (
+from analysis.panels import colours, common_panels
+from analysis.panels.common_panels import (
     PanelFactory,
     RecordedRun,
     RunPanels,
@@ -28,8 +27,8 @@ from analysis.plots.scenes.common_panels import (
     evenly_spaced_indices,
     join_notes,
 )
-from analysis.plots.scenes.recorded_weights import NetworkPanels, batch_slices
-from analysis.plots.scenes.scene import Image, LayerArrays, Panel, Points, Span
+from analysis.panels.recorded_weights import NetworkPanels, batch_slices
+from analysis.panels.scene import Image, LayerArrays, Panel, Points, Span
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import transformer_of
 from dynamics.tasks import operation_pairs, operation_splits

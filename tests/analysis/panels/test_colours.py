@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.colours import (
+from analysis.panels import colours
+from analysis.panels.colours import (
     class_colours,
     prefix_colours,
     split_colours,
     to_oklab,
 )
-from analysis.plots.drawing.style import STYLES, style_in_use
-from analysis.plots.scenes.probe_sequences import make_probe_sequences
+from analysis.panels.probe_sequences import make_probe_sequences
+from analysis.panels.style import STYLES, style_in_use
 from dynamics.settings import SparseSettings
 
 READERS = {

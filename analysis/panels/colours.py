@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 
-from analysis.plots.drawing.style import current_style
+from analysis.panels.style import current_style
 
 _COLOURS = {
     "background": ("#ffffff", "#14171b"),

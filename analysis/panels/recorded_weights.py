@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from analysis.plots.scenes.common_panels import RecordedRun
+from analysis.panels.common_panels import RecordedRun
 from dynamics.networks.from_trajectory import weights
 
 VALUES_PER_BATCH = 1 << 22

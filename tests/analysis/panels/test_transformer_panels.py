@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analysis import progress_measures
-from analysis.plots import build_scene, panel_names
+from analysis.panels import build_scene, panel_names
 from dynamics import TransformerSettings, simulate
 from dynamics.networks.from_trajectory import network_of, weights
 

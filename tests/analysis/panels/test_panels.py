@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from analysis.forces.audited_runs import embedding_gradient
-from analysis.plots import (
+from analysis.panels import (
     Arrows,
     Curves,
     Image,
@@ -17,21 +17,21 @@ from analysis.plots import (
     Points,
     build_scene,
     panel_names,
-    panels,
+    run_scene,
 )
-from analysis.plots.scenes.common_panels import (
+from analysis.panels.common_panels import (
     RecordedRun,
     build_default_panels,
     curve_panel,
     geometric_moving_mean,
 )
-from analysis.plots.scenes.particle_panels import (
+from analysis.panels.particle_panels import (
     balanced_force_fields,
     cell_sums,
     nearest_pair_classes,
 )
-from analysis.plots.scenes.probe_sequences import make_probe_sequences
-from analysis.plots.scenes.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
+from analysis.panels.probe_sequences import make_probe_sequences
+from analysis.panels.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
 from analysis.structures import count_imperfections, fit_projection, imperfect_pair_sums
 from analysis.transitions.loss_events import (
     event_table,
@@ -97,7 +97,7 @@ def one(shown, name):
 
 def consistent(shown):
     """Every layer's array is there at some frames, of the shape, type and size that
-    `analysis.plots.scenes.scene` promises."""
+    `analysis.panels.scene` promises."""
     frames = np.unique([0, len(shown.steps) // 2, len(shown.steps) - 1])
     arrays = shown.arrays(frames)
     for panel in shown.panels:
@@ -206,7 +206,7 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     shown = build_scene(trajectory, 1, side=SIDE)
     arrays = consistent(shown)
     assert shown.steps.tolist() == [0, 8, 16, 24]
-    built = panels.build_panels(
+    built = run_scene.build_panels(
         RecordedRun(trajectory, 1, None, SIDE)
     ).compute_arrays.__self__
     for place, frame in enumerate((0, 2, 3)):
@@ -331,7 +331,7 @@ def test_only_requested_panels_are_computed(monkeypatch):
 def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch):
     shown = build_scene(make(dim=3), 0, side=SIDE)
     together = shown.arrays(np.arange(4))
-    monkeypatch.setattr(f"analysis.plots.scenes.{module}.VALUES_PER_BATCH", batch)
+    monkeypatch.setattr(f"analysis.panels.{module}.VALUES_PER_BATCH", batch)
     for frame in range(4):
         for name, values in shown.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
@@ -659,7 +659,7 @@ def test_structure_over_time():
 
 
 def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
-    monkeypatch.setattr("analysis.plots.scenes.common_panels._MAX_COUNTED_PAIRS", 2000)
+    monkeypatch.setattr("analysis.panels.common_panels._MAX_COUNTED_PAIRS", 2000)
     trajectory = particles(steps=30)
     panel = one(build_scene(trajectory, 0, side=SIDE), "imperfections")
     assert panel.note == "of 28 pairs, counted in 13 frames"
@@ -856,7 +856,7 @@ def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
             sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"]
         )
         assert [word in panel.note for panel in shown.panels] == expected
-        monkeypatch.setattr("analysis.plots.scenes.common_panels.MAX_FRAMES", 5)
+        monkeypatch.setattr("analysis.panels.common_panels.MAX_FRAMES", 5)
 
 
 def test_the_note_explains_the_shapes_of_sequences():

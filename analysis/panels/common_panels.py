@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from scipy import ndimage
 
-from analysis.plots.drawing import colours
-from analysis.plots.drawing.layer_names import grouped_layers
-from analysis.plots.drawing.limits import PanelLimits, following_limits, panel_limits
-from analysis.plots.scenes.scene import Curves, Layer, LayerArrays, Panel, Points
+from analysis.panels import colours
+from analysis.panels.layer_names import grouped_layers
+from analysis.panels.limits import PanelLimits, following_limits, panel_limits
+from analysis.panels.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     circularity,

@@ -1,5 +1,0 @@
-"""Scenes: what the panels of a run show, as arrays."""
-
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
