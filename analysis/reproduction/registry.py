@@ -4,8 +4,11 @@ own, and their experiments."""
 import dataclasses
 import difflib
 import textwrap
+import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.resources import files
+from typing import Any
 
 from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
@@ -19,16 +22,16 @@ our own."""
 
 _MODULES = """
     musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
-    musat2024.structures musat2024.appendix_f musat2024.force_audit musat2024.untestable own.sequence
+    musat2024.structures musat2024.appendix_f musat2024.force_audit own.sequence
     odonnat2024.ideal_circuits odonnat2024.normalisation odonnat2024.circuits odonnat2024.phases
     odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes
     odonnat2024.spikes odonnat2024.remedies odonnat2024.fixed_points odonnat2024.transfer
-    odonnat2024.finetuning odonnat2024.ablations odonnat2024.practice own.sparse_networks
-    zhong2023.attention_rate nanda2023.phases nanda2023.weight_decay
+    odonnat2024.finetuning odonnat2024.ablations zhong2023.attention_rate nanda2023.phases
+    nanda2023.weight_decay
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
-"""Modules, each with claims and, in most of them, the experiments that test them, in
-the order of their execution."""
+"""Modules, each with experiments and the tests of claims on their evidence, in the
+order of their execution."""
 
 EXPERIMENTS = {
     var.name: var
@@ -74,8 +77,26 @@ def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
         )
 
 
-_CLAIMS = sorted((claim for one in SECTIONS for claim in one.CLAIMS), key=_order)
-CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(_CLAIMS))
+def read_claims() -> list[Claim]:
+    """The claims of the files in `claims`, with their tests, by paper and in the order
+    of the paper's sections."""
+    tests: dict[str, dict[str, Any]] = {
+        name: {"experiment": experiment, "parts": tuple(parts)}
+        for section in SECTIONS
+        for experiment, by_name in section.TESTS.items()
+        for name, parts in by_name.items()
+    }
+    claims = []
+    for path in files("analysis.reproduction").joinpath("claims").iterdir():
+        for row in tomllib.loads(path.read_text("utf-8"))["claim"]:
+            row["kind"] = Kind(row.get("kind", Kind.EMPIRICAL))
+            row["readings"] = tuple(row.get("readings", ()))
+            test = {} if "untestable" in row else tests.pop(row["name"])
+            claims.append(Claim(**row, **test))
+    return sorted(claims, key=_order)
+
+
+CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(read_claims()))
 """All claims, by paper and in the order of the paper's sections."""
 
 

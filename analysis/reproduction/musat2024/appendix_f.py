@@ -16,8 +16,6 @@ from analysis.reproduction.musat2024.structures import (
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measurement,
-    claim,
-    claims_of,
     parts_over,
 )
 from analysis.reproduction.verification.criteria import Above, Below
@@ -147,25 +145,19 @@ def _rare_parts(label: str, *names: str) -> tuple[Measurement, ...]:
     )
 
 
-CLAIMS = claims_of(
-    APPENDIX_F,
-    claim(
-        "CA.appF.structures",
-        "Embeddings of three and four dimensions form similar grids or circles, visible"
-        " in projections on two axes.",
-        "percentage of networks with fewer imperfections than 99% of random embeddings;"
-        " imperfections in percent of those with permuted tokens; percentage with a"
-        " projection nearer to a circle or grid than 99% of them",
-        _rare_parts("D = {}, few imperfections", "imperfections"),
-        parts_over(
-            "dim",
-            HIGHER,
-            relative_imperfections,
-            Below(50, ours=True),
-            "D = {}, imperfections relative to permuted tokens",
-            "%",
-        ),
-        _rare_parts("D = {}, projections", "circle_distance", "grid_distance"),
-        places="appendix F",
-    ),
-)
+TESTS = {
+    APPENDIX_F.name: {
+        "CA.appF.structures": [
+            *_rare_parts("D = {}, few imperfections", "imperfections"),
+            *parts_over(
+                "dim",
+                HIGHER,
+                relative_imperfections,
+                Below(50, ours=True),
+                "D = {}, imperfections relative to permuted tokens",
+                "%",
+            ),
+            *_rare_parts("D = {}, projections", "circle_distance", "grid_distance"),
+        ],
+    },
+}

@@ -20,9 +20,6 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
 from analysis.reproduction.verification.claim import (
     Measurement,
-    claim,
-    claims_of,
-    finding,
     part,
     parts_over,
 )
@@ -171,14 +168,6 @@ FIELDS = {
     "like_alignment": "alignment, same class",
     "unlike_alignment": "alignment, different classes",
 }
-UNSCALED = (
-    "without its components along a common translation and a uniform scaling of all of"
-    " them"
-)
-FIT = (
-    "all four fields fitted to the negative gradient of the loss at the embeddings,"
-    f" {UNSCALED}; weight decay 1"
-)
 
 
 def _weight_parts(
@@ -335,58 +324,22 @@ def _while_forming(
     )
 
 
-GRADIENT = (
-    f"the negative gradient of the loss at the pair sums, {UNSCALED}; weight decay 1"
-)
-NEIGHBOUR = "neighbours (a pair sum and the one nearest to it)"
 MOST = Above(50, 10)
 """More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
 
-CLAIMS = claims_of(
-    AUDIT,
-    finding(
-        "CA.s5.1.signs",
-        "The gradient attracts pair sums of the same class to each other and repels"
-        " those of different classes.",
-        f"mean weights of the two fields of clustering, {FIT}",
-        _weight_parts(field_weight, FORMING, "like_attraction", "unlike_repulsion"),
-    ),
-    finding(
-        "CA.s5.2.field",
-        "The gradient pulls a pair sum along those of its class in its half-plane, and"
-        " against those of other classes.",
-        f"mean weights of the two fields of alignment, {FIT}",
-        _weight_parts(field_weight, FORMING, "like_alignment", "unlike_alignment"),
-    ),
-    finding(
-        "CA.s7.forces",
-        "Weight decay strengthens the clustering force and introduces the alignment"
-        " force.",
-        f"mean weights of the fields, {FIT}; minus those without weight decay",
-        _weight_parts(field_weight_change, (100, 2000), *FIELDS),
-        meaning="weight decay would not make circles and grids by these forces",
-    ),
-    finding(
-        "OWN.audit",
-        "While structures form, the formulae of clustering and alignment explain more"
-        " than half of the true gradient.",
-        f"R² of {FIT}",
-        parts_over(
+TESTS = {
+    AUDIT.name: {
+        "CA.s5.1.signs": _weight_parts(
+            field_weight, FORMING, "like_attraction", "unlike_repulsion"
+        ),
+        "CA.s5.2.field": _weight_parts(
+            field_weight, FORMING, "like_alignment", "unlike_alignment"
+        ),
+        "CA.s7.forces": _weight_parts(field_weight_change, (100, 2000), *FIELDS),
+        "OWN.audit": parts_over(
             "epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2
         ),
-        meaning=(
-            "particles would not end as networks do because the forces on both are the"
-            " same"
-        ),
-    ),
-    claim(
-        "OWN.audit-names",
-        "The formulae explain more of the true gradient than with randomly renamed"
-        " tokens, at every weight decay while structures form, and at weight decay 1"
-        " also at the end.",
-        f"R² of the four fields ({FIT} or another) minus the mean R² with renamed"
-        " tokens",
-        tuple(
+        "OWN.audit-names": tuple(
             part(
                 excess_r_squared,
                 Above(0, 0.05),
@@ -397,101 +350,50 @@ CLAIMS = claims_of(
             )
             for decay, epoch in (*product(networks.DECAYS, FORMING), (1.0, 2000))
         ),
-    ),
-    claim(
-        "OWN.audit-decay",
-        "At the end of training the formulae explain more of the true gradient with"
-        " weight decay than without.",
-        "R² of the four fields minus that with renamed tokens, at weight decay 1 minus"
-        " that without",
-        part(
-            excess_r_squared_change,
-            Above(0, 0.05),
-            "weight decay 1 minus 0",
-            digits=2,
-            epoch=2000,
-        ),
-    ),
-) + claims_of(
-    DISTANCE,
-    finding(
-        "CA.s5.1.apart",
-        "The gradient pushes two neighbouring pair sums of different classes apart.",
-        f"percentage of {NEIGHBOUR} of different classes that move apart along"
-        f" {GRADIENT}",
-        _while_forming(
+        "OWN.audit-decay": [
+            part(
+                excess_r_squared_change,
+                Above(0, 0.05),
+                "weight decay 1 minus 0",
+                digits=2,
+                epoch=2000,
+            )
+        ],
+    },
+    DISTANCE.name: {
+        "CA.s5.1.apart": _while_forming(
             neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"
         ),
-    ),
-    claim(
-        "CA.s5.1.closer",
-        "The closer two neighbouring pair sums of different classes are, the stronger"
-        " the push.",
-        f"Spearman's correlation of push and distance, for {NEIGHBOUR} of different"
-        f" classes and {GRADIENT}",
-        _while_forming(distance_correlation, Below(0, 0.1), kind="unlike_rank"),
-    ),
-    finding(
-        "CA.s5.1.inverse",
-        "The push between pair sums of different classes is inversely proportional to"
-        " their distance.",
-        "the power p of a repulsion 1 / r^p that, with the other three fields,"
-        f" explains most of {GRADIENT}. The paper's power is 1; the powers tried differ"
-        " by 0.25",
-        _while_forming(best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"),
-        readings=(
-            "the sum over all pair sums, as in the particle simulation",
-            "between neighbours only",
+        "CA.s5.1.closer": _while_forming(
+            distance_correlation, Below(0, 0.1), kind="unlike_rank"
         ),
-    ),
-    finding(
-        "CA.s5.1.together",
-        "The gradient pulls two neighbouring pair sums of the same class together.",
-        f"percentage of {NEIGHBOUR} of the same class that move together along"
-        f" {GRADIENT}",
-        _while_forming(neighbour_percentage, MOST, unit="%", kind="like", what="hits"),
-    ),
-    finding(
-        "CA.s5.1.constant",
-        "The pull between pair sums of the same class does not depend on their"
-        " distance.",
-        "the power q of an attraction r^q that, with the other three fields, explains"
-        f" most of {GRADIENT}; and Spearman's correlation of pull and distance of"
-        " neighbours at epoch 100, before which there are too few",
-        *_while_forming(best_power, Within(-0.25, 0.25), "power, ", kind="attraction"),
-        _while_forming(
-            distance_correlation,
-            Within(-0.1, 0.1, ours=True),
-            "correlation, ",
-            kind="like_rank",
-        )[-1],
-    ),
-    claim(
-        "CA.s5.1.region",
-        "Two neighbouring pair sums of the same class are likely to lie in one region"
-        " of the classifier.",
-        f"percentage of {NEIGHBOUR} of the same class that the network predicts to be"
-        " of one class; weight decay 1",
-        _while_forming(
+        "CA.s5.1.inverse": _while_forming(
+            best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"
+        ),
+        "CA.s5.1.together": _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="like", what="hits"
+        ),
+        "CA.s5.1.constant": [
+            *_while_forming(
+                best_power, Within(-0.25, 0.25), "power, ", kind="attraction"
+            ),
+            _while_forming(
+                distance_correlation,
+                Within(-0.1, 0.1, ours=True),
+                "correlation, ",
+                kind="like_rank",
+            )[-1],
+        ],
+        "CA.s5.1.region": _while_forming(
             neighbour_percentage, MOST, unit="%", kind="like", what="region"
         ),
-    ),
-    claim(
-        "CA.s5.1.sigmoid",
-        "The gradient is largest at a boundary between classes and falls with the"
-        " distance from it.",
-        "Spearman's correlation of the gradient's size and the distance from the"
-        " boundary in logits (right class's minus the strongest other's), on both sides"
-        " of it; weight decay 1",
-        *_while_forming(
-            distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"
-        ),
-        *_while_forming(
-            distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"
-        ),
-        departure=(
-            "the paper speaks of the slope of the softmax, the test of the gradient of"
-            " the cross-entropy"
-        ),
-    ),
-)
+        "CA.s5.1.sigmoid": [
+            *_while_forming(
+                distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"
+            ),
+            *_while_forming(
+                distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"
+            ),
+        ],
+    },
+}

@@ -22,12 +22,7 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
     Measurement,
-    claim,
-    claims_of,
-    finding,
-    main_result,
     part,
 )
 from analysis.reproduction.verification.criteria import (
@@ -64,9 +59,6 @@ from dynamics.settings import ParticleSettings
 
 FAS = tuple(PRINTED)
 """Alignment constants of the table."""
-FITTED = "fitted to table 2"
-"""The departure of every claim about these particles; the claims of table 2 explain
-it."""
 RESAMPLES = 5000
 
 QUANTITIES = {
@@ -190,39 +182,6 @@ def row_parts(fa: float) -> tuple[Measurement, ...]:
             Agrees(printed_spread(fa), 5),
             "standard deviation of imperfections",
             fa=fa,
-        ),
-    )
-
-
-def _row_claim(fa: float, printed: Mapping[str, Any]) -> Claim:
-    """The claim of a row."""
-    return main_result(
-        f"CA.table2.fa{fa:g}",
-        f"With f_a = {fa:g}, {printed['circles']} of 100 simulations become circles."
-        f" The others become grids with {printed['imperfections']} imperfections on"
-        " average.",
-        "structures of N = 17 particles at the end, by the algorithms of CA appendix A;"
-        " imperfections of those that are not circles. We read ± as a 95% interval of"
-        " the mean, as in table 1; it implies the paper's standard deviation. We set"
-        " the choices that the paper leaves open (step size, balance of forces) to"
-        " match its table 2 (OWN.sensitivity), so agreement with table 2 is no"
-        " independent evidence",
-        row_parts(fa),
-        departure=FITTED,
-        readings=(
-            (
-                "repulsion is scaled to the attraction, alignment by pair counts; steps"
-                " are 0.003 times forces"
-            ),
-            (
-                "the other choices that the text leaves open, which OWN.sensitivity"
-                " measures"
-            ),
-        ),
-        figure="ca-d",
-        meaning=(
-            "the forces, as interpreted here, would not produce the structures as often"
-            " as in the paper"
         ),
     )
 
@@ -354,46 +313,28 @@ def falling_circles(table: xr.Dataset) -> str:
     return ", ".join(f"{100 * float(row.mean()):.1f}%" for row in rows) + " circles"
 
 
-CLAIMS = claims_of(
-    TABLE_2, *(_row_claim(fa, printed) for fa, printed in PRINTED.items())
-) + claims_of(
-    SENSITIVITY,
-    finding(
-        "OWN.sensitivity",
-        "Table 2 does not depend on the choices that the paper leaves open: changing"
-        " one of them keeps its numbers compatible with ours.",
-        "each of nine choices is changed alone. (1) Percentage of choices with which"
-        ' none of the six numbers of table 2 is "not reproduced" by its criteria; the'
-        " list gives the contradicted numbers. (2) Percentage of choices with which the"
-        " printed mean and spread of imperfections at f_a = 2 may be due to chance (p"
-        " of at least 0.05). Choices that the text excludes are not counted",
-        part(
-            percentage_of_choices,
-            Every(),
-            "choices that contradict no number of table 2",
-            "%",
-            failure=contradicted_numbers,
-        ),
-        part(
-            percentage_of_choices,
-            Every(),
-            "choices compatible with the printed spread",
-            "%",
-            failure=incompatible_spread,
-            listed=False,
-        ),
-        meaning=(
-            "table 2 would be evidence for one reading of section 6, chosen to"
-            " reproduce it, not for the forces"
-        ),
-    ),
-    claim(
-        "OWN.sensitivity-rise",
-        "The number of circles among particles increases with f_a, whichever open"
-        " choice of the method is made.",
-        "percentage of nine choices, each changed alone, with which circles nowhere"
-        " become significantly fewer from f_a = 0.5 to 1 and 2; percentages of circles"
-        " in the list",
-        part(percentage_of_choices, Every(), "", "%", failure=falling_circles),
-    ),
-)
+TESTS = {
+    TABLE_2.name: {f"CA.table2.fa{fa:g}": row_parts(fa) for fa in FAS},
+    SENSITIVITY.name: {
+        "OWN.sensitivity": [
+            part(
+                percentage_of_choices,
+                Every(),
+                "choices that contradict no number of table 2",
+                "%",
+                failure=contradicted_numbers,
+            ),
+            part(
+                percentage_of_choices,
+                Every(),
+                "choices compatible with the printed spread",
+                "%",
+                failure=incompatible_spread,
+                listed=False,
+            ),
+        ],
+        "OWN.sensitivity-rise": [
+            part(percentage_of_choices, Every(), "", "%", failure=falling_circles)
+        ],
+    },
+}

@@ -20,12 +20,7 @@ from analysis.reproduction.estimators import percentage_difference_of, selected_
 from analysis.reproduction.musat2024 import networks, particles
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Kind,
     Measurement,
-    claim,
-    claims_of,
-    finding,
-    main_result,
     part,
     parts_over,
 )
@@ -277,134 +272,62 @@ def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
     )
 
 
-CLAIMS = claims_of(
-    STRUCTURES,
-    main_result(
-        "CA.s4.structures",
-        "Embeddings tend to arrange themselves in arithmetic progressions, as grids or"
-        " as circles.",
-        "percentage of networks that end as a circle or near a grid, with or without"
-        " holes",
-        _kind_parts("network", networks.DECAYS, Above(50, 10), *STRUCTURED),
-        places="abstract, section 2, section 4, appendix C",
-        figure="ca-c",
-        meaning="the structures that the paper explains would be exceptions",
-    ),
-    finding(
-        "CA.figure1.both",
-        "Some networks end with embeddings in a regular grid, others in a circle.",
-        "percentage of circles, and of grids without holes, among networks with weight"
-        " decay 1",
-        _examples("network", "circle", "grid"),
-        kind=Kind.EXAMPLE,
-    ),
-    claim(
-        "CA.figure2.imperfect",
-        "Sometimes the embeddings end as an imperfect grid.",
-        "percentage of networks that end near a grid with holes and not near one"
-        " without",
-        _kind_parts("network", (0.6, 1.0), Exists(), "imperfect grid"),
-        kind=Kind.EXAMPLE,
-    ),
-    finding(
-        "CA.s4.order",
-        "Validation accuracy is highest for clear structures, lower for imperfect"
-        " grids, and lowest for the others.",
-        "difference of the mean validation accuracies of two kinds of networks within"
-        " weight decays, averaged",
-        _accuracy_part(5, "circles and grids", "imperfect grids"),
-        _accuracy_part(5, "grids", "imperfect grids"),
-        _accuracy_part(5, "imperfect grids", "neither"),
-        figure="ca2",
-    ),
-    finding(
-        "CA.s2.generalisation",
-        "Grids and circles are key to the generalisation performance of the network.",
-        "validation accuracy of circles, and of all grids, minus that of those that are"
-        " neither, within weight decays",
-        _accuracy_part(10, "circles", "neither"),
-        _accuracy_part(10, "grids and imperfect grids", "neither"),
-        departure="a correlation, which does not show the cause",
-    ),
-    claim(
-        "CA.appA.circles",
-        "A largest norm below 1.2 times the smallest norm detects circles with great"
-        " accuracy.",
-        "percentage of the circles by algorithm 1 that are regular polygons with tokens"
-        " in the order of one frequency, and percentage of these polygons that"
-        " algorithm 1 finds; 90% counts as great accuracy",
-        *parts_over(
-            "system",
-            SYSTEMS,
-            overlap_with_algorithm,
-            GREAT,
-            "regular circles, {}s",
-            "%",
-            of_circles=True,
+TESTS = {
+    STRUCTURES.name: {
+        "CA.s4.structures": _kind_parts(
+            "network", networks.DECAYS, Above(50, 10), *STRUCTURED
         ),
-        *parts_over(
-            "system",
-            SYSTEMS,
-            overlap_with_algorithm,
-            GREAT,
-            "polygons found, {}s",
-            "%",
-            of_circles=False,
+        "CA.figure1.both": _examples("network", "circle", "grid"),
+        "CA.figure2.imperfect": _kind_parts(
+            "network", (0.6, 1.0), Exists(), "imperfect grid"
         ),
-        places="appendix A.1",
-    ),
-    main_result(
-        "CA.s6.structures",
-        "Under these forces alone, particles arrange themselves in the same structures"
-        " as the embeddings.",
-        "percentage of simulations that end as a circle or near a grid, with or without"
-        " holes",
-        _kind_parts("particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED),
-        departure=particles.FITTED,
-        places="abstract, section 2, section 6, appendix D",
-        figure="ca5",
-    ),
-    finding(
-        "CA.figure5.three",
-        "Particles form circles, grids and imperfect grids.",
-        "percentage of each among simulations with f_a = 1",
-        _examples("particle", *STRUCTURED),
-        kind=Kind.EXAMPLE,
-        departure=particles.FITTED,
-    ),
-    main_result(
-        "CA.s6.as-networks",
-        "Circles are as frequent among particles as among networks, and the other runs"
-        " have as many imperfections.",
-        "simulations with f_a = 1 minus networks with weight decay 1: circles, and mean"
-        " imperfections of the others",
-        part(
-            percentage_difference_of,
-            SIMILAR,
-            "circles",
-            "points",
-            name=("particle_circle", "network_circle"),
-            of="networks and simulations",
-            fa=1.0,
-            weight_decay=1.0,
+        "CA.s4.order": [
+            _accuracy_part(5, "circles and grids", "imperfect grids"),
+            _accuracy_part(5, "grids", "imperfect grids"),
+            _accuracy_part(5, "imperfect grids", "neither"),
+        ],
+        "CA.s2.generalisation": [
+            _accuracy_part(10, "circles", "neither"),
+            _accuracy_part(10, "grids and imperfect grids", "neither"),
+        ],
+        "CA.appA.circles": [
+            *parts_over(
+                "system",
+                SYSTEMS,
+                overlap_with_algorithm,
+                GREAT,
+                "regular circles, {}s",
+                "%",
+                of_circles=True,
+            ),
+            *parts_over(
+                "system",
+                SYSTEMS,
+                overlap_with_algorithm,
+                GREAT,
+                "polygons found, {}s",
+                "%",
+                of_circles=False,
+            ),
+        ],
+        "CA.s6.structures": _kind_parts(
+            "particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED
         ),
-        part(imperfection_difference, SIMILAR, "imperfections"),
-        departure=particles.FITTED,
-        readings=(
-            "f_a = 1 compared with weight decay 1",
-            "f_a = 1 compared with weight decay 0.6",
-        ),
-        figure="ca5",
-        meaning=(
-            "the simulation would be no evidence that its forces are those in the"
-            " network"
-        ),
-    ),
-    main_result(
-        "CA.s6.more-circles",
-        "A larger f_a leads to more circles.",
-        "difference between the percentages of circles of successive rows of table 2",
-        parts_over(
+        "CA.figure5.three": _examples("particle", *STRUCTURED),
+        "CA.s6.as-networks": [
+            part(
+                percentage_difference_of,
+                SIMILAR,
+                "circles",
+                "points",
+                name=("particle_circle", "network_circle"),
+                of="networks and simulations",
+                fa=1.0,
+                weight_decay=1.0,
+            ),
+            part(imperfection_difference, SIMILAR, "imperfections"),
+        ],
+        "CA.s6.more-circles": parts_over(
             "fa",
             ((1.0, 0.5), (2.0, 1.0)),
             percentage_difference_of,
@@ -414,7 +337,5 @@ CLAIMS = claims_of(
             name="particle_circle",
             of=CASES["particle"],
         ),
-        departure=particles.FITTED,
-        figure="ca-d",
-    ),
-)
+    },
+}

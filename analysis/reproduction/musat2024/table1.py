@@ -5,7 +5,6 @@ The claims of sections 4, 5 and 7 and of figures 3 and 4 on the same numbers are
 too."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,8 @@ from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
     Measure,
-    claim,
-    claims_of,
-    finding,
-    main_result,
+    Measurement,
     part,
     parts_over,
 )
@@ -191,8 +186,9 @@ COLUMNS: tuple[tuple[str, float, str, str, Measure, dict[str, Any]], ...] = (
 label, unit, and how it is estimated."""
 
 
-def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
-    """The claim of a row. The accuracy of a single circle is not compared."""
+def row_parts(decay: float) -> list[Measurement]:
+    """Comparisons with a row. The accuracy of a single circle is not compared."""
+    printed = PRINTED[decay]
     circles = printed["circles"]
     parts = [
         part(
@@ -211,44 +207,15 @@ def _row_claim(decay: float, printed: Mapping[str, Any]) -> Claim:
             agrees = Agrees(reported_number(printed[column], runs), margin)
             arguments = arguments | {"weight_decay": decay}
             parts.append(part(estimator, agrees, label, unit, **arguments))
-    accuracy = (
-        f" with a mean validation accuracy of {printed['circle_accuracy_percent']}%"
-    )
-    remarks = {0: "", 1: f"{accuracy} (not compared, as it is of one circle)"}
-    return main_result(
-        f"CA.table1.wd{decay:g}",
-        f"With weight decay {decay:g}, {circles} of 100 networks become"
-        f" circles{remarks.get(circles, accuracy)}."
-        " The other networks have a mean validation accuracy of"
-        f" {printed['other_accuracy_percent']}% and {printed['imperfections']} grid"
-        f" imperfections; the correlation between the two is {printed['correlation']}.",
-        "structures by the algorithms of CA appendix A; accuracy on pairs outside the"
-        " training set; Pearson's r",
-        tuple(parts),
-        readings=(
-            "each network has its own training pairs",
-            "all networks have the same training pairs",
-        ),
-        figure="ca-c",
-        meaning=(
-            "the networks trained here would differ from those of the paper, or its 100"
-            " seeds were unusual"
-        ),
-    )
+    return parts
 
 
 WEIGHT_DECAY, ONE_MINUS_NONE = "weight decay {:g}", "weight decay 1 minus 0"
 
-CLAIMS = claims_of(
-    TABLE_1,
-    *(_row_claim(decay, printed) for decay, printed in PRINTED.items()),
-    finding(
-        "CA.table1.circles-ahead",
-        "Circles have a higher validation accuracy than the other networks at weight"
-        " decays 0.3, 0.6 and 1.",
-        "difference between the mean validation accuracies; the paper's table has one"
-        " circle at weight decay 0.3",
-        parts_over(
+TESTS = {
+    TABLE_1.name: {
+        **{f"CA.table1.wd{decay:g}": row_parts(decay) for decay in PRINTED},
+        "CA.table1.circles-ahead": parts_over(
             "weight_decay",
             networks.DECAYS[1:],
             circle_accuracy_gain,
@@ -256,13 +223,7 @@ CLAIMS = claims_of(
             WEIGHT_DECAY,
             "points",
         ),
-    ),
-    finding(
-        "CA.table1.correlated",
-        "Among networks that are not circles, validation accuracy is highly correlated"
-        " with grid imperfections.",
-        "Pearson's r at each weight decay; a correlation below -0.5 counts as high",
-        parts_over(
+        "CA.table1.correlated": parts_over(
             "weight_decay",
             networks.DECAYS,
             imperfection_correlation,
@@ -270,115 +231,90 @@ CLAIMS = claims_of(
             WEIGHT_DECAY,
             digits=2,
         ),
-        meaning=(
-            "the imperfections of algorithm 2 would not measure what makes a grid"
-            " useful"
-        ),
-    ),
-    main_result(
-        "CA.s4.decay-circles",
-        "Weight decay is crucial for circles to form.",
-        "percentage of circles at weight decay 1 minus that without; its trend over the"
-        " four weight decays",
-        part(
-            percentage_difference_of,
-            Above(0, 10),
-            ONE_MINUS_NONE,
-            "points",
-            name="circle",
-            of="networks",
-            weight_decay=(1.0, 0.0),
-        ),
-        networks.trend_part(Above(0, 0.1), "circle"),
-        departure="shows more circles with weight decay, which is less than crucial",
-    ),
-    main_result(
-        "CA.s4.decay-imperfections",
-        "Weight decay is crucial for grids to have fewer imperfections.",
-        "mean imperfections of networks that are not circles, at weight decay 1 minus"
-        " those without, and their trend",
-        part(
-            independent_difference_of,
-            Below(0, 15),
-            ONE_MINUS_NONE,
-            name="imperfections",
-            weight_decay=(1.0, 0.0),
-            **networks.OTHERS_ONLY,
-        ),
-        networks.trend_part(Below(0, 0.3), "imperfections", where={"circle": 0}),
-        meaning=(
-            "weight decay would improve generalisation by something other than grids"
-        ),
-    ),
-    main_result(
-        "CA.figure3.clusters",
-        "In networks that form grids the pair sums cluster by their modular sum.",
-        "percentage of pair sums whose nearest other has the same modular sum, at the"
-        " end of training, its start, and with tokens renamed at random; networks with"
-        " weight decay 0.6 that are not circles",
-        part(
-            clustered_sums,
-            Above(50, 10, ours=True),
-            "at the end",
-            "%",
-            weight_decay=0.6,
-        ),
-        part(
-            clustered_sums,
-            Above(0, 10),
-            "minus start of training",
-            "points",
-            weight_decay=0.6,
-            less="start_imperfections",
-        ),
-        part(
-            clustered_sums,
-            Above(0, 10),
-            "minus renamed tokens",
-            "points",
-            weight_decay=0.6,
-            less="chance_imperfections",
-        ),
-        places="section 2, section 5, section 5.1, figure 3, appendix E",
-    ),
-    claim(
-        "CA.figure4.no-clusters",
-        "In circles the pair sums are no longer clustered by their modular sum.",
-        "percentage of pair sums whose nearest other pair sum has the same modular sum",
-        part(clustered_by_kind, Below(0, 20), "circles minus other networks", "points"),
-    ),
-    finding(
-        "CA.s7.overfit",
-        "Without weight decay the classifier overfits to the pair sums.",
-        "training minus validation accuracy at the end, without weight decay, and minus"
-        " that at weight decay 1",
-        part(
-            paired_difference_of,
-            Above(0, 10),
-            "gap without weight decay",
-            "points",
-            name=("train_accuracy", "accuracy"),
-            of="networks",
-            weight_decay=0.0,
-        ),
-        part(
-            overfitting_gap_change, Above(0, 5), "minus gap at weight decay 1", "points"
-        ),
-    ),
-    finding(
-        "CA.s7.generalises",
-        "Weight decay is important for the trained network to generalise.",
-        "validation accuracy at weight decay 1 minus that without, and its trend over"
-        " four weight decays",
-        part(
-            paired_difference_of,
-            Above(0, 10),
-            ONE_MINUS_NONE,
-            "points",
-            name="accuracy",
-            of="seeds",
-            weight_decay=(1.0, 0.0),
-        ),
-        networks.trend_part(Above(0, 0.1), "accuracy"),
-    ),
-)
+        "CA.s4.decay-circles": [
+            part(
+                percentage_difference_of,
+                Above(0, 10),
+                ONE_MINUS_NONE,
+                "points",
+                name="circle",
+                of="networks",
+                weight_decay=(1.0, 0.0),
+            ),
+            networks.trend_part(Above(0, 0.1), "circle"),
+        ],
+        "CA.s4.decay-imperfections": [
+            part(
+                independent_difference_of,
+                Below(0, 15),
+                ONE_MINUS_NONE,
+                name="imperfections",
+                weight_decay=(1.0, 0.0),
+                **networks.OTHERS_ONLY,
+            ),
+            networks.trend_part(Below(0, 0.3), "imperfections", where={"circle": 0}),
+        ],
+        "CA.figure3.clusters": [
+            part(
+                clustered_sums,
+                Above(50, 10, ours=True),
+                "at the end",
+                "%",
+                weight_decay=0.6,
+            ),
+            part(
+                clustered_sums,
+                Above(0, 10),
+                "minus start of training",
+                "points",
+                weight_decay=0.6,
+                less="start_imperfections",
+            ),
+            part(
+                clustered_sums,
+                Above(0, 10),
+                "minus renamed tokens",
+                "points",
+                weight_decay=0.6,
+                less="chance_imperfections",
+            ),
+        ],
+        "CA.figure4.no-clusters": [
+            part(
+                clustered_by_kind,
+                Below(0, 20),
+                "circles minus other networks",
+                "points",
+            )
+        ],
+        "CA.s7.overfit": [
+            part(
+                paired_difference_of,
+                Above(0, 10),
+                "gap without weight decay",
+                "points",
+                name=("train_accuracy", "accuracy"),
+                of="networks",
+                weight_decay=0.0,
+            ),
+            part(
+                overfitting_gap_change,
+                Above(0, 5),
+                "minus gap at weight decay 1",
+                "points",
+            ),
+        ],
+        "CA.s7.generalises": [
+            part(
+                paired_difference_of,
+                Above(0, 10),
+                ONE_MINUS_NONE,
+                "points",
+                name="accuracy",
+                of="seeds",
+                weight_decay=(1.0, 0.0),
+            ),
+            networks.trend_part(Above(0, 0.1), "accuracy"),
+        ],
+    },
+}

@@ -10,9 +10,6 @@ from analysis.reproduction.estimators import mean_of, trend_of
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    claim,
-    claims_of,
-    finding,
     part,
     parts_over,
 )
@@ -127,79 +124,42 @@ def bias_to_weight_ratio(evidence: xr.Dataset) -> Estimate:
     return samples.paired_ratio(ratio["bias"], ratio["weight"], "seeds")
 
 
-LIMITED = (
-    "mean absolute value at the end of training, without weight decay divided by that"
-    " at weight decay 1"
-)
 LINEAR = ("weight", "bias")
 
-CLAIMS = claims_of(
-    HALT,
-    finding(
-        "CA.s5.1.halt",
-        "Without weight decay the embeddings come to a halt, stuck in a local minimum.",
-        "Procrustes distance between the embedding half-way through training and at the"
-        " end, without weight decay, and divided by that at weight decay 1",
-        part(
-            mean_of,
-            Below(0.05, ours=True),
-            "without weight decay",
-            digits=3,
-            name="second_half",
-            of="networks",
-            weight_decay=0,
-        ),
-        networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "second_half"),
-        departure="whether the halt is in a local minimum is not tested",
-        meaning=(
-            "a halt would not explain why there are no circles without weight decay"
-        ),
-    ),
-    claim(
-        "CA.s5.1.slowing",
-        "Without weight decay the updates of the embeddings die away.",
-        "mean size of an embedding update in the last tenth of training divided by that"
-        " in the first, without weight decay; and size relative to the embedding,"
-        " without weight decay divided by that at weight decay 1",
-        part(
-            mean_of,
-            Below(0.1, ours=True),
-            "last tenth / first tenth",
-            digits=3,
-            name="slowing",
-            of="networks",
-            weight_decay=0,
-        ),
-        networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "rate"),
-    ),
-) + claims_of(
-    FIGURE_6,
-    finding(
-        "CA.figure6.limited",
-        "Weight decay strongly limits the linear layer's weights and biases.",
-        LIMITED,
-        tuple(
+TESTS = {
+    HALT.name: {
+        "CA.s5.1.halt": [
+            part(
+                mean_of,
+                Below(0.05, ours=True),
+                "without weight decay",
+                digits=3,
+                name="second_half",
+                of="networks",
+                weight_decay=0,
+            ),
+            networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "second_half"),
+        ],
+        "CA.s5.1.slowing": [
+            part(
+                mean_of,
+                Below(0.1, ours=True),
+                "last tenth / first tenth",
+                digits=3,
+                name="slowing",
+                of="networks",
+                weight_decay=0,
+            ),
+            networks.ratio_part(Below(1, 0.2), "weight decay 0 / 1", "rate"),
+        ],
+    },
+    FIGURE_6.name: {
+        "CA.figure6.limited": tuple(
             networks.ratio_part(Above(1, 1), f"mean {name}", name, digits=1)
             for name in LINEAR
         ),
-        places="figure 6, appendix B",
-        meaning=(
-            "weight decay would act on the embeddings in another way than by the linear"
-            " layer"
-        ),
-    ),
-    claim(
-        "CA.s7.output",
-        "Weight decay limits the weights of the output layer.",
-        LIMITED,
-        networks.ratio_part(Above(1, 0.1), "ratio", "output_weight"),
-    ),
-    claim(
-        "CA.figure6.falls",
-        "The mean size of weights and of biases falls with increasing weight decay.",
-        "Spearman's correlation of the mean absolute value with weight decay, over"
-        " eleven values",
-        parts_over(
+        "CA.s7.output": [networks.ratio_part(Above(1, 0.1), "ratio", "output_weight")],
+        "CA.figure6.falls": parts_over(
             "name",
             LINEAR,
             trend_of,
@@ -208,18 +168,14 @@ CLAIMS = claims_of(
             digits=2,
             setting="weight_decay",
         ),
-    ),
-    claim(
-        "CA.figure6.biases",
-        "Weight decay limits the biases of the linear layer more than its weights.",
-        "the biases without weight decay divided by those at weight decay 1, over the"
-        " same ratio of the weights",
-        part(
-            bias_to_weight_ratio,
-            Above(1, 0.1),
-            "biases over weights",
-            "times",
-            digits=2,
-        ),
-    ),
-)
+        "CA.figure6.biases": [
+            part(
+                bias_to_weight_ratio,
+                Above(1, 0.1),
+                "biases over weights",
+                "times",
+                digits=2,
+            )
+        ],
+    },
+}

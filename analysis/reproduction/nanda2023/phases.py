@@ -12,10 +12,6 @@ from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    claim,
-    claims_of,
-    finding,
-    main_result,
     part,
 )
 from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
@@ -247,68 +243,53 @@ def _half_times(
 
 # ------------------------------------------------------------------------------- claims
 
-SMALLER = "p = 53 and half of the pairs instead of 113 and 30%"
-AT_PHASES = (
-    "phases by the rule of analysis.progress; measures interpolated between frames"
-)
 
-CLAIMS = claims_of(
-    PHASES,
-    main_result(
-        "NA.grokking.delay",
-        "Networks memorise early and generalise much later.",
-        "training accuracy above .99, test accuracy above .9; percentage of runs; ratio of the two epochs",
-        part(
-            between_epochs,
-            Above(50, ours=True),
-            "memorise before epoch 300",
-            "%",
-            name="memorised",
-            first=0,
-            last=300,
-        ),
-        part(
-            between_epochs,
-            Above(50, ours=True),
-            "generalise from epoch 800 to 4,000",
-            "%",
-            name="generalised",
-            first=800,
-            last=4000,
-        ),
-        part(
-            delay_ratio,
-            Above(1, 2, ours=True),
-            "epoch of generalisation relative to memorisation",
-        ),
-        departure=SMALLER,
-    ),
-    claim(
-        "NA.record.p53",
-        "A run with p = 53 and half of the pairs has memorised at epoch 93 and generalised at 1,637.",
-        "medians over runs; the numbers are from a public record, not from the paper",
-        part(
-            median_time,
-            Agrees(reported_number("93", 1), 100),
-            "memorised",
-            "epochs",
-            name="memorised",
-            preset="small",
-        ),
-        part(
-            median_time,
-            Agrees(reported_number("1637", 1), 500),
-            "generalised",
-            "epochs",
-            name="generalised",
-            preset="small",
-        ),
-    ),
-    claim(
-        "NA.phases.epochs",
-        "In the main run memorisation ends at about epoch 1,400, circuit formation at 9,400 and cleanup at 14,000.",
-        f"medians over runs with p = 113; {AT_PHASES}",
-        tuple(
+TESTS = {
+    PHASES.name: {
+        "NA.grokking.delay": [
+            part(
+                between_epochs,
+                Above(50, ours=True),
+                "memorise before epoch 300",
+                "%",
+                name="memorised",
+                first=0,
+                last=300,
+            ),
+            part(
+                between_epochs,
+                Above(50, ours=True),
+                "generalise from epoch 800 to 4,000",
+                "%",
+                name="generalised",
+                first=800,
+                last=4000,
+            ),
+            part(
+                delay_ratio,
+                Above(1, 2, ours=True),
+                "epoch of generalisation relative to memorisation",
+            ),
+        ],
+        "NA.record.p53": [
+            part(
+                median_time,
+                Agrees(reported_number("93", 1), 100),
+                "memorised",
+                "epochs",
+                name="memorised",
+                preset="small",
+            ),
+            part(
+                median_time,
+                Agrees(reported_number("1637", 1), 500),
+                "generalised",
+                "epochs",
+                name="generalised",
+                preset="small",
+            ),
+        ],
+        "NA.phases.epochs": tuple(
             part(
                 phase_end,
                 Agrees(reported_number(printed, 1), margin),
@@ -323,142 +304,117 @@ CLAIMS = claims_of(
                 (CLEANUP, "14000", 4000),
             )
         ),
-    ),
-    claim(
-        "NA.phases.key-frequencies",
-        "The main run ends with five key frequencies.",
-        f"frequencies of a + b with at least {KEY_FRACTION:g} of the largest power; median over runs with p = 113",
-        part(key_count, Agrees(reported_number("5", 1), 2), "", "", preset="nanda"),
-    ),
-    main_result(
-        "NA.phases.excluded",
-        "In circuit formation the excluded loss rises, while the test loss remains flat.",
-        f"change of the excluded loss; test loss at the end relative to the beginning. {AT_PHASES}",
-        part(
-            phase_change,
-            Above(0, 0.1),
-            "excluded loss",
-            "nats",
-            digits=2,
-            name="excluded_loss",
-        ),
-        part(
-            phase_ratio,
-            Within(2 / 3, 1.5, ours=True),
-            "test loss, ratio",
-            digits=2,
-            name="test_loss",
-        ),
-        departure=SMALLER,
-    ),
-    main_result(
-        "NA.phases.restricted",
-        "The restricted loss declines before the test loss does.",
-        "its change in circuit formation; epochs from half of its fall after memorisation to half of that of the test "
-        "loss",
-        part(
-            phase_change,
-            Below(0, 0.1),
-            "change in circuit formation",
-            "nats",
-            digits=2,
-            name="restricted_loss",
-        ),
-        part(
-            half_lead,
-            Above(0, 100),
-            "lead",
-            "epochs",
-            digits=0,
-            name="restricted_loss",
-            sign=-1,
-        ),
-        departure=SMALLER,
-    ),
-    finding(
-        "NA.phases.gini",
-        "The Gini coefficients of the Fourier norms of the embedding and of the neuron-logit map rise sharply in "
-        "cleanup.",
-        f"change per epoch of cleanup relative to circuit formation, geometric mean. {AT_PHASES}",
-        part(
-            cleanup_pace,
-            Above(1, 0.5),
-            "Gini of the embedding",
-            digits=2,
-            name="embedding_gini",
-            sign=1,
-        ),
-        part(
-            cleanup_pace,
-            Above(1, 0.5),
-            "Gini of the neuron-logit map",
-            digits=2,
-            name="map_gini",
-            sign=1,
-        ),
-        departure=SMALLER,
-    ),
-    finding(
-        "NA.phases.squared-weights",
-        "The sum of squared weights decreases in circuit formation and faster in cleanup.",
-        f"its change; change per epoch of cleanup relative to circuit formation, geometric mean. {AT_PHASES}",
-        part(
-            phase_change,
-            Below(0),
-            "change in circuit formation",
-            digits=0,
-            name="squared_weights",
-        ),
-        part(
-            cleanup_pace,
-            Above(1, 0.2),
-            "pace in cleanup",
-            digits=2,
-            name="squared_weights",
-            sign=-1,
-        ),
-        departure=SMALLER,
-    ),
-    claim(
-        "OWN.grokking-order",
-        "Of NA's measures, those of the logits are half-way before the test loss, those of the weights after it.",
-        "epochs from half of a measure's change after memorisation to half of the test loss's fall",
-        part(
-            half_lead,
-            Above(0),
-            "excluded loss",
-            "epochs",
-            digits=0,
-            name="excluded_loss",
-            sign=1,
-        ),
-        part(
-            half_lead,
-            Below(0),
-            "Gini of the embedding",
-            "epochs",
-            digits=0,
-            name="embedding_gini",
-            sign=1,
-        ),
-        part(
-            half_lead,
-            Below(0),
-            "Gini of the neuron-logit map",
-            "epochs",
-            digits=0,
-            name="map_gini",
-            sign=1,
-        ),
-        part(
-            half_lead,
-            Below(0),
-            "squared weights",
-            "epochs",
-            digits=0,
-            name="squared_weights",
-            sign=-1,
-        ),
-    ),
-    figure="na-phases",
-)
+        "NA.phases.key-frequencies": [
+            part(key_count, Agrees(reported_number("5", 1), 2), "", "", preset="nanda")
+        ],
+        "NA.phases.excluded": [
+            part(
+                phase_change,
+                Above(0, 0.1),
+                "excluded loss",
+                "nats",
+                digits=2,
+                name="excluded_loss",
+            ),
+            part(
+                phase_ratio,
+                Within(2 / 3, 1.5, ours=True),
+                "test loss, ratio",
+                digits=2,
+                name="test_loss",
+            ),
+        ],
+        "NA.phases.restricted": [
+            part(
+                phase_change,
+                Below(0, 0.1),
+                "change in circuit formation",
+                "nats",
+                digits=2,
+                name="restricted_loss",
+            ),
+            part(
+                half_lead,
+                Above(0, 100),
+                "lead",
+                "epochs",
+                digits=0,
+                name="restricted_loss",
+                sign=-1,
+            ),
+        ],
+        "NA.phases.gini": [
+            part(
+                cleanup_pace,
+                Above(1, 0.5),
+                "Gini of the embedding",
+                digits=2,
+                name="embedding_gini",
+                sign=1,
+            ),
+            part(
+                cleanup_pace,
+                Above(1, 0.5),
+                "Gini of the neuron-logit map",
+                digits=2,
+                name="map_gini",
+                sign=1,
+            ),
+        ],
+        "NA.phases.squared-weights": [
+            part(
+                phase_change,
+                Below(0),
+                "change in circuit formation",
+                digits=0,
+                name="squared_weights",
+            ),
+            part(
+                cleanup_pace,
+                Above(1, 0.2),
+                "pace in cleanup",
+                digits=2,
+                name="squared_weights",
+                sign=-1,
+            ),
+        ],
+        "OWN.grokking-order": [
+            part(
+                half_lead,
+                Above(0),
+                "excluded loss",
+                "epochs",
+                digits=0,
+                name="excluded_loss",
+                sign=1,
+            ),
+            part(
+                half_lead,
+                Below(0),
+                "Gini of the embedding",
+                "epochs",
+                digits=0,
+                name="embedding_gini",
+                sign=1,
+            ),
+            part(
+                half_lead,
+                Below(0),
+                "Gini of the neuron-logit map",
+                "epochs",
+                digits=0,
+                name="map_gini",
+                sign=1,
+            ),
+            part(
+                half_lead,
+                Below(0),
+                "squared weights",
+                "epochs",
+                digits=0,
+                name="squared_weights",
+                sign=-1,
+            ),
+        ],
+    },
+}

@@ -8,9 +8,8 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.output.results import dimensionless
-from analysis.reproduction.nanda2023.phases import SMALLER
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import claims_of, main_result, part
+from analysis.reproduction.verification.claim import part
 from analysis.reproduction.verification.criteria import Above
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import (
@@ -22,12 +21,6 @@ from analysis.reproduction.verification.experiment import (
 from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.settings import TRANSFORMER_PRESETS
 from dynamics.trajectory.diverged import not_diverged
-
-QUANTITIES = {
-    "memorised": "first epoch with a training accuracy above .99",
-    "generalised": "first epoch with a test accuracy above .9",
-    "test_accuracy": "accuracy of the test pairs at the end, %",
-}
 
 
 def ensembles(params: Params) -> Sequence[RequiredRuns]:
@@ -110,22 +103,18 @@ def percentage_that_has(
     )
 
 
-CLAIMS = claims_of(
-    DECAY,
-    main_result(
-        "NA.weight-decay.needed",
-        "Without weight decay networks memorise and do not generalise within the run.",
-        "percentage of runs without weight decay with a training accuracy above .99 at"
-        " some time, and of those that never have a test accuracy above .9",
-        part(percentage_that_has, Above(50, 25), "memorise", "%", name="memorised"),
-        part(
-            percentage_that_has,
-            Above(50, 25),
-            "do not generalise",
-            "%",
-            name="generalised",
-            never=True,
-        ),
-        departure=SMALLER,
-    ),
-)
+TESTS = {
+    DECAY.name: {
+        "NA.weight-decay.needed": [
+            part(percentage_that_has, Above(50, 25), "memorise", "%", name="memorised"),
+            part(
+                percentage_that_has,
+                Above(50, 25),
+                "do not generalise",
+                "%",
+                name="generalised",
+                never=True,
+            ),
+        ],
+    },
+}

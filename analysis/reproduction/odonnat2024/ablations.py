@@ -9,9 +9,6 @@ import xarray as xr
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    claims_of,
-    constructed,
-    finding,
     part,
 )
 from analysis.reproduction.verification.criteria import Above, Every, Within
@@ -256,45 +253,18 @@ def best_value(evidence: xr.Dataset, panel: str) -> Estimate:
 # ------------------------------------------------------------------------------- claims
 
 REGULAR = Above(0.5, 0.1, ours=True)
-CLAIMS = claims_of(
-    ABLATION,
-    finding(
-        "VC.figure6.variability",
-        "The test accuracy of a single run after 1000 epochs varies strongly if one"
-        " hyperparameter changes slightly.",
-        "percentage of steps to the next value at which the accuracy of a run changes"
-        " by more than 10 points",
-        tuple(
+TESTS = {
+    ABLATION.name: {
+        "VC.figure6.variability": tuple(
             part(accuracy_jumps, Above(10, 5, ours=True), label, "%", panel=name)
             for name, label in LABELS.items()
         ),
-    ),
-    finding(
-        "VC.figure7.regular",
-        "The mean test accuracy of many runs depends more regularly on hyperparameters"
-        " than that of a single run.",
-        "correlation along a hyperparameter of mean accuracies of two halves of the"
-        " runs, mean over all ways to halve",
-        tuple(
+        "VC.figure7.regular": tuple(
             part(panel_regularity, REGULAR, label, digits=2, panel=name)
             for name, label in LABELS.items()
         ),
-    ),
-    constructed(
-        "VC.figure6.same-start",
-        "Along an ablation the initial weights and the batches are the same.",
-        "percentage of runs with the same loss before training at all batch sizes and"
-        " learning rates",
-        part(same_initial_loss, Every(), "", "%"),
-        departure="only the initial loss is compared",
-    ),
-    finding(
-        "OWN.recipe-optimum",
-        "Each hyperparameter of VC's recipe is within a factor of 2 of the value with"
-        " the highest mean test accuracy.",
-        "the value with the highest mean accuracy along each ablation of VC's figure 7;"
-        " percentile bootstrap over runs",
-        tuple(
+        "VC.figure6.same-start": [part(same_initial_loss, Every(), "", "%")],
+        "OWN.recipe-optimum": tuple(
             part(
                 best_value,
                 Within(recipe / 2, 2 * recipe),
@@ -304,6 +274,5 @@ CLAIMS = claims_of(
             )
             for (name, recipe), digits in zip(RECIPE.items(), (0, 0, 4, 2), strict=True)
         ),
-        figure="vc7",
-    ),
-)
+    },
+}

@@ -24,10 +24,6 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measurement,
-    claim,
-    claims_of,
-    example,
-    finding,
     part,
     parts_over,
 )
@@ -35,6 +31,7 @@ from analysis.reproduction.verification.criteria import (
     Above,
     Below,
     Criterion,
+    Every,
     Exists,
     Nearly,
     Within,
@@ -378,8 +375,6 @@ def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
 # ------------------------------------------------------------------------------- claims
 
 MOST, OFTEN = Above(50, 10, ours=True), Above(10, 10, ours=True)
-OF_CIRCUITS = "percentage of the runs with a circuit"
-OF_SUCCESSFUL = "percentage of successful runs (test accuracy above .98)"
 
 
 def percentage_part(
@@ -402,97 +397,29 @@ def _similarities(
     )
 
 
+DIFFERENT_SUMS = part(different_sums, MOST, "", "%")
 INVARIANT = (
     percentage_part(OFTEN, "circuits with all invariances", among="successful runs"),
 )
-ALL_INVARIANCES = (
-    f"{OF_SUCCESSFUL} whose sequence embeddings lack no invariance to suffix and order"
-)
 
-CLAIMS = claims_of(
-    CIRCUITS,
-    *(
-        claim(
-            name,
-            statement,
-            "percentage of pairs of successful runs (test accuracy above .98) that"
-            " encode different sums of the tokens",
-            part(different_sums, MOST, "", "%"),
-            departure="tests the sums that circuits encode at the end of training",
-        )
-        for name, statement in {
-            "VC.s2.1.variety": (
-                "The task is simple and yet shows a variety of training behaviours."
-            ),
-            "VC.s3.2.variety": (
-                "Networks solve the task by a variety of weight configurations."
-            ),
-            "VC.s4.1.runs-differ": (
-                "The final configuration varies much from run to run."
-            ),
-        }.items()
-    ),
-    finding(
-        "VC.s3.2.deviate",
-        "Circuits learned by gradient descent deviate from the ideal circuit.",
-        f"{OF_CIRCUITS} that attend to spurious positions, attend to some tokens only,"
-        " or lack an invariance",
-        percentage_part(Nearly(), "circuits that are not ideal"),
-        figure="vc2",
-    ),
-    finding(
-        "VC.s3.2.corrected",
-        "In many runs spurious positions get attention, but their tokens do not change"
-        " the sequence embedding.",
-        f"{OF_CIRCUITS} that give spurious positions over 10% of the attention and lack"
-        " no invariance",
-        percentage_part(Above(10, 5, ours=True), "corrected circuits"),
-        figure="vc2",
-    ),
-    finding(
-        "VC.s3.2.by-value",
-        "The value matrix corrects faulty attention: it collapses the embeddings of"
-        " spurious tokens.",
-        "spread of spurious tokens, relative to that of non-spurious tokens and"
-        " weighted by attention: ratio after / before the value matrix, geometric mean"
-        " over corrected circuits; 0.50 or less counts as a collapse",
-        part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2),
-        figure="vc2",
-        meaning=(
-            "spurious tokens coincide already as normalised embeddings; an invertible"
-            " matrix removes no direction"
-        ),
-    ),
-    example(
-        "VC.figure2.exists",
-        "There is a run with faulty attention that is corrected.",
-        f"{OF_CIRCUITS} in which spurious positions get attention without effect",
-        percentage_part(Exists(), "corrected circuits"),
-    ),
-    example(
-        "VC.s3.2.part-of-values",
-        "There are runs that attend only to some tokens, such as those that are not 0,"
-        " and still encode the sum.",
-        f"{OF_CIRCUITS} that lack no invariance and give some token less than a quarter"
-        " of another's attention",
-        percentage_part(Exists(), "part of the values circuits"),
-        figure="vc2",
-    ),
-    finding(
-        "VC.s3.2.partial",
-        "Frequently some invariances to suffix or order are not learned.",
-        f"{OF_CIRCUITS} that lack the invariance at some positions, but at no more than"
-        " half of them",
-        percentage_part(OFTEN, "partial circuits"),
-        figure="vc3",
-    ),
-    claim(
-        "VC.s3.2.partial-clusters",
-        "Circuits that lack some invariances have more than six clusters of sequence"
-        " embeddings.",
-        "percentage of such circuits with more than six clusters by single linkage, at"
-        " link lengths relative to spread",
-        parts_over(
+TESTS = {
+    CIRCUITS.name: {
+        "VC.s2.1.variety": [DIFFERENT_SUMS],
+        "VC.s3.2.variety": [DIFFERENT_SUMS],
+        "VC.s4.1.runs-differ": [DIFFERENT_SUMS],
+        "VC.s3.2.deviate": [percentage_part(Nearly(), "circuits that are not ideal")],
+        "VC.s3.2.corrected": [
+            percentage_part(Above(10, 5, ours=True), "corrected circuits")
+        ],
+        "VC.s3.2.by-value": [
+            part(spurious_collapse, Below(1, 0.5), "ratio after / before", digits=2)
+        ],
+        "VC.figure2.exists": [percentage_part(Exists(), "corrected circuits")],
+        "VC.s3.2.part-of-values": [
+            percentage_part(Exists(), "part of the values circuits")
+        ],
+        "VC.s3.2.partial": [percentage_part(OFTEN, "partial circuits")],
+        "VC.s3.2.partial-clusters": parts_over(
             "link",
             LINKS,
             cluster_percentage,
@@ -502,102 +429,45 @@ CLAIMS = claims_of(
             among="partial circuits",
             more=True,
         ),
-    ),
-    example(
-        "VC.figure3.several",
-        "There is a run that lacks invariance both to a spurious token and to the order"
-        " of non-spurious tokens.",
-        f"{OF_CIRCUITS} that lack both",
-        percentage_part(Exists(), "circuits without either"),
-    ),
-    claim(
-        "VC.s3.2.fuzzy",
-        "Occasionally sequence embeddings form unconventional clusters that still"
-        " generalise.",
-        f"{OF_CIRCUITS} that lack the invariance at more than half of the positions",
-        percentage_part(Exists(), "fuzzy circuits", "at least one"),
-        percentage_part(
-            Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"
+        "VC.figure3.several": [percentage_part(Exists(), "circuits without either")],
+        "VC.s3.2.fuzzy": [
+            percentage_part(Exists(), "fuzzy circuits", "at least one"),
+            percentage_part(
+                Within(0, 10, ours=True), "fuzzy circuits", "at most one in ten"
+            ),
+        ],
+        "VC.figure4.generalises": [
+            percentage_part(Exists(), "fuzzy circuits that generalise")
+        ],
+        "VC.s3.2.often-invariant": INVARIANT,
+        "VC.figure8.attention": _similarities(excess_start_similarity, Above(0, 0.1)),
+        "VC.s4.1.initial-weights": _similarities(
+            start_similarity, Above(0.5, ours=True)
         ),
-        departure="generalisation is tested in VC.figure4.generalises",
-    ),
-    example(
-        "VC.figure4.generalises",
-        "There is a run with an unconventional pattern of clusters that is correct on"
-        " unseen sequences.",
-        f"{OF_CIRCUITS} that lack most invariances and have an accuracy above .9 on"
-        " sequences outside the training set",
-        percentage_part(Exists(), "fuzzy circuits that generalise"),
-    ),
-    finding(
-        "VC.s3.2.often-invariant",
-        "Networks that solve the task often capture its invariances.",
-        ALL_INVARIANCES,
-        INVARIANT,
-        figure="vc2",
-    ),
-    finding(
-        "VC.figure8.attention",
-        "Attention and weights at the end of training depend on those at the start.",
-        "correlation of a run's attention, and of all weights (each matrix in units of"
-        " its size), at start and end, minus that between the start of one run and the"
-        " end of another; mean over runs",
-        _similarities(excess_start_similarity, Above(0, 0.1)),
-    ),
-    finding(
-        "VC.s4.1.initial-weights",
-        "The final weights are highly correlated with the initial ones, and attention"
-        " maps are strongly similar.",
-        "correlation of a run's attention, and of all weights (each matrix in units of"
-        " its size), at start and end; mean over runs",
-        _similarities(start_similarity, Above(0.5, ours=True)),
-        figure="vc8",
-        meaning=(
-            "attention at the end depends on that at the start, but most of it is"
-            " learned"
-        ),
-    ),
-    claim(
-        "CH.abstract.invariants",
-        "Transformers learn the task by clustering heads, circuits that have its"
-        " invariances.",
-        ALL_INVARIANCES,
-        INVARIANT,
-        readings=(
-            "embeddings lack no invariance",
-            "six clusters; see CH.abstract.clusters",
-            "a sum; see OWN.sum",
-        ),
-        figure="vc2",
-        importance=3,
-        meaning="networks mostly solve the task without all its invariances",
-    ),
-    finding(
-        "CH.abstract.clusters",
-        "Clustering heads map sequences to as many clusters as there are multisets of"
-        " the non-spurious tokens: six.",
-        f"{OF_SUCCESSFUL} with six clusters by single linkage, over link lengths that"
-        " span a factor of 2 or more, and at single link lengths (fractions of the"
-        " spread)",
-        part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
-        *parts_over(
-            "link",
-            LINKS,
-            cluster_percentage,
-            MOST,
-            "at link length {:g}",
-            "%",
-            among="successful runs",
-        ),
-        figure="vc2",
-    ),
-    finding(
-        "CH.abstract.initialisation",
-        "The initial weights influence which circuits a run learns.",
-        "correlation of a run's attention at start and end, minus that between"
-        " different runs",
-        part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited"),
-        departure="tests the attention, not the invariances",
-        figure="vc8",
-    ),
-)
+        "CH.abstract.invariants": INVARIANT,
+        "CH.abstract.clusters": [
+            part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
+            *parts_over(
+                "link",
+                LINKS,
+                cluster_percentage,
+                MOST,
+                "at link length {:g}",
+                "%",
+                among="successful runs",
+            ),
+        ],
+        "CH.abstract.initialisation": [
+            part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited")
+        ],
+        "OWN.sum": [
+            percentage_part(Every(), "congruent sums", "runs", among="successful runs"),
+            part(explained_variance, Above(90), "variance", "%"),
+        ],
+        "OWN.sum-failures": [
+            percentage_part(
+                Below(50, 10), "congruent sums", among="runs that are not successful"
+            )
+        ],
+    },
+}

@@ -24,12 +24,6 @@ from analysis.reproduction.odonnat2024 import transfer
 from analysis.reproduction.odonnat2024.circuits import WHOLE, without_interval_if_few
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    claim,
-    claims_of,
-    constructed,
-    example,
-    finding,
-    main_result,
     part,
 )
 from analysis.reproduction.verification.criteria import (
@@ -450,120 +444,60 @@ def fewer_clusters_probability(evidence: xr.Dataset, successful: bool) -> Estima
 
 # ------------------------------------------------------------------------------- claims
 
-CLAIMS = claims_of(
-    FINETUNING,
-    finding(
-        "VC.s4.2.both-invariances",
-        "With p = 2, circuits with both the permutation and the suffix invariance are"
-        " found often.",
-        "percentage of runs of p = 2 above .98 after 1000 epochs whose sequence"
-        " embeddings lack no invariance",
-        part(both_invariances, Above(10, 5, ours=True), "", "%"),
-        figure="vc2",
-    ),
-    claim(
-        "VC.s4.2.any-p",
-        "The permutation and the suffix invariance hold for any p.",
-        "percentage of random sequences of p = 2 to 10 whose target is invariant;"
-        " percentage of circuits of p = 2 with both invariances that keep them after a"
-        " third token with a random embedding is added",
-        part(same_target, Every(), "task", "%"),
-        part(
-            finetuned_percentage,
-            Nearly(),
-            "circuits with a third token",
-            "%",
-            name="kept",
-            of=INVARIANT,
-        ),
-        departure="the part on the task holds by construction",
-    ),
-    main_result(
-        "VC.s4.2.six-clusters-only",
-        "Only runs with both invariances at p = 2 (six clusters) reach 100% test"
-        " accuracy after finetuning to p = 3.",
-        "percentage of perfect runs (all test sequences right) that had six clusters,"
-        " or both invariances, at p = 2",
-        part(perfect_from_ideal, Every(), "from six clusters", "%"),
-        part(perfect_from_invariant, Every(), "from both invariances", "%"),
-        figure="vc9",
-        meaning=(
-            "other circuits of p = 2 may transfer as well; the number of clusters"
-            " depends on the link length"
-        ),
-    ),
-    constructed(
-        "VC.figure10.same-circuit",
-        "Finetuning begins with the circuit of p = 2 and one more token embedding.",
-        "percentage of runs whose first frame of finetuning has all weights of its"
-        " source, bit for bit",
-        part(finetuned_percentage, Every(), "", "%", name="carried"),
-    ),
-    claim(
-        "VC.figure11.embeddings",
-        "After finetuning the embeddings are not far from their initial ones.",
-        "distance of normalised embeddings from their start, in percent of that from"
-        " starts of others; above .98",
-        part(start_distance, Below(50, 10, ours=True), "", "%"),
-    ),
-    example(
-        "VC.figure11.attention",
-        "The finetuned circuit attends mainly to non-spurious positions that do not"
-        " hold the new token.",
-        "percentage of finetuned runs above .98 with over half of their attention on"
-        " non-spurious positions that hold old tokens, and less on the new token there"
-        " than on either old one",
-        part(attention_on_old, Exists(), "", "%"),
-    ),
-    example(
-        "VC.figure11.corrected",
-        "The finetuned circuit gives some attention to spurious positions, which its"
-        " value matrix corrects.",
-        "percentage of finetuned runs above .98 that lack no invariance and give"
-        " spurious positions 10% of attention",
-        part(finetuned_percentage, Exists(), "", "%", name="corrected", of=ACCURATE),
-    ),
-    claim(
-        "VC.s4.2.like-initial",
-        "The final configuration is somewhat close to the initial one, as the attention"
-        " shows.",
-        "correlation of attention maps at the start and the end of finetuning, mean"
-        " over finetuned runs above .98",
-        part(attention_correlation, Above(0.3, 0.1, ours=True), "", digits=2),
-    ),
-    finding(
-        "CH.summary.robust-invariants",
-        "A curriculum enables learning robust invariants.",
-        "percentage of runs that end at p = 3 with both invariances: finetuned, minus"
-        " as long runs from scratch",
-        part(invariance_gain, Above(0, 2), "", "points"),
-        places="summary, abstract",
-    ),
-    finding(
-        "OWN.clusters-transfer",
-        "Runs of p = 2 (sources) with fewer clusters, nearer to the ideal six, are more"
-        " accurate after finetuning.",
-        "rank correlation of a source's clusters with its test accuracy after"
-        " finetuning; probability that a source whose finetuned run ends above .98 has"
-        " fewer clusters than another source",
-        part(cluster_correlation, Below(0, 0.3), SOLVING, digits=2, successful=True),
-        part(
-            fewer_clusters_probability,
-            Above(0.5, 0.2),
-            f"{SOLVING}, probability",
-            digits=2,
-            successful=True,
-        ),
-        part(
-            cluster_correlation,
-            Below(0, 0.3),
-            "all sources",
-            digits=2,
-            successful=False,
-        ),
-        figure="vc9",
-        meaning=(
-            "the number of clusters alone does not predict how well a circuit transfers"
-        ),
-    ),
-)
+TESTS = {
+    FINETUNING.name: {
+        "VC.s4.2.both-invariances": [
+            part(both_invariances, Above(10, 5, ours=True), "", "%")
+        ],
+        "VC.s4.2.any-p": [
+            part(same_target, Every(), "task", "%"),
+            part(
+                finetuned_percentage,
+                Nearly(),
+                "circuits with a third token",
+                "%",
+                name="kept",
+                of=INVARIANT,
+            ),
+        ],
+        "VC.s4.2.six-clusters-only": [
+            part(perfect_from_ideal, Every(), "from six clusters", "%"),
+            part(perfect_from_invariant, Every(), "from both invariances", "%"),
+        ],
+        "VC.figure10.same-circuit": [
+            part(finetuned_percentage, Every(), "", "%", name="carried")
+        ],
+        "VC.figure11.embeddings": [
+            part(start_distance, Below(50, 10, ours=True), "", "%")
+        ],
+        "VC.figure11.attention": [part(attention_on_old, Exists(), "", "%")],
+        "VC.figure11.corrected": [
+            part(finetuned_percentage, Exists(), "", "%", name="corrected", of=ACCURATE)
+        ],
+        "VC.s4.2.like-initial": [
+            part(attention_correlation, Above(0.3, 0.1, ours=True), "", digits=2)
+        ],
+        "CH.summary.robust-invariants": [
+            part(invariance_gain, Above(0, 2), "", "points")
+        ],
+        "OWN.clusters-transfer": [
+            part(
+                cluster_correlation, Below(0, 0.3), SOLVING, digits=2, successful=True
+            ),
+            part(
+                fewer_clusters_probability,
+                Above(0.5, 0.2),
+                f"{SOLVING}, probability",
+                digits=2,
+                successful=True,
+            ),
+            part(
+                cluster_correlation,
+                Below(0, 0.3),
+                "all sources",
+                digits=2,
+                successful=False,
+            ),
+        ],
+    },
+}

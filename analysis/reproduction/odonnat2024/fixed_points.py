@@ -19,7 +19,7 @@ from analysis.clustering_heads.stability import (
     SYMMETRIES,
 )
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import claims_of, constructed, part
+from analysis.reproduction.verification.claim import part
 from analysis.reproduction.verification.criteria import Above, Below
 from analysis.reproduction.verification.estimate import Estimate, percentage
 from analysis.reproduction.verification.experiment import (
@@ -126,36 +126,18 @@ def returned_pushes(evidence: xr.Dataset) -> Estimate:
     return percentage(int((ratio < 1).sum()), ratio.size, "perturbations", note)
 
 
-CLAIMS = claims_of(
-    FIXED,
-    constructed(
-        "CH.summary.fixed-points",
-        "Clustering heads can be fixed points of gradient descent.",
-        "ideal circuit for p = 2 after gradient descent with weight decay: gradient"
-        " norm, lowest Hessian eigenvalue in directions that break an invariance,"
-        " accuracy, percentage of perturbations that shrink",
-        part(residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"),
-        part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
-        part(settled_accuracy, Above(98), "accuracy", "%"),
-        part(returned_pushes, Above(50), "perturbations that shrink", "%"),
-        departure=(
-            f"one circuit built by hand, with a weight decay of {DECAY:g} that VC does"
-            " not use; without it, see CH.summary.fixed-points-without-decay"
-        ),
-        places="summary, theorems",
-        importance=3,
-    ),
-    constructed(
-        "CH.summary.fixed-points-without-decay",
-        "Clustering heads can be fixed points of gradient descent on the cross-entropy"
-        " alone.",
-        "norm of the gradient over all sequences at the ideal circuit built by hand"
-        " with a moderate size of its logits",
-        part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT),
-        readings=(
-            "a fixed point at finite weights",
-            "a direction in which weights grow for ever",
-        ),
-        places="summary",
-    ),
-)
+TESTS = {
+    FIXED.name: {
+        "CH.summary.fixed-points": [
+            part(
+                residual_gradient, Below(1e-8), "gradient", digits=12, circuit="settled"
+            ),
+            part(breaking_eigenvalue, Above(0), "lowest eigenvalue", digits=6),
+            part(settled_accuracy, Above(98), "accuracy", "%"),
+            part(returned_pushes, Above(50), "perturbations that shrink", "%"),
+        ],
+        "CH.summary.fixed-points-without-decay": [
+            part(residual_gradient, Below(1e-8), "", digits=2, circuit=BUILT)
+        ],
+    },
+}

@@ -7,21 +7,19 @@ windows."""
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Claim,
-    Kind,
-    claim,
-    claims_of,
-    example,
-    finding,
-    part,
+from analysis.reproduction.verification.claim import Measurement, part
+from analysis.reproduction.verification.criteria import (
+    Above,
+    Below,
+    Criterion,
+    Exists,
 )
-from analysis.reproduction.verification.criteria import Above, Below, Exists
 from analysis.reproduction.verification.estimate import Estimate, as_percentage
 from analysis.reproduction.verification.experiment import (
     Experiment,
@@ -389,11 +387,6 @@ def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
     )
 
 
-RULE = (
-    "peaks count from the beginning of an event to its end, and up to 0.5% of the run"
-    " before and after; a norm that stays high has no peak; by chance: the same if all"
-    " peaks are shifted by 2% to 4% of the run"
-)
 LAYERS = {
     name: MLP_VARIABLES.get(name, name.replace("_", " "))
     for name in ClusteringHead(SparseSettings()).variables
@@ -401,12 +394,6 @@ LAYERS = {
 EXAMPLE = ((125, 500), (350, 1000))
 """Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of
 those that the paper names."""
-RISING = (
-    "percentage of runs with a drop whose gradient norm rises to more than twice its"
-    " first level, and stays there, during the first drop or at most 2% of the run"
-    " before or after it"
-)
-
 EVENTS = (
     (FULL, "drop"),
     (MINI, "drop"),
@@ -417,111 +404,49 @@ EVENTS = (
 IN_MOST, BEYOND_CHANCE = Above(50, 5, ours=True), Above(0, 10)
 
 
-def training_words(setup: str) -> str:
-    """A setup in words, such as full-batch training with d = 3."""
-    return f"{setup.replace('full batch', 'full-batch')} training".replace(
-        ", d = 3 training", " training with d = 3"
-    )
+def event_name(setup: str, kind: str) -> str:
+    """Name of the claim on events of a setup."""
+    return f"VC.figure{FIGURES[setup]}.{kind}s"
 
 
-def _event_claim(setup: str, kind: str) -> Claim:
+def event_parts(setup: str, kind: str) -> list[Measurement]:
     """Events of a setup coincide with peaks of the norm of the whole gradient."""
-    return finding(
-        f"VC.figure{FIGURES[setup]}.{kind}s",
-        f"In {training_words(setup)}, {kind}s of the loss occur together with high"
-        " gradient norms.",
-        f"percentage of {kind}s with a peak of the norm of the whole gradient, and this"
-        f" minus that by chance; {RULE}",
-        part(
-            matched_peaks,
-            IN_MOST,
-            f"most {kind}s have a peak",
-            "%",
-            setup=setup,
-            kind=kind,
-        ),
-        part(
-            excess_peaks,
-            BEYOND_CHANCE,
-            "more than by chance",
-            "points",
-            setup=setup,
-            kind=kind,
-        ),
-    )
+    case: dict[str, Any] = {"setup": setup, "kind": kind}
+    return [
+        part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", **case),
+        part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", **case),
+    ]
 
 
-def _layer_claim(setup: str, kind: str) -> Claim:
+def layer_parts(setup: str, kind: str) -> list[Measurement]:
     """Events of a setup coincide with peaks of the gradient norm of each layer."""
-    return claim(
-        f"VC.figure{FIGURES[setup]}.{kind}s-by-layer",
-        f"In {training_words(setup)}, the gradient norm of each layer is high at"
-        f" {kind}s of the loss.",
-        f"percentage of {kind}s with a peak of a layer's gradient norm, minus that by"
-        " chance",
-        tuple(
-            part(
-                excess_peaks,
-                BEYOND_CHANCE,
-                label,
-                "points",
-                layer=layer,
-                setup=setup,
-                kind=kind,
-            )
-            for layer, label in LAYERS.items()
-        ),
-        kind=Kind.REPEATED,
-    )
+    case: dict[str, Any] = {"setup": setup, "kind": kind}
+    return [
+        part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, **case)
+        for layer, label in LAYERS.items()
+    ]
 
 
-def _salience_claim(
-    name: str,
-    mini: str,
-    full: str,
-    word: str,
-    criterion: Above | Below,
-    departure: str = "",
-) -> Claim:
+def salience_part(criterion: Criterion, mini: str, full: str) -> Measurement:
     """Drops coincide with peaks more, or less, clearly in mini-batch training."""
-    return claim(
-        f"VC.{name}",
-        f"In {training_words(mini)}, drops coincide {word} clearly with high gradient"
-        " norms than with full batches.",
-        "percentage of drops with a peak minus that by chance, with mini-batches minus"
-        " with full batches",
-        part(excess_peak_difference, criterion, "", "points", first=mini, second=full),
-        departure=departure,
-        figure=f"vc{FIGURES[mini]}",
+    return part(
+        excess_peak_difference, criterion, "", "points", first=mini, second=full
     )
 
 
-CONTRADICTION = "the paper contradicts itself: caption of figure 16, appendix A.1"
-CLAIMS = (
-    *claims_of(
-        NORMS,
-        *itertools.starmap(_event_claim, EVENTS),
-        *(_layer_claim(*case) for case in EVENTS if case != (FULL_3, "spike")),
-        _salience_claim(
-            "appA.1.less-salient", MINI, FULL, "less", Below(0, 10), CONTRADICTION
-        ),
-        _salience_claim(
-            "figure16.more-salient", MINI, FULL, "more", BEYOND_CHANCE, CONTRADICTION
-        ),
-        _salience_claim("figure19.more-salient", MINI_3, FULL_3, "more", BEYOND_CHANCE),
-        claim(
-            "VC.appA.1.exit",
-            "The exit from a saddle shows in the gradient norm, which rises when the"
-            " first drop begins.",
-            f"{RISING}, with full batches",
-            part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL),
-        ),
-        claim(
-            "VC.figure15.precisely",
-            "In full-batch training, peaks of the gradient norm precisely match the"
-            " drops.",
-            "distance from the middle of a drop to the nearest peak of the norm, in"
-            " percent of the run: median of runs",
+TESTS = {
+    NORMS.name: {
+        **{event_name(*case): event_parts(*case) for case in EVENTS},
+        **{
+            f"{event_name(*case)}-by-layer": layer_parts(*case)
+            for case in EVENTS
+            if case != (FULL_3, "spike")
+        },
+        "VC.appA.1.less-salient": [salience_part(Below(0, 10), MINI, FULL)],
+        "VC.figure16.more-salient": [salience_part(BEYOND_CHANCE, MINI, FULL)],
+        "VC.figure19.more-salient": [salience_part(BEYOND_CHANCE, MINI_3, FULL_3)],
+        "VC.appA.1.exit": [part(rises_with_drop, IN_MOST, "runs", "%", setup=FULL)],
+        "VC.figure15.precisely": [
             part(
                 nearest_peak,
                 Below(0.5, ours=True),
@@ -529,33 +454,16 @@ CLAIMS = (
                 "%",
                 digits=2,
                 setup=FULL,
-            ),
-            departure="the length of the paper's run is not stated",
+            )
+        ],
+        "VC.figure15.three": [
+            part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3)
+        ],
+        "VC.figure16.first-rise": tuple(
+            part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one)
+            for d, one in ((2, MINI), (3, MINI_3))
         ),
-        example(
-            "VC.figure15.three",
-            "A full-batch run has three drops.",
-            "percentage of runs with three drops or more",
-            part(setup_drops, Exists(), "runs", "%", setup=FULL, least=3),
-        ),
-        claim(
-            "VC.figure16.first-rise",
-            "In mini-batch training the first drop coincides with the first increase of"
-            " the gradient norm.",
-            RISING,
-            tuple(
-                part(rises_with_drop, IN_MOST, f"d = {d}", "%", setup=one)
-                for d, one in ((2, MINI), (3, MINI_3))
-            ),
-            places="figure 16, figure 19, appendix A.1",
-        ),
-        example(
-            "VC.figure16.example",
-            "In the run shown, the loss drops around epoch 250, with the first rise of"
-            " the gradient norm, and again around epoch 700, where the norm has an"
-            " inflection point.",
-            "percentage of runs with drops at epochs 125 to 500 and 350 to 1000, both"
-            " with a rise of the gradient norm",
+        "VC.figure16.example": [
             part(
                 runs_like_example,
                 Exists(),
@@ -563,43 +471,18 @@ CLAIMS = (
                 "%",
                 setup=MINI,
                 moments=EXAMPLE,
-            ),
-            departure=(
-                "epochs within a factor of 2; a rise is tested, not an inflection"
-            ),
-        ),
-        claim(
-            "VC.appA.1.taken-back",
-            "After a spike, large updates take the model back.",
-            "norm of updates in the three epochs after a spike divided by that before"
-            " it, median over runs with spikes",
+            )
+        ],
+        "VC.appA.1.taken-back": [
             part(
                 update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI
-            ),
-        ),
-        finding(
-            "CH.figure3.norms",
-            "With full batches phases of learning come with high gradient norms, which"
-            " indicate saddle points.",
-            "percentage of drops of the loss with a peak of the gradient norm, minus"
-            " that by chance",
-            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop"),
-            figure="vc15",
-        ),
-        claim(
-            "CH.summary.stability",
-            "High gradient norms indicate that training is unstable.",
-            "percentage of loss spikes with a peak of the gradient norm, minus that by"
-            " chance, with mini-batches",
-            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike"),
-            departure="loss spikes stand for instability",
-        ),
-    ),
-    Claim(
-        "VC.appA.3.any-dimension",
-        "Many of these behaviours can be analysed whatever the dimension is.",
-        untestable=(
-            "a remark on method; its applications are the claims of figures 18 to 20"
-        ),
-    ),
-)
+            )
+        ],
+        "CH.figure3.norms": [
+            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=FULL, kind="drop")
+        ],
+        "CH.summary.stability": [
+            part(excess_peaks, BEYOND_CHANCE, "", "points", setup=MINI, kind="spike")
+        ],
+    },
+}

@@ -17,8 +17,6 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measurement,
-    claims_of,
-    constructed,
     part,
     parts_over,
 )
@@ -264,10 +262,6 @@ ACCURACIES = parts_over(
     dim=2,
     scale=100,
 )
-VARIANCES = (
-    "largest fraction of the variance of xi due to a spurious token, or to the order of"
-    " two other tokens"
-)
 
 
 def _variances(vocab: int, dim: int | None = None) -> tuple[Measurement, ...]:
@@ -283,47 +277,28 @@ def _variances(vocab: int, dim: int | None = None) -> tuple[Measurement, ...]:
     )
 
 
-CLAIMS = claims_of(
-    IDEAL,
-    constructed(
-        "VC.s2.2.keys-and-outputs",
-        "Key and output matrices would add parameters without increasing the"
-        " expressivity of the network.",
-        "percentage of random networks with key and output matrices to which one"
-        " without them is equal up to rounding",
-        part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN),
-    ),
-    constructed(
-        "VC.s2.3.ideal-collapse",
-        "Ideally spurious positions have one embedding and all others another, which"
-        " gives both invariances.",
-        VARIANCES,
-        *_variances(2),
-        *_variances(3),
-    ),
-    constructed(
-        "VC.s3.1.permutation",
-        "A network with equal embeddings of all non-spurious positions is invariant to"
-        " the order of their tokens.",
-        "percentage of random networks of this kind in which no order of two tokens"
-        " makes over 1e-9 of the variance",
-        part(networks_within_bound, Every(), "", "%", name="order_share", bound=BROKEN),
-    ),
-    constructed(
-        "VC.s3.1.suffix",
-        "A query along the embeddings of non-spurious positions makes sequence"
-        " embeddings invariant to the suffix.",
-        "percentage of random networks of this kind in which no spurious token makes"
-        " over 1% of the variance",
-        part(networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK),
-    ),
-    constructed(
-        "VC.s3.1.clusters",
-        "The ideal circuit has C(k+p-1, k) clusters: 6 of five tokens of two kinds, and"
-        " 21 of five tokens of three.",
-        "clusters of sequence embeddings of circuits built by hand, by single linkage"
-        " at a tenth of their spread",
-        tuple(
+TESTS = {
+    IDEAL.name: {
+        "VC.s2.2.keys-and-outputs": [
+            part(networks_within_bound, Every(), "", "%", name="absorbed", bound=BROKEN)
+        ],
+        "VC.s2.3.ideal-collapse": [*_variances(2), *_variances(3)],
+        "VC.s3.1.permutation": [
+            part(
+                networks_within_bound,
+                Every(),
+                "",
+                "%",
+                name="order_share",
+                bound=BROKEN,
+            )
+        ],
+        "VC.s3.1.suffix": [
+            part(
+                networks_within_bound, Every(), "", "%", name="value_share", bound=LEAK
+            )
+        ],
+        "VC.s3.1.clusters": tuple(
             part(
                 worst_circuit,
                 Agrees(count, 0.5),
@@ -337,28 +312,14 @@ CLAIMS = claims_of(
                 VOCABS, (reported_number("6", 4), reported_number("21", 4)), strict=True
             )
         ),
-    ),
-    constructed(
-        "VC.figure1.classes",
-        "The MLP can map each cluster to its class, so that the ideal circuit solves"
-        " the task.",
-        "accuracy over all sequences of circuits built by hand with the default width",
-        ACCURACIES,
-    ),
-    constructed(
-        "VC.figure1.attention",
-        "In the ideal circuit the query points to the embeddings at non-spurious"
-        " positions, which get all attention.",
-        "percentage of attention on non-spurious positions in circuits built by hand in"
-        " this way",
-        part(worst_circuit, Above(95), "", "%", name="attention", scale=100),
-    ),
-    constructed(
-        "CH.figure1.ideal",
-        "An ideal circuit has all invariances and solves the task.",
-        f"accuracy for p = 2; {VARIANCES}",
-        ACCURACIES[0]._replace(label="accuracy, p = 2"),
-        *_variances(2, dim=2),
-    ),
-    figure="vc1",
-)
+        "VC.figure1.classes": ACCURACIES,
+        "VC.figure1.attention": [
+            part(worst_circuit, Above(95), "", "%", name="attention", scale=100)
+        ],
+        "CH.figure1.ideal": [
+            ACCURACIES[0]._replace(label="accuracy, p = 2"),
+            *_variances(2, dim=2),
+        ],
+        "OWN.two-dimensions-suffice": ACCURACIES,
+    },
+}

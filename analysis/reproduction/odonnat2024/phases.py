@@ -16,12 +16,6 @@ from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
-    claim,
-    claims_of,
-    example,
-    finding,
-    main_result,
     part,
 )
 from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
@@ -403,15 +397,6 @@ def escape_spread(evidence: xr.Dataset) -> Estimate:
 
 # ------------------------------------------------------------------------------- claims
 
-OF_RUNS = "over successful runs"
-WORK = (
-    "percentage of the decrease of the loss due to these layers: integral of the"
-    " gradient along their path, median"
-)
-CLUSTERED = (
-    "percentage of the final clustering (rise of the fraction of variance between the"
-    " final clusters; negative: fall)"
-)
 
 MAJORITY, FEW, SAME_SPEED = (
     Above(50, 10, ours=True),
@@ -419,264 +404,191 @@ MAJORITY, FEW, SAME_SPEED = (
     Within(0.5, 2, ours=True),
 )
 
-OF_FIGURE_5 = claims_of(
-    PHASES,
-    finding(
-        "VC.s4.1.drops",
-        "The loss typically has drops.",
-        "percentage of runs (default recipe) whose training loss drops after its"
-        " initial decrease",
-        part(
-            runs_with_drops, Above(50, 10), "all runs: one drop or more", "%", least=1
-        ),
-        part(
-            runs_with_drops,
-            Above(50, 10),
-            "successful runs: two or more",
-            "%",
-            least=2,
-            of_all=False,
-        ),
-    ),
-    main_result(
-        "VC.s4.1.hierarchical",
-        "The parts of the network are learned in order, from the first layers to the"
-        " last.",
-        "percentage of successful runs whose clusters form before the training accuracy"
-        " has risen by half, and whose first layers are half-way to their final"
-        " direction before the MLP is; also by two other measures of the way",
-        part(clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"),
-        part(
-            first_layers_settle_first, Above(50, 25), "first layers before the MLP", "%"
-        ),
-    ),
-    main_result(
-        "VC.s4.1.first-drop",
-        "In the first drop of the loss the sequence embeddings are learned.",
-        "percentage of successful runs whose final clusters form within 20 epochs of"
-        f" the first drop; {WORK}",
-        part(clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"),
-        part(
-            loss_fall_by_layers,
-            MAJORITY,
-            "fraction of the fall due to first layers",
-            "%",
-            layers=FRONT,
-            phase="first",
-        ),
-    ),
-    finding(
-        "VC.s4.1.phase-change",
-        "At the first drop all weights begin to move rapidly: a phase change of their"
-        " dynamics.",
-        "speed of each layer in the first drop divided by that before it, median"
-        f" {OF_RUNS}",
-        tuple(
+TESTS = {
+    PHASES.name: {
+        "VC.s4.1.drops": [
+            part(
+                runs_with_drops,
+                Above(50, 10),
+                "all runs: one drop or more",
+                "%",
+                least=1,
+            ),
+            part(
+                runs_with_drops,
+                Above(50, 10),
+                "successful runs: two or more",
+                "%",
+                least=2,
+                of_all=False,
+            ),
+        ],
+        "VC.s4.1.hierarchical": [
+            part(
+                clusters_before_accuracy, Above(50, 25), "clusters before accuracy", "%"
+            ),
+            part(
+                first_layers_settle_first,
+                Above(50, 25),
+                "first layers before the MLP",
+                "%",
+            ),
+        ],
+        "VC.s4.1.first-drop": [
+            part(
+                clusters_in_first_drop, Above(50, 10), "clusters form in the drop", "%"
+            ),
+            part(
+                loss_fall_by_layers,
+                MAJORITY,
+                "fraction of the fall due to first layers",
+                "%",
+                layers=FRONT,
+                phase="first",
+            ),
+        ],
+        "VC.s4.1.phase-change": tuple(
             part(speed_up, Above(1, 0.5), label, layer=name)
             for name, label in LABELS.items()
         ),
-    ),
-    claim(
-        "VC.s4.1.definitive",
-        "The first drop gives the sequence embeddings a relatively definitive"
-        " structure.",
-        f"{CLUSTERED} at the end of the first drop, mean {OF_RUNS}",
-        part(
-            clustering_progress,
-            Above(50, 25, ours=True),
-            "clustering completed",
-            "%",
-            moment="first_end",
-        ),
-    ),
-    main_result(
-        "VC.s4.1.second-drop",
-        "In the second drop the MLP is learned.",
-        WORK,
-        part(
-            loss_fall_by_layers,
-            MAJORITY,
-            "due to the MLP",
-            "%",
-            layers=BEHIND,
-            phase="second",
-        ),
-    ),
-    finding(
-        "VC.s4.1.no-second-change",
-        "The second drop is no phase change: the MLP's weights move at the same speed"
-        " as before.",
-        "speed of the MLP's weights in the second drop divided by that between the"
-        f" drops, median {OF_RUNS}",
-        tuple(
+        "VC.s4.1.definitive": [
+            part(
+                clustering_progress,
+                Above(50, 25, ours=True),
+                "clustering completed",
+                "%",
+                moment="first_end",
+            )
+        ],
+        "VC.s4.1.second-drop": [
+            part(
+                loss_fall_by_layers,
+                MAJORITY,
+                "due to the MLP",
+                "%",
+                layers=BEHIND,
+                phase="second",
+            )
+        ],
+        "VC.s4.1.no-second-change": tuple(
             part(speed_up, SAME_SPEED, label, layer=name, phase="second")
             for name, label in BACK.items()
         ),
-    ),
-    claim(
-        "VC.s4.1.frontiers",
-        "In the second drop the decision boundaries change relatively strongly"
-        " nevertheless.",
-        "percentage of sequences that the MLPs before and after it classify"
-        f" differently, mean {OF_RUNS}",
-        part(
-            reclassified_sequences,
-            Above(10, 10, ours=True),
-            "classified differently",
-            "%",
-        ),
-    ),
-    finding(
-        "VC.s4.1.soon",
-        "The second drop comes soon after the first, or with it.",
-        "epochs from the end of the first drop to the beginning of the second, median"
-        " over successful runs with both",
-        part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs"),
-    ),
-    finding(
-        "VC.figure5.unstructured",
-        "Before the first drop the sequence embeddings have no clear structure.",
-        f"{CLUSTERED} when the loss has fallen by a tenth of the first drop, and 20"
-        f" epochs before, means {OF_RUNS}",
-        part(
-            clustering_progress, FEW, "when the drop begins", "%", moment="first_begin"
-        ),
-        part(clustering_progress, FEW, "20 epochs before", "%", moment="before"),
-    ),
-    finding(
-        "VC.figure5.suddenly",
-        "The sequence embeddings suddenly become clustered with the first drop.",
-        f"{CLUSTERED} in the first drop, and from 20 epochs before it to its end, means"
-        f" {OF_RUNS}",
-        part(clustering_gain, MAJORITY, "during the drop", "points"),
-        part(
-            clustering_gain, MAJORITY, "from 20 epochs before", "points", since="before"
-        ),
-    ),
-    claim(
-        "VC.figure5.some-right",
-        "When the second drop begins, some clusters are already classified correctly,"
-        " but not all.",
-        "accuracy on all sequences at the beginning of the second drop, mean over"
-        " successful runs",
-        part(
-            accuracy_at_moment,
-            Within(60, 98, ours=True),
-            "accuracy",
-            "%",
-            moment="second_begin",
-        ),
-    ),
-    example(
-        "VC.figure5.example",
-        "In the run shown the drops begin and end at epochs 244, 260, 340 and 365, 80"
-        " epochs apart.",
-        "percentage of successful runs in which all four epochs are within a factor of"
-        " 1.2 of the printed ones",
-        part(
-            runs_near_example,
-            Exists(),
-            "such runs",
-            "%",
-            moments=((244, 260), (340, 365)),
-            factor=1.2,
-        ),
-    ),
-    main_result(
-        "CH.abstract.two-stages",
-        "Learning has two stages: first sequence embeddings are structured, then a"
-        " classifier is fitted.",
-        "percentage of successful runs with two drops, and of those whose clusters form"
-        " before the training accuracy has risen by half; percentage of the decrease of"
-        " the loss in the second drop that is due to the MLP, median",
-        part(runs_with_drops, MAJORITY, "two drops", "%", least=2, of_all=False),
-        part(clusters_before_accuracy, MAJORITY, "clusters before accuracy", "%"),
-        part(
-            loss_fall_by_layers,
-            MAJORITY,
-            "second drop: due to the MLP",
-            "%",
-            layers=BEHIND,
-            phase="second",
-        ),
-    ),
-    finding(
-        "CH.figure2.snapshots",
-        "Sequence embeddings have no structure before the first drop and are clustered"
-        " after it; the MLP classifies some clusters correctly then, and all after the"
-        " second drop.",
-        f"{CLUSTERED}, and accuracy, at the beginning and end of the drops: means"
-        f" {OF_RUNS}",
-        part(
-            clustering_progress, FEW, "clustered 20 epochs before", "%", moment="before"
-        ),
-        part(
-            clustering_progress,
-            FEW,
-            "clustered when it begins",
-            "%",
-            moment="first_begin",
-        ),
-        part(clustering_progress, MAJORITY, "clustered after", "%", moment="first_end"),
-        part(
-            accuracy_at_moment,
-            MAJORITY,
-            "accuracy before the second",
-            "%",
-            moment="second_begin",
-        ),
-        part(
-            accuracy_at_moment,
-            Above(95, ours=True),
-            "accuracy after it",
-            "%",
-            moment="second_end",
-        ),
-    ),
-    figure="vc5",
-)
-CLAIMS = (
-    *OF_FIGURE_5,
-    *claims_of(
-        PHASES,
-        claim(
-            "VC.s4.1.wander",
-            "Before the first drop the weights wander as if trapped at a saddle point.",
-            "path of all weights in the first drop, distance divided by length, minus"
-            " the same of such paths before it",
-            part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2),
-            readings=(
-                "the path is less straight",
-                "gradients are small; see VC.appA.1.plateau-saddle",
+        "VC.s4.1.frontiers": [
+            part(
+                reclassified_sequences,
+                Above(10, 10, ours=True),
+                "classified differently",
+                "%",
+            )
+        ],
+        "VC.s4.1.soon": [
+            part(drop_gap, Below(100, 10, ours=True), "between the drops", "epochs")
+        ],
+        "VC.figure5.unstructured": [
+            part(
+                clustering_progress,
+                FEW,
+                "when the drop begins",
+                "%",
+                moment="first_begin",
             ),
-        ),
-        claim(
-            "VC.s4.1.escape-spread",
-            "The time until the first drop differs much between runs.",
-            "percentage of runs that escape from the first level of the loss after more"
-            " than twice, or less than half, the median time; runs that never do count"
-            " as later",
+            part(clustering_progress, FEW, "20 epochs before", "%", moment="before"),
+        ],
+        "VC.figure5.suddenly": [
+            part(clustering_gain, MAJORITY, "during the drop", "points"),
+            part(
+                clustering_gain,
+                MAJORITY,
+                "from 20 epochs before",
+                "points",
+                since="before",
+            ),
+        ],
+        "VC.figure5.some-right": [
+            part(
+                accuracy_at_moment,
+                Within(60, 98, ours=True),
+                "accuracy",
+                "%",
+                moment="second_begin",
+            )
+        ],
+        "VC.figure5.example": [
+            part(
+                runs_near_example,
+                Exists(),
+                "such runs",
+                "%",
+                moments=((244, 260), (340, 365)),
+                factor=1.2,
+            )
+        ],
+        "CH.abstract.two-stages": [
+            part(runs_with_drops, MAJORITY, "two drops", "%", least=2, of_all=False),
+            part(clusters_before_accuracy, MAJORITY, "clusters before accuracy", "%"),
+            part(
+                loss_fall_by_layers,
+                MAJORITY,
+                "second drop: due to the MLP",
+                "%",
+                layers=BEHIND,
+                phase="second",
+            ),
+        ],
+        "CH.figure2.snapshots": [
+            part(
+                clustering_progress,
+                FEW,
+                "clustered 20 epochs before",
+                "%",
+                moment="before",
+            ),
+            part(
+                clustering_progress,
+                FEW,
+                "clustered when it begins",
+                "%",
+                moment="first_begin",
+            ),
+            part(
+                clustering_progress,
+                MAJORITY,
+                "clustered after",
+                "%",
+                moment="first_end",
+            ),
+            part(
+                accuracy_at_moment,
+                MAJORITY,
+                "accuracy before the second",
+                "%",
+                moment="second_begin",
+            ),
+            part(
+                accuracy_at_moment,
+                Above(95, ours=True),
+                "accuracy after it",
+                "%",
+                moment="second_end",
+            ),
+        ],
+        "VC.s4.1.wander": [
+            part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2)
+        ],
+        "VC.s4.1.escape-spread": [
             part(
                 escape_spread,
                 Above(10, 10, ours=True),
                 "a factor of 2 from the median",
                 "%",
-            ),
-        ),
-        claim(
-            "VC.conclusion.predictable",
-            "The time at which the first features are learned is unpredictable; what"
-            " follows is more predictable.",
-            "standard deviation over successful runs of the time from the beginning of"
-            " the first drop until half of the decrease of the loss, divided by that of"
-            " the time until the drop begins",
-            part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2),
-        ),
-    ),
-    Claim(
-        "VC.s4.1.theory",
-        "The observations of saddle points and of hierarchical learning agree with"
-        " theory.",
-        untestable="it refers to theorems on other models",
-    ),
-)
+            )
+        ],
+        "VC.conclusion.predictable": [
+            part(half_fall_spread, Below(1, 0.1), "ratio of spreads", digits=2)
+        ],
+        "OWN.first-layers-fastest": [
+            part(front_speed_up, Above(1, 0.25), "", digits=2)
+        ],
+    },
+}

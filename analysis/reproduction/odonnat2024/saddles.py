@@ -21,11 +21,8 @@ from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
     Measurement,
-    claim,
-    claims_of,
-    main_result,
+    part,
     parts_over,
 )
 from analysis.reproduction.verification.criteria import Above, Below, Nearly
@@ -261,34 +258,14 @@ def _saddle_parts(moment: str) -> tuple[Measurement, ...]:
     )
 
 
-MEASURED = (
-    "gradient norm divided by that in the first drop, median over runs; percentage of"
-    " runs whose Hessian has negative eigenvalues; their number minus that at the end"
-    " of training, mean over runs; "
-)
-
-CLAIMS = (
-    *claims_of(
-        SADDLES,
-        main_result(
-            "VC.appA.1.plateau-saddle",
-            "Where training stagnates the loss has a saddle point: the gradient is"
-            " almost zero, and it is no minimum.",
-            f"{MEASURED}in the middle of the last plateau before the first drop",
-            _saddle_parts("plateau"),
-            departure="the comparison with the end of training is ours",
-            figure="vc15",
-        ),
-        claim(
-            "VC.appA.1.second-plateau",
-            "On the plateau between two drops, too, the loss has a saddle point.",
-            f"{MEASURED}in the middle of the first plateau between the first two drops",
-            _saddle_parts("between"),
-        ),
-    ),
-    Claim(
-        "VC.appA.1.hessian",
-        "Gradient and Hessian of the loss may give insight, and the tool may help.",
-        untestable="a hope for future work; `analysis.curvature` computes the Hessians",
-    ),
-)
+TESTS = {
+    SADDLES.name: {
+        "VC.appA.1.plateau-saddle": _saddle_parts("plateau"),
+        "VC.appA.1.second-plateau": _saddle_parts("between"),
+        "OWN.escape": [part(escape_along, Above(50, 10), "", "%", name="lowest_share")],
+        "OWN.escape-negative": [part(escape_beyond_chance, Above(0, 10), "", "points")],
+        "OWN.saddles-only": [
+            part(negative_curvature, Nearly(), "", "%", setup=MINI, moment="end")
+        ],
+    },
+}

@@ -21,9 +21,6 @@ from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measurement,
-    claim,
-    claims_of,
-    finding,
     part,
     parts_over,
 )
@@ -305,99 +302,55 @@ def _negative(correlation: Callable[..., Estimate]) -> tuple[Measurement, ...]:
     return paper, part(correlation, Below(0, 0.3), "all runs", digits=2)
 
 
-CLAIMS = claims_of(
-    SPARSITY,
-    claim(
-        "VC.figure17.range",
-        "From eps = 1e-5 to 100 sparsity goes from 0 to 1.",
-        "percentage of activations below 1e-5 and below 100, means over runs",
-        part(
-            sparsity_at_threshold,
-            Agrees(reported_number("0", PAPER_RUNS), 1),
-            "below 1e-5",
-            "%",
-            place=0,
-        ),
-        part(
-            sparsity_at_threshold,
-            Agrees(reported_number("100", PAPER_RUNS), 1),
-            "below 100",
-            "%",
-            place=-1,
-        ),
-    ),
-    finding(
-        "VC.figure17.less-sparse",
-        "For eps from 1e-3 to 10 models with an accuracy above .9 tend to be less"
-        " sparse than others.",
-        f"{AGAINST}; for as many runs as the paper has, and for all",
-        _negative(success_sparsity),
-    ),
-    claim(
-        "VC.figure17.whole-range",
-        "Runs above .9 are less sparse than others at every threshold from .001 to 10.",
-        "percentage of thresholds, evenly spaced on a log scale, at which they are (p <"
-        " .05 for all together); the bracket is no confidence interval: its upper end"
-        " also counts thresholds without a significant difference",
-        part(less_sparse_thresholds, Nearly(), "", "%"),
-    ),
-    claim(
-        "VC.figure17.separation",
-        "There is a striking separation between runs above .9 and others.",
-        AGAINST,
-        part(success_sparsity, Below(-0.8, ours=True), "", digits=2),
-    ),
-    claim(
-        "VC.figure17.accuracy",
-        "Sparsity decreases as performance increases.",
-        f"Spearman's correlation of test accuracy with {MEAN_SPARSITY}; for as many"
-        " runs as the paper has, and for all",
-        _negative(accuracy_sparsity),
-    ),
-    claim(
-        "VC.appA.2.many-neurons",
-        "The task needs many neurons, and so activations that are not sparse.",
-        "percentage of activations of runs above .9 that are above .1 in absolute"
-        " value, mean over runs",
-        part(active_units, Above(50, 10, ours=True), "", "%"),
-        figure="vc17",
-    ),
-    claim(
-        "VC.figure20.less-sparse",
-        "With more dimensions, too, models above .9 have less sparse activations.",
-        f"{AGAINST}, by dimension up to 8, from which on nearly all runs are above .9",
-        parts_over(
+TESTS = {
+    SPARSITY.name: {
+        "VC.figure17.range": [
+            part(
+                sparsity_at_threshold,
+                Agrees(reported_number("0", PAPER_RUNS), 1),
+                "below 1e-5",
+                "%",
+                place=0,
+            ),
+            part(
+                sparsity_at_threshold,
+                Agrees(reported_number("100", PAPER_RUNS), 1),
+                "below 100",
+                "%",
+                place=-1,
+            ),
+        ],
+        "VC.figure17.less-sparse": _negative(success_sparsity),
+        "VC.figure17.whole-range": [part(less_sparse_thresholds, Nearly(), "", "%")],
+        "VC.figure17.separation": [
+            part(success_sparsity, Below(-0.8, ours=True), "", digits=2)
+        ],
+        "VC.figure17.accuracy": _negative(accuracy_sparsity),
+        "VC.appA.2.many-neurons": [
+            part(active_units, Above(50, 10, ours=True), "", "%")
+        ],
+        "VC.figure20.less-sparse": parts_over(
             "dim", (3, 4, 8), success_sparsity, Below(0, 0.3), "d = {}", digits=2
         ),
-    ),
-    finding(
-        "VC.appA.3.dimension",
-        "The higher the dimension of the embeddings, the more models have a test"
-        " accuracy above .9.",
-        "Spearman's correlation of d with an accuracy above .9 at the end, with as many"
-        " runs of each d",
-        part(dimension_correlation, Above(0, 0.1), "", digits=2),
-        figure="vc20",
-    ),
-    finding(
-        "VC.appA.3.all-from-8",
-        "From d = 8 on all models have a test accuracy above .9.",
-        f"percentage of runs above .9 at the end; the paper has {PAPER_RUNS} runs of"
-        " each d",
-        parts_over("dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"),
-        meaning=(
-            "some runs fail at any dimension: two dimensions are not the only cause of"
-            " failure"
+        "VC.appA.3.dimension": [
+            part(dimension_correlation, Above(0, 0.1), "", digits=2)
+        ],
+        "VC.appA.3.all-from-8": parts_over(
+            "dim", (8, 16, 32), success_at_dim, Nearly(), "d = {}", "%"
         ),
-        figure="vc20",
-    ),
-    claim(
-        "VC.appA.3.generalisation",
-        "Embeddings of two dimensions limit how well the model generalises.",
-        "accuracy on training minus unseen sequences; percentage of runs above .9 from"
-        " d = 8 on minus that at d = 2",
-        part(generalisation_gap, Above(0, 2), "training minus unseen, d = 2", "points"),
-        part(success_gain, Above(0, 10), "above .9, d from 8 on minus d = 2", "points"),
-        figure="vc20",
-    ),
-)
+        "VC.appA.3.generalisation": [
+            part(
+                generalisation_gap,
+                Above(0, 2),
+                "training minus unseen, d = 2",
+                "points",
+            ),
+            part(
+                success_gain,
+                Above(0, 10),
+                "above .9, d from 8 on minus d = 2",
+                "points",
+            ),
+        ],
+    },
+}

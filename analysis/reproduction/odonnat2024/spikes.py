@@ -14,12 +14,6 @@ import xarray as xr
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
-    claim,
-    claims_of,
-    example,
-    finding,
-    main_result,
     part,
     parts_over,
 )
@@ -453,7 +447,6 @@ def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
     )
 
 
-REPLAYED = "percentage of spikes in whose replayed step (VC.figure13.crossing)"
 SOME, MOST = Above(10), Above(50, 5, ours=True)
 """Percentages of the spikes that a cause has if the paper names two causes, and if most
 spikes are meant."""
@@ -467,83 +460,27 @@ UPDATE = part(
 )
 EITHER = [name for name in CONDITIONS if " or " in name]
 
-CLAIMS = (
-    *claims_of(
-        SPIKES,
-        example(
-            "VC.s4.3.spikes",
-            "Training the small model produces loss spikes that can be studied.",
-            "percentage of runs with a spike of the training loss"
-            " (`analysis.transitions.change_points`)",
-            part(runs_with_spikes, Exists(), "runs with spikes", "%"),
+TESTS = {
+    SPIKES.name: {
+        "VC.s4.3.spikes": [part(runs_with_spikes, Exists(), "runs with spikes", "%")],
+        **dict.fromkeys(
+            ("VC.s4.3.two-causes", "CH.abstract.spikes"),
+            parts_over("condition", EITHER, spike_percentage, MOST, "{}", "%"),
         ),
-        *(
-            finding(
-                name,
-                f"Loss spikes {words} high curvature of the MLP, and of the"
-                " normalisation near the origin.",
-                f"{REPLAYED} flips, sequences that cross a decision boundary, or both"
-                " account for at least half of the rise; and the same with spikes in"
-                f" which normalised embeddings turn by over {TURN:g} degrees",
-                parts_over("condition", EITHER, spike_percentage, MOST, "{}", "%"),
-                departure="the paper gives no percentage; most is our bound",
-                figure="vc13",
-            )
-            for name, words in (
-                ("VC.s4.3.two-causes", "have two causes:"),
-                ("CH.abstract.spikes", "are due to"),
-            )
-        ),
-        example(
-            "VC.s4.3.scheduled-steps",
-            "If a vector is close to zero, it is hard to keep a step of predetermined"
-            " size shorter than the vector.",
-            "percentage of runs with an update longer than the vector: by the learning"
-            " rate on every axis, than the shortest recorded E + P; or in a spike, than"
-            " a sequence embedding xi",
-            part(runs_with_long_updates, Exists(), "runs with such updates", "%"),
-        ),
-        claim(
-            "VC.s4.3.too-long",
-            "The gradient points to a lower loss, but a step that is too long can"
-            " raise it.",
-            "each spike is replayed with half the step: percentage of spikes whose rise"
-            " of the loss is then less than half as large. A loss that is linear along"
-            " the step would give exactly half",
+        "VC.s4.3.scheduled-steps": [
+            part(runs_with_long_updates, Exists(), "runs with such updates", "%")
+        ],
+        "VC.s4.3.too-long": [
             part(
                 spike_percentage,
                 MOST,
                 "removed by half the step",
                 "%",
                 condition="half step",
-            ),
-        ),
-        main_result(
-            "VC.s4.3.flips",
-            "Normalisation near the origin causes loss spikes: a step longer than a"
-            " vector reverses its direction.",
-            f"(1) {REPLAYED} normalised embeddings xi turn by over {TURN:g} degrees"
-            " (mean, weighted by the rise); (2) the same where sequences with a flip"
-            " account for at least half of the rise (a vector flips if its update is"
-            " longer than it and turns it by over 90 degrees); (3) as (2), for all"
-            " steps from the foot to the peak",
-            tuple(FLIPS),
-            departure="one recipe; others in OWN.flip",
-            figure="vc12",
-            meaning=(
-                "updates longer than a vector are rare and affect few sequences, so"
-                " that they cause no spike"
-            ),
-        ),
-        main_result(
-            "VC.figure13.crossing",
-            "Loss spikes occur when sequence embeddings close to a decision boundary of"
-            " the MLP cross it.",
-            "we replay the step of each spike with the largest rise of the loss. (1)"
-            " Percentage of spikes in which sequences that become misclassified account"
-            " for at least half of the rise. (2) Probability that such a sequence was"
-            " closer to a decision boundary than another. (3) Percentage of sequences"
-            " that the step misclassifies, minus that of ordinary steps",
+            )
+        ],
+        "VC.s4.3.flips": tuple(FLIPS),
+        "VC.figure13.crossing": [
             CROSSING,
             part(crossing_closeness, Above(50, 10), "closer than others", "%"),
             part(
@@ -552,85 +489,23 @@ CLAIMS = (
                 "misclassified, minus ordinary steps",
                 "points",
             ),
-        ),
-        claim(
-            "VC.figure13.small-change",
-            "In such a spike, the sequence embeddings change by a small amount from one"
-            " step to the next.",
-            "percentage of spikes with crossings in which embeddings move across a"
-            " boundary, rather than a boundary across them; and the largest update of a"
-            " sequence embedding relative to its length, median over runs",
+        ],
+        "VC.figure13.small-change": [
             part(crossed_by_embedding, MOST, "embeddings move", "%"),
             UPDATE,
+        ],
+        "VC.figure14.assemblers": [
+            part(mean_assembler_rank, Above(50, 5), "other runs with less", "%")
+        ],
+        "VC.s4.3.smoothing-a-step": [
+            part(spike_percentage, Exists(), "removed", "%", condition="smooth norm")
+        ],
+        "CH.figure4.feed-forward": [CROSSING, UPDATE],
+        "CH.figure5.normalisation": tuple(FLIPS[:2]),
+    },
+    FLIP_GRID.name: {
+        "OWN.flip": parts_over(
+            "lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"
         ),
-        finding(
-            "VC.figure14.assemblers",
-            "These spikes are due to assemblers (the MLP's output weights) that are"
-            " large, or small and correlated.",
-            "before spikes with crossings, percentage of the other escaped runs whose"
-            " assemblers have a smaller largest singular value, which grows with size"
-            " and correlation; mean over runs, 50% by chance",
-            part(mean_assembler_rank, Above(50, 5), "other runs with less", "%"),
-            meaning="large or correlated assemblers are as common without spikes",
-        ),
-        example(
-            "VC.s4.3.smoothing-a-step",
-            "The smooth normalisation removes some loss spikes.",
-            "percentage of spikes that the same step with the smooth norm reduces to"
-            f" less than half, where both norms classify {SMOOTH_NORM_AGREEMENT:.0%} of"
-            " the sequences alike before the step (comparable spikes)",
-            part(spike_percentage, Exists(), "removed", "%", condition="smooth norm"),
-            departure="few spikes are comparable",
-        ),
-        finding(
-            "CH.figure4.feed-forward",
-            "Loss spikes come from small changes of sequence embeddings near decision"
-            " boundaries of the MLP.",
-            f"{REPLAYED} crossings account for at least half of the rise; and the"
-            " largest update in these",
-            CROSSING,
-            UPDATE,
-            figure="vc13",
-        ),
-        finding(
-            "CH.figure5.normalisation",
-            "Loss spikes come from normalisation, where a small update of x can change"
-            " x / |x| substantially.",
-            "parts (1) and (2) of VC.s4.3.flips",
-            tuple(FLIPS[:2]),
-            figure="vc12",
-            meaning="updates turn few of the vectors that are normalised",
-        ),
-    ),
-    *claims_of(
-        FLIP_GRID,
-        claim(
-            "OWN.flip",
-            "Flips of normalised vectors cause no spike, at any learning rate, with any"
-            " norm and embedding table.",
-            "percentage of spikes in which sequences with a flip (VC.s4.3.flips) do not"
-            " account for half of the rise, neither in the step with the largest rise"
-            " nor over all steps; three norms, tables of 2 and 3 rows",
-            parts_over(
-                "lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"
-            ),
-        ),
-    ),
-    Claim(
-        "VC.s4.3.edge-of-stability",
-        "Steps that are too long for the normalisation are related to the"
-        " edge-of-stability phenomenon.",
-        untestable=(
-            "compares with a phenomenon of full-batch gradient descent, without a"
-            " statement on this model"
-        ),
-    ),
-    Claim(
-        "VC.s4.3.larger-scale",
-        "The remedies can be validated at a larger scale, where more could be learned"
-        " with the same compute.",
-        untestable=(
-            "about large networks, which neither the paper nor this package trains"
-        ),
-    ),
-)
+    },
+}

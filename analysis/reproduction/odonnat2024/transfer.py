@@ -14,11 +14,7 @@ from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_tr
 from analysis.output.results import dimensionless
 from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
-    Claim,
     Measurement,
-    claim,
-    claims_of,
-    finding,
     part,
     parts_over,
 )
@@ -219,11 +215,6 @@ def better_than_all(evidence: xr.Dataset, vocab: int) -> Estimate:
 
 # ------------------------------------------------------------------------------- claims
 
-SPLIT = (
-    "difference of the mean accuracy on the 2048 test sequences, of which hardly any"
-    " occur in training from p = 3 on"
-)
-
 
 def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
     """The gain by finetuning over runs from scratch of both lengths."""
@@ -240,106 +231,40 @@ def _gains(vocab: int, minimum: float) -> tuple[Measurement, ...]:
     )
 
 
-def _figure_9_mean(vocab: int) -> Claim:
-    return finding(
-        f"VC.figure9.mean-p{vocab}",
-        f"At p = {vocab} finetuned runs are more accurate, on average over 250 runs,"
-        " than runs from scratch.",
-        SPLIT,
-        _gains(vocab, 1),
-        departure="the paper does not state the length of its runs from scratch"
-        * (vocab == 3),
-    )
-
-
-CLAIMS = (
-    *claims_of(
-        TRANSFER,
-        claim(
-            "VC.s4.2.finetuning-p3",
-            "1000 epochs of p = 2 and then 1000 of p = 3 learn p = 3 much better, on"
-            " average, than p = 3 alone.",
-            SPLIT,
-            _gains(3, 5),
-            importance=3,
-            meaning="circuits are not transferable, and the curriculum is of no use",
+TESTS = {
+    TRANSFER.name: {
+        "VC.s4.2.finetuning-p3": _gains(3, 5),
+        "VC.figure9.mean-p3": _gains(3, 1),
+        "CH.abstract.curriculum": _gains(3, 5)[1:],
+    },
+    VOCABULARIES.name: {
+        "VC.s4.2.nothing-above-4": parts_over(
+            "vocab",
+            VOCABS[2:],
+            learned_runs,
+            Nearly(),
+            "runs that learn nothing, p = {}",
+            "%",
+            something=False,
         ),
-        _figure_9_mean(3),
-        finding(
-            "CH.abstract.curriculum",
-            "A curriculum has an effect on which circuits are learned and how well.",
-            "mean test accuracy at p = 3 after 1000 epochs of p = 2 and 1000 of p = 3,"
-            " minus that after 2000 of p = 3",
-            _gains(3, 5)[1:],
-            departure=(
-                "tests how well p = 3 is learned; for the circuits see"
-                " CH.summary.robust-invariants"
-            ),
+        "VC.s4.2.something-up-to-4": parts_over(
+            "vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"
         ),
-        figure="vc9",
-    ),
-    *claims_of(
-        VOCABULARIES,
-        finding(
-            "VC.s4.2.nothing-above-4",
-            "With p > 4 and 2048 training sequences of 12 tokens, nothing is learned"
-            " from scratch within 1000 epochs.",
-            "percentage of runs that are at most a tenth of the way from chance to a"
-            " test accuracy of 1",
-            parts_over(
-                "vocab",
-                VOCABS[2:],
-                learned_runs,
-                Nearly(),
-                "runs that learn nothing, p = {}",
-                "%",
-                something=False,
-            ),
+        "VC.s4.2.harder-with-p": [
+            part(vocabulary_correlation, Below(0, 0.1), "", digits=2)
+        ],
+        "VC.s4.2.curriculum": parts_over(
+            "vocab",
+            VOCABS[1:],
+            finetuning_gain,
+            Above(0, 1),
+            "p = {}",
+            "points",
+            over=LONG,
         ),
-        claim(
-            "VC.s4.2.something-up-to-4",
-            "Up to p = 4 some runs learn something from scratch within 1000 epochs.",
-            "percentage of runs that are more than a tenth of the way from chance to a"
-            " test accuracy of 1",
-            parts_over("vocab", (2, 3, 4), learned_runs, Exists(), "p = {}", "%"),
-            departure=(
-                "the paper only says that nothing is learned above 4; one run suffices"
-            ),
+        **{f"VC.figure9.mean-p{vocab}": _gains(vocab, 1) for vocab in VOCABS[1:]},
+        "VC.figure9.maximum": parts_over(
+            "vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"
         ),
-        claim(
-            "VC.s4.2.harder-with-p",
-            "The number of sequences is p^T, and the problem gets harder as p grows.",
-            "rank correlation of p = 2 to 10 with the fraction of the way from chance"
-            " to a test accuracy of 1",
-            part(vocabulary_correlation, Below(0, 0.1), "", digits=2),
-            departure="the length T is not varied",
-        ),
-        finding(
-            "VC.s4.2.curriculum",
-            "An easier task first induces circuits that make a harder task easier to"
-            " learn.",
-            "mean test accuracy of runs finetuned from p = 2 minus that of runs from"
-            " scratch of as many epochs in all",
-            parts_over(
-                "vocab",
-                VOCABS[1:],
-                finetuning_gain,
-                Above(0, 1),
-                "p = {}",
-                "points",
-                over=LONG,
-            ),
-        ),
-        *map(_figure_9_mean, VOCABS[1:]),
-        finding(
-            "VC.figure9.maximum",
-            "At each p from 3 to 10 the best finetuned run is more accurate than the"
-            " best from scratch, or as perfect.",
-            "percentage of finetuned runs that are better, by more than 1 point, than"
-            " all runs from scratch (1000 and 2000 epochs); if the best of these is"
-            " above 99%, runs within 1 point of it count as well",
-            parts_over("vocab", VOCABS, better_than_all, Exists(), "p = {}", "%"),
-        ),
-        figure="vc9",
-    ),
-)
+    },
+}

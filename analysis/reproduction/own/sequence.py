@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.musat2024.structures import SYSTEMS
-from analysis.reproduction.verification.claim import claims_of, finding, part
+from analysis.reproduction.verification.claim import part
 from analysis.reproduction.verification.criteria import Above, Within
 from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.experiment import (
@@ -173,29 +173,23 @@ def _format_mean_order(evidence: xr.Dataset, system: str) -> str:
     )
 
 
-CLAIMS = claims_of(
-    SEQUENCE,
-    finding(
-        "OWN.sequence",
-        "Circles form by the same order of events in networks and in particles.",
-        "which of two events comes first: half-way to a regular polygon or circle by"
-        " algorithm 1 (not compared with each other), half-way to few imperfections,"
-        " one dominant frequency. Percentage of equal orders in a network (weight decay"
-        " 1) and a particle run (f_a = 2), and that minus the percentage within a"
-        " system",
-        part(
-            agreement_of_systems,
-            Above(50, 10),
-            "between systems",
-            "%",
-            statistic=mean_agreement,
-        ),
-        part(
-            agreement_of_systems,
-            Within(-10, 10),
-            "minus within systems",
-            "points",
-            statistic=excess_agreement,
-        ),
-    ),
-)
+TESTS = {
+    SEQUENCE.name: {
+        "OWN.sequence": [
+            part(
+                agreement_of_systems,
+                Above(50, 10),
+                "between systems",
+                "%",
+                statistic=mean_agreement,
+            ),
+            part(
+                agreement_of_systems,
+                Within(-10, 10),
+                "minus within systems",
+                "points",
+                statistic=excess_agreement,
+            ),
+        ],
+    },
+}

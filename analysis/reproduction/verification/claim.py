@@ -1,7 +1,5 @@
 """Claims: what a paper states, how it is tested here, and by which criterion."""
 
-import dataclasses
-import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +10,6 @@ import xarray as xr
 
 from analysis.reproduction.verification.criteria import Criterion
 from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Experiment
 
 
 class Kind(StrEnum):
@@ -134,36 +131,3 @@ class Claim:
     def paper(self) -> str:
         """CA, VC, CH, or OWN."""
         return self.name.split(".")[0]
-
-
-def claim(
-    name: str,
-    statement: str,
-    measured: str = "",
-    *parts: Measurement | tuple[Measurement, ...],
-    **more: Any,
-) -> Claim:
-    """A claim from its parts, or groups of them such as those of `parts_over`, and
-    other fields of `Claim` by name."""
-    groups = [(item,) if isinstance(item, Measurement) else item for item in parts]
-    return Claim(
-        name, statement, measured, tuple(itertools.chain.from_iterable(groups)), **more
-    )
-
-
-finding = partial(claim, importance=2)
-main_result = partial(claim, importance=3)
-example = partial(claim, kind=Kind.EXAMPLE)
-constructed = partial(claim, kind=Kind.CONSTRUCTION)
-
-
-def claims_of(
-    experiment: Experiment, *claims: Claim, figure: str = ""
-) -> tuple[Claim, ...]:
-    """Claims that are tested on the evidence of an experiment. figure: that of claims
-    which name none."""
-    name = experiment.name
-    return tuple(
-        dataclasses.replace(item, experiment=name, figure=item.figure or figure)
-        for item in claims
-    )

@@ -21,10 +21,6 @@ from analysis.reproduction.verification import samples
 from analysis.reproduction.verification.claim import (
     Measure,
     Measurement,
-    claim,
-    claims_of,
-    finding,
-    main_result,
     part,
 )
 from analysis.reproduction.verification.criteria import (
@@ -209,12 +205,6 @@ def perfect_networks(evidence: xr.Dataset) -> Estimate:
 
 MEAN = {"estimator": mean_of, "of": "networks", "limits": (-1, 1)}
 """Arguments of `unless_missing` for a mean."""
-DEPARTURE = "fewer epochs than the paper's 20,000"
-MEASURED = (
-    "mean over networks at one α of each range, the nearest to its middle that is run:"
-    " gradient symmetricity over 100 random triples, distance irrelevance, circularity"
-    " of the first four principal components"
-)
 
 
 def _row_parts(column: str, margin: float, **more: Any) -> tuple[Measurement, ...]:
@@ -273,103 +263,50 @@ def _model_parts(rate: float, **printed: tuple[str, float]) -> tuple[Measurement
     )
 
 
-CLAIMS = claims_of(
-    RATE,
-    main_result(
-        "ZL.models.A",
-        "Model A, with constant attention (α = 0), is a pizza: its gradient symmetricity is 0.9937, its distance "
-        "irrelevance 0.17 and its circularity 0.998.",
-        "mean of our networks at α = 0, of which the paper's is taken to be one",
-        _model_parts(
+TESTS = {
+    RATE.name: {
+        "ZL.models.A": _model_parts(
             0.0,
             symmetricity=("0.9937", 0.01),
             irrelevance=("0.17", 0.1),
             circularity=("0.998", 0.05),
         ),
-        departure=DEPARTURE,
-    ),
-    main_result(
-        "ZL.models.B",
-        "Model B, with softmax attention (α = 1), is a clock: its gradient symmetricity is 0.33 and its distance "
-        "irrelevance 0.85.",
-        "mean of our networks at α = 1, of which the paper's is taken to be one",
-        _model_parts(1.0, symmetricity=("0.33", 0.1), irrelevance=("0.85", 0.1)),
-        departure=DEPARTURE,
-    ),
-    finding(
-        "ZL.runs.accuracy",
-        "Nearly all networks reach a test accuracy of 100%.",
-        "percentage of networks with a test accuracy of 100%, of all attention rates",
-        part(perfect_networks, Nearly(), "", "%"),
-        departure=DEPARTURE,
-    ),
-    finding(
-        "ZL.runs.symmetricity",
-        "The mean gradient symmetricity is .993, .992, .973, .777 and .542 in fifths of the range of α.",
-        MEASURED,
-        _row_parts("symmetricity", 0.05),
-        departure=DEPARTURE,
-    ),
-    finding(
-        "ZL.runs.irrelevance",
-        "The mean distance irrelevance is .418, .423, .449, .655 and .809 in fifths of the range of α.",
-        MEASURED,
-        _row_parts("irrelevance", 0.1),
-        departure=DEPARTURE,
-    ),
-    claim(
-        "ZL.runs.circularity",
-        "The mean circularity is .955, .950, .931, .949 and .962 in fifths of the range of α.",
-        MEASURED,
-        _row_parts("circularity", 0.05),
-        departure=DEPARTURE,
-    ),
-    claim(
-        "ZL.runs.circular",
-        "The mean gradient symmetricity of networks with a circularity of at least .995 is .993, .992, .955, .671 and "
-        ".500 in fifths of the range of α.",
-        "the same over the networks whose circularity is at least .995",
-        _row_parts("circular_symmetricity", 0.05, name="symmetricity", circular=True),
-        departure=DEPARTURE,
-    ),
-    main_result(
-        "ZL.figure.symmetricity",
-        "The gradient symmetricity is near 1 with constant attention and falls as the attention rate rises.",
-        "symmetricity at α = 0; median at α = 1 (the table has .542, Model B .33); difference, rank correlation",
-        part(
-            unless_missing,
-            Above(0.98, ours=True),
-            "α = 0",
-            digits=3,
-            name="symmetricity",
-            attention_rate=0.0,
-            **MEAN,
+        "ZL.models.B": _model_parts(
+            1.0, symmetricity=("0.33", 0.1), irrelevance=("0.85", 0.1)
         ),
-        part(
-            unless_missing,
-            Within(0.3, 0.75, ours=True),
-            "median at α = 1",
-            digits=3,
-            estimator=median_of,
-            name="symmetricity",
-            of="networks",
-            attention_rate=1.0,
+        "ZL.runs.accuracy": [part(perfect_networks, Nearly(), "", "%")],
+        "ZL.runs.symmetricity": _row_parts("symmetricity", 0.05),
+        "ZL.runs.irrelevance": _row_parts("irrelevance", 0.1),
+        "ZL.runs.circularity": _row_parts("circularity", 0.05),
+        "ZL.runs.circular": _row_parts(
+            "circular_symmetricity", 0.05, name="symmetricity", circular=True
         ),
-        _difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
-        departure=DEPARTURE,
-    ),
-    main_result(
-        "ZL.figure.irrelevance",
-        "The distance irrelevance rises with the attention rate: correct logits depend less on a - b.",
-        "irrelevance at α = 1 less that at α = 0 over equal seeds; rank correlation with α",
-        _difference_parts("irrelevance", Above(0, 0.2), Above(0, 0.3)),
-        departure=DEPARTURE,
-    ),
-    claim(
-        "OWN.attention-rate-length",
-        "The measures of ZL's networks hardly change in the last 250 epochs of our training.",
-        "change from the last recorded frame but one to the last, mean over networks",
-        tuple(
+        "ZL.figure.symmetricity": [
+            part(
+                unless_missing,
+                Above(0.98, ours=True),
+                "α = 0",
+                digits=3,
+                name="symmetricity",
+                attention_rate=0.0,
+                **MEAN,
+            ),
+            part(
+                unless_missing,
+                Within(0.3, 0.75, ours=True),
+                "median at α = 1",
+                digits=3,
+                estimator=median_of,
+                name="symmetricity",
+                of="networks",
+                attention_rate=1.0,
+            ),
+            *_difference_parts("symmetricity", Below(0, 0.2), Below(0, 0.3)),
+        ],
+        "ZL.figure.irrelevance": _difference_parts(
+            "irrelevance", Above(0, 0.2), Above(0, 0.3)
+        ),
+        "OWN.attention-rate-length": tuple(
             part(
                 unless_missing,
                 Within(-0.05, 0.05, ours=True),
@@ -383,6 +320,5 @@ CLAIMS = claims_of(
             for name in ("symmetricity", "irrelevance")
             for rate in (0.0, 1.0)
         ),
-    ),
-    figure="zl-rates",
-)
+    },
+}

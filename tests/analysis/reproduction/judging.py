@@ -48,7 +48,7 @@ def part_verdicts(name: str, evidence: xr.Dataset) -> list[Verdict]:
     ]
 
 
-def verdicts(claims, evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:
+def verdicts(evidence: xr.Dataset, experiment: str) -> dict[str, Verdict]:
     """The verdict on each of the claims that an experiment tests, by name."""
-    tested = [claim.name for claim in claims if claim.experiment == experiment]
-    return {name: combine_verdicts(part_verdicts(name, evidence)) for name in tested}
+    names = [claim.name for claim in CLAIMS if claim.experiment == experiment]
+    return {name: combine_verdicts(part_verdicts(name, evidence)) for name in names}

@@ -10,6 +10,7 @@ from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.registry import (
     CLAIMS,
     PAPER_NAMES,
+    SECTIONS,
     mark_repeated,
     select_claims,
 )
@@ -32,6 +33,17 @@ def test_names_are_unique_and_contain_no_special_characters():
     )
     papers = [claim.paper for claim in CLAIMS]
     assert papers == sorted(papers, key=PAPER_NAMES.index)
+
+
+def test_every_test_is_of_a_claim():
+    tests = [
+        (experiment, name)
+        for section in SECTIONS
+        for experiment, by_name in section.TESTS.items()
+        for name in by_name
+    ]
+    claims = [(claim.experiment, claim.name) for claim in CLAIMS if claim.parts]
+    assert sorted(tests) == sorted(claims)
 
 
 def test_claims_have_all_texts_that_they_need():

@@ -143,9 +143,7 @@ FALSE = dict.fromkeys(
 def test_claims_are_true_with_structures_and_false_without(
     network_rows, particle_rows, usual, others
 ):
-    found = verdicts(
-        structures.CLAIMS, evidence(network_rows, particle_rows), "ca.structures"
-    )
+    found = verdicts(evidence(network_rows, particle_rows), "ca.structures")
     assert found == dict.fromkeys(found, usual) | others
 
 

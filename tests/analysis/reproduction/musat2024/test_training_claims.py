@@ -161,7 +161,7 @@ def test_verdicts_follow_the_size_of_effects(
     module, experiment, made, opposite, small, noise
 ):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
-        found = verdicts(module.CLAIMS, made(effect, noise), experiment)
+        found = verdicts(made(effect, noise), experiment)
         assert set(found.values()) == expected, effect
 
 

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.odonnat2024 import circuits
-from analysis.reproduction.own import sparse_networks
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,
@@ -15,8 +14,6 @@ from tests.analysis.reproduction.judging import (
     dataset,
     verdicts,
 )
-
-CLAIMS = (*circuits.CLAIMS, *sparse_networks.CLAIMS)
 
 
 def made(labels, accuracy, counts=6, **more):
@@ -244,5 +241,5 @@ HEADS = ["CH.abstract.invariants", "CH.abstract.clusters"]
     ids=["true", "few", "false", "marginal"],
 )
 def test_verdicts_follow_the_evidence(evidence, usual, others):
-    found = verdicts(CLAIMS, evidence, "vc.circuits")
+    found = verdicts(evidence, "vc.circuits")
     assert found == dict.fromkeys(found, usual) | others

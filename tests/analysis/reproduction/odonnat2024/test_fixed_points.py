@@ -61,7 +61,7 @@ def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
     ],
 )
 def test_verdicts_follow_the_evidence(changes, expected):
-    found = verdicts(fixed_points.CLAIMS, made(**changes), "ch.fixed-points")
+    found = verdicts(made(**changes), "ch.fixed-points")
     assert found == dict(zip(CLAIMS, expected, strict=True))
 
 

@@ -6,11 +6,8 @@ import pytest
 import xarray as xr
 
 from analysis.reproduction.odonnat2024 import ideal_circuits
-from analysis.reproduction.own import sparse_networks
 from analysis.statistics.intervals import Interval
 from tests.analysis.reproduction.judging import NO, YES, verdicts
-
-CLAIMS = (*ideal_circuits.CLAIMS, *sparse_networks.CLAIMS)
 
 
 def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
@@ -107,5 +104,5 @@ def test_the_circuit_furthest_from_its_ideal_value_is_the_worst():
     ],
 )
 def test_verdicts_follow_the_evidence(worst, verdict, others):
-    found = verdicts(CLAIMS, made(worst), "vc.ideal")
+    found = verdicts(made(worst), "vc.ideal")
     assert found == dict.fromkeys(found, verdict) | others

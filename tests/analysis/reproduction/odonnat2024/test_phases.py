@@ -18,6 +18,7 @@ from tests.analysis.reproduction.judging import (
     verdicts,
 )
 
+TESTED = phases.TESTS["vc.phases"]
 LAYERS = [*phases.FRONT, *phases.BEHIND]
 FRONT = np.isin(LAYERS, phases.FRONT)
 RUNS = 24
@@ -80,7 +81,7 @@ def evidence(**changes):
 
 
 def test_learning_layer_after_layer_reproduces_all_claims():
-    found = verdicts(phases.CLAIMS, evidence(), "vc.phases")
+    found = verdicts(evidence(), "vc.phases")
     assert found == dict.fromkeys(found, YES) | {
         "VC.s4.1.escape-spread": OPEN
     }  # escapes within a factor of 2
@@ -107,7 +108,7 @@ def test_learning_in_the_opposite_order_is_not_reproduced():
         fitted=usual["begin"].sel(phase="first") * 3 + np.arange(RUNS) % 5,
         escape=("run", np.geomspace(10, 1000, RUNS)),
     )
-    found = verdicts(phases.CLAIMS, opposite, "vc.phases")
+    found = verdicts(opposite, "vc.phases")
     ours = (
         "first-drop",
         "second-drop",
@@ -160,7 +161,7 @@ MARGINAL = [
 
 @pytest.mark.parametrize(("name", "changes", "expected"), MARGINAL)
 def test_verdicts_on_marginal_evidence(name, changes, expected):
-    (claim,) = (each.name for each in phases.CLAIMS if each.name.endswith(f".{name}"))
+    (claim,) = (key for key in TESTED if key.endswith(f".{name}"))
     assert part_verdict(claim, evidence(**changes), 0) == expected
 
 
@@ -197,9 +198,7 @@ def test_ties_are_left_out_of_an_order():
 
 
 def test_without_successful_runs_most_claims_are_untestable():
-    found = verdicts(
-        phases.CLAIMS, evidence(successful=("run", np.zeros(RUNS, bool))), "vc.phases"
-    )
+    found = verdicts(evidence(successful=("run", np.zeros(RUNS, bool))), "vc.phases")
     assert {name for name in found if found[name] != UNTESTABLE} == {
         "VC.s4.1.drops",
         "VC.s4.1.escape-spread",

@@ -103,7 +103,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_verdicts_follow_the_evidence(case):
     evidence, usual, others = CASES[case]
-    found = verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")
+    found = verdicts(evidence, "vc.sparsity")
     assert found == dict.fromkeys(found, usual) | others
 
 
@@ -113,19 +113,13 @@ def test_inactive_units_contradict_the_range():
     assert sparsity.sparsity_at_threshold(evidence, 0).interval.value == pytest.approx(
         7.65, abs=0.2
     )
-    assert (
-        verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.figure17.range"]
-        == PARTLY
-    )
+    assert verdicts(evidence, "vc.sparsity")["VC.figure17.range"] == PARTLY
 
 
 @pytest.mark.parametrize(("successes", "verdict"), [(20, YES), (19, PARTLY), (6, NO)])
 def test_failures_at_eight_dimensions(successes, verdict):
     evidence = made((0.25, 0.5, 0.75, *[successes / 20] * 3), runs=20)
-    assert (
-        verdicts(sparsity.CLAIMS, evidence, "vc.sparsity")["VC.appA.3.all-from-8"]
-        == verdict
-    )
+    assert verdicts(evidence, "vc.sparsity")["VC.appA.3.all-from-8"] == verdict
 
 
 def test_measured_runs_of_each_dimension(evidence):

@@ -12,22 +12,22 @@ from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import not_diverged
 
 
-def ones(trajectory, kept):
-    return {"size": np.ones(kept.sum())}
+def ones(trajectory):
+    return {"size": np.ones(trajectory.sizes["run"])}
 
 
 def test_runs_that_diverged_have_no_value(tmp_path, monkeypatch):
-    kept = np.array([True, False, True])
+    finite = np.array([True, False, True])
     np.testing.assert_equal(
-        final_frames.expand_to_runs(np.array([1.0, 2.0]), kept), [1.0, np.nan, 2.0]
+        final_frames.expand_to_runs(np.array([1.0, 2.0]), finite), [1.0, np.nan, 2.0]
     )
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
     assert not_diverged(trajectory).tolist() == [True, False]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(final_frames, "not_diverged", lambda trajectory: kept)
+    monkeypatch.setattr(final_frames, "not_diverged", lambda trajectory: finite)
     needs = [RequiredRuns(ParticleSettings(n=5, fa=fa), 3, 2) for fa in (1.0, 2.0)]
-    found = final_frames.measure_ensembles(
+    sizes = final_frames.measure_ensembles(
         Runner(sys.stderr), needs, {"size": "norm"}, ones, ("fa", "run")
     )
-    np.testing.assert_equal(found["size"].values, [[1.0, np.nan, 1.0]] * 2)
-    assert found["size"].attrs == {"long_name": "norm", "units": "1"}
+    np.testing.assert_equal(sizes["size"].values, [[1.0, np.nan, 1.0]] * 2)
+    assert sizes["size"].attrs == {"long_name": "norm", "units": "1"}
