@@ -71,7 +71,7 @@ def epoch_times(
     for train in trainings:
         train(1)
         counted.append((train, max(1, int(SECONDS / seconds(train, 1)))))
-    rounds = [[seconds(*each) for each in counted] for _ in range(ROUNDS)]
+    rounds = [[seconds(*item) for item in counted] for _ in range(ROUNDS)]
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 

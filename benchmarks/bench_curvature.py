@@ -47,12 +47,12 @@ def by_products(loss, row: torch.Tensor) -> torch.Tensor:
 def median_time(function, repeats: int) -> float:
     """Median time of a call, in seconds."""
     function()
-    found = []
+    result = []
     for _ in range(repeats):
         begin = time.perf_counter()
         function()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+        result.append(time.perf_counter() - begin)
+    return statistics.median(result)
 
 
 class OneHessian:

@@ -111,12 +111,12 @@ def redraw(axes, panel: Panel, layer, frame: int, arrays: LayerArrays) -> None:
 def frames_a_second(function, frames: int, repeats: int = 3) -> float:
     """Median frames per second of a function that draws `frames` frames."""
     function()
-    found = []
+    result = []
     for _ in range(repeats):
         begin = time.perf_counter()
         function()
-        found.append(frames / (time.perf_counter() - begin))
-    return statistics.median(found)
+        result.append(frames / (time.perf_counter() - begin))
+    return statistics.median(result)
 
 
 class Film:

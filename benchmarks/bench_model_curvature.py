@@ -52,12 +52,12 @@ class ModelHessian:
             pairs.sum(1) % TOKENS,
         )
         named = dict(model.named_parameters())
-        lengths = [each.numel() for each in named.values()]
+        lengths = [value.numel() for value in named.values()]
 
         def loss(row):
             pieces = (
-                piece.view(each.shape)
-                for piece, each in zip(row.split(lengths), named.values(), strict=True)
+                piece.view(value.shape)
+                for piece, value in zip(row.split(lengths), named.values(), strict=True)
             )
             logits = torch.func.functional_call(
                 model, dict(zip(named, pieces, strict=True)), (tokens,)
@@ -66,7 +66,7 @@ class ModelHessian:
 
         self.loss, self.row = (
             loss,
-            torch.cat([each.detach().flatten() for each in named.values()]).to(dtype),
+            torch.cat([value.detach().flatten() for value in named.values()]).to(dtype),
         )
         self.vector = torch.ones_like(self.row)
         self.restriction = differentiable_twice()

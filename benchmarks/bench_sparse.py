@@ -104,7 +104,7 @@ class SpeedUp:
             ours.append(ensemble_rate(settings, runs, device, 5, scored))
             theirs.append([alone_rate(settings, threads, scored) for threads in (1, 2)])
         return statistics.median(ours) / max(
-            statistics.median(each) for each in zip(*theirs, strict=True)
+            statistics.median(their) for their in zip(*theirs, strict=True)
         )
 
 

@@ -70,15 +70,17 @@ def compare_devices(case: Case, device: str) -> list[dict[str, Any]]:
             case.runs,
             steps=case.updates,
             every=case.updates,
-            device=each,
+            device=item,
             progress=False,
         )
-        for each in ("cpu", device)
+        for item in ("cpu", device)
     )
     rows = []
-    for name in (str(each) for each in here.data_vars if "step" in here[each].dims):
+    for name in (
+        str(data_var) for data_var in here.data_vars if "step" in here[data_var].dims
+    ):
         ours, other = (
-            each[name].isel(step=-1).values.astype(np.float64) for each in (here, there)
+            item[name].isel(step=-1).values.astype(np.float64) for item in (here, there)
         )
         size = np.abs(ours).max(initial=0.0) or 1.0
         difference = float(np.abs(ours - other).max(initial=0.0) / size)
@@ -110,7 +112,7 @@ def check_device(device: str, cases: Mapping[str, Case]) -> dict[str, Any]:
     comparisons, rates = [], []
     for name, case in cases.items():
         comparisons += [{"case": name, **row} for row in compare_devices(case, device)]
-        cpu, other = (training_rate(case, each) for each in ("cpu", device))
+        cpu, other = (training_rate(case, item) for item in ("cpu", device))
         rates.append(
             {
                 "case": name,
@@ -186,7 +188,7 @@ def main(
             file=sys.stderr,
         )
         return NO_DEVICE
-    found = {
+    result = {
         "device": describe_device(options.device),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "git_commit": git_commit(),
@@ -194,22 +196,22 @@ def main(
         "tests": None if options.no_tests else run_cuda_tests(),
         **check_device(options.device, cases),
     }
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
-    differing = [row for row in found["comparisons"] if not row["agrees"]]
-    failed = found["tests"]["failed"] if found["tests"] else 0
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    differing = [row for row in result["comparisons"] if not row["agrees"]]
+    failed = result["tests"]["failed"] if result["tests"] else 0
     for row in differing:
         print(
             f"{row['case']}: {row['variable']} differs by {row['difference']:.2g} of"
             " its size",
             file=sys.stderr,
         )
-    for row in found["run_epochs_per_second"]:
+    for row in result["run_epochs_per_second"]:
         print(
             f"{row['case']}: {row['device']:.4g} run-epochs/s, {row['ratio']:.3g} times"
             " the CPU's"
         )
     print(
-        f"{found['device']}: {failed} tests failed, {len(differing)} variables differ;"
+        f"{result['device']}: {failed} tests failed, {len(differing)} variables differ;"
         f" figures in {options.out}"
     )
     return DIFFERS if failed or differing else AGREES

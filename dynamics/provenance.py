@@ -88,26 +88,26 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 
 
 def check_same_run(
-    path: Path, found: Mapping[str, Any], identity: Mapping[str, Any]
+    path: Path, result: Mapping[str, Any], identity: Mapping[str, Any]
 ) -> None:
     """Raise SettingsError if the root attributes found in a file are not those of the
     run with this identity."""
-    if "derived" in found or ("branched_at" in found) != ("branched_at" in identity):
-        what = found.get(
+    if "derived" in result or ("branched_at" in result) != ("branched_at" in identity):
+        what = result.get(
             "derived",
-            "a branch" if "branched_at" in found else "a run that is not a branch",
+            "a branch" if "branched_at" in result else "a run that is not a branch",
         )
         raise SettingsError(
             "out", f"{path} with {what}", f"the file of a whole run, {_OTHERWISE}"
         )
     names = (
-        name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in found
+        name for name in (*IDENTITY_ATTRIBUTES, *OPTIONAL_ATTRIBUTES) if name in result
     )
     there = _comparable(
         {
             "config_json": "{}",
             "backend": FIRST_BACKEND,
-            **{name: found[name] for name in names},
+            **{name: result[name] for name in names},
         }
     )
     differ = {

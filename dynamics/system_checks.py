@@ -143,9 +143,9 @@ def check_settings_instance(settings: Any) -> None:
 # --------------------------------------------------------------- attributes and methods
 
 
-def _require(condition: object, where: str, found: str, allowed: str) -> None:
+def _require(condition: object, where: str, result: str, allowed: str) -> None:
     if not condition:
-        raise SettingsError(where, found, allowed)
+        raise SettingsError(where, result, allowed)
 
 
 def _create_external_system(settings: Any, device: str) -> System:
@@ -429,19 +429,19 @@ def _restore(system: Any, saved: Arrays) -> State:
         ) from error
 
 
-def _check_equal(where: str, expected: Arrays, found: Arrays, allowed: str) -> None:
+def _check_equal(where: str, expected: Arrays, result: Arrays, allowed: str) -> None:
     """Check that arrays are the same, bit for bit."""
-    same_names = set(expected) == set(found)
+    same_names = set(expected) == set(result)
     _require(
         same_names,
         where,
-        "arrays " + ", ".join(found),
+        "arrays " + ", ".join(result),
         "the same as before: " + ", ".join(expected),
     )
     for name, values in expected.items():
-        same = values.dtype == found[name].dtype and values.shape == found[name].shape
+        same = values.dtype == result[name].dtype and values.shape == result[name].shape
         _require(
-            same and values.tobytes() == found[name].tobytes(),
+            same and values.tobytes() == result[name].tobytes(),
             where,
             f"a different {name}",
             allowed,

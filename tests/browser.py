@@ -96,8 +96,8 @@ def chromium_page(chromium_tab):
     context.on("page", listen)
     page.asked, page.errors = asked, errors
     yield page
-    for each in context.pages[1:]:
-        each.close()
+    for item in context.pages[1:]:
+        item.close()
     page.goto("about:blank")
     context.remove_listener("page", listen)
     for event, listener in listeners.items():
@@ -159,11 +159,11 @@ def serve(*words):
         env=environment,
     )
     line = process.stdout.readline()
-    found = re.search(r"http://\S+", line)
-    if found is None:
+    result = re.search(r"http://\S+", line)
+    if result is None:
         process.kill()
         raise AssertionError(f"no address: {line}{process.communicate()[1]}")
-    return Served(process, found.group())
+    return Served(process, result.group())
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +177,8 @@ def served():
         return running[-1]
 
     yield kept
-    for each in running:
-        each.end()
+    for item in running:
+        item.end()
 
 
 @pytest.fixture(scope="session")
@@ -215,11 +215,11 @@ def violations():
     if not AXE.exists():
         pytest.skip("no axe-core: `make browser` installs it")
 
-    def found(page):
+    def result(page):
         page.evaluate(AXE.read_text(encoding="utf-8"))
         return page.evaluate(VIOLATIONS, LEVELS)
 
-    return found
+    return result
 
 
 def show_browser_tab(page, visible):

@@ -143,8 +143,8 @@ def output_of(typed):
     for another exit code."""
 
     def run(command, *words, code=0):
-        found, out, err = typed(*command.split(), *words)
-        assert (found, err.count("\n")) == (code, bool(code)), err
+        result, out, err = typed(*command.split(), *words)
+        assert (result, err.count("\n")) == (code, bool(code)), err
         return err if code else out
 
     return run
@@ -155,11 +155,11 @@ def computed(monkeypatch):
     """The settings of a sweep's ensembles that are computed, in their order."""
     from dynamics.sweeps import design
 
-    found, simulate = [], design.simulate
+    result, simulate = [], design.simulate
 
     def counting(settings, **words):
-        found.append(settings)
+        result.append(settings)
         return simulate(settings, **words)
 
     monkeypatch.setattr(design, "simulate", counting)
-    return found
+    return result

@@ -71,9 +71,9 @@ class Run:
             *self.net.receptor.parameters(),
         )
         others = [
-            each
-            for each in self.net.parameters()
-            if all(each is not one for one in (heavy, *light))
+            item
+            for item in self.net.parameters()
+            if all(item is not one for one in (heavy, *light))
         ]
         decay, rate = s.weight_decay + s.assembler_decay, s.lr / s.mlp_lr_discount
         groups = [{"params": others}, {"params": light, "lr": rate}]

@@ -138,9 +138,9 @@ def test_the_page_on_the_format(capsys):
 
 
 def test_the_page_on_the_format_describes_a_file():
-    with run(ParticleSettings(n=5), steps=4, out="a.nc") as found:
+    with run(ParticleSettings(n=5), steps=4, out="a.nc") as result:
         plain = {"title", "Conventions", "schema_version", "comment"}
-        parts = {*map(str, (*found.dims, *found.variables)), *found.attrs} - plain
+        parts = {*map(str, (*result.dims, *result.variables)), *result.attrs} - plain
     assert parts <= set(re.findall(r"`(\w+)`", FORMAT))
     data = pathlib.Path("a.nc").read_bytes()
     assert (
@@ -266,18 +266,20 @@ ODD = {
 
 @pytest.mark.parametrize("settings", [{}, {"fa": 2.0, "n": 7, "variance": "axis"}, ODD])
 def test_without_momentum_the_example_is_the_particle_system(settings):
-    found = run(MomentumSettings(momentum=0.0, **settings), steps=60)
+    result = run(MomentumSettings(momentum=0.0, **settings), steps=60)
     expected = run(ParticleSettings(**settings), steps=60)
     for name in ("embedding", "gradient_norm", "last_step", "status", "time"):
-        np.testing.assert_array_equal(found[name], expected[name])
-    np.testing.assert_allclose(found["update_norm"], expected["update_norm"], rtol=1e-6)
+        np.testing.assert_array_equal(result[name], expected[name])
+    np.testing.assert_allclose(
+        result["update_norm"], expected["update_norm"], rtol=1e-6
+    )
 
 
 def test_a_step_is_that_of_the_heavy_ball():
     """Polyak's rule by plain loops, over as many steps as rounding lets be compared."""
-    found = run(SETTINGS, runs=1, steps=8)["embedding"].values[0]
-    x, before = found[0], found[0]
-    for after in found[1:]:
+    result = run(SETTINGS, runs=1, steps=8)["embedding"].values[0]
+    x, before = result[0], result[0]
+    for after in result[1:]:
         moved = (
             x
             + SETTINGS.step_size * naive.total_force(x, SETTINGS)
@@ -297,14 +299,14 @@ def test_interrupted_extended_replayed_branched_and_single_runs_have_the_bits_of
     assert closed_parts("a.nc")[-1].end == 23
     assert read_settings(open_trajectory("a.nc")) == SETTINGS
     run(steps=30, out="a.nc").close()
-    found, again, alone = (
+    result, again, alone = (
         run(steps=60, out="a.nc"),
         replay("a.nc", 2, 17, 41),
         run(runs=1, seed=3, steps=60),
     )
     same, calmer = branch("a.nc", 25), branch("a.nc", 25, momentum=0.0)
     for name in (*SETTINGS_VARIABLES, "step"):
-        np.testing.assert_array_equal(found[name], whole[name])
+        np.testing.assert_array_equal(result[name], whole[name])
     for name in SETTINGS_VARIABLES:
         np.testing.assert_array_equal(again[name], whole[name][[2], 17:42])
         np.testing.assert_array_equal(same[name], whole[name][:, 25:])
@@ -329,13 +331,13 @@ def test_a_run_that_diverges_stands_still(monkeypatch):
     monkeypatch.setitem(
         registry.SYSTEM_CLASSES, "momentum", lambda settings, device: system
     )
-    found = run(runs=3, steps=20, out="a.nc")
-    assert found["last_step"].values.tolist() == [20, 10, 20]
-    assert found["status"].values.tolist() == [1, DIVERGED, 1]
+    result = run(runs=3, steps=20, out="a.nc")
+    assert result["last_step"].values.tolist() == [20, 10, 20]
+    assert result["status"].values.tolist() == [1, DIVERGED, 1]
     for name in SETTINGS_VARIABLES:
         expected = whole[name].values.copy()
         expected[1, 11:] = expected[1, 10]
-        np.testing.assert_array_equal(found[name], expected)
+        np.testing.assert_array_equal(result[name], expected)
 
 
 def test_invalid_settings_and_those_of_a_system_that_is_not_registered_are_refused(
@@ -482,12 +484,12 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
         pathlib.Path(f"{name}.py").write_text(text)
     assert "picture     momentum-reach.png" in output_of(f"reaching {files[0]}")
     with (
-        xr.open_dataset("momentum-reach.nc") as found,
+        xr.open_dataset("momentum-reach.nc") as result,
         open_trajectory(files[0]) as trajectory,
     ):
         x = trajectory["embedding"].values[4, 60]
         expected = max(np.sqrt(((point - x.mean(0)) ** 2).sum()) for point in x)
-        np.testing.assert_allclose(found["reach"].sel(step=60)[4], expected)
+        np.testing.assert_allclose(result["reach"].sel(step=60)[4], expected)
     for name in ("reach", "reaching"):
         sys.modules.pop(name)
 
@@ -576,12 +578,12 @@ class Walkers(Noise):
 
     def observe(self, state):
         order = np.linalg.norm(state.x, axis=(1, 2))
-        found = {
+        result = {
             **super().observe(state),
             "order": order,
             "loss": np.exp(-order)[:, None].astype("f4"),
         }
-        return {name: found[name] for name in self.variables}
+        return {name: result[name] for name in self.variables}
 
 
 @pytest.mark.parametrize("points", [True, False])
@@ -635,8 +637,8 @@ def outsider(tmp_path, monkeypatch):
             steps=12,
             out="a.nc",
         ).close()
-        for each in (*TABLES, sys.modules):
-            del each["outsider"]
+        for item in (*TABLES, sys.modules):
+            del item["outsider"]
         yield "a.nc"
 
 
@@ -728,8 +730,8 @@ def test_from_the_shell(monkeypatch, capsys):
     assert err.startswith(
         "error: TRAINING_DYNAMICS_SYSTEMS: found docs.momentun, allowed is"
     )
-    for each in TABLES:
-        del each["momentum"]
+    for item in TABLES:
+        del item["momentum"]
     code, _, err = sweep_command("", "momentum --momentum 0")
     assert (code, err.count("\n")) == (2, 1)
     assert re.match(

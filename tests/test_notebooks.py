@@ -27,10 +27,10 @@ def test_the_notebook_of_an_own_model_has_the_code_of_the_guide():
     functions = re.findall(
         r"^(?:class|def) .*\n(?:(?: .*)?\n)*(?: .*\n)", training + loss, re.MULTILINE
     )
-    assert [each.split("(")[0] for each in functions] == [
+    assert [function.split("(")[0] for function in functions] == [
         "class Adder",
         "def train",
         "def loss",
         "def batches",
     ]
-    assert all(each in code for each in functions[:3])
+    assert all(function in code for function in functions[:3])

@@ -37,12 +37,12 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
-        if tag == "a" and found.get("href"):
-            self.links.append(found["href"])
-        if found.get(LOADED.get(tag, "")):
-            self.loaded.append(found[LOADED[tag]])
+        result = dict(attributes)
+        self.anchors |= {result[name] for name in ("id", "name") if result.get(name)}
+        if tag == "a" and result.get("href"):
+            self.links.append(result["href"])
+        if result.get(LOADED.get(tag, "")):
+            self.loaded.append(result[LOADED[tag]])
 
 
 @pytest.fixture(scope="module")

@@ -256,19 +256,19 @@ def _run_sparsity(
     return total / (s.data * s.hidden)
 
 
-def compare_successes(found: xr.Dataset) -> xr.Dataset:
+def compare_successes(result: xr.Dataset) -> xr.Dataset:
     """The result of `measure_sparsity` with a comparison of successful and failed runs
     at every threshold.
 
     Adds `effect` and `p_value` (split, eps): the rank-biserial correlation, negative
     where successful runs are less sparse, and its p-value for all thresholds at once,
     by permutations of the runs' success."""
-    success = found["success"].values
+    success = result["success"].values
     known = np.isfinite(success)
     profiles = []
     for split in SPARSITY_SPLITS:
         sparsity, generator = (
-            found["sparsity"].sel(split=split).values[known],
+            result["sparsity"].sel(split=split).values[known],
             random_stream(0, f"sparsity/{split}"),
         )
         profiles.append(rank_biserial_profile(sparsity, success[known] == 1, generator))
@@ -276,7 +276,7 @@ def compare_successes(found: xr.Dataset) -> xr.Dataset:
         ("split", "eps"),
         map(np.stack, zip(*profiles, strict=True)),
     )
-    return found.assign(
+    return result.assign(
         effect=(dims, effect, dimensionless("rank-biserial correlation of success")),
         p_value=(dims, p_value, dimensionless("p-value, all thresholds at once")),
     )

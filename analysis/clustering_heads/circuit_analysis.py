@@ -105,29 +105,29 @@ def measure_circuits(
 # ------------------------------------------------------------------------------- tables
 
 
-def circuit_table(found: xr.Dataset, ideal: int) -> pd.DataFrame:
+def circuit_table(result: xr.Dataset, ideal: int) -> pd.DataFrame:
     """A row for each label: number of runs, exact 95% interval of their fraction, t
     intervals of means over runs.
 
     found: result of `measure_circuits`; ideal: the number of clusters of an ideal
     circuit."""
     measures = {
-        "accuracy": found["accuracy"].values,
-        "mass": invariances.counting_attention(found),
-        "leak": invariances.largest_leak(found),
-        "unswapped": invariances.largest_order_fraction(found),
+        "accuracy": result["accuracy"].values,
+        "mass": invariances.counting_attention(result),
+        "leak": invariances.largest_leak(result),
+        "unswapped": invariances.largest_order_fraction(result),
     }
     conditions = {
-        "successful": found["successful"].values,
-        "ideal_clusters": found["clusters"].values == ideal,
-        "congruent": found["sum_congruent"].values,
+        "successful": result["successful"].values,
+        "ideal_clusters": result["clusters"].values == ideal,
+        "congruent": result["sum_congruent"].values,
     }
     rows = []
     for label in CIRCUIT_LABELS:
-        members = found["label"].values == label
+        members = result["label"].values == label
         count = int(members.sum())
         row = {"label": label, "runs": count}
-        row |= interval_columns("share", binomial_interval(count, found.sizes["run"]))
+        row |= interval_columns("share", binomial_interval(count, result.sizes["run"]))
         row |= {
             name: int((members & condition.astype(bool)).sum())
             for name, condition in conditions.items()
@@ -157,11 +157,11 @@ def circuit_columns(ideal: int) -> list[Column]:
     ]
 
 
-def format_missing_invariances(found: xr.Dataset) -> str:
+def format_missing_invariances(result: xr.Dataset) -> str:
     """A text table of the missing invariances of successful runs; empty if none are
     missing."""
     lacking = (
-        found["successful"].values & found["label"].isin(["partial", "fuzzy"]).values
+        result["successful"].values & result["label"].isin(["partial", "fuzzy"]).values
     )
     rows = [
         {
@@ -172,7 +172,7 @@ def format_missing_invariances(found: xr.Dataset) -> str:
             "steps": _describe_steps(one),
             "what is missing": str(one["reason"].values),
         }
-        for one in (found.isel(run=run) for run in np.flatnonzero(lacking))
+        for one in (result.isel(run=run) for run in np.flatnonzero(lacking))
     ]
     return format_table(make_table(rows)) if rows else ""
 
@@ -193,25 +193,25 @@ def _describe_steps(one: xr.Dataset) -> str:
 # ---------------------------------------------------------------------------- sentences
 
 
-def describe_circuits(found: xr.Dataset, ideal: int) -> list[str]:
+def describe_circuits(result: xr.Dataset, ideal: int) -> list[str]:
     """Sentences on clusters, sums, phases, start and end, another setting, and the
     thresholds of the labels."""
     lines = [
-        *_describe_clusters(found, ideal),
-        *_describe_phases(found),
-        *_describe_inheritance(found),
+        *_describe_clusters(result, ideal),
+        *_describe_phases(result),
+        *_describe_inheritance(result),
     ]
-    if "weight_distance" in found:
-        lines += _describe_other_setting(found)
-    return [*lines, _describe_thresholds(found)]
+    if "weight_distance" in result:
+        lines += _describe_other_setting(result)
+    return [*lines, _describe_thresholds(result)]
 
 
-def _describe_clusters(found: xr.Dataset, ideal: int) -> list[str]:
-    success = found["successful"].values.astype(bool)
-    as_ideal = success & (found["clusters"].values == ideal)
-    whole = found["label"].isin(["ideal", "corrected", "part of the values"]).values
-    congruent = found["sum_congruent"].values.astype(bool)
-    fraction = found["sum_share"].values[congruent]
+def _describe_clusters(result: xr.Dataset, ideal: int) -> list[str]:
+    success = result["successful"].values.astype(bool)
+    as_ideal = success & (result["clusters"].values == ideal)
+    whole = result["label"].isin(["ideal", "corrected", "part of the values"]).values
+    congruent = result["sum_congruent"].values.astype(bool)
+    fraction = result["sum_share"].values[congruent]
     least = (
         f" (it explains at least {100 * fraction.min():.1f}% of the variance of xi)"
         if fraction.size
@@ -232,13 +232,13 @@ def _describe_clusters(found: xr.Dataset, ideal: int) -> list[str]:
     ]
 
 
-def _describe_phases(found: xr.Dataset) -> list[str]:
-    known = found["successful"].values.astype(bool) & np.isfinite(
-        found["formed"].values + found["separated"].values
+def _describe_phases(result: xr.Dataset) -> list[str]:
+    known = result["successful"].values.astype(bool) & np.isfinite(
+        result["formed"].values + result["separated"].values
     )
     if not known.any():
         return ["no successful run shows when its clusters formed"]
-    formed, separated = (found[name].values[known] for name in ("formed", "separated"))
+    formed, separated = (result[name].values[known] for name in ("formed", "separated"))
     delay = separated - formed
     later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
     return [
@@ -255,8 +255,11 @@ def _describe_phases(found: xr.Dataset) -> list[str]:
     ]
 
 
-def _describe_inheritance(found: xr.Dataset) -> Iterator[str]:
-    values, success = found["inherited"].values, found["successful"].values.astype(bool)
+def _describe_inheritance(result: xr.Dataset) -> Iterator[str]:
+    values, success = (
+        result["inherited"].values,
+        result["successful"].values.astype(bool),
+    )
     yield (
         "correlation of attention at the start and the end:"
         f" {_describe(values, higher=True)}"
@@ -268,11 +271,11 @@ def _describe_inheritance(found: xr.Dataset) -> Iterator[str]:
         )
 
 
-def _describe_other_setting(found: xr.Dataset) -> Iterator[str]:
+def _describe_other_setting(result: xr.Dataset) -> Iterator[str]:
     for name, (meaning, higher) in init_dependence.ENDPOINT_MEASURES.items():
         yield (
             f"{meaning}, with the other setting:"
-            f" {_describe(found[name].values, higher)}"
+            f" {_describe(result[name].values, higher)}"
         )
 
 
@@ -286,11 +289,11 @@ def _describe(measure: np.ndarray, higher: bool) -> str:
     return f"same seed {own}, different seeds {others}{p} ({comparison.runs} runs)"
 
 
-def _describe_thresholds(found: xr.Dataset) -> str:
+def _describe_thresholds(result: xr.Dataset) -> str:
     """How many labels change with each threshold."""
     changes = []
-    for name in found["threshold"].values:
-        counts = found["sensitivity"].sel(threshold=name)
+    for name in result["threshold"].values:
+        counts = result["sensitivity"].sel(threshold=name)
         halved, doubled = (
             int(abs(counts.sel(factor=f) - counts.sel(factor=1.0)).sum()) // 2
             for f in (0.5, 2.0)

@@ -105,7 +105,7 @@ def compare_same_seed(
 
 @torch.no_grad()
 def _attention_maps(
-    network: ClusteringHead, found: dict[str, torch.Tensor]
+    network: ClusteringHead, result: dict[str, torch.Tensor]
 ) -> np.ndarray:
     """Attention of runs (run, ...) on a fixed set of sequences: (run, sequence x
     position)."""
@@ -120,15 +120,15 @@ def _attention_maps(
     return np.stack(
         [
             network.attention(one, sequences).numpy().ravel()
-            for one in _single_runs(found)
+            for one in _single_runs(result)
         ]
     )
 
 
-def _single_runs(found: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
+def _single_runs(result: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
     """The float64 weights of each run, one at a time."""
-    for run in range(len(found["query"])):
-        yield {name: weight[run].double() for name, weight in found.items()}
+    for run in range(len(result["query"])):
+        yield {name: weight[run].double() for name, weight in result.items()}
 
 
 def attention_start_end_correlation(trajectory: xr.Dataset) -> xr.DataArray:
@@ -249,15 +249,17 @@ def _check_alike(
         raise _unlike("runs of other seeds", "runs of the same seeds")
 
 
-def _unlike(found: str, expected: str) -> TrajectoryError:
-    return TrajectoryError(f"the second trajectory: found {found}, expected {expected}")
+def _unlike(result: str, expected: str) -> TrajectoryError:
+    return TrajectoryError(
+        f"the second trajectory: found {result}, expected {expected}"
+    )
 
 
 def _flat_weights(
-    network: ClusteringHead, found: dict[str, torch.Tensor]
+    network: ClusteringHead, result: dict[str, torch.Tensor]
 ) -> np.ndarray:
     return network.flatten(
-        {name: weight.double().numpy() for name, weight in found.items()}
+        {name: weight.double().numpy() for name, weight in result.items()}
     )
 
 

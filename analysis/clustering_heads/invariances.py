@@ -139,13 +139,13 @@ class AttentionOverflowError(ValueError):
     """Attention scores whose exponentials leave the range of float64."""
 
 
-def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
+def _attention_factors(network: ClusteringHead, result: Weights) -> torch.Tensor:
     """exp(score) of every position and token, up to a factor for each network: (...,
     position, token).
 
     The factor makes the sum over the positions of any sequence at least 1. Raises
     AttentionOverflowError."""
-    scores = (network.table(found) @ found["query"][..., None, :, None])[
+    scores = (network.table(result) @ result["query"][..., None, :, None])[
         ..., 0
     ] / network.settings.dim**0.5
     least = scores.amin(-1).amax(-1)[..., None, None]
@@ -158,7 +158,7 @@ def _attention_factors(network: ClusteringHead, found: Weights) -> torch.Tensor:
 
 
 def batched_sequence_embeddings(
-    network: ClusteringHead, found: Weights, tokens: np.ndarray
+    network: ClusteringHead, result: Weights, tokens: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sequence embeddings of many networks at once, and the denominators of their
     attention.
@@ -182,8 +182,8 @@ def batched_sequence_embeddings(
     ------
     AttentionOverflowError
     """
-    attended = _attention_factors(network, found)[..., None]
-    values = network.table(found) @ found["value"].mT[..., None, :, :]
+    attended = _attention_factors(network, result)[..., None]
+    values = network.table(result) @ result["value"].mT[..., None, :, :]
     terms = torch.cat([attended * values, attended], dim=-1).flatten(
         -3, -2
     )  # (..., position x token, axis + 1)
@@ -199,12 +199,12 @@ def batched_sequence_embeddings(
 
 
 def _class_logits(
-    network: ClusteringHead, found: Weights, xi: torch.Tensor
+    network: ClusteringHead, result: Weights, xi: torch.Tensor
 ) -> torch.Tensor:
     """Logits of sequence embeddings (sequence, axis): (sequence, token)."""
     pieces = xi.split(max(1, _BATCH * 32 // network.settings.hidden))
     return torch.cat(
-        [network.transform(found, piece) @ found["embedding"].mT for piece in pieces]
+        [network.transform(result, piece) @ result["embedding"].mT for piece in pieces]
     )
 
 
@@ -296,25 +296,25 @@ def between_group_fraction(
 
 @torch.no_grad()
 def network_invariances(
-    network: ClusteringHead, found: Weights, at: InvarianceProbe | None = None
+    network: ClusteringHead, result: Weights, at: InvarianceProbe | None = None
 ) -> dict[str, np.ndarray]:
     """The `INVARIANCE_VARIABLES` of one network, with float64 weights without leading
     axes. Raises ValueError."""
     s, at = network.settings, at or invariance_probe(network.settings)
-    xi, divided = batched_sequence_embeddings(network, found, at.tokens)
-    scored, x = _class_logits(network, found, xi), xi.numpy()
+    xi, divided = batched_sequence_embeddings(network, result, at.tokens)
+    scored, x = _class_logits(network, result, xi), xi.numpy()
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     hit = torch.gather(best[at.base], -1, target[:, None])[:, 0] / best[at.base].sum(-1)
     told = scored.argmax(-1).numpy()
-    attended = _attention_factors(network, found)[:, : s.vocab].numpy()
+    attended = _attention_factors(network, result)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
     own = (
         attended[np.arange(s.length), at.tokens[at.base]]
         / divided.numpy()[at.base, None]
     )
-    table = network.table(found)[:, : s.vocab]
-    values = (table @ found["value"].mT).numpy()
+    table = network.table(result)[:, : s.vocab]
+    values = (table @ result["value"].mT).numpy()
     shares = token_variance_fractions(x, at)
     others = s.vocab / (
         s.vocab - 1
@@ -523,27 +523,29 @@ def _labelled(
 # ---------------------------------------------------------------------------- summaries
 
 
-def counting_attention(found: xr.Dataset) -> np.ndarray:
+def counting_attention(result: xr.Dataset) -> np.ndarray:
     """Total attention on non-spurious positions, (run,)."""
     return (
-        found["attention"]
-        .sel(position=found["counting"].values)
+        result["attention"]
+        .sel(position=result["counting"].values)
         .sum("position", skipna=False)
         .values
     )
 
 
-def largest_leak(found: xr.Dataset) -> np.ndarray:
+def largest_leak(result: xr.Dataset) -> np.ndarray:
     """The largest value fraction of a spurious position, (run,); 0 if there is none."""
-    spurious = np.setdiff1d(found["position"].values, found["counting"].values)
+    spurious = np.setdiff1d(result["position"].values, result["counting"].values)
     return (
-        found["value_share"]
+        result["value_share"]
         .sel(position=spurious)
         .transpose("run", "position")
         .values.max(axis=1, initial=0)
     )
 
 
-def largest_order_fraction(found: xr.Dataset) -> np.ndarray:
+def largest_order_fraction(result: xr.Dataset) -> np.ndarray:
     """The largest order fraction of two non-spurious positions, (run,)."""
-    return found["order_share"].max(("counting", "other_counting"), skipna=False).values
+    return (
+        result["order_share"].max(("counting", "other_counting"), skipna=False).values
+    )

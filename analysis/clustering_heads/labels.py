@@ -205,30 +205,34 @@ def _by_attention(
 
 
 def circuit_labels(
-    found: xr.Dataset,
+    result: xr.Dataset,
     by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> list[CircuitLabel]:
     """The label of every run, from the result of `measure_invariances`."""
-    return [circuit_label(found.isel(run=run), by) for run in range(found.sizes["run"])]
+    return [
+        circuit_label(result.isel(run=run), by) for run in range(result.sizes["run"])
+    ]
 
 
 def label_counts(
-    found: xr.Dataset,
+    result: xr.Dataset,
     by: LabelThresholds = LabelThresholds(),  # noqa: B008  (immutable)
 ) -> np.ndarray:
     """The number of runs with each of `CIRCUIT_LABELS`: (label,)."""
-    labels = [item.label for item in circuit_labels(found, by)]
+    labels = [item.label for item in circuit_labels(result, by)]
     return np.array([labels.count(label) for label in CIRCUIT_LABELS])
 
 
-def label_sensitivity(found: xr.Dataset) -> xr.DataArray:
+def label_sensitivity(result: xr.Dataset) -> xr.DataArray:
     """`label_counts` with each threshold halved, unchanged and doubled: (threshold,
     factor, label)."""
     factors = np.array([0.5, 1.0, 2.0])
     usual = LabelThresholds()
     values = [
         [
-            label_counts(found, usual._replace(**{name: factor * getattr(usual, name)}))
+            label_counts(
+                result, usual._replace(**{name: factor * getattr(usual, name)})
+            )
             for factor in factors
         ]
         for name in LabelThresholds._fields

@@ -256,12 +256,12 @@ def broken_invariances(
 # ------------------------------------------------------------------------------- tables
 
 
-def landscape_table(found: xr.Dataset) -> pd.DataFrame:
+def landscape_table(result: xr.Dataset) -> pd.DataFrame:
     """A row for each circuit; eigenvalues in symmetry-breaking directions are given by
     their range."""
     rows = []
-    for name in found["circuit"].values:
-        one = found.sel(circuit=name)
+    for name in result["circuit"].values:
+        one = result.sel(circuit=name)
         spectrum = one["eigenvalue"].values
         row = {
             "circuit": str(name),
@@ -278,7 +278,7 @@ def landscape_table(found: xr.Dataset) -> pd.DataFrame:
         negative = spectrum < -stability.NULL_TOLERANCE * np.abs(spectrum).max()
         row |= {"least_eigenvalue": spectrum[0], "largest_eigenvalue": spectrum[-1]}
         row["negative_eigenvalues"] = float(negative.sum())
-        for part in found["part"].values:
+        for part in result["part"].values:
             values = one[f"{part}_eigenvalue"].values
             row[f"{part}_least"], row[f"{part}_largest"] = (
                 values[[0, -1]] if values.size else (np.nan, np.nan)
@@ -318,13 +318,13 @@ order, suffix: range of the eigenvalues of the Hessian in directions that break 
 (order) or of spurious positions (suffix)"""
 
 
-def format_perturbation_table(found: xr.Dataset) -> str:
+def format_perturbation_table(result: xr.Dataset) -> str:
     """A text table of each kind of perturbation before and after gradient descent, for
     the worst of its draws."""
     measures = ("order_share", "value_share", "distance")
     rows = []
-    for start in found["start"].values:
-        one = found.sel(start=start)
+    for start in result["start"].values:
+        one = result.sel(start=start)
         for kind, size in dict.fromkeys(
             zip(one["kind"].values.tolist(), one["push"].values.tolist(), strict=True)
         ):

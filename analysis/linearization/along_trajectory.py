@@ -116,21 +116,21 @@ def _check_system(trajectory: xr.Dataset) -> Settings:
     return settings
 
 
-def _with_rates(found: xr.Dataset) -> xr.Dataset:
+def _with_rates(result: xr.Dataset) -> xr.Dataset:
     """The curvature of a network with the modes of gradient flow in place of
     eigenvalues."""
-    values, dims = found["eigenvalue"].values, ("run", "step", "mode")
+    values, dims = result["eigenvalue"].values, ("run", "step", "mode")
     growth = (dims, -values, dimensionless("growth rate of a mode of gradient flow"))
     zero = np.where(np.isfinite(values), 0.0, np.nan)
     rotation = (dims, zero, dimensionless("rotation rate of a mode of gradient flow"))
-    return found.drop_vars("eigenvalue").assign(
+    return result.drop_vars("eigenvalue").assign(
         growth_rate=growth, rotation_rate=rotation
     )
 
 
-def _with_kinds(found: xr.Dataset) -> xr.Dataset:
-    modes = Eigenmodes(found["growth_rate"].values, found["rotation_rate"].values)
-    whole = found.attrs.get("parameters", found.sizes["mode"]) == found.sizes["mode"]
+def _with_kinds(result: xr.Dataset) -> xr.Dataset:
+    modes = Eigenmodes(result["growth_rate"].values, result["rotation_rate"].values)
+    whole = result.attrs.get("parameters", result.sizes["mode"]) == result.sizes["mode"]
     count = count_growing(modes) if whole else np.full(modes.growth.shape[:-1], np.nan)
     values = np.array(list(STABILITY_KINDS.values()), np.int8)
     kind = {
@@ -138,13 +138,13 @@ def _with_kinds(found: xr.Dataset) -> xr.Dataset:
         "flag_values": values,
         "flag_meanings": " ".join(STABILITY_KINDS),
     }
-    found["growing_modes"] = (
+    result["growing_modes"] = (
         ("run", "step"),
         count,
         dimensionless("number of growing modes"),
     )
-    found["kind"] = (("run", "step"), stability_kinds(modes), kind)
-    return found
+    result["kind"] = (("run", "step"), stability_kinds(modes), kind)
+    return result
 
 
 def _parameters(trajectory: xr.Dataset) -> int:

@@ -46,46 +46,46 @@ def finite_values_at(values: xr.DataArray, index: int) -> np.ndarray:
     return item[np.isfinite(item)]
 
 
-def with_derived_variables(found: xr.Dataset) -> xr.Dataset:
+def with_derived_variables(result: xr.Dataset) -> xr.Dataset:
     """The result of `linearize_trajectory` with `largest_growth` and `lowest_chance`
     (run, step)."""
-    chance = 1 / found.attrs["parameters"] if "parameters" in found.attrs else np.nan
+    chance = 1 / result.attrs["parameters"] if "parameters" in result.attrs else np.nan
     largest = (
-        found["growth_rate"].isel(mode=0)
-        if found.sizes["mode"]
-        else found["sharpness"] * np.nan
+        result["growth_rate"].isel(mode=0)
+        if result.sizes["mode"]
+        else result["sharpness"] * np.nan
     )
-    return found.assign(
-        largest_growth=largest, lowest_chance=found["sharpness"] * 0 + chance
+    return result.assign(
+        largest_growth=largest, lowest_chance=result["sharpness"] * 0 + chance
     )
 
 
-def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
+def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
     """A row for each step of the result of `linearize_trajectory`: medians, means, and
     fractions of runs."""
-    found = with_derived_variables(found)
-    if found.attrs["system"] == "particles":
+    result = with_derived_variables(result)
+    if result.attrs["system"] == "particles":
         others, other_interval = _PARTICLE_MEDIANS, median_interval
     else:
         others, other_interval = _NETWORK_MEANS, partial(mean_interval, limits=(0, 1))
     rows = []
-    for index, step in enumerate(found["step"].values.tolist()):
+    for index, step in enumerate(result["step"].values.tolist()):
         kind, sharpness = (
-            found["kind"].isel(step=index).values,
-            finite_values_at(found["sharpness"], index),
+            result["kind"].isel(step=index).values,
+            finite_values_at(result["sharpness"], index),
         )
         row = {"step": step, "runs": int((kind != NONE).sum())}
         for name in _MEDIANS:
             row |= interval_columns(
-                name, median_interval(finite_values_at(found[name], index))
+                name, median_interval(finite_values_at(result[name], index))
             )
         above = binomial_interval(
-            int((sharpness > found.attrs["threshold"]).sum()), len(sharpness)
+            int((sharpness > result.attrs["threshold"]).sum()), len(sharpness)
         )
         row |= interval_columns("above_threshold", above)
         for name in others:
             row |= interval_columns(
-                name, other_interval(finite_values_at(found[name], index))
+                name, other_interval(finite_values_at(result[name], index))
             )
         for name, flag in STABILITY_KINDS.items():
             if flag != NONE:
@@ -96,9 +96,9 @@ def tabulate_curvature(found: xr.Dataset) -> pd.DataFrame:
     return make_table(rows)
 
 
-def curvature_columns(found: xr.Dataset) -> list[Column]:
+def curvature_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_curvature`."""
-    particles = found.attrs["system"] == "particles"
+    particles = result.attrs["system"] == "particles"
     return [
         Column("step", "step"),
         Column("runs", "runs"),
@@ -107,7 +107,7 @@ def curvature_columns(found: xr.Dataset) -> list[Column]:
             for name, heading in _MEDIANS.items()
         ),
         _percent(
-            f"above 2/lr = {found.attrs['threshold']:.4g}, %",
+            f"above 2/lr = {result.attrs['threshold']:.4g}, %",
             "above_threshold",
             "bounds",
         ),
@@ -164,16 +164,18 @@ def _format_chance(interval: list[float]) -> str:
     )
 
 
-def escape_summary(found: xr.Dataset) -> str:
+def escape_summary(result: xr.Dataset) -> str:
     """A sentence on the movement of networks as they leave a plateau; empty for
     particles."""
-    if "escape_step" not in found:
+    if "escape_step" not in result:
         return ""
-    runs = int((found["escape_step"] >= 0).sum())
+    runs = int((result["escape_step"] >= 0).sum())
     if not runs:
         return "In no run does the training loss fall below the chance level."
     means = {
-        name: mean_interval(found[f"escape_{name}"].dropna("run").values, limits=(0, 1))
+        name: mean_interval(
+            result[f"escape_{name}"].dropna("run").values, limits=(0, 1)
+        )
         for name in (
             "lowest_share",
             "highest_share",
@@ -188,7 +190,7 @@ def escape_summary(found: xr.Dataset) -> str:
         f"At the largest fall of the training loss below that of a guess ({runs} runs),"
         f" of the squared movement\n{lowest}% are along the direction of the lowest"
         f" eigenvalue, {highest}% along that of the highest\n(chance"
-        f" {100 / found.attrs['parameters']:.2g}%)"
+        f" {100 / result.attrs['parameters']:.2g}%)"
     )
     if np.isnan(
         means["negative_share"].value
@@ -200,13 +202,13 @@ def escape_summary(found: xr.Dataset) -> str:
     )
 
 
-def curvature_legend(found: xr.Dataset) -> str:
+def curvature_legend(result: xr.Dataset) -> str:
     """Explanation of the columns."""
     lines = [
         "Medians with 95% intervals from order statistics; fractions of runs with exact"
         " intervals."
     ]
-    if found.attrs["system"] == "particles":
+    if result.attrs["system"] == "particles":
         lines += [
             (
                 "Not at rest: norm of the force after normalisation divided by that of"

@@ -28,34 +28,35 @@ _OTHERS = ("gradient_size", "preconditioned_sharpness", "products")
 """Medians that only the CSV contains."""
 
 
-def tabulate_model(found: xr.Dataset) -> pd.DataFrame:
+def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
     """A row for each step of the result of `model_curvature`: medians and means over
     runs."""
     rows = []
-    for index, step in enumerate(found["step"].values.tolist()):
-        row = {"step": step, "runs": len(finite_values_at(found["loss"], index))}
+    for index, step in enumerate(result["step"].values.tolist()):
+        row = {"step": step, "runs": len(finite_values_at(result["loss"], index))}
         for name in (*_MEDIANS, *_OTHERS):
             row |= interval_columns(
-                name, median_interval(finite_values_at(found[name], index))
+                name, median_interval(finite_values_at(result[name], index))
             )
         for name in _MEANS:
             row |= interval_columns(
-                name, mean_interval(finite_values_at(found[name], index), limits=(0, 1))
+                name,
+                mean_interval(finite_values_at(result[name], index), limits=(0, 1)),
             )
         rows.append(row)
     return make_table(rows)
 
 
-def model_columns(found: xr.Dataset) -> list[Column]:
+def model_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_model`."""
-    known = [name for name in _MEDIANS if found[name].notnull().any()]
+    known = [name for name in _MEDIANS if result[name].notnull().any()]
     return [
         Column("step", "step"),
         Column("runs", "runs"),
         *(Column(_MEDIANS[name], text=median_text(name)) for name in known),
         *(
             Column(
-                heading.format(found.attrs["eigenvalues"]),
+                heading.format(result.attrs["eigenvalues"]),
                 name,
                 digits=2,
                 interval="half-width",
@@ -66,7 +67,7 @@ def model_columns(found: xr.Dataset) -> list[Column]:
     ]
 
 
-def loss_warning(found: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
+def loss_warning(result: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
     """Text that is not empty if the loss at the first frame, an index along step,
     differs from the recorded one."""
     if "loss" not in trajectory:
@@ -75,7 +76,7 @@ def loss_warning(found: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
     split = "train" if "train" in splits else splits[0]
     recorded, value = (
         float(trajectory["loss"].sel(split=split)[0, frame]),
-        float(found["loss"][0, 0]),
+        float(result["loss"][0, 0]),
     )
     if not abs(value - recorded) > 0.05 * abs(recorded):
         return ""
@@ -86,9 +87,9 @@ def loss_warning(found: xr.Dataset, trajectory: xr.Dataset, frame: int) -> str:
     )
 
 
-def model_legend(found: xr.Dataset) -> str:
+def model_legend(result: xr.Dataset) -> str:
     """Text that explains the columns and gives the residuals of the eigenvalues."""
-    attrs, residual = found.attrs, found["residual"].values
+    attrs, residual = result.attrs, result["residual"].values
     lines = [
         (
             "Medians with 95% intervals from order statistics; fractions are means ±"
@@ -111,7 +112,7 @@ def model_legend(found: xr.Dataset) -> str:
             f" {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%."
         ),
     ]
-    if found["relative_preconditioned"].notnull().any():
+    if result["relative_preconditioned"].notnull().any():
         lines.append(
             "Preconditioned/limit: largest eigenvalue with Adam's preconditioner over"
             " its limit of stability."
@@ -127,7 +128,7 @@ def model_legend(found: xr.Dataset) -> str:
             "Largest residual |Hv - λv| over the largest |λ|:"
             f" {np.nanmax(residual):.2g} ({tolerance})."
         )
-    lost = int((found["loss"].notnull() & found["sharpness"].isnull()).sum())
+    lost = int((result["loss"].notnull() & result["sharpness"].isnull()).sum())
     if lost:
         lines.append(
             f"Lanczos did not converge in {lost} frames: larger --tolerance or more"

@@ -24,17 +24,17 @@ _SMALLEST_DRAWN = 1e-6
 
 
 @in_style
-def plot_circuits(found: xr.Dataset, trajectory: xr.Dataset) -> Figure:
+def plot_circuits(result: xr.Dataset, trajectory: xr.Dataset) -> Figure:
     """Label counts, attention against leaks, attention maps of one run, and learning
     phases.
 
     found: from `measure_circuits` for the trajectory.
     """
     drawn, panels = new_panels([2, 2, 1, 1, 2])
-    _draw_label_counts(panels[0], found)
-    _draw_attention_against_leak(panels[1], found)
-    _draw_attention_maps(drawn, panels[2:4], found, trajectory)
-    _draw_phases(panels[4], found)
+    _draw_label_counts(panels[0], result)
+    _draw_attention_against_leak(panels[1], result)
+    _draw_attention_maps(drawn, panels[2:4], result, trajectory)
+    _draw_phases(panels[4], result)
     draw_legend(drawn)
     return drawn
 
@@ -45,13 +45,13 @@ def _label_colours() -> dict[str, str]:
     )
 
 
-def _draw_label_counts(axes: Axes, found: xr.Dataset) -> None:
+def _draw_label_counts(axes: Axes, result: xr.Dataset) -> None:
     """The number of runs with each label, with binomial intervals; bars of successful
     runs are filled."""
-    total, rows = found.sizes["run"], np.arange(len(CIRCUIT_LABELS))[::-1]
-    successful = found["successful"].values.astype(bool)
+    total, rows = result.sizes["run"], np.arange(len(CIRCUIT_LABELS))[::-1]
+    successful = result["successful"].values.astype(bool)
     for row, (label, colour) in zip(rows, _label_colours().items(), strict=True):
-        members = found["label"].values == label
+        members = result["label"].values == label
         count = int(members.sum())
         fraction = binomial_interval(count, total)
         axes.barh(row, count, color="none", edgecolor=colour, height=0.7)
@@ -82,13 +82,13 @@ def _draw_points(
         )
 
 
-def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
+def _draw_attention_against_leak(axes: Axes, result: xr.Dataset) -> None:
     """The largest leak of a spurious position against the attention on non-spurious
     positions."""
-    x, y = counting_attention(found), np.maximum(largest_leak(found), _SMALLEST_DRAWN)
+    x, y = counting_attention(result), np.maximum(largest_leak(result), _SMALLEST_DRAWN)
     muted = colours.colour("muted")
     for label in reversed(CIRCUIT_LABELS):
-        _draw_points(axes, x, y, found["label"].values, label)
+        _draw_points(axes, x, y, result["label"].values, label)
     axes.axhline(LabelThresholds().tolerance, color=muted, linewidth=0.8, linestyle=":")
     axes.axvline(
         1 - LabelThresholds().elsewhere,
@@ -107,25 +107,25 @@ def _draw_attention_against_leak(axes: Axes, found: xr.Dataset) -> None:
     axes.set_title("attention and leaks")
 
 
-def _median_run(found: xr.Dataset) -> int | None:
+def _median_run(result: xr.Dataset) -> int | None:
     """Run with the median correlation of initial and final attention, among successful
     runs or, without any, all."""
-    correlation = np.diagonal(found["inherited"].values)
+    correlation = np.diagonal(result["inherited"].values)
     known = np.isfinite(correlation)
-    members = known & found["successful"].values.astype(bool)
+    members = known & result["successful"].values.astype(bool)
     members = members if members.any() else known
     order = np.flatnonzero(members)[np.argsort(correlation[members])]
     return int(order[(len(order) - 1) // 2]) if len(order) else None
 
 
 def _draw_attention_maps(
-    drawn: Figure, panels: list[Axes], found: xr.Dataset, trajectory: xr.Dataset
+    drawn: Figure, panels: list[Axes], result: xr.Dataset, trajectory: xr.Dataset
 ) -> None:
     """Attention maps of one run at the start and at the end, as in VC figure 8, and
     their colour bar."""
     for axes in panels:
         axes.grid(False)
-    run = _median_run(found)
+    run = _median_run(result)
     if run is None:
         panels[0].set_title("no run has initial and final attention")
         return
@@ -165,22 +165,22 @@ def _draw_attention_maps(
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence")
     seed, correlation = (
-        int(found["seed"].values[run]),
-        float(found["inherited"].values[run, run]),
+        int(result["seed"].values[run]),
+        float(result["inherited"].values[run, run]),
     )
     panels[0].set_title(f"attention of seed {seed}, start")
     panels[1].set_title(f"end; correlation {correlation:.2f}, the median")
 
 
-def _draw_phases(axes: Axes, found: xr.Dataset) -> None:
+def _draw_phases(axes: Axes, result: xr.Dataset) -> None:
     """Draw the epoch at which the MLP separates clusters against the epoch at which
     they form, for successful runs."""
-    successful = found["successful"].values.astype(bool)
+    successful = result["successful"].values.astype(bool)
     x, y = (
-        np.where(successful, found[name].values, np.nan)
+        np.where(successful, result[name].values, np.nan)
         for name in ("formed", "separated")
     )
-    epoch = found["epoch"].values
+    epoch = result["epoch"].values
     last, first = (
         float(epoch.max()),
         float(np.diff(epoch).min()),
@@ -190,7 +190,7 @@ def _draw_phases(axes: Axes, found: xr.Dataset) -> None:
             axes,
             np.maximum(x, first),
             np.maximum(y, first),
-            found["label"].values,
+            result["label"].values,
             label,
         )
     axes.plot(

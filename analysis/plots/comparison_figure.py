@@ -128,13 +128,13 @@ def _plot_structures(
     )
 
 
-def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
+def _plot_shape_distances(panel: Axes, result: xr.Dataset) -> None:
     """Draw histograms of the shape distances within and between both sides."""
     kinds = dict(
         zip(_DISTANCES, (*_side_colours(), colours.colour("ink")), strict=True)
     )
     for name, colour in kinds.items():
-        values, label = drop_non_finite(found[name].values), _DISTANCES[name]
+        values, label = drop_non_finite(result[name].values), _DISTANCES[name]
         if values.size:
             panel.hist(
                 values,
@@ -144,8 +144,8 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
                 density=True,
                 label=label,
             )
-    if found.attrs.get("paired"):
-        own = drop_non_finite(np.diag(found["between"].values))
+    if result.attrs.get("paired"):
+        own = drop_non_finite(np.diag(result["between"].values))
         if own.size:
             panel.hist(
                 own,
@@ -165,12 +165,12 @@ def _plot_shape_distances(panel: Axes, found: xr.Dataset) -> None:
 
 
 def _plot_curve(
-    panel: Axes, found: xr.Dataset, name: str, title: str, relative: bool
+    panel: Axes, result: xr.Dataset, name: str, title: str, relative: bool
 ) -> None:
     """Draw median and quartiles over runs; relative: divided by the largest median."""
-    time = found["normalised_time"].values
+    time = result["normalised_time"].values
     for side, colour in zip(("first", "second"), _side_colours(), strict=True):
-        low, middle, high = found[name].sel(side=side).values
+        low, middle, high = result[name].sel(side=side).values
         unit = (
             np.nanmax(middle) if relative and np.nanmax(middle, initial=0) > 0 else 1.0
         )
@@ -178,7 +178,7 @@ def _plot_curve(
             time, low / unit, high / unit, color=colour, alpha=0.2, linewidth=0
         )
         panel.plot(time, middle / unit, color=colour)
-    positive = np.nan_to_num(found[name].values) > 0
+    positive = np.nan_to_num(result[name].values) > 0
     if name != "displacement" and positive.any():
         panel.set_yscale("log")
     panel.set(

@@ -28,33 +28,33 @@ def colour_of(quantity: str) -> str:
 
 
 @in_style
-def plot_curvature(found: xr.Dataset) -> Figure:
+def plot_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `linearize_trajectory`."""
-    found = with_derived_variables(found)
-    runs = found.sizes["run"]
+    result = with_derived_variables(result)
+    runs = result.sizes["run"]
     caption = f"{runs} runs" if runs > 1 else "one run"
-    title = f"The linearised flow along a run: {found.attrs['system']}, {caption}"
+    title = f"The linearised flow along a run: {result.attrs['system']}, {caption}"
     figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
-    _spectrum(panels[0], found)
-    _extremes(panels[1], found)
-    _growing(panels[2], found)
-    if found.attrs["system"] == "particles":
-        _plane(panels[3], found)
-        _kinds(panels[4], found)
-        _rest(panels[5], found)
+    _spectrum(panels[0], result)
+    _extremes(panels[1], result)
+    _growing(panels[2], result)
+    if result.attrs["system"] == "particles":
+        _plane(panels[3], result)
+        _kinds(panels[4], result)
+        _rest(panels[5], result)
     else:
-        _movement(panels[3], found)
-        _layers(panels[4], found)
-        if "x_smallest" in found:
-            _margins(panels[5], found)
+        _movement(panels[3], result)
+        _layers(panels[4], result)
+        if "x_smallest" in result:
+            _margins(panels[5], result)
         else:
-            _trace(panels[5], found)
+            _trace(panels[5], result)
     return figure
 
 
-def _spectrum(panel: Axes, found: xr.Dataset) -> None:
+def _spectrum(panel: Axes, result: xr.Dataset) -> None:
     """All eigenmodes of the first run."""
-    step, growth = found["step"].values, found["growth_rate"].isel(run=0).values
+    step, growth = result["step"].values, result["growth_rate"].isel(run=0).values
     finite = growth[np.isfinite(growth)]
     largest = np.abs(finite).max(initial=0.0) or 1.0
     linear = 10.0 ** np.floor(np.log10(largest) - 4)
@@ -68,7 +68,7 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
             places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0
         )
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
-    threshold = found.attrs["threshold"]
+    threshold = result.attrs["threshold"]
     panel.axhline(
         -threshold, color=colours.colour("muted"), linestyle="--", label="-2/lr"
     )
@@ -76,31 +76,31 @@ def _spectrum(panel: Axes, found: xr.Dataset) -> None:
     panel.set(
         xlabel="step", ylabel="growth rate (dimensionless)", xlim=step_limits(step)
     )
-    panel.set_title(f"modes of the run of seed {int(found['seed'].values[0])}")
+    panel.set_title(f"modes of the run of seed {int(result['seed'].values[0])}")
     panel.legend(markerscale=3, ncols=3, loc="upper center")
 
 
-def _extremes(panel: Axes, found: xr.Dataset) -> None:
+def _extremes(panel: Axes, result: xr.Dataset) -> None:
     """Fastest growth, and sharpness."""
     plot_statistic(
         panel,
-        found,
+        result,
         "sharpness",
         colour_of("decaying"),
         "sharpness (fastest decay)",
         median_interval,
     )
-    grows = found["largest_growth"].where(found["largest_growth"] > 0)
+    grows = result["largest_growth"].where(result["largest_growth"] > 0)
     plot_statistic(
         panel,
-        found.assign(grows=grows),
+        result.assign(grows=grows),
         "grows",
         colour_of("growing"),
         "fastest growth, if any",
         median_interval,
     )
     panel.axhline(
-        found.attrs["threshold"],
+        result.attrs["threshold"],
         color=colours.colour("muted"),
         linestyle="--",
         label="2/lr",
@@ -108,39 +108,39 @@ def _extremes(panel: Axes, found: xr.Dataset) -> None:
     panel.set(
         xlabel="step",
         ylabel="rate (dimensionless)",
-        xlim=step_limits(found["step"].values),
+        xlim=step_limits(result["step"].values),
     )
     use_log_axis(panel)
-    title_panel(panel, found, "fastest modes against 2/lr", "medians")
+    title_panel(panel, result, "fastest modes against 2/lr", "medians")
     panel.legend(ncols=2, loc="upper center")
 
 
-def _growing(panel: Axes, found: xr.Dataset) -> None:
-    if np.isfinite(found["growing_modes"].values).any():
+def _growing(panel: Axes, result: xr.Dataset) -> None:
+    if np.isfinite(result["growing_modes"].values).any():
         plot_statistic(
-            panel, found, "growing_modes", colour_of("growing"), "", median_interval
+            panel, result, "growing_modes", colour_of("growing"), "", median_interval
         )
         panel.set_ylim(0, max(1.0, 1.1 * panel.get_ylim()[1]))
-    elif found["sharpness"].notnull().any():
+    elif result["sharpness"].notnull().any():
         annotate_panel(panel, "only the extreme eigenvalues are known")
     else:
         annotate_panel(panel, "no run has a mode here")
-    panel.set(xlabel="step", ylabel="modes", xlim=step_limits(found["step"].values))
-    total = found.attrs.get("parameters", found.sizes["mode"])
-    title_panel(panel, found, f"growing modes of {total}", "median")
+    panel.set(xlabel="step", ylabel="modes", xlim=step_limits(result["step"].values))
+    total = result.attrs.get("parameters", result.sizes["mode"])
+    title_panel(panel, result, f"growing modes of {total}", "median")
 
 
-def _movement(panel: Axes, found: xr.Dataset) -> None:
+def _movement(panel: Axes, result: xr.Dataset) -> None:
     """Fractions of the movement to the next frame, against chance."""
     lines = (
         ("lowest_share", colour_of("growing"), "along the lowest eigenvalue"),
         ("negative_share", colour_of("fourth"), "within all negative ones"),
         ("highest_share", colour_of("decaying"), "along the highest one"),
     )
-    step = found["step"].values
+    step = result["step"].values
     intervals = {
         name: [
-            mean_interval(finite_values_at(found[name], at)) for at in range(len(step))
+            mean_interval(finite_values_at(result[name], at)) for at in range(len(step))
         ]
         for name, _, _ in lines
     }
@@ -163,27 +163,27 @@ def _movement(panel: Axes, found: xr.Dataset) -> None:
         ("lowest_chance", colours.colour("muted")),
     ):
         values = [
-            mean_interval(finite_values_at(found[name], step)).value
-            for step in range(found.sizes["step"])
+            mean_interval(finite_values_at(result[name], step)).value
+            for step in range(result.sizes["step"])
         ]
         label = (
             "chance, one direction"
             if name == "lowest_chance"
             else "chance, all negative"
         )
-        panel.plot(found["step"], values, color=colour, linestyle=":", label=label)
+        panel.plot(result["step"], values, color=colour, linestyle=":", label=label)
     panel.set(
         xlabel="step", ylabel="fraction of the squared movement", xlim=step_limits(step)
     )
     use_log_axis(panel)
-    title_panel(panel, found, "movement to the next frame", "means")
+    title_panel(panel, result, "movement to the next frame", "means")
     panel.legend(ncols=2, loc="upper center")
 
 
-def _layers(panel: Axes, found: xr.Dataset) -> None:
+def _layers(panel: Axes, result: xr.Dataset) -> None:
     """The highest eigenvalue of each layer's block."""
-    for place, layer in enumerate(found["layer"].values):
-        one = found.assign(one=found["layer_highest"].isel(layer=place))
+    for place, layer in enumerate(result["layer"].values):
+        one = result.assign(one=result["layer_highest"].isel(layer=place))
         colour = colours.series_colours()[place % 8]
         plot_statistic(
             panel,
@@ -197,32 +197,32 @@ def _layers(panel: Axes, found: xr.Dataset) -> None:
     panel.set(
         xlabel="step",
         ylabel="eigenvalue (dimensionless)",
-        xlim=step_limits(found["step"].values),
+        xlim=step_limits(result["step"].values),
     )
-    title_panel(panel, found, "highest eigenvalue of each layer's block", "medians")
-    if found["layer_highest"].notnull().any() or found["sharpness"].isnull().all():
+    title_panel(panel, result, "highest eigenvalue of each layer's block", "medians")
+    if result["layer_highest"].notnull().any() or result["sharpness"].isnull().all():
         use_log_axis(panel)
         panel.legend(ncols=3, loc="upper center")
     else:
         annotate_panel(panel, "requires the whole Hessian")
 
 
-def _trace(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "trace", colour_of("third"), "", median_interval)
+def _trace(panel: Axes, result: xr.Dataset) -> None:
+    plot_statistic(panel, result, "trace", colour_of("third"), "", median_interval)
     panel.set(
         xlabel="step",
         ylabel="trace (dimensionless)",
-        xlim=step_limits(found["step"].values),
+        xlim=step_limits(result["step"].values),
     )
-    title_panel(panel, found, "trace of the Hessian", "median")
+    title_panel(panel, result, "trace of the Hessian", "median")
 
 
-def _margins(panel: Axes, found: xr.Dataset) -> None:
+def _margins(panel: Axes, result: xr.Dataset) -> None:
     """Flip ratios of E + P in all frames, and of sequences in the analysed frames."""
-    frames = found["x_largest_flip_ratio"].values
+    frames = result["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(frames), frames, np.nan)
     known_frames = np.isfinite(ratio).any(axis=0)
-    at, some = found["frame_step"].values[known_frames], ratio[:, known_frames]
+    at, some = result["frame_step"].values[known_frames], ratio[:, known_frames]
     low, middle, high = (
         np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     )
@@ -230,19 +230,19 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
     panel.plot(
         at, middle, color=colour_of("third"), label="E + P, largest (band: 90% of runs)"
     )
-    largest = found["xi_flip_ratio"].sel(quantile=1.0)
+    largest = result["xi_flip_ratio"].sel(quantile=1.0)
     plot_statistic(
         panel,
-        found.assign(one=largest),
+        result.assign(one=largest),
         "one",
         colour_of("fourth"),
         "xi, largest",
         median_interval,
     )
-    near = (found.attrs["lr"] / found["xi_length"].sel(quantile=0.0)).assign_attrs()
+    near = (result.attrs["lr"] / result["xi_length"].sel(quantile=0.0)).assign_attrs()
     plot_statistic(
         panel,
-        found.assign(one=near),
+        result.assign(one=near),
         "one",
         colour_of("decaying"),
         "lr / smallest |xi|",
@@ -252,16 +252,16 @@ def _margins(panel: Axes, found: xr.Dataset) -> None:
         1, color=colours.colour("muted"), linestyle="--", label="direction may reverse"
     )
     panel.set(xlabel="step", ylabel="movement over distance")
-    panel.set(xlim=step_limits(found["frame_step"].values))
+    panel.set(xlim=step_limits(result["frame_step"].values))
     use_log_axis(panel)
-    title_panel(panel, found, "flip ratio to the next frame", "medians")
+    title_panel(panel, result, "flip ratio to the next frame", "medians")
     panel.legend(ncols=2, loc="upper center")
 
 
-def _plane(panel: Axes, found: xr.Dataset) -> None:
+def _plane(panel: Axes, result: xr.Dataset) -> None:
     """The eigenmodes of all runs in the last frame."""
     growth, rotation = (
-        found[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate")
+        result[name].isel(step=-1).values for name in ("growth_rate", "rotation_rate")
     )
     kinds = np.where(growth > 0, colour_of("growing"), colour_of("decaying"))
     panel.scatter(
@@ -282,11 +282,11 @@ def _plane(panel: Axes, found: xr.Dataset) -> None:
         panel.set_ylim(-1, 1)
     if not np.isfinite(growth).any():
         annotate_panel(panel, "no run has a mode here")
-    panel.set_title(f"modes of all runs at step {int(found['step'].values[-1])}")
+    panel.set_title(f"modes of all runs at step {int(result['step'].values[-1])}")
 
 
-def _kinds(panel: Axes, found: xr.Dataset) -> None:
-    kind = found["kind"].values
+def _kinds(panel: Axes, result: xr.Dataset) -> None:
+    kind = result["kind"].values
     runs = (kind != NONE).sum(axis=0)
     for name, colour in {
         "stable": colour_of("decaying"),
@@ -298,22 +298,22 @@ def _kinds(panel: Axes, found: xr.Dataset) -> None:
             binomial_interval(int(count), int(total))
             for count, total in zip(counts, runs, strict=True)
         ]
-        _draw(panel, found["step"].values, intervals, colour, name)
+        _draw(panel, result["step"].values, intervals, colour, name)
     panel.set(
         xlabel="step",
         ylabel="fraction of runs",
         ylim=(-0.03, 1.18),
-        xlim=step_limits(found["step"].values),
+        xlim=step_limits(result["step"].values),
     )
     panel.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    title_panel(panel, found, "stability", "fractions of runs")
+    title_panel(panel, result, "stability", "fractions of runs")
     panel.legend(ncols=3, loc="upper center")
 
 
-def _rest(panel: Axes, found: xr.Dataset) -> None:
+def _rest(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(
         panel,
-        found,
+        result,
         "rest",
         colour_of("third"),
         "normalised force over force",
@@ -321,15 +321,15 @@ def _rest(panel: Axes, found: xr.Dataset) -> None:
     )
     plot_statistic(
         panel,
-        found,
+        result,
         "asymmetry",
         colour_of("fourth"),
         "antisymmetric part of dF/dx",
         median_interval,
     )
-    panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(found["step"].values))
+    panel.set(xlabel="step", ylabel="fraction", xlim=step_limits(result["step"].values))
     use_log_axis(panel)
-    title_panel(panel, found, "distance from equilibrium, and asymmetry", "medians")
+    title_panel(panel, result, "distance from equilibrium, and asymmetry", "medians")
     panel.legend(loc="upper center")
 
 
@@ -339,7 +339,7 @@ def annotate_panel(panel: Axes, what: str) -> None:
 
 def plot_statistic(
     panel: Axes,
-    found: xr.Dataset,
+    result: xr.Dataset,
     name: str,
     colour: str,
     label: str,
@@ -347,10 +347,10 @@ def plot_statistic(
     band=True,
 ) -> None:
     intervals = [
-        interval(finite_values_at(found[name], step))
-        for step in range(found.sizes["step"])
+        interval(finite_values_at(result[name], step))
+        for step in range(result.sizes["step"])
     ]
-    _draw(panel, found["step"].values, intervals, colour, label, band)
+    _draw(panel, result["step"].values, intervals, colour, label, band)
 
 
 def _draw(
@@ -367,10 +367,10 @@ def _draw(
         panel.fill_between(step, low, high, color=colour, alpha=0.22, linewidth=0)
 
 
-def title_panel(panel: Axes, found: xr.Dataset, what: str, statistic: str) -> None:
+def title_panel(panel: Axes, result: xr.Dataset, what: str, statistic: str) -> None:
     """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
-    told = f"{what}; {statistic}{bands}" if found.sizes["run"] > 1 else what
+    told = f"{what}; {statistic}{bands}" if result.sizes["run"] > 1 else what
     panel.set_title(told)
 
 

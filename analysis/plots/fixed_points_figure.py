@@ -19,24 +19,24 @@ def _direction_colours() -> dict[str, str]:
 
 
 @in_style
-def plot_fixed_points(found: xr.Dataset) -> Figure:
+def plot_fixed_points(result: xr.Dataset) -> Figure:
     """Four panels of the result of `fixed_point_landscape`."""
     drawn, panels = new_panels([2, 2, 2, 2])
-    _draw_gradients(panels[0], found)
-    _draw_spectra(panels[1], found)
-    for axes, start in zip(panels[2:], found["start"].values, strict=True):
-        _draw_descent(axes, found.sel(start=start), str(start))
+    _draw_gradients(panels[0], result)
+    _draw_spectra(panels[1], result)
+    for axes, start in zip(panels[2:], result["start"].values, strict=True):
+        _draw_descent(axes, result.sel(start=start), str(start))
     lines, labels = panels[-1].get_legend_handles_labels()
     title = "perturbed, by length / norm of all parameters"
     draw_legend(drawn, dict(zip(labels, lines, strict=True)), title=title)
     return drawn
 
 
-def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
+def _draw_gradients(axes: Axes, result: xr.Dataset) -> None:
     """Loss and norms of the gradient and of its symmetry-breaking part, for the
     population and a sample, over gain."""
-    names = [name for name in found["circuit"].values if name.startswith("gain")]
-    some, gains = found.sel(circuit=names), [float(name.split()[1]) for name in names]
+    names = [name for name in result["circuit"].values if name.startswith("gain")]
+    some, gains = result.sel(circuit=names), [float(name.split()[1]) for name in names]
     lines = (
         ("loss", some["loss"], colours.colour("muted"), "-"),
         ("gradient", some["gradient"], colours.colour("ink"), "-"),
@@ -67,16 +67,16 @@ def _draw_gradients(axes: Axes, found: xr.Dataset) -> None:
     axes.legend(loc="lower left")
 
 
-def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
+def _draw_spectra(axes: Axes, result: xr.Dataset) -> None:
     """Eigenvalues of the Hessian at the perturbed circuits, in all and in
     symmetry-breaking directions."""
-    starts = [str(name) for name in found["start"].values]
+    starts = [str(name) for name in result["start"].values]
     for place, start in enumerate(starts):
         for offset, (part, colour) in zip(
             (-0.25, 0.0, 0.25), _direction_colours().items(), strict=True
         ):
             values = (
-                found["eigenvalue" if part == "all" else f"{part}_eigenvalue"]
+                result["eigenvalue" if part == "all" else f"{part}_eigenvalue"]
                 .sel(circuit=start)
                 .values
             )
@@ -89,7 +89,7 @@ def _draw_spectra(axes: Axes, found: xr.Dataset) -> None:
             )
             x = np.full(len(values), place + offset)
             axes.plot(x, values, "_", markersize=16, color=colour, label=label)
-    largest = float(np.abs(found["eigenvalue"].sel(circuit=starts)).max())
+    largest = float(np.abs(result["eigenvalue"].sel(circuit=starts)).max())
     axes.set_yscale("symlog", linthresh=1e-8)
     ticks = [10.0**power for power in range(-8, int(np.ceil(np.log10(largest))) + 1, 2)]
     axes.set_yticks([*(-tick for tick in ticks[:4]), 0, *ticks])

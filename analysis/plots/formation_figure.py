@@ -177,9 +177,9 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
     )
 
 
-def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:
+def _plot_frequencies(panel: Axes, item: FormationResult, run: int) -> QuadMesh:
     """Draw the fractions of the power at each frequency over time."""
-    result = each.measures.isel(run=run)
+    result = item.measures.isel(run=run)
     fractions = result["power_fraction"].transpose("frequency", "step").values
     mesh = panel.pcolormesh(
         result["moment"].values,
@@ -195,7 +195,7 @@ def _plot_frequencies(panel: Axes, each: FormationResult, run: int) -> QuadMesh:
         xlim=(0, 1),
         xlabel="normalised time",
         ylabel="frequency k of $Z_N$",
-        title=f"{each.name}: run {run} (seed {int(result['seed'])}), at the end {kind}",
+        title=f"{item.name}: run {run} (seed {int(result['seed'])}), at the end {kind}",
     )
     if len(fractions) <= 12:
         panel.set_yticks(result["frequency"].values)

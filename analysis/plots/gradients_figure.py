@@ -52,7 +52,7 @@ apart."""
 @in_style
 def plot_gradient_norms(
     trajectory: xr.Dataset,
-    found: xr.Dataset,
+    result: xr.Dataset,
     run: int,
     config: DetectionConfig = DEFAULT_DETECTION,
 ) -> Figure:
@@ -71,14 +71,14 @@ def plot_gradient_norms(
             for layer in trajectory["layer"].values.tolist()
         ]
     )
-    trajectory, found = (
+    trajectory, result = (
         trajectory.assign_coords(layer=names),
-        found.assign_coords(layer=names),
+        result.assign_coords(layer=names),
     )
     drawn = largest_layers(
         trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
     )
-    trajectory, found = trajectory.isel(layer=drawn), found.isel(layer=drawn)
+    trajectory, result = trajectory.isel(layer=drawn), result.isel(layer=drawn)
     if layers > len(drawn):
         runs += f"; the {len(drawn)} largest of {layers} layers"
     figure, panels = new_panels(
@@ -121,11 +121,11 @@ def plot_gradient_norms(
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))
-    for axes, kind in zip(lower, found["kind"].values, strict=False):
-        _plot_fractions(axes, found.sel(kind=kind), str(kind))
-    if found.sizes["kind"] == 1:
+    for axes, kind in zip(lower, result["kind"].values, strict=False):
+        _plot_fractions(axes, result.sel(kind=kind), str(kind))
+    if result.sizes["kind"] == 1:
         lower[1].set_axis_off()
-    _plot_correlations(lower[2], found)
+    _plot_correlations(lower[2], result)
     below = [axes.get_legend_handles_labels() for axes in lower]
     chance = {
         label: artist
@@ -242,15 +242,15 @@ def _mark_events(
     return result
 
 
-def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
+def _plot_fractions(axes: Axes, result: xr.Dataset, kind: str) -> None:
     """Draw the percentage of events with a peak by layer, with its interval, and the
     percentage expected by chance."""
     percentage = 100 * np.stack(
-        [found[name].values for name in ("share", "share_low", "share_high")], axis=-1
+        [result[name].values for name in ("share", "share_low", "share_high")], axis=-1
     )
     places = np.arange(len(percentage))
     muted, second = colours.colour("muted"), colours.series_colours()[3]
-    events = int(np.nanmax(found["total"].values, initial=0))
+    events = int(np.nanmax(result["total"].values, initial=0))
     if events:
         label = "with a peak (95%)"
         draw_intervals(
@@ -265,7 +265,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
         for (baseline, (mark, label)), colour in zip(
             _BASELINE_MARKS.items(), (muted, second), strict=True
         ):
-            values = 100 * found["by_chance"].sel(baseline=baseline).values
+            values = 100 * result["by_chance"].sel(baseline=baseline).values
             axes.plot(
                 places + 0.2,
                 values,
@@ -274,7 +274,7 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
                 label=label,
                 **mark,
             )
-    draw_layer_names(axes, found["layer"].values.tolist(), 25)
+    draw_layer_names(axes, result["layer"].values.tolist(), 25)
     axes.set(xlim=(-0.6, len(places) - 0.4), ylim=(0, 104), ylabel=f"% of {kind}s")
     axes.set_yticks([0, 20, 40, 60, 80, 100])
     axes.set_title(f"{kind}s with a peak of the norm ({events} in all)")
@@ -282,18 +282,20 @@ def _plot_fractions(axes: Axes, found: xr.Dataset, kind: str) -> None:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=muted)
 
 
-def _plot_correlations(axes: Axes, found: xr.Dataset) -> None:
+def _plot_correlations(axes: Axes, result: xr.Dataset) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest
     correlation by chance."""
     for layer, colour in zip(
-        found["layer"].values, layer_colours(found.sizes["layer"]), strict=False
+        result["layer"].values, layer_colours(result.sizes["layer"]), strict=False
     ):
         axes.plot(
-            found["frames"], found["correlation_at_lag"].sel(layer=layer), color=colour
+            result["frames"],
+            result["correlation_at_lag"].sel(layer=layer),
+            color=colour,
         )
-    if found["correlation"].notnull().any():
+    if result["correlation"].notnull().any():
         anywhere, near = (
-            found["correlation_by_chance"]
+            result["correlation_by_chance"]
             .mean("layer")
             .sel(baseline=["anywhere", "nearby"])
             .values

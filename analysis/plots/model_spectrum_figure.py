@@ -23,28 +23,28 @@ from analysis.statistics.intervals import mean_interval
 
 
 @in_style
-def plot_model_curvature(found: xr.Dataset) -> Figure:
+def plot_model_curvature(result: xr.Dataset) -> Figure:
     """Panels of the result of `model_curvature`."""
-    runs = found.sizes["run"]
-    what = f"{found.attrs['model']}, {found.attrs['parameters']} parameters"
+    runs = result.sizes["run"]
+    what = f"{result.attrs['model']}, {result.attrs['parameters']} parameters"
     title = (
         f"Curvature along a run: {what}, {f'{runs} runs' if runs > 1 else 'one run'}"
     )
     figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
-    _eigenvalues(panels[0], found)
-    _sharpness(panels[1], found)
-    _trace(panels[2], found)
-    _fractions(panels[3], found)
-    _preconditioned(panels[4], found)
-    _loss(panels[5], found)
+    _eigenvalues(panels[0], result)
+    _sharpness(panels[1], result)
+    _trace(panels[2], result)
+    _fractions(panels[3], result)
+    _preconditioned(panels[4], result)
+    _loss(panels[5], result)
     for panel in panels:
-        panel.set(xlabel="step", xlim=step_limits(found["step"].values))
+        panel.set(xlabel="step", xlim=step_limits(result["step"].values))
     return figure
 
 
-def _eigenvalues(panel: Axes, found: xr.Dataset) -> None:
+def _eigenvalues(panel: Axes, result: xr.Dataset) -> None:
     """Both ends of the spectrum of the first run."""
-    step, values = found["step"].values, found["eigenvalue"].isel(run=0).values
+    step, values = result["step"].values, result["eigenvalue"].isel(run=0).values
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0) or 1.0
     half = values.shape[1] // 2
     for part, colour, label in (
@@ -63,17 +63,17 @@ def _eigenvalues(panel: Axes, found: xr.Dataset) -> None:
     low, high = panel.get_ylim()
     panel.set(ylabel="eigenvalue (dimensionless)", ylim=(low, max(high, size) * 30))
     panel.set_title(
-        f"{half} eigenvalues at each end, seed {int(found['seed'].values[0])}"
+        f"{half} eigenvalues at each end, seed {int(result['seed'].values[0])}"
     )
     panel.legend(markerscale=2, ncols=2, loc="upper center")
 
 
-def _sharpness(panel: Axes, found: xr.Dataset) -> None:
+def _sharpness(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(
-        panel, found, "sharpness", colour_of("decaying"), "sharpness", median_interval
+        panel, result, "sharpness", colour_of("decaying"), "sharpness", median_interval
     )
-    if found["relative_sharpness"].notnull().any():
-        limit = found.assign(limit=found["sharpness"] / found["relative_sharpness"])
+    if result["relative_sharpness"].notnull().any():
+        limit = result.assign(limit=result["sharpness"] / result["relative_sharpness"])
         plot_statistic(
             panel,
             limit,
@@ -85,16 +85,16 @@ def _sharpness(panel: Axes, found: xr.Dataset) -> None:
         )
     panel.set(ylabel="eigenvalue (dimensionless)")
     use_log_axis(panel)
-    title_panel(panel, found, "largest eigenvalue against 2/lr", "medians")
+    title_panel(panel, result, "largest eigenvalue against 2/lr", "medians")
     panel.legend(ncols=2, loc="upper center")
 
 
-def _trace(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "trace", colour_of("third"), "trace", median_interval)
-    if found.sizes["run"] == 1:
-        trace, error = (found[name].values[0] for name in ("trace", "trace_error"))
+def _trace(panel: Axes, result: xr.Dataset) -> None:
+    plot_statistic(panel, result, "trace", colour_of("third"), "trace", median_interval)
+    if result.sizes["run"] == 1:
+        trace, error = (result[name].values[0] for name in ("trace", "trace_error"))
         panel.errorbar(
-            found["step"],
+            result["step"],
             trace,
             error,
             color=colour_of("third"),
@@ -105,27 +105,27 @@ def _trace(panel: Axes, found: xr.Dataset) -> None:
     panel.set(ylabel="trace (dimensionless)")
     what = (
         "trace of the Hessian"
-        if found.sizes["run"] > 1
+        if result.sizes["run"] > 1
         else "trace of the Hessian ± standard error"
     )
-    title_panel(panel, found, what, "median")
+    title_panel(panel, result, what, "median")
 
 
-def _fractions(panel: Axes, found: xr.Dataset) -> None:
+def _fractions(panel: Axes, result: xr.Dataset) -> None:
     plot_statistic(
         panel,
-        found,
+        result,
         "gradient_fraction",
         colour_of("decaying"),
         "gradient",
         mean_interval,
     )
     plot_statistic(
-        panel, found, "update_fraction", colour_of("growing"), "update", mean_interval
+        panel, result, "update_fraction", colour_of("growing"), "update", mean_interval
     )
-    count = found.attrs["eigenvalues"]
+    count = result.attrs["eigenvalues"]
     panel.axhline(
-        count / found.attrs["parameters"],
+        count / result.attrs["parameters"],
         color=colours.colour("muted"),
         linestyle=":",
         label="chance",
@@ -133,19 +133,19 @@ def _fractions(panel: Axes, found: xr.Dataset) -> None:
     panel.set(ylabel="fraction of the squared norm", ylim=(-0.03, 1.2))
     title_panel(
         panel,
-        found,
+        result,
         f"gradient and next update along {count} leading eigenvectors",
         "means",
     )
     panel.legend(ncols=3, loc="upper center")
 
 
-def _preconditioned(panel: Axes, found: xr.Dataset) -> None:
+def _preconditioned(panel: Axes, result: xr.Dataset) -> None:
     panel.set(ylabel="fraction of the limit")
-    if found["relative_preconditioned"].notnull().any():
+    if result["relative_preconditioned"].notnull().any():
         plot_statistic(
             panel,
-            found,
+            result,
             "relative_preconditioned",
             colour_of("fourth"),
             "preconditioned by Adam",
@@ -160,22 +160,22 @@ def _preconditioned(panel: Axes, found: xr.Dataset) -> None:
         annotate_panel(panel, "second moments are not recorded")
     title_panel(
         panel,
-        found,
+        result,
         "largest eigenvalue preconditioned by Adam, over its limit",
         "medians",
     )
 
 
-def _loss(panel: Axes, found: xr.Dataset) -> None:
-    plot_statistic(panel, found, "loss", colour_of("third"), "loss", median_interval)
+def _loss(panel: Axes, result: xr.Dataset) -> None:
+    plot_statistic(panel, result, "loss", colour_of("third"), "loss", median_interval)
     plot_statistic(
         panel,
-        found,
+        result,
         "gradient_size",
         colour_of("fourth"),
         "norm of its gradient",
         median_interval,
     )
     use_log_axis(panel)
-    title_panel(panel, found, "the given loss", "medians")
+    title_panel(panel, result, "the given loss", "medians")
     panel.legend(ncols=2, loc="upper center")

@@ -25,14 +25,14 @@ _LABEL_WIDTH = 30
 
 
 @in_style
-def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
+def plot_sparsity(result: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     """A row of panels for each result of `compare_successes`, labelled by its name.
 
     On training and on test data: curves of successful and failed runs, and all curves
     coloured by test accuracy."""
-    drawn, panels = new_panels([1] * 4 * len(found))
+    drawn, panels = new_panels([1] * 4 * len(result))
     scale = ScalarMappable(Normalize(0, 1), "viridis")
-    for line, (item, name) in enumerate(zip(found, names, strict=True)):
+    for line, (item, name) in enumerate(zip(result, names, strict=True)):
         for place, split in enumerate(SPARSITY_SPLITS):
             _draw_success(panels[4 * line + 2 * place], item.sel(split=split))
             _draw_accuracy(
@@ -50,17 +50,17 @@ def plot_sparsity(found: Sequence[xr.Dataset], names: Sequence[str]) -> Figure:
     return drawn
 
 
-def _draw_success(panel: Axes, found: xr.Dataset) -> None:
+def _draw_success(panel: Axes, result: xr.Dataset) -> None:
     """The curve of each run; a bar along eps marks thresholds at which successful and
     failed runs differ."""
-    eps, success = found["eps"].values, found["success"].values
+    eps, success = result["eps"].values, result["success"].values
     for which, colour in (
         (0, colours.colour("failed")),
         (1, colours.colour("successful")),
     ):
-        for values in found["sparsity"].values[success == which]:
+        for values in result["sparsity"].values[success == which]:
             panel.plot(eps, values, color=colour, alpha=0.5)
-    differs = found["p_value"].values < 0.05
+    differs = result["p_value"].values < 0.05
     panel.fill_between(
         eps,
         0,
@@ -73,15 +73,17 @@ def _draw_success(panel: Axes, found: xr.Dataset) -> None:
     _frame(panel, eps)
 
 
-def _draw_accuracy(panel: Axes, found: xr.Dataset, scale: ScalarMappable) -> None:
+def _draw_accuracy(panel: Axes, result: xr.Dataset, scale: ScalarMappable) -> None:
     """The curve of each run in the colour of its test accuracy."""
-    accuracy = found["test_accuracy"].values
+    accuracy = result["test_accuracy"].values
     for run in accuracy.argsort():
         if accuracy[run] == accuracy[run]:
             panel.plot(
-                found["eps"], found["sparsity"][run], color=scale.to_rgba(accuracy[run])
+                result["eps"],
+                result["sparsity"][run],
+                color=scale.to_rgba(accuracy[run]),
             )
-    _frame(panel, found["eps"].values)
+    _frame(panel, result["eps"].values)
 
 
 def _frame(panel: Axes, eps: np.ndarray) -> None:

@@ -114,7 +114,7 @@ its part along one axis."""
 
 
 @kernel_function
-def _mark_mismatches(sums, residue, order, found):
+def _mark_mismatches(sums, residue, order, result):
     """Find pair sums whose nearest other pair sum has another residue; the first pair
     wins ties.
 
@@ -144,7 +144,7 @@ def _mark_mismatches(sums, residue, order, found):
                     nearest = distance
                     nearest_kl = kl
                 at += direction
-        found[ij] = nearest_kl < 0 or residue[nearest_kl] != residue[ij]
+        result[ij] = nearest_kl < 0 or residue[nearest_kl] != residue[ij]
 
 
 @cached_kernel(parallel=True)

@@ -312,15 +312,15 @@ def most_eventful_run(events: np.ndarray) -> int:
     return int((events[:, 0] * (1 + events.sum()) + events.sum(axis=1)).argmax())
 
 
-def coincidence_table(found: xr.Dataset, frame: float) -> pd.DataFrame:
+def coincidence_table(result: xr.Dataset, frame: float) -> pd.DataFrame:
     """One row per layer and kind of event, and two for the correlation of each layer.
 
     frame: the time between two frames, in the unit in which lags are reported.
     """
     rows = []
-    for layer in map(str, found["layer"].values):
-        here = found.sel(layer=layer)
-        for kind in map(str, found["kind"].values):
+    for layer in map(str, result["layer"].values):
+        here = result.sel(layer=layer)
+        for kind in map(str, result["kind"].values):
             one = here.sel(kind=kind)
             row = {
                 "layer": layer,
@@ -344,10 +344,10 @@ def coincidence_table(found: xr.Dataset, frame: float) -> pd.DataFrame:
 
 
 def _with_bounds(
-    column: str, found: xr.Dataset, name: str, scale: float = 1
+    column: str, result: xr.Dataset, name: str, scale: float = 1
 ) -> dict[str, float]:
     return interval_columns(
-        column, [float(found[f"{name}{end}"]) for end in ("", "_low", "_high")], scale
+        column, [float(result[f"{name}{end}"]) for end in ("", "_low", "_high")], scale
     )
 
 

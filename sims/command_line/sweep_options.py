@@ -103,12 +103,12 @@ def sweep_options(settings: type) -> type:
 def sweep_command_options(systems: Mapping[str, type]) -> Any:
     """The class of options of `sims.sweep`: a subcommand for each system, given by name
     and settings class."""
-    annotateds: Any = (
+    annotated: Any = (
         Annotated[sweep_options(kind), tyro.conf.subcommand(name)]
         for name, kind in systems.items()
     )
     one: Any = Annotated[
-        functools.reduce(operator.or_, annotateds), tyro.conf.OmitSubcommandPrefixes
+        functools.reduce(operator.or_, annotated), tyro.conf.OmitSubcommandPrefixes
     ]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
     options.__doc__ = """Simulate or train an ensemble for every combination of the settings for which several values

@@ -23,11 +23,11 @@ SMALL_RUNS = {
 @pytest.fixture(scope="session")
 def small_runs(tmp_path_factory):
     """A small trajectory of each kind, two runs each, by name."""
-    folder, found = tmp_path_factory.mktemp("small-runs"), {}
+    folder, result = tmp_path_factory.mktemp("small-runs"), {}
     for name, (settings, options) in SMALL_RUNS.items():
-        found[name] = folder / f"{name}.nc"
-        simulate(settings, runs=2, seed=3, out=found[name], progress=False, **options)
-    return found
+        result[name] = folder / f"{name}.nc"
+        simulate(settings, runs=2, seed=3, out=result[name], progress=False, **options)
+    return result
 
 
 @pytest.fixture

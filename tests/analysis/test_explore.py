@@ -69,18 +69,18 @@ def test_a_file_that_is_no_trajectory_is_reported(output_of, tmp_path, name):
 
 def test_the_server_listens_on_this_machine_only(explorer):
     listening = [
-        each
-        for each in psutil.Process(explorer.process.pid).net_connections()
-        if each.status == "LISTEN"
+        connection
+        for connection in psutil.Process(explorer.process.pid).net_connections()
+        if connection.status == "LISTEN"
     ]
-    assert [(each.laddr.ip, each.laddr.port) for each in listening] == [
+    assert [(item.laddr.ip, item.laddr.port) for item in listening] == [
         ("127.0.0.1", explorer.port)
     ]
     others = [
-        each.address
+        item.address
         for some in psutil.net_if_addrs().values()
-        for each in some
-        if each.family == socket.AF_INET
+        for item in some
+        if item.family == socket.AF_INET
     ]
     for other in {"127.0.0.2", *others} - {"127.0.0.1"}:
         with pytest.raises(OSError, match=r"refused|assign"):
@@ -465,9 +465,9 @@ def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(
     # marks of events may lie close to one another; the buttons beside them lead to the
     # same events
     boxes = [
-        each.bounding_box()
-        for each in page.locator("button:not([data-to])").all()
-        if each.is_visible()
+        item.bounding_box()
+        for item in page.locator("button:not([data-to])").all()
+        if item.is_visible()
     ]
     assert all(0 <= box["x"] <= 1000 - box["width"] for box in boxes)
     assert not any(boxes_overlap(*pair) for pair in itertools.combinations(boxes, 2))

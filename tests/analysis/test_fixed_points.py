@@ -21,24 +21,24 @@ def test_the_command_prints_writes_and_draws(output_of, tmp_path):
         0.01,
     )
     assert "settled" in out
-    with xr.open_dataset(tmp_path / "f.nc") as found:
-        assert found["circuit"].values.tolist() == [
+    with xr.open_dataset(tmp_path / "f.nc") as result:
+        assert result["circuit"].values.tolist() == [
             "gain 1",
             "gain 2",
             "gain 5",
             "gain 10",
             "settled",
         ]
-        assert found["start"].values.tolist() == ["gain 2", "settled"]
-        assert found["order_share"].dims == ("start", "step", "pushed")
-        assert found["kind"].values.tolist() == [
+        assert result["start"].values.tolist() == ["gain 2", "settled"]
+        assert result["order_share"].dims == ("start", "step", "pushed")
+        assert result["kind"].values.tolist() == [
             "none",
             *["order", "suffix", "all"] * 2,
         ]
         assert (
-            float(found["broken"].max()) < 1e-12 < float(found["sample_broken"].max())
+            float(result["broken"].max()) < 1e-12 < float(result["sample_broken"].max())
         )
-        loss = found["loss"].values.tolist()
+        loss = result["loss"].values.tolist()
     assert (tmp_path / "f.png").stat().st_size > 10_000
     rows = list(csv.DictReader((tmp_path / "f.csv").open()))
     assert [float(row["loss"]) for row in rows] == loss

@@ -58,8 +58,8 @@ def test_halfway_times_are_those_of_a_search_through_time(values):
     half = (values[0] + values[-1]) / 2
     above = (np.interp(fine, moments, values) > half + 1e-9) & (values[-1] < values[0])
     expected = fine[above].max() if above.any() else 0
-    found = halfway_time([values, [*values[:-1], 9]], moments)  # which ends no lower
-    np.testing.assert_allclose(found, [expected, 0], atol=0.011)
+    result = halfway_time([values, [*values[:-1], 9]], moments)  # which ends no lower
+    np.testing.assert_allclose(result, [expected, 0], atol=0.011)
     with pytest.raises(ValueError, match="finite"):
         halfway_time([np.nan, *values[1:]], moments)
 
@@ -105,8 +105,8 @@ def planted(template):
 
 
 def test_planted_structures_form_when_they_were_planted(template):
-    found = structure_measures(planted(template))
-    result = find_formation_times(found)
+    outcome = structure_measures(planted(template))
+    result = find_formation_times(outcome)
     formed = {
         str(event): result["formed"].sel(event=event).values.tolist()
         for event in result["event"].values
@@ -121,45 +121,47 @@ def test_planted_structures_form_when_they_were_planted(template):
     assert 14 < when.sel(event="structure")[1] < 16
     assert when.sel(event="structure").values[2:].tolist() == [20, 0]
     assert 0 <= when.sel(event="frequency")[0] <= 9
-    assert max(found["grid_distance"][1, -1], found["perfect_distance"][1, -1]) < 1e-6
-    assert found["grid_lines"][1, -1] == 3
-    assert found["dominant_frequency"][[0, 3], -1].values.tolist() == [2, 3]
+    assert (
+        max(outcome["grid_distance"][1, -1], outcome["perfect_distance"][1, -1]) < 1e-6
+    )
+    assert outcome["grid_lines"][1, -1] == 3
+    assert outcome["dominant_frequency"][[0, 3], -1].values.tolist() == [2, 3]
 
 
 def test_a_frequency_below_chance_has_not_formed(template):
     """The largest from the beginning, above chance from step 12 on, but for a moment
     before."""
-    found = structure_measures(template)
+    outcome = structure_measures(template)
     share = np.full((4, STEPS + 1), 0.2)
     share[:, 12:] = share[:, 5] = 0.9
     share[3, -1] = 0.2
-    assert 0.3 < found["chance"].sel(measure="dominant_fraction") < 0.8
-    found["dominant_fraction"] = (("run", "step"), share)
-    found["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
-    result = find_formation_times(found).sel(event="frequency")
+    assert 0.3 < outcome["chance"].sel(measure="dominant_fraction") < 0.8
+    outcome["dominant_fraction"] = (("run", "step"), share)
+    outcome["dominant_frequency"] = (("run", "step"), np.full(share.shape, 2))
+    result = find_formation_times(outcome).sel(event="frequency")
     assert result["formed"].values.tolist() == [1, 1, 1, 0]
     np.testing.assert_allclose(result["onset"] * STEPS, [12, 12, 12, 20])
 
 
 def test_intervals_of_means_stay_within_limits(template):
-    found = structure_measures(template).isel(run=[0, 1]).copy(deep=True)
-    found["circle_distance"][:, 0] = [0.05, 0.9]
-    assert mean_structure_measure(found, "circle_distance", 0) == (
+    result = structure_measures(template).isel(run=[0, 1]).copy(deep=True)
+    result["circle_distance"][:, 0] = [0.05, 0.9]
+    assert mean_structure_measure(result, "circle_distance", 0) == (
         pytest.approx(0.475),
         0,
         1,
     )
-    found["imperfections"][:, 0] = [0, 40]
-    low, high = mean_structure_measure(found, "imperfections", 0)[1:]
+    result["imperfections"][:, 0] = [0, 40]
+    low, high = mean_structure_measure(result, "imperfections", 0)[1:]
     assert low == 0
     assert high > 200
-    found["circle"][:, 0] = [0, 1]
+    result["circle"][:, 0] = [0, 1]
     exact = stats.binomtest(1, 2).proportion_ci(method="exact")
     np.testing.assert_allclose(
-        mean_structure_measure(found, "circle", 0), (0.5, exact.low, exact.high)
+        mean_structure_measure(result, "circle", 0), (0.5, exact.low, exact.high)
     )
-    found["circle_distance"][0] = np.nan
-    assert mean_structure_measure(found, "circle_distance", 0).value == pytest.approx(
+    result["circle_distance"][0] = np.nan
+    assert mean_structure_measure(result, "circle_distance", 0).value == pytest.approx(
         0.9
     )
 
@@ -193,9 +195,9 @@ def test_diverged_runs_are_censored_at_their_last_frame(template):
 
 def test_random_embeddings_rarely_form_a_structure(template, generator, monkeypatch):
     monkeypatch.undo()  # all random embeddings that give the chance levels
-    found, x = structure_measures(template), template["embedding"].values
-    np.testing.assert_array_equal(found["imperfections"], count_imperfections(x))
-    np.testing.assert_allclose(found["circularity"], circularity(x))
+    result, x = structure_measures(template), template["embedding"].values
+    np.testing.assert_array_equal(result["imperfections"], count_imperfections(x))
+    np.testing.assert_allclose(result["circularity"], circularity(x))
     fresh = generator.standard_normal((400, 2, N, 2))
     random = xr.Dataset(
         {
@@ -262,8 +264,8 @@ def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
         ("large", structure_measures(large)),
     )
     results = [
-        FormationResult(name, "particles", each, find_formation_times(each))
-        for name, each in measured
+        FormationResult(name, "particles", item, find_formation_times(item))
+        for name, item in measured
     ]
     drawn = plot_formation(results, 0)
     assert "distance from the nearest grid" in [
@@ -292,18 +294,18 @@ def test_steps_of_different_systems_are_not_compared(template, output_of, tmp_pa
             progress=False,
             **words,
         )
-    found = {}
+    result = {}
     for clock in ("step", "normalised"):
         out = output_of(
             "analysis.formation", "a.nc", "m.nc", "--clock", clock, "--csv", "t.csv"
         )
-        found[clock] = [
+        result[clock] = [
             row["p_value"] for row in csv.DictReader((tmp_path / "t.csv").open())
         ]
         assert ("not comparable" in out) == (clock == "step")
         assert ("fractions of the trajectory lengths" in out) == (clock == "normalised")
-    assert not any(found["step"])
-    assert any(found["normalised"][7:])
+    assert not any(result["step"])
+    assert any(result["normalised"][7:])
     assert "metrics.nc: variable embedding: missing" in output_of(
         "analysis.formation", "a.nc", "metrics.nc", code=1
     )
@@ -328,11 +330,11 @@ def test_the_command(template, output_of, tmp_path):
     assert float(table[2]["random_1_in_100"]) == pytest.approx(float(chance))
     assert 0 <= float(table[7]["p_value"]) <= 1
     (result,) = tmp_path.glob("formation-*.nc")
-    with xr.open_dataset(result) as found:
-        assert found["power_fraction"].dims == ("run", "step", "frequency")
-        assert found["other_onset"].dims == ("other_event", "other_run")
+    with xr.open_dataset(result) as outcome:
+        assert outcome["power_fraction"].dims == ("run", "step", "frequency")
+        assert outcome["other_onset"].dims == ("other_event", "other_run")
         assert all(
-            "long_name" in found[name].attrs
+            "long_name" in outcome[name].attrs
             for name in ("onset", "imperfections", "chance")
         )
     assert result.with_suffix(".png").stat().st_size > 10_000

@@ -27,7 +27,7 @@ def record_plain_run(seed, path, **options):
     def evaluate(model):
         scores = {split: run.scores(split) for split in run.splits}
         return {
-            name: {split: each[at] for split, each in scores.items()}
+            name: {split: score[at] for split, score in scores.items()}
             for at, name in enumerate(("loss", "accuracy"))
         }
 
@@ -65,38 +65,42 @@ def pair(tmp_path_factory):
 def test_recorded_values_are_those_of_the_simulation(pair):
     recorded, simulated = pair
     for name in ("embedding", "loss", "accuracy", "gradient_norm", "update_norm"):
-        found = recorded[name].transpose(*simulated[name].dims).values
+        result = recorded[name].transpose(*simulated[name].dims).values
         np.testing.assert_allclose(
-            found, simulated[name].values, rtol=1e-4, atol=1e-5, err_msg=name
+            result, simulated[name].values, rtol=1e-4, atol=1e-5, err_msg=name
         )
 
 
 def test_the_audit_of_a_recorded_model_is_that_of_its_simulation(pair):
-    found, expected = (audit_forces(each, frames=1000, renamings=2) for each in pair)
-    assert found["step"].values.tolist() == expected["step"].values.tolist()[:-1]
+    result, expected = (audit_forces(item, frames=1000, renamings=2) for item in pair)
+    assert result["step"].values.tolist() == expected["step"].values.tolist()[:-1]
     for name in ("cosine", "law_r_squared", "r_squared", "renamed_r_squared", "weight"):
         same = expected[name].isel(step=slice(-1))
         assert np.isfinite(same).all()
         np.testing.assert_allclose(
-            found[name].transpose(*same.dims), same, atol=1e-4, err_msg=name
+            result[name].transpose(*same.dims), same, atol=1e-4, err_msg=name
         )
 
 
 def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pair):
-    found, expected = (find_formation_times(structure_measures(each)) for each in pair)
-    np.testing.assert_array_equal(found["formed"], expected["formed"])
-    np.testing.assert_allclose(found["onset"], expected["onset"], atol=1e-3)
-    found, expected = map(analyse_events, pair)
-    assert found["event_kind"].values.tolist() == expected["event_kind"].values.tolist()
+    result, expected = (find_formation_times(structure_measures(item)) for item in pair)
+    np.testing.assert_array_equal(result["formed"], expected["formed"])
+    np.testing.assert_allclose(result["onset"], expected["onset"], atol=1e-3)
+    result, expected = map(analyse_events, pair)
+    assert (
+        result["event_kind"].values.tolist() == expected["event_kind"].values.tolist()
+    )
     for name in ("escape", "begin", "middle", "end", "event_middle"):
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-2, err_msg=name)
+        np.testing.assert_allclose(
+            result[name], expected[name], atol=1e-2, err_msg=name
+        )
 
 
 def test_the_embedding_of_a_recorded_model_moves_as_that_of_its_simulation(pair):
-    found = compare_trajectories(*pair)
+    result = compare_trajectories(*pair)
     for name in ("speed", "gradient_norm", "displacement"):
         np.testing.assert_allclose(
-            *found[name].transpose("side", ...).values,
+            *result[name].transpose("side", ...).values,
             rtol=1e-3,
             atol=1e-5,
             err_msg=name,

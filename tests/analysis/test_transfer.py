@@ -38,8 +38,8 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     text = output_of(*words, 4, 3, "--csv", "table.csv")
     path = next((tmp_path / "runs").glob("transfer-*.nc"))
     result = xr.open_dataset(path)
-    found = result["accuracy"]
-    assert found.dims == ("kind", "vocab", "run")
+    outcome = result["accuracy"]
+    assert outcome.dims == ("kind", "vocab", "run")
     np.testing.assert_array_equal(result["vocab"], [2, 3, 4])
     steps = 60 * BASE.epoch_steps
     source = simulate(BASE, runs=6, steps=2 * steps, every=steps, progress=False)
@@ -47,10 +47,10 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
         split="unseen" if "unseen" in source["split"].values else "test"
     )
     np.testing.assert_allclose(
-        found.sel(kind="scratch", vocab=2), accuracy.sel(step=steps)
+        outcome.sel(kind="scratch", vocab=2), accuracy.sel(step=steps)
     )
     np.testing.assert_allclose(
-        found.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps)
+        outcome.isel(kind=1).sel(vocab=2), accuracy.sel(step=2 * steps)
     )
     file = run_path(BASE, 6, 0, every=steps)
     tuned = SparseSettings(
@@ -58,28 +58,28 @@ def test_accuracies_are_those_of_the_runs(output_of, tmp_path):
     )
     again = simulate(tuned, runs=6, steps=steps, every=steps, progress=False)
     np.testing.assert_allclose(
-        found.sel(kind="finetuned", vocab=3),
+        outcome.sel(kind="finetuned", vocab=3),
         again["accuracy"].sel(split="unseen", step=steps),
     )
     good = successful_runs(open_trajectory(file).sel(step=[0, steps]))
     np.testing.assert_array_equal(result["successful"], good)
-    np.testing.assert_array_equal(np.isfinite(found.isel(kind=3).sel(vocab=3)), good)
+    np.testing.assert_array_equal(np.isfinite(outcome.isel(kind=3).sel(vocab=3)), good)
     rows = list(csv.DictReader((tmp_path / "table.csv").open()))
     assert [row["p"] for row in rows] == ["2", "3", "4"]
     assert float(rows[1]["finetuned"]) == pytest.approx(
-        float(found.sel(kind="finetuned", vocab=3).mean())
+        float(outcome.sel(kind="finetuned", vocab=3).mean())
     )
     assert rows[0]["finetuned"] == ""
     assert "clusters of the source" in text
     assert path.with_suffix(".png").stat().st_size > 10_000
     before = {
-        each: each.stat().st_mtime_ns
-        for each in (tmp_path / "runs").glob("sparse-*.nc")
+        item: item.stat().st_mtime_ns
+        for item in (tmp_path / "runs").glob("sparse-*.nc")
     }
     output_of(*words, 3, 4)
     assert before == {
-        each: each.stat().st_mtime_ns
-        for each in (tmp_path / "runs").glob("sparse-*.nc")
+        item: item.stat().st_mtime_ns
+        for item in (tmp_path / "runs").glob("sparse-*.nc")
     }
 
 

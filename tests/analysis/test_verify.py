@@ -51,13 +51,13 @@ def test_existing_evidence_is_not_measured_again(verify):
     assert "3 claims: " in out
     *ensembles, path = sorted(files(), key=lambda name: "verify" in name)
     assert len(ensembles) == 3
-    with xr.open_dataset(path) as found:
-        assert (found.attrs["experiment"], found.attrs["params_json"]) == (
+    with xr.open_dataset(path) as result:
+        assert (result.attrs["experiment"], result.attrs["params_json"]) == (
             "ca.table2",
             '{"runs": 6}',
         )
-        assert found.attrs["seconds"] > 0
-        assert found.sizes == {"fa": 3, "run": 6}
+        assert result.attrs["seconds"] > 0
+        assert result.sizes == {"fa": 3, "run": 6}
     for name in ensembles:
         Path(name).unlink()
     code, out, _ = verify("CA.table2.fa1", "CA.table2.fa2")
@@ -107,7 +107,7 @@ def test_damaged_evidence_is_rejected(verify):
 def test_plan_and_list_run_nothing(typed, verify, words, printed):
     code, out, _ = typed(VERIFY, *words)
     assert code == 0
-    assert all(each in out for each in printed)
+    assert all(item in out for item in printed)
     assert not files()
 
 

@@ -42,13 +42,13 @@ def some_runs(seeds, circle, **values):
     names = (
         *WEIGHT_SIZES,
         *ALIGNMENT_MEASURES,
-        *(f"{each}_chance" for each in ALIGNMENT_MEASURES),
+        *(f"{alignment_measure}_chance" for alignment_measure in ALIGNMENT_MEASURES),
     )
-    found = {
+    result = {
         name: np.asarray(values.get(name, np.full(len(seeds), 0.5)), dtype=float)
         for name in names
     }
-    return {**found, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
+    return {**result, "seed": np.asarray(seeds), "circle": np.asarray(circle)}
 
 
 def tiny(**changes):
@@ -67,17 +67,17 @@ def tiny(**changes):
 
 
 def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
-    found = measure_weights(trajectory)
-    np.testing.assert_array_equal(found["seed"], [7, 8, 9])
+    result = measure_weights(trajectory)
+    np.testing.assert_array_equal(result["seed"], [7, 8, 9])
     last = trajectory.isel(step=-1)
-    for r, seed in enumerate(found["seed"]):
+    for r, seed in enumerate(result["seed"]):
         w, b, x = (
             last[name].values[r].astype(float)
             for name in ("hidden_weight", "hidden_bias", "embedding")
         )
-        assert found["weight"][r] == pytest.approx(np.abs(w).mean())
-        assert found["bias"][r] == pytest.approx(np.abs(b).mean())
-        assert found["circle"][r] == is_circle(x)
+        assert result["weight"][r] == pytest.approx(np.abs(w).mean())
+        assert result["bias"][r] == pytest.approx(np.abs(b).mean())
+        assert result["circle"][r] == is_circle(x)
         pairs = all_pairs(5)[training_pairs(5, 12, [seed])[0]]  # 80% of 15
         sums = embedding_pair_sums(x, pairs)
         for name, known in (
@@ -86,16 +86,16 @@ def test_measures_of_each_run_are_those_of_its_last_frame(trajectory):
             ("rays", pair_sum_collinearity(x, pairs)),
         ):
             np.testing.assert_allclose(
-                [found[name][r], found[f"{name}_chance"][r]], known, rtol=1e-6
+                [result[name][r], result[f"{name}_chance"][r]], known, rtol=1e-6
             )
-    assert len(set(found["weight"])) == 3
+    assert len(set(result["weight"])) == 3
 
 
 def test_runs_that_diverged_are_left_out(trajectory):
     one = trajectory.copy()
     one["last_step"] = ("run", [40, 12, 40])
-    whole, found = measure_weights(trajectory), measure_weights(one)
-    for name, values in found.items():
+    whole, result = measure_weights(trajectory), measure_weights(one)
+    for name, values in result.items():
         np.testing.assert_array_equal(values, whole[name][[0, 2]])
     one["last_step"] = ("run", [1, 12, 39])
     none = measure_weights(one)
@@ -114,14 +114,14 @@ def test_runs_that_diverged_are_left_out(trajectory):
 @pytest.mark.parametrize("n", [1, 2])
 def test_measures_of_the_smallest_networks(n, dim):
     settings = ModularSettings(n=n, dim=dim, hidden=3, train_share=1.0)
-    found = mean_weight_measures(
+    result = mean_weight_measures(
         measure_weights(simulate(settings, runs=2, steps=3, every=3, progress=False))
     )
-    assert found.runs == 2
+    assert result.runs == 2
     assert (
-        found.mean["rays"].value == pytest.approx(1)
+        result.mean["rays"].value == pytest.approx(1)
         if n == 1
-        else found.mean["rays"].value > 1 / dim - 1e-9
+        else result.mean["rays"].value > 1 / dim - 1e-9
     )
 
 
@@ -135,23 +135,23 @@ def test_runs_of_one_seed_count_as_one():
         alignment=[0.4, 0.5, 0.6, 0.52],
         alignment_chance=[0.4, 0.4, 0.4, 0.6],
     )
-    found = mean_weight_measures(runs)
-    assert found.mean["alignment"].value == pytest.approx(0.51)
-    assert found.mean["alignment"].half == pytest.approx(
+    result = mean_weight_measures(runs)
+    assert result.mean["alignment"].value == pytest.approx(0.51)
+    assert result.mean["alignment"].half == pytest.approx(
         12.706 * 0.01, rel=1e-3
     )  # t of one degree of freedom
-    assert found.chance["alignment"] == pytest.approx(0.5)
-    assert (found.runs, found.circles) == (4, 4)
+    assert result.chance["alignment"] == pytest.approx(0.5)
+    assert (result.runs, result.circles) == (4, 4)
 
 
 def test_runs_without_living_units_have_sizes_only():
     runs = some_runs(
         [0, 1, 2], [False] * 3, alignment=[0.2, np.nan, 0.4], weight=[0.0, 3.0, 3.0]
     )
-    found = mean_weight_measures(runs)
-    assert found.mean["alignment"].value == pytest.approx(0.3)
-    assert found.mean["weight"].value == pytest.approx(2)
-    assert found.runs == 3
+    result = mean_weight_measures(runs)
+    assert result.mean["alignment"].value == pytest.approx(0.3)
+    assert result.mean["weight"].value == pytest.approx(2)
+    assert result.runs == 3
 
 
 def test_circles_and_others_are_grouped():
@@ -159,7 +159,7 @@ def test_circles_and_others_are_grouped():
     kinds = groups_by_structure(
         [first, some_runs([0, 1], [True, True], rays=[0.9, 0.8])]
     )
-    assert {kind: each.runs for kind, each in kinds.items()} == {
+    assert {kind: item.runs for kind, item in kinds.items()} == {
         "circles": 3,
         "others": 1,
     }
@@ -208,22 +208,22 @@ def test_the_command(capsys):
     assert all(str(path) in said for path in (*files, picture))
     assert imread(picture).shape[0] > 300
     rows = list(csv.DictReader(Path("out/figure6.csv").read_text().splitlines()))
-    assert [(each["weight_decay"], each["structure"]) for each in rows[:2]] == [
+    assert [(row["weight_decay"], row["structure"]) for row in rows[:2]] == [
         ("0.0", "all"),
         ("1.0", "all"),
     ]
-    assert sum(int(each["runs"]) for each in rows[2:]) == 4
-    for each in rows[:2]:
+    assert sum(int(row["runs"]) for row in rows[2:]) == 4
+    for row in rows[:2]:
         settings = ModularSettings(
-            n=5, hidden=6, weight_decay=float(each["weight_decay"])
+            n=5, hidden=6, weight_decay=float(row["weight_decay"])
         )
         last = simulate(settings, runs=2, steps=30, every=30, progress=False).isel(
             step=-1
         )
-        assert float(each["weight"]) == pytest.approx(
+        assert float(row["weight"]) == pytest.approx(
             np.abs(last["hidden_weight"].values).mean()
         )
-        assert float(each["bias"]) == pytest.approx(
+        assert float(row["bias"]) == pytest.approx(
             np.abs(last["hidden_bias"].values).mean()
         )
     before = [path.stat().st_mtime_ns for path in files]
@@ -257,4 +257,6 @@ def test_the_figure_shows_the_table():
         2 * groups[0.0].mean["weight"].half
     )
     assert any(list(line.get_ydata()) == [0.7, 0.6] for line in middle.lines)
-    assert [each.get_text() for each in right.get_xticklabels()] == ["circles (2)"]
+    assert [xticklabel.get_text() for xticklabel in right.get_xticklabels()] == [
+        "circles (2)"
+    ]

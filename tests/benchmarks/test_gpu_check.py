@@ -25,20 +25,22 @@ def test_the_cpu_agrees_with_itself_and_figures_are_written(tmp_path, capsys):
         gpu_check.main(["--device", "cpu", "--no-tests", "--out", str(out)], SMALL)
         == gpu_check.AGREES
     )
-    found = json.loads(out.read_text())
-    assert (found["device"], found["tests"], found["tolerance"]) == (
+    result = json.loads(out.read_text())
+    assert (result["device"], result["tests"], result["tolerance"]) == (
         "cpu",
         None,
         gpu_check.TOLERANCE,
     )
-    compared = {(row["case"], row["variable"]) for row in found["comparisons"]}
+    compared = {(row["case"], row["variable"]) for row in result["comparisons"]}
     assert {
         ("networks", "embedding"),
         ("heads", "loss"),
         ("transformers", "query_weight"),
     } <= compared
-    assert all(row["agrees"] and row["difference"] == 0 for row in found["comparisons"])
-    rates = found["run_epochs_per_second"]
+    assert all(
+        row["agrees"] and row["difference"] == 0 for row in result["comparisons"]
+    )
+    rates = result["run_epochs_per_second"]
     assert [row["case"] for row in rates] == list(SMALL)
     assert all(row["cpu"] > 0 and row["device"] > 0 for row in rates)
     assert "0 tests failed, 0 variables differ" in capsys.readouterr().out

@@ -36,18 +36,18 @@ def run(**amount):
     return simulate(NoiseSettings(), **{"runs": 3, "steps": 40, "every": 4, **amount})
 
 
-def assert_diverged(found, last_step=12):
+def assert_diverged(result, last_step=12):
     """Run 1 repeats its frame at `last_step`; the others are as in a run in which
     nothing fails."""
     register(NoiseSettings, Noise)
     expected = run(every=1)["embedding"]
     register(NoiseSettings, Failing)
-    steps = found["step"].values
-    assert found["last_step"].values.tolist() == [steps[-1], last_step, steps[-1]]
-    assert found["status"].values.tolist() == [1, 2, 1]
+    steps = result["step"].values
+    assert result["last_step"].values.tolist() == [steps[-1], last_step, steps[-1]]
+    assert result["status"].values.tolist() == [1, 2, 1]
     for member, shown in enumerate((steps, np.minimum(steps, last_step), steps)):
         np.testing.assert_array_equal(
-            found["embedding"][member], expected[member].sel(step=shown)
+            result["embedding"][member], expected[member].sel(step=shown)
         )
 
 
@@ -82,12 +82,12 @@ def test_a_diverged_run_is_extended_resumed_replayed_and_branched():
     run(steps=20, out="a.nc").close()
     with interrupt_at(Failing, 24):
         run(out="b.nc")
-    for found in (
+    for result in (
         run(out="a.nc"),
         run(out="b.nc"),
         replay("a.nc", None, 9, 30, every=3),
     ):
-        assert_diverged(found)
+        assert_diverged(result)
     later = branch("a.nc", 22, until=30, every=4)
     assert later["last_step"].values.tolist() == [30, 12, 30]
     assert (later["embedding"][1] == open_trajectory("a.nc")["embedding"][1, -1]).all()

@@ -44,19 +44,19 @@ def test_one_embedding_for_each_seed(x):
 
 def test_the_start_is_normalised_like_everything_after_it(x):
     np.save("x.npy", 7 * x[0] + 3)
-    found = begin(particles("x.npy", variance="overall"))["embedding"]
-    np.testing.assert_allclose(found.mean("token"), 0, atol=1e-14)
-    np.testing.assert_allclose((found**2).mean(["token", "axis"]), 1)
+    result = begin(particles("x.npy", variance="overall"))["embedding"]
+    np.testing.assert_allclose(result.mean("token"), 0, atol=1e-14)
+    np.testing.assert_allclose((result**2).mean(["token", "axis"]), 1)
 
 
 def test_the_run_of_the_same_seed_at_any_recorded_step():
     source = begin(ParticleSettings(n=5), runs=4, steps=8, every=4, out="a.nc")
     for start_step, step in ((0, 0), (4, 4), (-1, 8)):
-        found = begin(particles("a.nc", start_step=start_step), seed=2)[
+        result = begin(particles("a.nc", start_step=start_step), seed=2)[
             "embedding"
         ].sel(step=0)
         np.testing.assert_allclose(
-            found, source["embedding"].sel(step=step)[2:], atol=1e-14
+            result, source["embedding"].sel(step=step)[2:], atol=1e-14
         )
     for step, seed, told in (
         (3, 0, "start_step: found 3"),

@@ -431,9 +431,9 @@ def test_a_selection_is_replayed_by_its_seeds():
         for record in ("all", "metrics")
     )
     for number, rows in ((0, [0]), (None, [0, 1])):
-        found = replay(chosen, number, 30, 35)["embedding"]
+        result = replay(chosen, number, 30, 35)["embedding"]
         xr.testing.assert_equal(
-            found, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35))
+            result, chosen["embedding"].isel(run=rows).sel(step=slice(30, 35))
         )
     np.testing.assert_array_equal(final_embedding(metrics), final_embedding(chosen))
 
@@ -555,8 +555,8 @@ def test_two_threads_write_two_files():
         return run(name, steps=200).load()
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(work, ["a.nc", "b.nc", "c.nc", "d.nc"]))
-    assert all(same(one, found[0]) for one in found)
+        result = list(pool.map(work, ["a.nc", "b.nc", "c.nc", "d.nc"]))
+    assert all(same(one, result[0]) for one in result)
 
 
 # --------------------------------------------------------------------------- divergence

@@ -118,10 +118,10 @@ def test_a_system_with_noise_is_extended_and_replayed_exactly(kind):
     register(NoiseSettings, kind)
     assert run_path(NoiseSettings(), 3, 0).name.startswith("walkers-")
     run(steps=13, every=1, out="a.nc").close()
-    found, whole = (
+    result, whole = (
         run(steps=40, every=1, out=out)["embedding"] for out in ("a.nc", None)
     )
-    np.testing.assert_array_equal(found, whole)
+    np.testing.assert_array_equal(result, whole)
     np.testing.assert_array_equal(
         replay("a.nc", 1, 11, 20)["embedding"][0], whole[1, 11:21]
     )
@@ -141,10 +141,10 @@ def put(name, change):
     """A change of a dict, or of a state: one entry becomes what `change` makes of
     it."""
 
-    def changed(found):
-        if isinstance(found, NoiseState):
-            return NoiseState(**{**vars(found), name: change(getattr(found, name))})
-        return {**found, name: change(found.get(name))}
+    def changed(result):
+        if isinstance(result, NoiseState):
+            return NoiseState(**{**vars(result), name: change(getattr(result, name))})
+        return {**result, name: change(result.get(name))}
 
     return changed
 

@@ -52,9 +52,9 @@ def test_compositions_are_groups_that_do_not_commute(task, n, order):
     assert (table[0] == numbers).all()
     assert (table[:, 0] == numbers).all()
     np.testing.assert_array_equal(table[table], table[:, table])  # (a b) c = a (b c)
-    for each in (table, table.T):
+    for item in (table, table.T):
         np.testing.assert_array_equal(
-            np.sort(each, axis=1), np.broadcast_to(numbers, table.shape)
+            np.sort(item, axis=1), np.broadcast_to(numbers, table.shape)
         )
     assert (table != table.T).any()
 

@@ -32,7 +32,7 @@ def test_a_branch_keeps_options_that_are_not_given(simulated, program, base, cha
     path = simulated(words)
     before, after = open_trajectory(source), open_trajectory(path)
     assert list(after["seed"].values) == [4, 5, 6]
-    old, new = (json.loads(each.attrs["config_json"]) for each in (before, after))
+    old, new = (json.loads(item.attrs["config_json"]) for item in (before, after))
     assert {name for name in new if new[name] != old[name]} == {
         change.split()[0].strip("-").replace("-", "_")
     }

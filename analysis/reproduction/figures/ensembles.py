@@ -207,11 +207,11 @@ NORM_PANELS = {
 """Sentences about the panels of gradient norms, by how their names begin."""
 
 
-def _most_eventful_run(found: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
+def _most_eventful_run(result: xr.Dataset, trajectory: xr.Dataset) -> RunChoice:
     """The first run with most drops of the loss, and among these most spikes."""
     runs_not_diverged(trajectory)  # raises an error where there is none
-    run = most_eventful_run(found["events"].values)
-    drops, spikes = (int(value) for value in found["events"].values[run][:2])
+    run = most_eventful_run(result["events"].values)
+    drops, spikes = (int(value) for value in result["events"].values[run][:2])
     why = (
         f"the first run with most drops of the loss, {drops}, and among these most"
         f" spikes, {spikes}"

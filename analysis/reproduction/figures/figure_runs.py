@@ -93,15 +93,15 @@ def _opened(path: Path, figure: PaperFigure) -> xr.Dataset:
         ) from None
 
 
-def _fits(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
+def _fits(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
     if isinstance(need, RequiredResult):
-        return found.attrs.get("title") == need.title
+        return result.attrs.get("title") == need.title
     if (
-        found.attrs.get("system") != need.settings.system
-        or "schema_version" not in found.attrs
+        result.attrs.get("system") != need.settings.system
+        or "schema_version" not in result.attrs
     ):
         return False
-    settings = read_settings(found)
+    settings = read_settings(result)
     alike = all(
         getattr(settings, name) == getattr(need.settings, name) for name in need.must
     )
@@ -110,12 +110,12 @@ def _fits(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> bool:
     )
 
 
-def _what(found: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
+def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     """The content of a file in words: settings that differ from the defaults, and those
     that are required."""
-    if "schema_version" not in found.attrs:
-        return f"“{found.attrs.get('title', 'something else')}”"
-    settings = read_settings(found)
+    if "schema_version" not in result.attrs:
+        return f"“{result.attrs.get('title', 'something else')}”"
+    settings = read_settings(result)
     asked, told = need.must if isinstance(need, RequiredRuns) else (), [settings.system]
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -121,11 +121,11 @@ def _draw_slopes(axes: Axes, settings: SparseSettings) -> None:
     axes.set_title("slopes of the norm near the origin", fontsize=10)
 
 
-def _draw_approach(axes: Axes, found: xr.Dataset, success: np.ndarray) -> str:
+def _draw_approach(axes: Axes, result: xr.Dataset, success: np.ndarray) -> str:
     """Each run's nearest approach of E + P to the origin and its largest movement in
     lengths; how many may flip."""
-    near = np.nanmin(found["x_smallest"].values, axis=1)
-    ratios = found["x_largest_flip_ratio"].values
+    near = np.nanmin(result["x_smallest"].values, axis=1)
+    ratios = result["x_largest_flip_ratio"].values
     ratio = np.where(np.isfinite(ratios), ratios, 0.0).max(axis=1)
     for of, meaning, mark in ((~success, "failed", "x"), (success, "successful", "o")):
         axes.plot(

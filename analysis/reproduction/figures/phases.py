@@ -146,10 +146,10 @@ def _plot_maps_and_loss(
     return figure
 
 
-def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoice:
+def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoice:
     """Of the successful runs with two drops that in which the phase between them has
     the median length."""
-    between = found["between"].values
+    between = result["between"].values
     able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
     word = "successful runs in which these lie apart"
     if not len(able):
@@ -170,20 +170,20 @@ def run_with_median_drop_gap(found: xr.Dataset, success: np.ndarray) -> RunChoic
     )
 
 
-def drop_snapshots(trajectory: xr.Dataset, found: xr.Dataset, run: int) -> list[int]:
+def drop_snapshots(trajectory: xr.Dataset, result: xr.Dataset, run: int) -> list[int]:
     """Recorded steps at or before the beginning of each drop of a run, and at or after
     its end, in the order of time.
 
     Raises TrajectoryError where the loss has no two drops.
     """
-    if not np.isfinite(found["between"].values[run]):
+    if not np.isfinite(result["between"].values[run]):
         raise TrajectoryError(
-            f"run {run}: found {int(found['drops'][run])} drops of the loss,"
+            f"run {run}: found {int(result['drops'][run])} drops of the loss,"
             " expected two"
         )
     steps = trajectory["step"].values
-    before = steps[np.searchsorted(steps, found["begin"].values[run], "right") - 1]
+    before = steps[np.searchsorted(steps, result["begin"].values[run], "right") - 1]
     after = steps[
-        np.minimum(np.searchsorted(steps, found["end"].values[run]), len(steps) - 1)
+        np.minimum(np.searchsorted(steps, result["end"].values[run]), len(steps) - 1)
     ]
     return [int(before[0]), int(after[0]), int(max(before[1], after[0])), int(after[1])]

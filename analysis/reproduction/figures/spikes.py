@@ -154,12 +154,12 @@ class _SpikeStates(NamedTuple):
 
 
 @torch.no_grad()
-def _states_of_spike(trajectory: xr.Dataset, found: _SpikeReplay) -> _SpikeStates:
+def _states_of_spike(trajectory: xr.Dataset, result: _SpikeReplay) -> _SpikeStates:
     network = clustering_head_of(trajectory)
-    on = training_sequences(network.settings, found.spike.seed)
+    on = training_sequences(network.settings, result.spike.seed)
     states = [
-        {name: weight.double() for name, weight in weights(found.path, 0, at).items()}
-        for at in found.moments
+        {name: weight.double() for name, weight in weights(result.path, 0, at).items()}
+        for at in result.moments
     ]
     passes = [forward_pass(network, state, on) for state in states]
     return _SpikeStates(

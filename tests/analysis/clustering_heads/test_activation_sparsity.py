@@ -44,8 +44,8 @@ def gelu(x):
 
 def test_counts_are_of_values_strictly_below(generator):
     values = np.array([[0.0, -1.0], [0.5, 2.0]])
-    found = count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0]))
-    np.testing.assert_array_equal(found, [1, 4, 8])
+    result = count_below_thresholds(values, np.array([1, 3]), np.array([0.5, 1.0, 3.0]))
+    np.testing.assert_array_equal(result, [1, 4, 8])
     values, often = generator.standard_normal((50, 3)), generator.integers(0, 4, 50)
     expected = [
         (often[:, None] * (np.abs(values) < eps)).sum() for eps in SPARSITY_THRESHOLDS
@@ -72,14 +72,14 @@ def test_mean_sparsity_averages_over_log_eps_in_the_range_of_the_paper():
 def test_activations_are_those_of_the_transform(changes):
     settings = dataclasses.replace(SMALL, **changes)
     trajectory = simulate(settings, runs=2, steps=4, progress=False)
-    network, found = network_of(trajectory), weights(trajectory)
+    network, result = network_of(trajectory), weights(trajectory)
     tokens = torch.from_numpy(
         sample_sequences(settings, np.array([5]), "train")[0].astype(np.int64)
     )
-    xi = network.sequence_embedding(found, tokens)
-    hidden = module.hidden_activations(network, found, tokens)
-    zeta = xi + hidden @ found["assembler"] + found["transform_bias"][..., None, :]
-    torch.testing.assert_close(zeta, network.transform(found, xi))
+    xi = network.sequence_embedding(result, tokens)
+    hidden = module.hidden_activations(network, result, tokens)
+    zeta = xi + hidden @ result["assembler"] + result["transform_bias"][..., None, :]
+    torch.testing.assert_close(zeta, network.transform(result, xi))
 
 
 @pytest.mark.parametrize("few", [False, True])
@@ -88,10 +88,10 @@ def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(
 ):
     if few:  # sequences at once
         monkeypatch.setattr(module, "_BATCH_BYTES", 5000)
-    found = measure_sparsity(small, step=4)
+    result = measure_sparsity(small, step=4)
     network = network_of(small)
     for split in ("train", "test"):
-        held = {name: each.double() for name, each in weights(small, 2, 4).items()}
+        held = {name: weight.double() for name, weight in weights(small, 2, 4).items()}
         tokens = sample_sequences(SMALL, small["seed"].values[[2]], split)[0].astype(
             np.int64
         )
@@ -103,22 +103,24 @@ def test_sparsity_of_a_trajectory_is_that_of_all_draws_one_by_one(
         )
         expected = [(np.abs(values) < eps).mean() for eps in SPARSITY_THRESHOLDS]
         np.testing.assert_allclose(
-            found["sparsity"].sel(split=split)[2], expected, atol=1e-12
+            result["sparsity"].sel(split=split)[2], expected, atol=1e-12
         )
-    assert (found["test_accuracy"] == small["accuracy"].sel(step=4, split="test")).all()
+    assert (
+        result["test_accuracy"] == small["accuracy"].sel(step=4, split="test")
+    ).all()
 
 
 def test_diverged_runs_are_nan_and_wrong_steps_and_files_are_refused(small):
     diverged = small.copy()
     diverged["last_step"] = small["last_step"].copy(data=[8, 4, 8, 8])
-    found = measure_sparsity(diverged)
-    known = np.isfinite(found["sparsity"])
+    result = measure_sparsity(diverged)
+    known = np.isfinite(result["sparsity"])
     assert (
         known.all(["split", "eps"]).values.tolist()
         == known.any(["split", "eps"]).values.tolist()
     )
     assert known.all(["split", "eps"]).values.tolist() == [True, False, True, True]
-    assert np.isnan(found["success"][1])
+    assert np.isnan(result["success"][1])
     assert np.isfinite(measure_sparsity(diverged, step=4)["success"]).all()
     for step, message in ((5, "nearest are 4 and 8$"), (9, "nearest is 8$")):
         with pytest.raises(SettingsError, match=message):
@@ -151,8 +153,8 @@ def planted(less):
 
 
 def test_a_planted_difference_is_found_and_none_elsewhere():
-    found = compare_successes(planted(less=True)).sel(split="test")
-    curves = (SPARSITY_THRESHOLDS, found["effect"].values, found["p_value"].values)
+    result = compare_successes(planted(less=True)).sel(split="test")
+    curves = (SPARSITY_THRESHOLDS, result["effect"].values, result["p_value"].values)
     low, high = module.differing_range(*curves, -1)
     assert low < 1e-2 < 1 < high
     assert np.isnan(module.differing_range(*curves, 1)).all()
@@ -193,13 +195,13 @@ def test_labels_name_the_settings_that_differ(small):
 
 
 def test_labels_of_a_figure_are_not_cut_or_covered(small, check_texts):
-    found = compare_successes(measure_sparsity(small))
+    result = compare_successes(measure_sparsity(small))
     names = [
         "a-file-whose-name-has-more-than-thirty-characters",
         "b",
         "-".join(["name"] * 14),
     ]
-    drawn = plot_sparsity([found] * 3, names)
+    drawn = plot_sparsity([result] * 3, names)
     check_texts(drawn, [panel.yaxis.label for panel in drawn.axes[:12:4]])
 
 
@@ -228,10 +230,10 @@ def test_the_command(small, output_of, tmp_path):
     out = output_of("analysis.sparsity", "a.nc", "b.nc", "--csv", "table.csv")
     assert out.count("h = 6  t") == out.count("h = 8  t") == 2
     (result,) = tmp_path.glob("sparsity-*.nc")
-    with xr.open_dataset(result) as found:
-        assert found["sparsity"].dims == ("trajectory", "split", "run", "eps")
-        assert found["trajectory"].values.tolist() == ["h = 6", "h = 8"]
-        assert np.isfinite(found["sparsity"]).sum("eps").values[:, 0].tolist() == [
+    with xr.open_dataset(result) as outcome:
+        assert outcome["sparsity"].dims == ("trajectory", "split", "run", "eps")
+        assert outcome["trajectory"].values.tolist() == ["h = 6", "h = 8"]
+        assert np.isfinite(outcome["sparsity"]).sum("eps").values[:, 0].tolist() == [
             [141] * 4,
             [141, 141, 0, 0],
         ]

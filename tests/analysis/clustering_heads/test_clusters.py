@@ -17,12 +17,12 @@ from dynamics import ModularSettings, SparseSettings, TrajectoryError, simulate
     scale=st.sampled_from([1e-12, 1.0, 1e9]),
     seed=st.integers(0, 99),
 )
-def test_planted_clusters_are_counted(count, dim, each, scale, seed):
+def test_planted_clusters_are_counted(count, dim, item, scale, seed):
     generator = np.random.default_rng(seed)
     centres = np.zeros((count, dim))
     centres[:, 0] = np.arange(count)
     turn = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    noise = generator.uniform(-1, 1, (count, each, dim)) / np.sqrt(dim)
+    noise = generator.uniform(-1, 1, (count, item, dim)) / np.sqrt(dim)
     points = (centres[:, None] + 0.02 * noise).reshape(
         -1, dim
     ) @ turn + generator.standard_normal(dim)
@@ -31,7 +31,7 @@ def test_planted_clusters_are_counted(count, dim, each, scale, seed):
         order = generator.permutation(len(points))
         labels, planted = (
             clusters.cluster_labels(scale * points[order]),
-            np.repeat(np.arange(count), each)[order],
+            np.repeat(np.arange(count), item)[order],
         )
         assert (
             len({*zip(labels.tolist(), planted.tolist(), strict=True)})
@@ -73,9 +73,9 @@ def test_the_ideal_number_of_clusters_and_the_sequences_that_are_clustered():
 
 
 def test_clusters_and_merge_lengths_of_a_trajectory(tiny):
-    found = clusters.embedding_cluster_counts(tiny)
-    assert found.dims == ("run",)
-    assert (found >= 1).all()
+    result = clusters.embedding_cluster_counts(tiny)
+    assert result.dims == ("run",)
+    assert (result >= 1).all()
     np.testing.assert_array_equal(
         clusters.embedding_cluster_counts(tiny, step=0, link=1e-9), 2**6
     )
@@ -84,7 +84,7 @@ def test_clusters_and_merge_lengths_of_a_trajectory(tiny):
             simulate(ModularSettings(n=5), runs=1, steps=1, progress=False)
         )
     lengths = clusters.embedding_merge_lengths(tiny)
-    np.testing.assert_array_equal(1 + (lengths > 0.1).sum("clusters"), found)
+    np.testing.assert_array_equal(1 + (lengths > 0.1).sum("clusters"), result)
     assert np.isnan(
         clusters.embedding_merge_lengths(tiny.assign(last_step=0 * tiny["last_step"]))
     ).all()

@@ -92,14 +92,14 @@ def test_batched_sequence_embeddings_are_those_of_the_network(
         ClusteringHead(settings),
         invariances.invariance_probe(settings).tokens,
     )
-    found = random_weights(network, generator, lead)
-    found["query"] *= scale
-    xi = invariances.batched_sequence_embeddings(network, found, tokens)[0]
-    expected = network.sequence_embedding(found, torch.from_numpy(tokens))
+    result = random_weights(network, generator, lead)
+    result["query"] *= scale
+    xi = invariances.batched_sequence_embeddings(network, result, tokens)[0]
+    expected = network.sequence_embedding(result, torch.from_numpy(tokens))
     torch.testing.assert_close(xi, expected, rtol=1e-10, atol=1e-12)
-    found["query"] *= 1e4
+    result["query"] *= 1e4
     with pytest.raises(ValueError, match="scores more than 600 apart"):
-        invariances.batched_sequence_embeddings(network, found, tokens)
+        invariances.batched_sequence_embeddings(network, result, tokens)
 
 
 # ------------------------------------------------------------------------------- shares
@@ -111,14 +111,16 @@ def test_batched_sequence_embeddings_are_those_of_the_network(
 )
 def test_all_measures_are_those_of_plain_loops(generator, settings):
     s, network = settings, ClusteringHead(settings)
-    found = random_weights(network, generator)
-    got = invariances.network_invariances(network, found)
+    result = random_weights(network, generator)
+    got = invariances.network_invariances(network, result)
     every = list(itertools.product(range(s.vocab), repeat=s.length))
     asked = torch.tensor(every)
-    xi = dict(zip(every, network.sequence_embedding(found, asked).numpy(), strict=True))
-    attention = dict(zip(every, network.attention(found, asked).numpy(), strict=True))
+    xi = dict(
+        zip(every, network.sequence_embedding(result, asked).numpy(), strict=True)
+    )
+    attention = dict(zip(every, network.attention(result, asked).numpy(), strict=True))
     told = dict(
-        zip(every, network.logits(found, asked).argmax(-1).tolist(), strict=True)
+        zip(every, network.logits(result, asked).argmax(-1).tolist(), strict=True)
     )
     mean = sum(xi.values()) / len(xi)
     variance = sum(((x - mean) ** 2).sum() for x in xi.values()) / len(xi)
@@ -191,14 +193,14 @@ def test_measures_of_a_sample_are_near_those_of_all_sequences(generator):
     network = ClusteringHead(
         SparseSettings(length=13, sparsity=4)
     )  # twice as many sequences as are listed
-    found, at = (
+    result, at = (
         random_weights(network, generator),
         invariances.invariance_probe(network.settings),
     )
     assert not at.exhaustive
-    got = invariances.network_invariances(network, found)
+    got = invariances.network_invariances(network, result)
     every = torch.tensor(list(itertools.product(range(2), repeat=13)))
-    x = network.sequence_embedding(found, every).numpy().reshape(*[2] * 13, 2)
+    x = network.sequence_embedding(result, every).numpy().reshape(*[2] * 13, 2)
     total = x.reshape(-1, 2).var(axis=0).sum()
     exact = [x.var(axis=t).reshape(-1, 2).mean(axis=0).sum() / total for t in range(13)]
     np.testing.assert_allclose(got["value_share"], exact, rtol=0.1, atol=0.005)
@@ -245,17 +247,17 @@ def trajectory():
 
 
 def test_measures_of_a_trajectory_are_those_of_its_networks(trajectory):
-    found = invariances.measure_invariances(trajectory, step=6)
+    result = invariances.measure_invariances(trajectory, step=6)
     network = ClusteringHead(SMALL)
     one = {
         name: torch.from_numpy(trajectory[name].values[1, 1].astype(float))
         for name in network.variables
     }
     for name, values in invariances.network_invariances(network, one).items():
-        np.testing.assert_allclose(found[name].values[1], values, rtol=1e-6, atol=1e-9)
-        assert found[name].attrs["units"] == "1"
-    assert found.attrs["step"] == 6
-    assert found["seed"].values.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(result[name].values[1], values, rtol=1e-6, atol=1e-9)
+        assert result[name].attrs["units"] == "1"
+    assert result.attrs["step"] == 6
+    assert result["seed"].values.tolist() == [0, 1, 2]
     assert invariances.measure_invariances(trajectory).attrs["step"] == 12
 
 
@@ -265,11 +267,11 @@ def test_diverged_runs_and_runs_of_scores_too_far_apart_have_no_values(trajector
     before = invariances.measure_invariances(trajectory)
     trajectory["last_step"] = ("run", [12, 6, 12])
     for changed in (far, trajectory):
-        found = invariances.measure_invariances(changed)
-        assert np.isnan(found["accuracy"].values).tolist() == [False, True, False]
+        result = invariances.measure_invariances(changed)
+        assert np.isnan(result["accuracy"].values).tolist() == [False, True, False]
         assert np.isnan(measure_encoded_sums(changed)["sum_steps"].values[1]).all()
         np.testing.assert_array_equal(
-            found["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]]
+            result["clusters"].values[[0, 2]], before["clusters"].values[[0, 2]]
         )
     assert invariances.measure_invariances(far)["far_scores"].values.tolist() == [
         0,
@@ -310,14 +312,14 @@ def test_planted_sums_are_found(coefficients):
     s = SparseSettings(length=6, sparsity=3)
     at = invariances.invariance_probe(s)
     for turned in (1, -1):
-        found = encoded_sum(turned * linear(coefficients, at), at, s)
-        np.testing.assert_allclose(found.steps[:, 1], coefficients, atol=1e-12)
-        assert (found.whole, found.congruent, found.share) == (
+        result = encoded_sum(turned * linear(coefficients, at), at, s)
+        np.testing.assert_allclose(result.steps[:, 1], coefficients, atol=1e-12)
+        assert (result.whole, result.congruent, result.share) == (
             True,
             True,
             pytest.approx(1),
         )
-        assert found.levels == len(np.unique(at.tokens @ np.array(coefficients)))
+        assert result.levels == len(np.unique(at.tokens @ np.array(coefficients)))
 
 
 def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
@@ -326,9 +328,9 @@ def test_the_sum_encoded_by_a_circuit_built_for_it_is_found():
     xi = invariances.batched_sequence_embeddings(
         network, summing_circuit(s, c), at.tokens
     )[0].numpy()
-    found = encoded_sum(xi, at, s)
-    np.testing.assert_allclose(found.steps[:, 1], c, atol=1e-4)
-    assert found.congruent
+    result = encoded_sum(xi, at, s)
+    np.testing.assert_allclose(result.steps[:, 1], c, atol=1e-4)
+    assert result.congruent
 
 
 @pytest.mark.parametrize(
@@ -344,8 +346,8 @@ def test_sums_of_other_residues_or_of_fractional_steps_are_not_congruent(
 ):
     s = SparseSettings(length=6, sparsity=3)
     at = invariances.invariance_probe(s)
-    found = encoded_sum(linear(coefficients, at), at, s)
-    assert (found.whole, found.congruent) == (whole, False)
+    result = encoded_sum(linear(coefficients, at), at, s)
+    assert (result.whole, result.congruent) == (whole, False)
     nothing = encoded_sum(np.zeros((64, 2)), at, s)
     assert np.isnan(nothing.steps).all()
     assert nothing.levels == 0
@@ -356,9 +358,9 @@ def test_steps_of_more_tokens_need_not_be_even():
     at = invariances.invariance_probe(s)
     steps = np.array([[0, 1, 2], [0, 1, -1], [0, 3, 3], [0, 0, 0]])
     value = steps[np.arange(4), at.tokens].sum(axis=1).astype(float)
-    found = encoded_sum(value[:, None] * np.array([1.0, 2.0]), at, s)
-    np.testing.assert_allclose(found.steps, steps, atol=1e-12)
-    assert found.congruent
+    result = encoded_sum(value[:, None] * np.array([1.0, 2.0]), at, s)
+    np.testing.assert_allclose(result.steps, steps, atol=1e-12)
+    assert result.congruent
     assert not encoded_sum(
         (at.tokens @ np.array([1.0, 1.0, 1.0, 0.0]))[:, None] + 0.0, at, s
     ).congruent

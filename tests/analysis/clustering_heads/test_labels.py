@@ -49,8 +49,8 @@ TINY = SparseSettings(length=6, sparsity=2, hidden=6, data=64, batch=16)
 
 def label_of(s, weights, thresholds=None):
     """The label of one circuit."""
-    found = dataset([network_invariances(ClusteringHead(s), weights)], s).isel(run=0)
-    return labels.circuit_label(found, thresholds or labels.LabelThresholds())
+    result = dataset([network_invariances(ClusteringHead(s), weights)], s).isel(run=0)
+    return labels.circuit_label(result, thresholds or labels.LabelThresholds())
 
 
 def dataset(rows, s):
@@ -80,11 +80,11 @@ def dataset(rows, s):
 def test_the_ideal_circuit_is_ideal_and_solves_the_task(changes):
     s = SparseSettings(**changes)
     weights = constructions.ideal_circuit(s)
-    found = network_invariances(ClusteringHead(s), weights)
-    assert found["accuracy"] == 1
-    assert found["clusters"] == ideal_cluster_count(s) == (10 if s.vocab == 3 else 6)
-    assert found["class_share"] == pytest.approx(1, abs=1e-9)
-    assert found["attention"][list(s.counting)].sum() > 0.999
+    result = network_invariances(ClusteringHead(s), weights)
+    assert result["accuracy"] == 1
+    assert result["clusters"] == ideal_cluster_count(s) == (10 if s.vocab == 3 else 6)
+    assert result["class_share"] == pytest.approx(1, abs=1e-9)
+    assert result["attention"][list(s.counting)].sum() > 0.999
     assert label_of(s, weights).label == "ideal"
 
 
@@ -92,13 +92,13 @@ def test_the_ideal_circuit_is_ideal_and_solves_the_task(changes):
 def test_attention_to_other_positions_is_corrected(norm):
     for changes, fraction in ((SHORT, "0.62"), (TERNARY, "0.43")):
         s = SparseSettings(norm=norm, **changes)
-        found = label_of(s, constructions.inattentive_circuit(s))
-        assert found.label == "corrected"
-        assert f"only {fraction} of the attention" in found.reason
+        result = label_of(s, constructions.inattentive_circuit(s))
+        assert result.label == "corrected"
+        assert f"only {fraction} of the attention" in result.reason
     s = SparseSettings(norm=norm, dim=3, **SHORT)
-    found = label_of(s, constructions.corrected_circuit(s))
-    assert found.label == "corrected"
-    assert found.reason.endswith("1.34 in z, 0.00 in V z")
+    result = label_of(s, constructions.corrected_circuit(s))
+    assert result.label == "corrected"
+    assert result.reason.endswith("1.34 in z, 0.00 in V z")
 
 
 @pytest.mark.parametrize(("mass", "label"), [(0.91, "ideal"), (0.89, "corrected")])
@@ -114,9 +114,9 @@ def test_an_ideal_circuit_has_most_attention_on_counting_positions(mass, label):
 
 def test_attention_to_some_of_the_tokens_is_labelled():
     s = SparseSettings(**SHORT)
-    found = label_of(s, constructions.one_sided_circuit(s))
-    assert found.label == "part of the values"
-    assert found.reason.startswith("token 0 gets 0.1")
+    result = label_of(s, constructions.one_sided_circuit(s))
+    assert result.label == "part of the values"
+    assert result.reason.startswith("token 0 gets 0.1")
     assert (
         label_of(s, constructions.one_sided_circuit(s, ratio=0.5)).label == "corrected"
     )
@@ -160,22 +160,22 @@ def test_missing_invariances_are_named(coefficients, label, leaking, apart, word
     s = SparseSettings()
     weights = constructions.summing_circuit(s, coefficients)
     assert network_invariances(ClusteringHead(s), weights)["accuracy"] == 1
-    found = label_of(s, weights)
-    assert found[:1] + found[2:] == (label, leaking, apart)
-    assert words in found.reason
+    result = label_of(s, weights)
+    assert result[:1] + result[2:] == (label, leaking, apart)
+    assert words in result.reason
 
 
 def test_weights_that_do_not_solve_the_task_are_no_circuit():
     s = SparseSettings(**SHORT)
     first = ClusteringHead(s).initial(np.arange(5))
     rows = [
-        {name: torch.from_numpy(each[run]).double() for name, each in first.items()}
+        {name: torch.from_numpy(value[run]).double() for name, value in first.items()}
         for run in range(5)
     ]
     assert {label_of(s, row).label for row in rows} == {"none"}
     ideal = constructions.ideal_circuit(s)
-    found = label_of(s, {**ideal, "assembler": torch.zeros_like(ideal["assembler"])})
-    assert (found.label, found.reason[:11]) == ("none", "accuracy 0.")
+    result = label_of(s, {**ideal, "assembler": torch.zeros_like(ideal["assembler"])})
+    assert (result.label, result.reason[:11]) == ("none", "accuracy 0.")
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_circuits_that_cannot_be_built_are_refused(construct, changes, message):
 
 def test_tokens_that_are_distinguished_at_a_position_are_named():
     s = SparseSettings(**TERNARY)
-    found = network_invariances(ClusteringHead(s), constructions.ideal_circuit(s))
+    result = network_invariances(ClusteringHead(s), constructions.ideal_circuit(s))
     fractions = np.zeros((3, 3))
     fractions[0, 1:] = fractions[1:, 0] = 0.05
-    found["token_share"][6], found["value_share"][6] = fractions, fractions.mean()
-    label = labels.circuit_label(dataset([found], s).isel(run=0))
+    result["token_share"][6], result["value_share"][6] = fractions, fractions.mean()
+    label = labels.circuit_label(dataset([result], s).isel(run=0))
     assert label[:2] == ("partial", "distinguishes 0 from 1, 0 from 2 at position 6")
 
 
@@ -228,25 +228,25 @@ def test_label_counts_depend_on_thresholds():
         constructions.inattentive_circuit(s),
         constructions.one_sided_circuit(s, ratio=0.15),
         {
-            name: torch.zeros_like(each)
-            for name, each in constructions.ideal_circuit(s).items()
+            name: torch.zeros_like(value)
+            for name, value in constructions.ideal_circuit(s).items()
         },
     ]
-    found = dataset(
-        [network_invariances(ClusteringHead(s), each) for each in circuits], s
+    result = dataset(
+        [network_invariances(ClusteringHead(s), circuit) for circuit in circuits], s
     )
-    np.testing.assert_array_equal(labels.label_counts(found), [1, 1, 1, 0, 0, 1])
-    assert [each.label for each in labels.circuit_labels(found)] == [
+    np.testing.assert_array_equal(labels.label_counts(result), [1, 1, 1, 0, 0, 1])
+    assert [label.label for label in labels.circuit_labels(result)] == [
         "ideal",
         "corrected",
         "part of the values",
         "none",
     ]
-    table = labels.label_sensitivity(found)
+    table = labels.label_sensitivity(result)
     assert table.dims == ("threshold", "factor", "label")
     np.testing.assert_array_equal(table.sum("label"), 4)
     np.testing.assert_array_equal(
-        table.sel(factor=1), np.tile(labels.label_counts(found), (5, 1))
+        table.sel(factor=1), np.tile(labels.label_counts(result), (5, 1))
     )
     assert (
         table.sel(threshold="part", factor=0.5).values[
@@ -271,10 +271,12 @@ def test_half_rise_times_are_those_of_plain_loops(generator):
         generator.uniform(0, 1, (200, 9)),
         np.cumsum(generator.uniform(1, 2, 9)),
     )
-    for row, found in zip(values, half_rise_time(values, time), strict=True):
+    for row, result in zip(values, half_rise_time(values, time), strict=True):
         half = (row[0] + row[-1]) / 2
         expected = next((time[k] for k in range(9) if (row[k:] >= half).all()), np.nan)
-        np.testing.assert_equal(found, expected if row[-1] - row[0] >= 0.01 else np.nan)
+        np.testing.assert_equal(
+            result, expected if row[-1] - row[0] >= 0.01 else np.nan
+        )
     for row, expected in (
         ([0, np.nan, 1], np.nan),
         ([0.999999, 0.999999, 1], np.nan),
@@ -304,15 +306,15 @@ def planted(tiny, moments):
 
 
 def test_clusters_form_with_the_attention_and_are_separated_with_the_transform(tiny):
-    found = measure_learning_phases(planted(tiny, (2, 5)))
+    result = measure_learning_phases(planted(tiny, (2, 5)))
     epoch = tiny["epoch"].values
-    assert (found["formed"].values[0], found["separated"].values[0]) == (
+    assert (result["formed"].values[0], result["separated"].values[0]) == (
         epoch[2],
         epoch[5],
     )
-    np.testing.assert_allclose(found["final_share"].values[0, 2:], 1, atol=1e-4)
-    assert found["multiset_share"].values[0, 2] == pytest.approx(1, abs=1e-4)
-    assert found.sizes["step"] == 7
+    np.testing.assert_allclose(result["final_share"].values[0, 2:], 1, atol=1e-4)
+    assert result["multiset_share"].values[0, 2] == pytest.approx(1, abs=1e-4)
+    assert result.sizes["step"] == 7
     assert measure_learning_phases(tiny, frames=3).sizes["step"] == 3
 
 
@@ -368,9 +370,9 @@ def test_attention_at_start_and_end_is_correlated(tiny):
     still = tiny.copy(deep=True)
     for name in ("embedding", "position_embedding", "query"):
         still[name].values[:] = still[name].values[:, :1]
-    found = init_dependence.attention_start_end_correlation(still)
-    np.testing.assert_allclose(np.diagonal(found), 1)
-    assert (found.values[~np.eye(4, dtype=bool)] < 0.999).all()
+    result = init_dependence.attention_start_end_correlation(still)
+    np.testing.assert_allclose(np.diagonal(result), 1)
+    assert (result.values[~np.eye(4, dtype=bool)] < 0.999).all()
     network = ClusteringHead(TINY)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=6)))
     maps = []
@@ -417,9 +419,9 @@ def test_ends_are_compared_with_those_of_another_setting(tiny):
         ("attention_correlation", 1),
     ):
         np.testing.assert_allclose(np.diagonal(same[name]), value, atol=1e-6)
-    found = endpoint_similarity(tiny, other(24, lr=0.01))
-    assert (np.diagonal(found["weight_distance"]) > 0).all()
-    assert compare_same_seed(found["weight_distance"].values, higher=False).p < 0.1
+    result = endpoint_similarity(tiny, other(24, lr=0.01))
+    assert (np.diagonal(result["weight_distance"]) > 0).all()
+    assert compare_same_seed(result["weight_distance"].values, higher=False).p < 0.1
     begun = tiny.copy(deep=True)
     begun["query"].values[:, 0] += 1
     for wrong, message in (
@@ -454,19 +456,19 @@ def test_the_command_prints_writes_and_draws(output_of, tiny, tmp_path):
         "fuzzy: most invariances are missing",
     ):
         assert said in out
-    with xr.open_dataset(tmp_path / "a-circuits.nc") as found:
-        assert found["label"].values[:2].tolist() == ["ideal", "none"]
-        assert set(labels.CIRCUIT_LABELS) >= set(found["label"].values.tolist())
-        assert found["reason"].values[1] == "attention scores more than 600 apart"
-        assert found["far_scores"].values.tolist() == [0, 1, 0, 0]
-        assert np.isnan(found["formed"].values[1])
-        assert np.isfinite(found["accuracy"].values[[0, 2, 3]]).all()
-        assert found.attrs["other"] == "b.nc"
-        assert found["weight_distance"].dims == ("run", "other_run")
+    with xr.open_dataset(tmp_path / "a-circuits.nc") as result:
+        assert result["label"].values[:2].tolist() == ["ideal", "none"]
+        assert set(labels.CIRCUIT_LABELS) >= set(result["label"].values.tolist())
+        assert result["reason"].values[1] == "attention scores more than 600 apart"
+        assert result["far_scores"].values.tolist() == [0, 1, 0, 0]
+        assert np.isnan(result["formed"].values[1])
+        assert np.isfinite(result["accuracy"].values[[0, 2, 3]]).all()
+        assert result.attrs["other"] == "b.nc"
+        assert result["weight_distance"].dims == ("run", "other_run")
         assert all(
-            "units" in each.attrs
-            for name, each in found.data_vars.items()
-            if each.dtype.kind == "f"
+            "units" in data_var.attrs
+            for name, data_var in result.data_vars.items()
+            if data_var.dtype.kind == "f"
         )
     assert (tmp_path / "a-circuits.png").stat().st_size > 10_000
     table = [line.split(",") for line in (tmp_path / "a.csv").read_text().splitlines()]
@@ -487,7 +489,7 @@ def test_the_command_accepts_runs_that_have_all_diverged(output_of, tiny, tmp_pa
 def test_accuracies_of_trained_runs_are_those_of_all_sequences():
     s = SparseSettings(length=5, sparsity=2, data=200, batch=20, lr=0.01)
     trajectory = simulate(s, runs=6, steps=3000, every=1500, progress=False)
-    found = measure_circuits(trajectory, frames=3)
+    result = measure_circuits(trajectory, frames=3)
     network = ClusteringHead(s)
     tokens = torch.tensor(list(itertools.product(range(2), repeat=5)))
     for run in range(6):
@@ -498,9 +500,9 @@ def test_accuracies_of_trained_runs_are_those_of_all_sequences():
         right = network.logits(one, tokens).argmax(-1).numpy() == sparse_sum(
             tokens.numpy(), s
         )
-        assert found["accuracy"].values[run] == pytest.approx(right.mean())
-        assert (found["label"].values[run] == "none") == (right.mean() < 0.75)
-    assert found["successful"].values.any()
+        assert result["accuracy"].values[run] == pytest.approx(right.mean())
+        assert (result["label"].values[run] == "none") == (right.mean() < 0.75)
+    assert result["successful"].values.any()
 
 
 def test_invariances_of_a_saved_trajectory_are_those_in_memory(tiny, tmp_path):

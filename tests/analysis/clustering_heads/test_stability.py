@@ -76,7 +76,7 @@ def test_breaking_directions_move_positions_apart_and_nothing_else(row):
         torch.testing.assert_close(basis.T @ basis, torch.eye(4).double())
         moved = NETWORK.unflatten(basis.T)
         position = moved.pop("position_embedding")
-        assert not any(each.any() for each in moved.values())
+        assert not any(value.any() for value in moved.values())
         assert not position[:, [t for t in range(6) if t not in positions]].any()
         torch.testing.assert_close(
             position.sum(1), torch.zeros(4, 2).double(), atol=1e-12, rtol=0
@@ -136,10 +136,10 @@ def test_loss_and_gradient_decrease_exponentially_with_the_gain():
         for gain in (2.0, 4.0, 6.0)
     ]
     loss = RegularizedLoss(NETWORK, EVERY)
-    found = np.array(
+    result = np.array(
         [[float(loss(row)), float(grad(loss)(row).norm())] for row in rows]
     )
-    falls = found[1:] / found[:-1]
+    falls = result[1:] / result[:-1]
     assert (falls < 0.05).all()
     np.testing.assert_allclose(falls[0, 0], falls[1, 0], rtol=0.2)
 
@@ -147,15 +147,15 @@ def test_loss_and_gradient_decrease_exponentially_with_the_gain():
 @pytest.fixture(scope="module")
 def rest():
     start = stability.flat_parameters(NETWORK, ideal_circuit(SMALL, 2.0))
-    found = stability.find_stationary_point(
+    result = stability.find_stationary_point(
         RegularizedLoss(NETWORK, EVERY, DECAY), start
     )
-    return found, stability.local_landscape(NETWORK, found.row, EVERY, EVERY, DECAY)
+    return result, stability.local_landscape(NETWORK, result.row, EVERY, EVERY, DECAY)
 
 
 def test_a_circuit_converges_to_a_stable_fixed_point_with_its_invariances(rest):
-    found, at = rest
-    assert found.gradient < 1e-10
+    result, at = rest
+    assert result.gradient < 1e-10
     assert at["gradient"] < 1e-10
     spectrum = at["eigenvalue"].values
     null = stability.NULL_TOLERANCE * spectrum[-1]
@@ -164,7 +164,7 @@ def test_a_circuit_converges_to_a_stable_fixed_point_with_its_invariances(rest):
         np.abs(spectrum) < null
     ).sum() == 1  # a rotation of all embeddings changes nothing
     assert min(at[f"{part}_eigenvalue"].min() for part in SYMMETRIES) > 1e-5
-    one = network_invariances(NETWORK, NETWORK.unflatten(found.row))
+    one = network_invariances(NETWORK, NETWORK.unflatten(result.row))
     assert one["accuracy"] == 1
     assert one["order_share"].max() < 1e-15
     assert (
@@ -183,46 +183,46 @@ def test_the_minimum_of_a_quartic_is_found():
         def hessian(self, row):
             return torch.diag(2 * scale + 12 * (row - centre) ** 2)
 
-    found = stability.find_stationary_point(
+    result = stability.find_stationary_point(
         Quartic(), torch.zeros(12, dtype=torch.float64)
     )
-    torch.testing.assert_close(found.row, centre, atol=1e-8, rtol=0)
+    torch.testing.assert_close(result.row, centre, atol=1e-8, rtol=0)
 
 
 # ------------------------------------------------------------------------ perturbations
 
 
 def test_perturbations_have_their_length_and_direction(row, generator):
-    found = stability.random_perturbations(NETWORK, row, 0.01, 3)
-    assert list(found) == ["none", "order", "suffix", "all"]
-    assert not found["none"].any()
+    result = stability.random_perturbations(NETWORK, row, 0.01, 3)
+    assert list(result) == ["none", "order", "suffix", "all"]
+    assert not result["none"].any()
     for name in ("order", "suffix", "all"):
-        np.testing.assert_allclose(found[name].norm(dim=1), 0.01 * float(row.norm()))
+        np.testing.assert_allclose(result[name].norm(dim=1), 0.01 * float(row.norm()))
     basis = symmetry_breaking_directions(NETWORK, "order")
-    torch.testing.assert_close(basis @ (basis.T @ found["order"].T), found["order"].T)
+    torch.testing.assert_close(basis @ (basis.T @ result["order"].T), result["order"].T)
     assert not (
-        symmetry_breaking_directions(NETWORK, "suffix").T @ found["order"].T
+        symmetry_breaking_directions(NETWORK, "suffix").T @ result["order"].T
     ).any()
     network = ClusteringHead(
         SparseSettings(length=4, sparsity=3)
     )  # one spurious position has no direction
-    found = stability.random_perturbations(
+    result = stability.random_perturbations(
         network, random_parameters(network, generator), 0.01, 2
     )
-    assert list(found) == ["none", "order", "all"]
+    assert list(result) == ["none", "order", "all"]
 
 
 def test_gradient_descent_shortens_only_steps_that_raise_the_loss(row):
     loss = RegularizedLoss(NETWORK, EVERY)
     starts = torch.stack([row, 0.5 * row])
-    found = stability.gradient_descent(loss, starts, 1e-3, 10, frames=3)
-    assert found.steps.tolist() == [0, 5, 10]
-    for start, end in zip(starts, found.rows[-1], strict=True):
+    result = stability.gradient_descent(loss, starts, 1e-3, 10, frames=3)
+    assert result.steps.tolist() == [0, 5, 10]
+    for start, end in zip(starts, result.rows[-1], strict=True):
         plain = start
         for _ in range(10):
             plain = plain - 1e-3 * grad(loss)(plain)
         torch.testing.assert_close(end, plain)
-    np.testing.assert_allclose(found.time[:, 0], [0, 5e-3, 1e-2])
+    np.testing.assert_allclose(result.time[:, 0], [0, 5e-3, 1e-2])
 
     def bowl(row):
         return 100 * row[0] ** 2 + row[1] ** 2
@@ -240,25 +240,25 @@ def test_small_perturbations_of_the_fixed_point_decay(rest):
         RegularizedLoss(NETWORK, EVERY, DECAY),
         1 / float(rest[1]["eigenvalue"][-1]),
     )
-    found = landscape.perturbation_responses(loss, rest[0].row, lr, (1e-3,), 1, 200)
-    first, last = found.isel(step=0), found.isel(step=-1)
+    result = landscape.perturbation_responses(loss, rest[0].row, lr, (1e-3,), 1, 200)
+    first, last = result.isel(step=0), result.isel(step=-1)
     for kind in ("order", "all"):
-        place = int(np.argmax(found["kind"].values == kind))
+        place = int(np.argmax(result["kind"].values == kind))
         assert float(first["order_share"][place]) > 1e-8
         assert float(last["order_share"][place]) < 0.2 * float(
             first["order_share"][place]
         )
     assert float(last["order_share"][0]) < 1e-15  # the one not perturbed
-    assert (found["pushed_loss"].diff("step") <= 0).all()
+    assert (result["pushed_loss"].diff("step") <= 0).all()
 
 
 def test_broken_invariances_are_those_of_single_networks(row):
     rows = torch.stack([row, 2 * row])
-    found = landscape.broken_invariances(NETWORK, rows)
+    result = landscape.broken_invariances(NETWORK, rows)
     for place in range(2):
         one = network_invariances(NETWORK, NETWORK.unflatten(rows[place]))
         here = [
-            found[name][place] for name in ("order_share", "value_share", "accuracy")
+            result[name][place] for name in ("order_share", "value_share", "accuracy")
         ]
         np.testing.assert_allclose(
             here,

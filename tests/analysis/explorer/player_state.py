@@ -63,8 +63,8 @@ def assert_shows(state, scenes, precision=0.0):
         if part["kind"] == "cursor":
             assert part["x"] == [pytest.approx(content.clock[frame])]
             continue
-        layers = [each for panel in content.panels for each in panel.layers]
-        layer = next(each for each in layers if getattr(each, "array", None) == name)
+        layers = [item for panel in content.panels for item in panel.layers]
+        layer = next(item for item in layers if getattr(item, "array", None) == name)
         whole = content.compute_arrays(np.arange(len(content.steps)), [name])[name]
         values = whole[frame]
         if part["kind"] == "pixels":
@@ -79,12 +79,12 @@ def assert_shows(state, scenes, precision=0.0):
             )
             np.testing.assert_array_equal(part["pixels"], pixels.ravel())
         else:
-            found = (
+            result = (
                 [part["x"], part["y"]]
                 if part["kind"] == "points"
                 else [part["x1"], part["y1"]]
             )
             atol = precision * np.nanmax(np.abs(whole))
             np.testing.assert_allclose(
-                np.float32(found), values.T[-2:], rtol=1e-6, atol=atol
+                np.float32(result), values.T[-2:], rtol=1e-6, atol=atol
             )

@@ -54,9 +54,9 @@ def test_the_time_bar_of_an_exported_page_is_disabled_until_its_frames_are_there
     page.wait_for_timeout(500)
     page.keyboard.press("Home")
     assert not [
-        each
-        for each in page.locator(".bar button, .bar select, .bar input").all()
-        if each.is_enabled()
+        item
+        for item in page.locator(".bar button, .bar select, .bar input").all()
+        if item.is_enabled()
     ]
     page.evaluate("release()")
     page.get_by_text("step 60", exact=True).wait_for()

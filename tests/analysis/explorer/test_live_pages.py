@@ -302,9 +302,9 @@ def test_python_of_a_live_page_repeats_its_run(kind, change, monkeypatch, tmp_pa
         page.step()
     code = page.python()
     monkeypatch.chdir(tmp_path)
-    exec(code, found := {})
-    assert np.array_equal(found["trajectory"]["embedding"][0, -1], page.run.embedding)
-    assert found["scenes"][0].steps[found["frames"][0]] == 4
+    exec(code, result := {})
+    assert np.array_equal(result["trajectory"]["embedding"][0, -1], page.run.embedding)
+    assert result["scenes"][0].steps[result["frames"][0]] == 4
     assert (tmp_path / "view.png").exists()
     assert not code.startswith("#")
     page.settings.param.update(
@@ -345,24 +345,24 @@ def change_while_running(page, word, than, slider, key, query):
 
 def tokens(page):
     """Where tokens are drawn, (token, 2)."""
-    found = (
+    result = (
         "() => {const d = Bokeh.documents[0].get_model_by_name('embedding"
         " tokens').data; return [...d.x, ...d.y]}"
     )
-    return np.array(page.evaluate(found)).reshape(2, -1).T
+    return np.array(page.evaluate(result)).reshape(2, -1).T
 
 
 def settled(page, expected, atol):
     """Where tokens are drawn, when that is where they are expected, or after the time
     for it."""
     for _ in range(10 * SECONDS):
-        found = tokens(page)
-        if found.shape == expected.shape and np.allclose(
-            found, expected, atol=atol, equal_nan=False
+        result = tokens(page)
+        if result.shape == expected.shape and np.allclose(
+            result, expected, atol=atol, equal_nan=False
         ):
             break
         page.wait_for_timeout(100)
-    return found
+    return result
 
 
 @pytest.fixture

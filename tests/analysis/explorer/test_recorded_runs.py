@@ -196,9 +196,9 @@ def test_ticks_are_few_and_within_the_limits():
         ((1e-7, 20.0), True),
         ((0.65, 0.74), True),
     ):
-        found = tick_values(limits, log)
-        assert 2 <= len(found) <= 5
-        assert all(limits[0] <= tick <= limits[1] for tick in found)
+        result = tick_values(limits, log)
+        assert 2 <= len(result) <= 5
+        assert all(limits[0] <= tick <= limits[1] for tick in result)
 
 
 # ------------------------------------------------------------------------ the time line
@@ -275,7 +275,7 @@ def test_the_catalogue_uses_only_results_of_its_own_file_and_of_the_loss(
     output_of("analysis.events", mine, "--of", "speed")
     assert spikes() == {None}
     output_of("analysis.events", mine)
-    assert all(isinstance(found, int) for found in spikes())
+    assert all(isinstance(spike, int) for spike in spikes())
     yours.write_bytes(mine.read_bytes())
     (tmp_path / "yours-events.nc").write_bytes(
         (tmp_path / "mine-events.nc").read_bytes()
@@ -784,17 +784,17 @@ def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_
     state = seek(shown, 41)
     code, link = copied(shown, "Copy Python"), copied(shown, "Copy link")
     monkeypatch.chdir(tmp_path)
-    exec(code, found := {})
+    exec(code, result := {})
     for name, run, part in zip(
         ("first", "second"), (1, 4), state["parts"][::2], strict=True
     ):
-        frame = found[name].isel(run=run).sel(step=41)
+        frame = result[name].isel(run=run).sel(step=41)
         assert f"build_scene({name}, {run}, None)" in code
         np.testing.assert_allclose(
             np.transpose([part["x"], part["y"]]), frame["embedding"], rtol=1e-6
         )
-    assert found["frames"] == [41, 41]
-    assert found["grid"].layout.columns == 2
+    assert result["frames"] == [41, 41]
+    assert result["grid"].layout.columns == 2
     assert (tmp_path / "view.png").stat().st_size > 1000
     open_page(shown, link)
     there(shown)
@@ -815,9 +815,9 @@ def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_
 )
 def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path):
     name = next(
-        each.title
-        for each in scene_of(runs_folder, file, 0).panels
-        if each.name == panel
+        item.title
+        for item in scene_of(runs_folder, file, 0).panels
+        if item.name == panel
     )
     shown = page(file=file, run=0)
     box = shown.locator(f".bk-events[aria-label='{name}']").bounding_box()
@@ -896,10 +896,10 @@ def test_panels_fill_the_width_of_the_page(page, size, columns, other):
         "titles": 0,
     }
     for _ in range(150):  # until the layout has settled
-        found = shown.evaluate(LAYOUT)
-        frames = found.pop("frames")
-        if found == expected and max(frames) <= 1:
+        result = shown.evaluate(LAYOUT)
+        frames = result.pop("frames")
+        if result == expected and max(frames) <= 1:
             break
         shown.wait_for_timeout(100)
-    assert found == expected
+    assert result == expected
     assert max(frames) <= 1

@@ -50,15 +50,15 @@ def random_frame(generator, dim, hidden=32, n=9, lead=()):
 
 
 def naive_nearness(kind, vector, sums):
-    found = [
+    result = [
         float(s @ vector / np.linalg.norm(s) / np.linalg.norm(vector))
         for s in sums
         if any(s)
     ]
     return (
-        max(found)
+        max(result)
         if kind is weight_alignment
-        else -min(abs(cosine) for cosine in found)
+        else -min(abs(cosine) for cosine in result)
     )
 
 
@@ -84,7 +84,7 @@ def naive_ranked(kind, sums, weight, bias):
 
 def naive_collinearity(sums, residue):
     classes = (sums[residue == c] for c in set(residue))
-    return sum(np.linalg.svd(each)[1][0] ** 2 for each in classes) / (sums**2).sum()
+    return sum(np.linalg.svd(item)[1][0] ** 2 for item in classes) / (sums**2).sum()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,8 +96,8 @@ def test_alignments_are_those_of_plain_loops(kind, dim, generator, monkeypatch):
     weight[1] *= 1e-7  # dead: next to no weights
     bias[2] = -100.0  # dead: never active
     sums[3] = 0.0  # of no direction
-    found = kind(sums, weight, bias)
-    assert found.value == pytest.approx(
+    result = kind(sums, weight, bias)
+    assert result.value == pytest.approx(
         naive_ranked(kind, sums, weight, bias), abs=1e-9
     )
     living = weight[[0, 3, 4]]
@@ -105,7 +105,7 @@ def test_alignments_are_those_of_plain_loops(kind, dim, generator, monkeypatch):
         naive_ranked(kind, sums, living @ q, np.full(3, 100.0))
         for q in module.random_orthogonal_matrices(dim)
     ]
-    assert found.chance == pytest.approx(np.mean(turns), abs=1e-9)
+    assert result.chance == pytest.approx(np.mean(turns), abs=1e-9)
 
 
 @given(n=st.integers(1, 7), dim=st.integers(1, 4), seed=st.integers(0, 2**32))
@@ -114,23 +114,23 @@ def test_collinearity_is_that_of_plain_loops(n, dim, seed):
         np.random.default_rng(seed).standard_normal((n, dim)),
         all_pairs(n)[:: 1 + seed % 2],
     )
-    found = pair_sum_collinearity(x, pairs)
-    assert found.value == pytest.approx(
+    result = pair_sum_collinearity(x, pairs)
+    assert result.value == pytest.approx(
         naive_collinearity(embedding_pair_sums(x, pairs), modular_sum(pairs, n))
     )
-    assert 1 / dim - 1e-9 <= found.chance <= 1 + 1e-9
+    assert 1 / dim - 1e-9 <= result.chance <= 1 + 1e-9
     if dim == 1 or n == 1:
-        assert found == pytest.approx((1, 1))
+        assert result == pytest.approx((1, 1))
 
 
 def test_pair_sums_of_pairs_of_each_frame(generator):
     x = generator.standard_normal((2, 3, 5, 2))
     pairs = generator.integers(0, 5, (2, 3, 4, 2))
-    found = embedding_pair_sums(x, pairs)
-    assert found.shape == (2, 3, 4, 2)
+    result = embedding_pair_sums(x, pairs)
+    assert result.shape == (2, 3, 4, 2)
     for frame in np.ndindex(2, 3):
         for p, (i, j) in enumerate(pairs[frame]):
-            np.testing.assert_array_equal(found[frame][p], x[frame][i] + x[frame][j])
+            np.testing.assert_array_equal(result[frame][p], x[frame][i] + x[frame][j])
     np.testing.assert_array_equal(
         embedding_pair_sums(x, pairs[0, 0])[1, 2],
         embedding_pair_sums(x[1, 2], pairs[0, 0]),
@@ -146,18 +146,20 @@ def test_frames_do_not_mix(n, dim, generator):
         generator.integers(0, n, (2, 3, 4, 2)),
     )
     for kind, arrays in (
-        *((each, frame) for each in KINDS),
+        *((item, frame) for item in KINDS),
         (pair_sum_collinearity, embedded),
     ):
-        found = kind(*arrays)
-        assert found.value.shape == found.chance.shape == (2, 3)
+        result = kind(*arrays)
+        assert result.value.shape == result.chance.shape == (2, 3)
         for at in np.ndindex(2, 3):
             np.testing.assert_allclose(
-                [m[at] for m in found], kind(*(each[at] for each in arrays)), rtol=1e-12
+                [m[at] for m in result],
+                kind(*(array[at] for array in arrays)),
+                rtol=1e-12,
             )
-        known = found.value[np.isfinite(found.value)]
+        known = result.value[np.isfinite(result.value)]
         assert ((known >= 0) & (known <= 1 + 1e-9)).all()
-        assert kind(*(each[:0, 0] for each in arrays)).chance.shape == (0,)
+        assert kind(*(array[:0, 0] for array in arrays)).chance.shape == (0,)
 
 
 # ------------------------------------------------------------------------ known answers
@@ -173,8 +175,8 @@ def test_rank_on_a_circle_is_the_distance_from_a_ray(offset, generator):
         / 17
         * (generator.integers(0, 34, 32) + 0.5 * offset * generator.choice([-1, 1], 32))
     )
-    found = weight_alignment(sums, at(angle), NO_BIAS)
-    assert found == (pytest.approx(1 - offset, abs=0.02), pytest.approx(0.5, abs=0.1))
+    result = weight_alignment(sums, at(angle), NO_BIAS)
+    assert result == (pytest.approx(1 - offset, abs=0.02), pytest.approx(0.5, abs=0.1))
     # 17 is odd: perpendicular to a line is midway
     assert boundary_alignment(sums, at(angle), NO_BIAS).value == pytest.approx(
         offset, abs=0.02
@@ -207,9 +209,9 @@ def test_random_weights_are_at_chance_whatever_the_embeddings(kind, dim, generat
     sums = sums * np.geomspace(
         1, 10, dim
     )  # a long cloud, whose pair sums are mostly along one axis
-    found = kind(sums, weight, bias + 100)
-    assert found.value.mean() == pytest.approx(0.5, abs=4 * 0.29 / np.sqrt(3200) * 1.2)
-    assert found.chance.mean() == pytest.approx(0.5, abs=0.02)
+    result = kind(sums, weight, bias + 100)
+    assert result.value.mean() == pytest.approx(0.5, abs=4 * 0.29 / np.sqrt(3200) * 1.2)
+    assert result.chance.mean() == pytest.approx(0.5, abs=0.02)
     assert kind(*random_frame(generator, 1)) == pytest.approx(
         (0.5, 0.5), abs=0.02
     )  # pair sums of both signs
@@ -297,9 +299,9 @@ def test_measures_without_units_or_pair_sums_are_nan():
 
 @pytest.mark.parametrize("n", [5, 16, 17])
 def test_pair_sums_of_circles_and_of_lines_through_the_origin_are_collinear(n):
-    found = pair_sum_collinearity(polygon(n), all_pairs(n))
-    assert found.value == pytest.approx(1)
-    assert found.chance < 0.9
+    result = pair_sum_collinearity(polygon(n), all_pairs(n))
+    assert result.value == pytest.approx(1)
+    assert result.chance < 0.9
     x = np.array([1.0, -3.0, 2.0])[:, None] * at(0.3)
     pairs = np.array(
         [[0, 0], [1, 2]]
@@ -314,16 +316,16 @@ def test_random_embeddings_are_collinear_by_chance_alone(dim, generator):
         generator.standard_normal((400, 9, dim)) * np.geomspace(1, 3, dim),
         all_pairs(9)[::2],
     )
-    found = pair_sum_collinearity(x, pairs)
-    assert found.value.mean() == pytest.approx(found.chance.mean(), abs=0.01)
-    assert found.value.std() < 0.15
+    result = pair_sum_collinearity(x, pairs)
+    assert result.value.mean() == pytest.approx(result.chance.mean(), abs=0.01)
+    assert result.value.std() < 0.15
 
 
 def test_equal_values_count_half_in_ranks():
-    found = module.fraction_below(
+    result = module.fraction_below(
         np.array([0.0, 1.0, 1.5, 2.0, 9.0]), np.array([2.0, 1, 1, 3])
     )
-    np.testing.assert_allclose(found, [0, 0.25, 0.5, 0.625, 1])
+    np.testing.assert_allclose(result, [0, 0.25, 0.5, 0.625, 1])
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -55,14 +55,14 @@ def test_neighbours_are_counted_once():
         - 15
     )
     toward = np.stack([gap, -gap], axis=1).reshape(-1, 2) * np.array([1.0, 0.0])
-    found = distance_laws.nearest_neighbour_motion(sums, right, toward, right)
-    assert (found["like_count"], found["like_hits"], found["like_region"]) == (
+    result = distance_laws.nearest_neighbour_motion(sums, right, toward, right)
+    assert (result["like_count"], result["like_hits"], result["like_region"]) == (
         12,
         12,
         12,
     )
-    assert found["like_rank"] == pytest.approx(1.0)
-    assert found["unlike_count"] == 0
+    assert result["like_rank"] == pytest.approx(1.0)
+    assert result["unlike_count"] == 0
     assert (
         distance_laws.nearest_neighbour_motion(sums, right, toward, np.arange(24))[
             "like_region"
@@ -89,5 +89,5 @@ def test_neighbours_are_counted_once():
 )
 def test_both_sides_of_a_boundary(size, wrong_side):
     margin = np.linspace(-3, 3, 41)
-    found = distance_laws.gradient_margin_correlation(size(margin), margin)
-    assert found == pytest.approx({"right_side": -1, "wrong_side": wrong_side})
+    result = distance_laws.gradient_margin_correlation(size(margin), margin)
+    assert result == pytest.approx({"right_side": -1, "wrong_side": wrong_side})

@@ -53,9 +53,9 @@ def planted_gradient(monkeypatch):
     """Replaces -dL/dE by a function of the embeddings and the training pairs."""
 
     def plant(function):
-        def gradient(network, found, chosen):
+        def gradient(network, result, chosen):
             return -function(
-                found["embedding"].detach().numpy().astype(np.float64),
+                result["embedding"].detach().numpy().astype(np.float64),
                 all_pairs(7)[chosen],
             )
 
@@ -77,29 +77,29 @@ def training_list(trajectory, run):
 
 def test_a_fit_is_that_of_plain_least_squares(generator):
     target, four = generator.normal(size=(3, 7, 2)), generator.normal(size=(4, 3, 7, 2))
-    found = force_audit.fit_force_fields(target, four)
+    result = force_audit.fit_force_fields(target, four)
     for frame in range(3):
         x, y = four[:, frame].reshape(4, -1).T, target[frame].ravel()
         expected, residual, *_ = np.linalg.lstsq(x, y, rcond=None)
-        np.testing.assert_allclose(found.coefficients[frame], expected, rtol=1e-9)
+        np.testing.assert_allclose(result.coefficients[frame], expected, rtol=1e-9)
         np.testing.assert_allclose(
-            found.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9
+            result.r_squared[frame], 1 - residual[0] / (y @ y), rtol=1e-9
         )
         expected *= np.linalg.norm(x, axis=0) / np.linalg.norm(y)
-        np.testing.assert_allclose(found.weights[frame], expected, rtol=1e-9)
+        np.testing.assert_allclose(result.weights[frame], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_constants_are_recovered(scale, dim):
     four = force_fields(np.random.default_rng(dim).normal(size=(5, 11, dim))).force
-    found = force_audit.fit_force_fields(
+    result = force_audit.fit_force_fields(
         scale * np.einsum("f,f...->...", CONSTANTS, four), four
     )
     np.testing.assert_allclose(
-        found.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6
+        result.coefficients, np.broadcast_to(scale * CONSTANTS, (5, 4)), rtol=1e-6
     )
-    np.testing.assert_allclose(found.r_squared, 1)
+    np.testing.assert_allclose(result.r_squared, 1)
 
 
 def test_fits_to_zero_vectors_are_nan(generator):
@@ -120,10 +120,10 @@ def test_fits_to_zero_vectors_are_nan(generator):
 
 def test_four_fields_explain_noise_by_chance_alone(generator):
     x = generator.normal(size=(400, 17, 2))
-    found = force_audit.fit_force_fields(
+    result = force_audit.fit_force_fields(
         generator.normal(size=x.shape), force_fields(x).force
     )
-    assert abs(found.r_squared.mean() - 4 / 34) < 0.01
+    assert abs(result.r_squared.mean() - 4 / 34) < 0.01
 
 
 def test_the_normalised_part_has_neither_shift_nor_size(generator):
@@ -171,10 +171,10 @@ def test_trajectories_without_weights_gradient_or_frames_are_refused(trajectory)
 @pytest.mark.parametrize(("n", "dim", "share"), [(1, 1, 1.0), (2, 1, 1.0), (3, 3, 0.5)])
 def test_networks_of_any_size_are_audited(n, dim, share):
     settings = ModularSettings(n=n, dim=dim, train_share=share)
-    found = force_audit.audit_forces(
+    result = force_audit.audit_forces(
         simulate(settings, runs=2, steps=2, every=1, progress=False), renamings=1
     )
-    assert found.sizes["step"] == 3
+    assert result.sizes["step"] == 3
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_frames_include_the_first_and_the_last(count, most):
 
 
 def test_the_gradient_is_that_of_finite_differences(trajectory):
-    network, found = network_of(trajectory), weights(trajectory, run=1)
+    network, result = network_of(trajectory), weights(trajectory, run=1)
     _, chosen = training_list(trajectory, 1)
-    gradient = audited_runs.embedding_gradient(network, found, chosen)
-    double = {name: weight.double() for name, weight in found.items()}
+    gradient = audited_runs.embedding_gradient(network, result, chosen)
+    double = {name: weight.double() for name, weight in result.items()}
     share, pairs = (
         torch.from_numpy(chosen / chosen.sum()),
         torch.from_numpy(all_pairs(7)),
@@ -222,7 +222,7 @@ def transformers():
 
 
 def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformers):
-    network, found = network_of(transformers), weights(transformers, run=1)
+    network, result = network_of(transformers), weights(transformers, run=1)
     read = audited_runs.read_audited_run(transformers, 1, np.array([0, 4]))
     data = operation_pairs(network.settings)[
         operation_splits(network.settings, np.array([4]))[0][0]
@@ -231,7 +231,7 @@ def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformer
     assert {tuple(sorted(pair)) for pair in data.tolist()} == {
         tuple(pair) for pair in read.pairs.tolist()
     }
-    double = {name: weight[4].double() for name, weight in found.items()}
+    double = {name: weight[4].double() for name, weight in result.items()}
     for token, axis in ((0, 0), (6, 5)):
         losses = []
         for sign in (1, -1):
@@ -243,7 +243,7 @@ def test_the_gradient_of_a_transformer_is_that_of_finite_differences(transformer
         )
     recorded = transformers["gradient_norm"].sel(layer="embedding")[1, 0]
     whole = audited_runs.transformer_gradient(
-        network, {name: weight[:1] for name, weight in found.items()}, data
+        network, {name: weight[:1] for name, weight in result.items()}, data
     )
     np.testing.assert_allclose(np.linalg.norm(whole), recorded, rtol=1e-4)
 
@@ -260,19 +260,19 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
     read = audited_runs.read_audited_run
 
     def planted(trajectory, run, frames):
-        found = read(trajectory, run, frames)
+        result = read(trajectory, run, frames)
         component = np.stack(
             [np.cos(2 * np.pi * np.arange(7) / 7), np.sin(2 * np.pi * np.arange(7) / 7)]
         )
-        plane = np.linalg.qr((component @ found.embedding).swapaxes(-1, -2))[0]
-        system = ParticleSystem(ParticleSettings(n=7), pairs=found.pairs)
-        force = system.force(found.embedding @ plane)[0] @ plane.swapaxes(-1, -2)
-        return found._replace(targets=np.stack([2 * force, found.targets[1]]))
+        plane = np.linalg.qr((component @ result.embedding).swapaxes(-1, -2))[0]
+        system = ParticleSystem(ParticleSettings(n=7), pairs=result.pairs)
+        force = system.force(result.embedding @ plane)[0] @ plane.swapaxes(-1, -2)
+        return result._replace(targets=np.stack([2 * force, result.targets[1]]))
 
     monkeypatch.setattr(force_audit, "read_audited_run", planted)
-    found = force_audit.audit_forces(transformers, renamings=1, keys=keys)
+    result = force_audit.audit_forces(transformers, renamings=1, keys=keys)
     in_planes = (
-        found["plane_cosine"]
+        result["plane_cosine"]
         .sel(target="gradient")
         .transpose("run", "frequency", "step")
         .values
@@ -280,16 +280,16 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
     np.testing.assert_allclose(in_planes[:, 0], 1)
     assert (in_planes[1, 2] < 0.999).all()
     assert np.isnan(in_planes[:, 1]).all()
-    assert (found["cosine"].sel(target="gradient") < 0.999).all()
-    table = make_table(force_audit.audit_rows(found))
-    headings = [column.heading for column in force_audit.audit_columns(found)]
+    assert (result["cosine"].sel(target="gradient") < 0.999).all()
+    table = make_table(force_audit.audit_rows(result))
+    headings = [column.heading for column in force_audit.audit_columns(result)]
     assert {"cosine planes", "R² planes", "renamed planes"} < set(headings)
     np.testing.assert_allclose(
         table["plane_cosine"][0],
         [1 / 2 + in_planes[1, [0, 2], 0].mean() / 2],
         rtol=1e-6,
     )
-    assert "planes of the key frequencies" in force_audit.audit_legend(found)
+    assert "planes of the key frequencies" in force_audit.audit_legend(result)
 
 
 def test_transformers_whose_tokens_are_not_added_are_refused():
@@ -317,22 +317,22 @@ def test_a_gradient_made_of_the_forces_is_explained_whole(trajectory, planted_gr
             "f,f...->...", CONSTANTS, force_fields(x, group_pairs(7, pairs)).force
         )
     )
-    found = force_audit.audit_forces(trajectory).sel(target="gradient")
-    np.testing.assert_allclose(found["r_squared"], 1, atol=1e-9)
-    expected = np.broadcast_to(CONSTANTS, found["coefficient"].shape)
+    result = force_audit.audit_forces(trajectory).sel(target="gradient")
+    np.testing.assert_allclose(result["r_squared"], 1, atol=1e-9)
+    expected = np.broadcast_to(CONSTANTS, result["coefficient"].shape)
     np.testing.assert_allclose(
-        found["coefficient"].transpose(..., "field"), expected, rtol=1e-5
+        result["coefficient"].transpose(..., "field"), expected, rtol=1e-5
     )
-    assert found["renamed_r_squared"].sel(part="normalised").mean() < 0.97
+    assert result["renamed_r_squared"].sel(part="normalised").mean() < 0.97
 
 
 def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient):
     law = ParticleSettings(n=7, fa=2.0)
     planted_gradient(lambda x, pairs: 3 * ParticleSystem(law, pairs=pairs).force(x)[0])
-    found = force_audit.audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(
+    result = force_audit.audit_forces(trajectory, ParticleSettings(fa=2.0)).sel(
         target="gradient"
     )
-    np.testing.assert_allclose([found["cosine"], found["law_r_squared"]], 1)
+    np.testing.assert_allclose([result["cosine"], result["law_r_squared"]], 1)
     other = force_audit.audit_forces(trajectory, ParticleSettings(fa=0.0)).sel(
         target="gradient"
     )
@@ -340,30 +340,32 @@ def test_a_gradient_that_is_the_law_has_cosine_one(trajectory, planted_gradient)
 
 
 def test_the_update_is_the_displacement_to_the_next_frame(trajectory):
-    found = force_audit.audit_forces(trajectory, renamings=0)
+    result = force_audit.audit_forces(trajectory, renamings=0)
     x = trajectory["embedding"].values.astype(np.float64)
     for run in range(3):
         pairs, _ = training_list(trajectory, run)
         four = force_fields(x[run, 1], group_pairs(7, pairs)).force
         expected = force_audit.fit_force_fields(x[run, 2] - x[run, 1], four)
-        one = found.sel(target="update", part="whole").isel(run=run, step=1)
+        one = result.sel(target="update", part="whole").isel(run=run, step=1)
         np.testing.assert_allclose(one["r_squared"], expected.r_squared, rtol=1e-4)
         np.testing.assert_allclose(
             one["coefficient"], expected.coefficients, rtol=1e-3, atol=1e-9
         )
-    assert np.isnan(found["cosine"].sel(target="update").isel(step=-1)).all()
-    assert np.isnan(found["renamed_r_squared"]).all()
+    assert np.isnan(result["cosine"].sel(target="update").isel(step=-1)).all()
+    assert np.isnan(result["renamed_r_squared"]).all()
 
 
 def test_frames_after_divergence_are_masked(trajectory):
     cut = trajectory.copy()
     cut["last_step"] = trajectory["last_step"].copy(data=[40, 10, 40])
-    found = force_audit.audit_forces(cut)["cosine"].sel(target="gradient", part="whole")
+    result = force_audit.audit_forces(cut)["cosine"].sel(
+        target="gradient", part="whole"
+    )
     np.testing.assert_array_equal(
-        np.isfinite(found.transpose("run", "step"))[1],
+        np.isfinite(result.transpose("run", "step"))[1],
         [True, True, False, False, False],
     )
-    assert np.isfinite(found.isel(run=[0, 2])).all()
+    assert np.isfinite(result.isel(run=[0, 2])).all()
 
 
 MOMENTS = xr.DataArray(
@@ -373,10 +375,10 @@ MOMENTS = xr.DataArray(
 
 def test_moments_have_the_values_of_their_frames(transformers):
     keys = trajectory_key_frequencies(transformers)
-    found = audit_comparison.audit_moments(
+    result = audit_comparison.audit_moments(
         transformers, MOMENTS, ParticleSettings(fa=2.0), keys
     )
-    assert found["recorded_step"].values.tolist() == [
+    assert result["recorded_step"].values.tolist() == [
         [20, pytest.approx(np.nan, nan_ok=True), 40],
         [0, 10, 40],
     ]
@@ -391,7 +393,7 @@ def test_moments_have_the_values_of_their_frames(transformers):
         for moment, frame in enumerate(frames):
             here, there = {"run": run, "moment": moment}, {"run": run, "step": frame}
             whole, planes = (
-                found.sel(space=space).isel(here) for space in ("whole", "planes")
+                result.sel(space=space).isel(here) for space in ("whole", "planes")
             )
             for name in ("cosine", "r_squared", "renamed_r_squared"):
                 expected = part[name].isel(there) if frame >= 0 else np.nan

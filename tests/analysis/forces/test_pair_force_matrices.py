@@ -38,12 +38,12 @@ def test_renamings_that_keep_the_task_change_no_field(unit, shift, seed, dim):
 @pytest.mark.parametrize("balance", ["magnitude", "count", "none"])
 def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypatch):
     x = 3 * generator.normal(size=(2, 11, 3)) + 1
-    expected, found = (
+    expected, result = (
         force_fields(x, group_pairs(11, PAIRS)),
         pair_force_matrices.fields_by_matrices(x, PAIRS),
     )
-    np.testing.assert_allclose(found.force, expected.force, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.magnitude, expected.magnitude, rtol=1e-9)
+    np.testing.assert_allclose(result.force, expected.force, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result.magnitude, expected.magnitude, rtol=1e-9)
     law = dataclasses.replace(LAW, repulsion_balance=balance, alignment_balance=balance)
     names = [generator.permutation(11)]
     renamed = list(
@@ -54,13 +54,13 @@ def test_fields_and_laws_are_those_of_the_particles(balance, generator, monkeypa
         pair_force_matrices.fields_with_renamed_tokens(x, PAIRS, expected.force, names)
     )
     np.testing.assert_allclose(by_difference, renamed, rtol=1e-9, atol=1e-9)
-    force = pair_force_matrices.law_force(x, PAIRS, law, found)
+    force = pair_force_matrices.law_force(x, PAIRS, law, result)
     np.testing.assert_allclose(
         force, ParticleSystem(law, pairs=PAIRS).force(x)[0], rtol=1e-9, atol=1e-12
     )
     with pytest.raises(SettingsError, match="diagonal: found once"):
         pair_force_matrices.law_force(
-            x, PAIRS, dataclasses.replace(law, diagonal="once"), found
+            x, PAIRS, dataclasses.replace(law, diagonal="once"), result
         )
 
 
@@ -72,8 +72,8 @@ def test_the_basis_is_that_of_plain_loops(generator):
         len(pair_force_matrices.DISTANCES),
         pair_force_matrices.ANGLES,
     )
-    found = pair_force_matrices.fields_by_matrices(x, PAIRS, basis=True).force[4:]
-    values = generator.normal(size=len(found))
+    result = pair_force_matrices.fields_by_matrices(x, PAIRS, basis=True).force[4:]
+    values = generator.normal(size=len(result))
     cut = np.cumsum(list(pair_force_matrices.BASIS.values()))[:-1]
     like, unlike, like_alignment, unlike_alignment = np.split(values, cut)
     size = pair_force_matrices.pair_sum_distance(x, PAIRS)
@@ -99,15 +99,15 @@ def test_the_basis_is_that_of_plain_loops(generator):
             expected[b] += force
     assert radial == len(like) == len(unlike)
     np.testing.assert_allclose(
-        np.einsum("f,fta->ta", values, found), expected, rtol=1e-9, atol=1e-9
+        np.einsum("f,fta->ta", values, result), expected, rtol=1e-9, atol=1e-9
     )
 
 
 def test_coincident_pair_sums_do_not_attract_or_repel():
     x = np.tile(np.random.default_rng(0).normal(size=(1, 5)), (7, 1))
-    found = pair_force_matrices.fields_by_matrices(x, all_pairs(7), basis=True)
-    assert np.isfinite(found.force).all()
-    np.testing.assert_array_equal(found.magnitude[:2], 0)
+    result = pair_force_matrices.fields_by_matrices(x, all_pairs(7), basis=True)
+    assert np.isfinite(result.force).all()
+    np.testing.assert_array_equal(result.magnitude[:2], 0)
     np.testing.assert_array_equal(
         pair_force_matrices.fields_by_matrices(0 * x, all_pairs(7), basis=True).force, 0
     )
@@ -117,8 +117,8 @@ def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monke
     system, start = ParticleSystem(LAW), generator.normal(size=(1, 11, 3))
     expected = system.advance(system.state_from_positions(start), 20).embedding[0]
     monkeypatch.setattr(pair_force_matrices, "_COMPILED", 2)
-    found = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    result = pair_force_matrices.simulate_in_any_dimension(start[0], LAW, 20)
+    np.testing.assert_allclose(result, expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(SettingsError, match="variance: found axis"):
         pair_force_matrices.simulate_in_any_dimension(
             start[0], dataclasses.replace(LAW, variance="axis"), 1

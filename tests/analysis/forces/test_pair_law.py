@@ -38,14 +38,14 @@ def fit_to_targets(targets_of):
 
 
 def test_the_law_of_particles_is_recovered_from_their_trajectories():
-    found = fit_to_targets(lambda x: ParticleSystem(LAW).force(x)[0])
-    held_out = found["r_squared"].mean(("run", "step"))
+    result = fit_to_targets(lambda x: ParticleSystem(LAW).force(x)[0])
+    held_out = result["r_squared"].mean(("run", "step"))
     np.testing.assert_allclose(held_out.sel(law="CA"), 1)
     assert held_out.sel(law="pair law") > 0.97
     assert held_out.sel(law="renamed") < 0.3
     for name in pair_law.BASIS:
         np.testing.assert_allclose(
-            found[name][:-1], found[f"paper_{name}"][:-1], atol=0.08, err_msg=name
+            result[name][:-1], result[f"paper_{name}"][:-1], atol=0.08, err_msg=name
         )
 
 
@@ -61,24 +61,24 @@ def test_another_law_is_recovered_which_that_of_the_paper_does_not_explain():
             axis=2
         )
         onto = np.zeros((11, len(pairs)))
-        for each in range(2):
-            np.add.at(onto, (pairs[:, each], np.arange(len(pairs))), 1)
+        for index in range(2):
+            np.add.at(onto, (pairs[:, index], np.arange(len(pairs))), 1)
         return onto @ on_pairs
 
-    found = fit_to_targets(force)
-    held_out = found["r_squared"].mean(("run", "step"))
+    result = fit_to_targets(force)
+    held_out = result["r_squared"].mean(("run", "step"))
     assert held_out.sel(law="pair law") > 0.9
     assert held_out.sel(law="CA") < 0.3
     np.testing.assert_allclose(
-        found["frame_r_squared"].sel(law="pair law"), 1, atol=0.02
+        result["frame_r_squared"].sel(law="pair law"), 1, atol=0.02
     )
 
 
 def test_no_law_predicts_noise(generator):
-    found = fit_to_targets(lambda x: generator.normal(size=x.shape))
+    result = fit_to_targets(lambda x: generator.normal(size=x.shape))
     assert (
         abs(
-            found["cosine"].sel(law=["pair law", "four fields"]).mean(("run", "step"))
+            result["cosine"].sel(law=["pair law", "four fields"]).mean(("run", "step"))
         ).max()
         < 0.15
     )
@@ -91,9 +91,9 @@ def test_coefficients_do_not_depend_on_a_factor_of_each_sample(generator):
         "f,fsta->sta", truth, fields
     )
     moments = pair_law.field_moments(fields, target, generator.normal(size=(8, 6, 2)))
-    found = pair_law.fit_coefficients(moments, 1e-9)
-    np.testing.assert_allclose(found / found[0], truth, atol=1e-4)
-    np.testing.assert_allclose(pair_law.law_cosines(moments, found), 1, atol=1e-6)
+    result = pair_law.fit_coefficients(moments, 1e-9)
+    np.testing.assert_allclose(result / result[0], truth, atol=1e-4)
+    np.testing.assert_allclose(pair_law.law_cosines(moments, result), 1, atol=1e-6)
     np.testing.assert_allclose(pair_law.frame_r_squared(moments), 1)
 
 
@@ -113,31 +113,31 @@ def test_a_network_has_a_law_in_every_frame(trajectory):
     cut = trajectory.copy()
     cut["last_step"] = trajectory["last_step"].copy(data=[40, 20, 40])
     keys = np.array([[True, True, False]] * 3)
-    found = pair_law.fit_pair_law(cut, frames=6, keys=keys)
-    assert found["r_squared"].dims == ("run", "space", "law", "step")
-    diverged = (found["seed"] == 6) & (found["step"] > 20)
+    result = pair_law.fit_pair_law(cut, frames=6, keys=keys)
+    assert result["r_squared"].dims == ("run", "space", "law", "step")
+    diverged = (result["seed"] == 6) & (result["step"] > 20)
     np.testing.assert_array_equal(
-        np.isnan(found["cosine"].sel(space="whole", law="CA")), diverged
+        np.isnan(result["cosine"].sel(space="whole", law="CA")), diverged
     )
-    four = found.sel(law="four fields")
+    four = result.sel(law="four fields")
     assert (
         (four["frame_r_squared"] >= four["r_squared"] - 1e-9)
         .where(~diverged, True)
         .all()
     )
     assert np.isnan(
-        found["frame_r_squared"].sel(law="pair law")
+        result["frame_r_squared"].sel(law="pair law")
     ).all()  # 48 coefficients, 11 numbers
-    table = make_table(pair_law.pair_law_rows(found))
+    table = make_table(pair_law.pair_law_rows(result))
     assert table["runs"].tolist() == 2 * [3, 3, 3, 2, 2]
     assert (
-        len(format_table(table, pair_law.pair_law_columns(found)).splitlines())
+        len(format_table(table, pair_law.pair_law_columns(result)).splitlines())
         == 2 + 10
     )
     only = pair_law.fit_pair_law(cut, dataclasses.replace(LAW, fa=0.0), frames=6)
     assert (
         only["cosine"].sel(law="CA", space="whole")
-        != found["cosine"].sel(law="CA", space="whole")
+        != result["cosine"].sel(law="CA", space="whole")
     ).any()
 
 

@@ -55,9 +55,9 @@ def test_margins_and_their_slopes(classifier):
             for k in (1, -1)
         )
         slope[..., axis] = (ahead - behind) / 2e-6
-    numeric, found = np.linalg.norm(slope, axis=-1), module.margin_slope(classifier)
+    numeric, result = np.linalg.norm(slope, axis=-1), module.margin_slope(classifier)
     assert (
-        np.abs(found - numeric) < 1e-4 * (1 + numeric)
+        np.abs(result - numeric) < 1e-4 * (1 + numeric)
     ).mean() > 0.99  # a kink or two may lie within a step
     correct = classifier.logits(classifier.sums).argmax(axis=-1) == classifier.right
     np.testing.assert_array_equal(module.logit_margin(classifier) > 0, correct)
@@ -86,7 +86,7 @@ def test_distance_of_boundaries_from_the_origin(classifier):
 
 
 def test_accuracy_by_the_class_of_the_nearest_pair_sum(classifier):
-    found = module.accuracy_by_nearest_class(classifier)
+    result = module.accuracy_by_nearest_class(classifier)
     for run in range(3):
         r = np.linalg.norm(
             classifier.sums[run, :, None] - classifier.sums[run], axis=-1
@@ -98,7 +98,8 @@ def test_accuracy_by_the_class_of_the_nearest_pair_sum(classifier):
             == classifier.right[run]
         )
         np.testing.assert_allclose(
-            [each[run] for each in found], [correct[like].mean(), correct[~like].mean()]
+            [item[run] for item in result],
+            [correct[like].mean(), correct[~like].mean()],
         )
     one_class = classifier._replace(right=np.zeros_like(classifier.right))
     assert np.isnan(module.accuracy_by_nearest_class(one_class)[1]).all()

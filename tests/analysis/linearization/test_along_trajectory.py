@@ -44,9 +44,9 @@ SYSTEMS = {
 }
 
 
-def printed_row(found, index):
+def printed_row(result, index):
     return (
-        format_table(tabulate_curvature(found), curvature_columns(found))
+        format_table(tabulate_curvature(result), curvature_columns(result))
         .splitlines()[2 + index]
         .split()
     )
@@ -56,8 +56,8 @@ def printed_row(found, index):
 
 
 def test_modes_are_sorted_by_growth_and_conjugate_ones_by_rotation():
-    found = sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
-    np.testing.assert_array_equal(found, [[3, 0, -1, -1, -5], [0, 0, 2, -2, 0]])
+    result = sorted_eigenmodes(np.array([-1 - 2j, 3, -1 + 2j, -5, 0]))
+    np.testing.assert_array_equal(result, [[3, 0, -1, -1, -5], [0, 0, 2, -2, 0]])
     real = sorted_eigenmodes(np.array([[1.0, 2.0], [np.nan, np.nan]]))
     np.testing.assert_array_equal(real.growth, [[2, 1], [np.nan, np.nan]])
 
@@ -137,36 +137,36 @@ def trajectories(tmp_path_factory):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_all_systems_have_the_same_variables(system):
-    found = linearize_trajectory(
+    result = linearize_trajectory(
         simulate(SYSTEMS[system], runs=3, steps=4, every=2), [0, 1, 2], quiet=True
     )
-    growth, rotation = found["growth_rate"].values, found["rotation_rate"].values
-    assert found["growth_rate"].dims == ("run", "step", "mode")
+    growth, rotation = result["growth_rate"].values, result["rotation_rate"].values
+    assert result["growth_rate"].dims == ("run", "step", "mode")
     assert (np.diff(growth, axis=-1) <= 0).all()
     if system != "particles":
         assert not rotation.any()
-        assert growth.shape[-1] == found.attrs["parameters"]
-        np.testing.assert_allclose(-growth.sum(axis=-1), found["trace"], rtol=1e-9)
-    np.testing.assert_allclose(found["sharpness"], -growth[..., -1])
-    assert found.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
+        assert growth.shape[-1] == result.attrs["parameters"]
+        np.testing.assert_allclose(-growth.sum(axis=-1), result["trace"], rtol=1e-9)
+    np.testing.assert_allclose(result["sharpness"], -growth[..., -1])
+    assert result.attrs["threshold"] == pytest.approx(2 / SYSTEMS[system].time_step)
     modes = sorted_eigenmodes(growth + 1j * rotation)
     np.testing.assert_array_equal(
-        found["growing_modes"], eigenmodes.count_growing(modes)
+        result["growing_modes"], eigenmodes.count_growing(modes)
     )
-    np.testing.assert_array_equal(found["kind"], stability_kinds(modes))
-    assert all(variable.dtype.kind in "fiU" for variable in found.variables.values())
-    assert all("long_name" in variable.attrs for variable in found.data_vars.values())
-    assert ("xi_length" in found) == (system == "sparse")
+    np.testing.assert_array_equal(result["kind"], stability_kinds(modes))
+    assert all(variable.dtype.kind in "fiU" for variable in result.variables.values())
+    assert all("long_name" in variable.attrs for variable in result.data_vars.values())
+    assert ("xi_length" in result) == (system == "sparse")
 
 
 def test_two_particles_have_no_modes():
-    found = linearize_trajectory(
+    result = linearize_trajectory(
         simulate(ParticleSettings(n=2), runs=2, steps=2), [0, 2], quiet=True
     )
-    assert found.sizes["mode"] == 0
-    assert np.isnan(found["sharpness"]).all()
-    assert (found["kind"] == NONE).all()
-    assert printed_row(found, 0)[-2:] == ["-", "-"]
+    assert result.sizes["mode"] == 0
+    assert np.isnan(result["sharpness"]).all()
+    assert (result["kind"] == NONE).all()
+    assert printed_row(result, 0)[-2:] == ["-", "-"]
 
 
 # ------------------------------------------------------------------------------ escapes
@@ -201,17 +201,17 @@ def test_movement_fractions_at_an_escape_are_those_of_its_frame():
     trajectory["loss"].loc[{"split": "train"}] = 9.0
     trajectory["loss"].loc[{"split": "train", "step": slice(6, 8)}] = 0.5
     trajectory["loss"].values[1] = 9.0
-    found, whole = (
+    result, whole = (
         measure_plateau_escapes(trajectory),
         network_curvature.loss_curvature(trajectory, [2], quiet=True),
     )
-    np.testing.assert_array_equal(found["escape_step"], [4, -1, 4])
+    np.testing.assert_array_equal(result["escape_step"], [4, -1, 4])
     np.testing.assert_allclose(
-        found["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5]
+        result["escape_fall"], [np.log(5) - 0.5, 0, np.log(5) - 0.5]
     )
     for name in ("lowest_share", "negative_share", "negative_chance", "highest_share"):
         expected = np.where([True, False, True], whole[name].values[:, 0], np.nan)
-        np.testing.assert_allclose(found[f"escape_{name}"], expected, rtol=1e-9)
+        np.testing.assert_allclose(result[f"escape_{name}"], expected, rtol=1e-9)
 
 
 # -------------------------------------------------------------------------- the command
@@ -231,28 +231,28 @@ def test_the_command_prints_writes_and_draws(system, trajectories, output_of, tm
     )
     assert "growing modes" in output_of("analysis.curvature", *words)
     assert out.with_suffix(".png").stat().st_size > 20_000
-    with xr.open_dataset(out) as found:
-        assert found.attrs["title"] == "Linearised flow along a run"
-        assert found["step"].values.tolist() == [0, 8, 12]
-        found.load()
+    with xr.open_dataset(out) as result:
+        assert result.attrs["title"] == "Linearised flow along a run"
+        assert result["step"].values.tolist() == [0, 8, 12]
+        result.load()
     with open(tmp_path / "found.csv") as file:
         table = list(csv.DictReader(file))
     assert [row["step"] for row in table] == ["0", "8", "12"]
-    sharpness = found["sharpness"].values[:, 1]
+    sharpness = result["sharpness"].values[:, 1]
     assert float(table[1]["sharpness"]) == np.median(sharpness)
     assert (
         float(table[1]["growing_modes_low"])
-        == found["growing_modes"].values[:, 1].min()
+        == result["growing_modes"].values[:, 1].min()
     )  # of seven
     assert float(table[1]["above_threshold"]) == pytest.approx(
-        (sharpness > found.attrs["threshold"]).mean()
+        (sharpness > result.attrs["threshold"]).mean()
     )
     if system != "particles":
         assert float(table[1]["lowest_share"]) == pytest.approx(
-            found["lowest_share"].values[:, 1].mean()
+            result["lowest_share"].values[:, 1].mean()
         )
         assert float(table[1]["lowest_chance"]) == pytest.approx(
-            1 / found.attrs["parameters"]
+            1 / result.attrs["parameters"]
         )
         assert table[2]["lowest_share"] == ""  # nothing comes after the last frame
 
@@ -275,11 +275,11 @@ def test_extreme_eigenvalues_of_one_run_and_frame_are_drawn(
     assert (
         "-%" not in said
     )  # nothing is said of all negative directions, which are not known
-    with xr.open_dataset(tmp_path / "one.nc") as found:
-        assert found.sizes["run"] == 1
-        assert found["growth_rate"].notnull().all()
-        assert found["growing_modes"].notnull().all() == (system == "particles")
-        assert int(found["kind"][0, 0]) in (STABLE, SADDLE, UNSTABLE)
+    with xr.open_dataset(tmp_path / "one.nc") as result:
+        assert result.sizes["run"] == 1
+        assert result["growth_rate"].notnull().all()
+        assert result["growing_modes"].notnull().all() == (system == "particles")
+        assert int(result["kind"][0, 0]) in (STABLE, SADDLE, UNSTABLE)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +304,8 @@ def test_ensembles_of_which_most_or_all_runs_have_diverged_are_drawn(
 def test_frames_after_divergence_have_no_kind():
     trajectory = simulate(SYSTEMS["modular"], runs=2, steps=8, every=4)
     trajectory["last_step"].values[:] = [4, 0]
-    found = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
+    result = linearize_trajectory(trajectory, [0, 1, 2], quiet=True)
     np.testing.assert_array_equal(
-        found["kind"].values == NONE, [[False, False, True], [False, True, True]]
+        result["kind"].values == NONE, [[False, False, True], [False, True, True]]
     )
-    assert printed_row(found, 2)[:4] == ["8", "0", "-", "-"]
+    assert printed_row(result, 2)[:4] == ["8", "0", "-", "-"]

@@ -77,8 +77,8 @@ def real_step(settings):
     return step
 
 
-def close(found, expected, share=1e-7):
-    assert np.abs(found - expected).max() < share * np.abs(expected).max()
+def close(result, expected, share=1e-7):
+    assert np.abs(result - expected).max() < share * np.abs(expected).max()
 
 
 # ---------------------------------------------------------------------------- the force
@@ -99,17 +99,17 @@ def test_the_jacobian_is_that_of_finite_differences(repulsion, alignment, diagon
             alignment_balance=alignment,
         )
         x, force = scattered(n, dim), real_force(settings)
-        found = force_and_jacobian(x, settings)
-        np.testing.assert_allclose(found.force, force(x), rtol=1e-11, atol=1e-11)
-        close(found.jacobian, differences(force, x))
+        result = force_and_jacobian(x, settings)
+        np.testing.assert_allclose(result.force, force(x), rtol=1e-11, atol=1e-11)
+        close(result.jacobian, differences(force, x))
 
 
 def test_the_jacobian_of_any_list_of_pairs_and_any_leading_axes():
     settings = ParticleSettings(n=6, fa=0.5)
     chosen = np.array([[0, 1], [2, 5], [3, 3], [1, 4], [0, 5], [2, 2], [1, 1]])
     x = scattered(6, 2, seed=1)
-    found = force_and_jacobian(x, settings, group_pairs(6, chosen))
-    close(found.jacobian, differences(real_force(settings, chosen), x))
+    result = force_and_jacobian(x, settings, group_pairs(6, chosen))
+    close(result.jacobian, differences(real_force(settings, chosen), x))
     both = force_and_jacobian(np.stack([x, x + 1])[:, None], settings)
     assert both.jacobian.shape == (2, 1, 12, 12)
     np.testing.assert_array_equal(
@@ -137,10 +137,10 @@ def test_the_jacobian_of_a_reciprocal_force_is_symmetric():
 def test_coincident_pair_sums_and_the_origin_have_no_force_and_no_derivative():
     x = np.array([[1.0, 0], [-1, 0], [0.5, 0.5], [0.5, 0.5], [0, 2]])
     settings = ParticleSettings(n=5)
-    found = force_and_jacobian(x, settings)
-    assert np.isfinite(found.jacobian).all()
+    result = force_and_jacobian(x, settings)
+    assert np.isfinite(result.jacobian).all()
     np.testing.assert_allclose(
-        found.force, real_force(settings)(x), rtol=1e-12, atol=1e-12
+        result.force, real_force(settings)(x), rtol=1e-12, atol=1e-12
     )
     assert not force_and_jacobian(np.zeros((5, 2)), settings).jacobian.any()
 
@@ -179,9 +179,9 @@ def test_the_field_that_a_step_follows_has_this_derivative(rule):
             f / np.linalg.norm(f, axis=-1, keepdims=True) if rule == "particle" else f
         )
 
-    found = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
-    np.testing.assert_allclose(found.force, along(x), rtol=1e-10)
-    close(found.jacobian, differences(along, x), 1e-6)
+    result = force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings)
+    np.testing.assert_allclose(result.force, along(x), rtol=1e-10)
+    close(result.jacobian, differences(along, x), 1e-6)
 
 
 @pytest.mark.parametrize("variance", ["overall", "axis", "none"])
@@ -195,16 +195,16 @@ def test_the_constrained_field_is_that_of_a_short_real_step(variance, dim):
     def rate(y):
         return (step(y) - normal(y, variance)) / settings.step_size
 
-    found = constrained_field(
+    result = constrained_field(
         x,
         force_jacobian.step_rule_field(force_and_jacobian(x, settings), settings),
         settings,
     )
     np.testing.assert_allclose(
-        found.force, rate(x), atol=1e-4 * np.linalg.norm(found.force)
+        result.force, rate(x), atol=1e-4 * np.linalg.norm(result.force)
     )
     basis = free_directions(x, settings)
-    close(found.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
+    close(result.jacobian, basis.T @ differences(rate, x, 1e-4) @ basis, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ def test_frames_with_fewer_modes_end_in_nan(generator):
     # a plane has all three turns, a line two: 12 - 3 - 3 - 1
     np.testing.assert_array_equal(np.isfinite(eigenvalues(both)).sum(axis=-1), [5, 5])
     both[0] *= [1, 0, 0]
-    found = eigenvalues(both)
-    np.testing.assert_array_equal(np.isfinite(found).sum(axis=-1), [6, 5])
+    result = eigenvalues(both)
+    np.testing.assert_array_equal(np.isfinite(result).sum(axis=-1), [6, 5])
     np.testing.assert_allclose(
-        np.sort_complex(found[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9
+        np.sort_complex(result[1, :5]), np.sort_complex(eigenvalues(both[1])), atol=1e-9
     )
 
 
@@ -339,8 +339,8 @@ def test_particles_in_one_point_and_diverged_runs_have_no_modes(rested):
     assert np.isnan(constrained_field(np.zeros((7, 2)), field, RESTED).jacobian).all()
     lost = rested[0].copy(deep=True)
     lost["last_step"].values[3] = 1000
-    found = force_spectra(lost, [0, 1, 2])
-    assert np.isfinite(found["growth_rate"].values[3, :2]).all()
-    for name in found.data_vars:
-        assert np.isnan(found[name].values[3, 2]).all()
-        assert np.isfinite(found[name].values[2]).all()
+    result = force_spectra(lost, [0, 1, 2])
+    assert np.isfinite(result["growth_rate"].values[3, :2]).all()
+    for name in result.data_vars:
+        assert np.isnan(result[name].values[3, 2]).all()
+        assert np.isfinite(result[name].values[2]).all()

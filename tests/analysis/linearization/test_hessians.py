@@ -50,9 +50,11 @@ def somewhere(network, seed=0, size=0.3):
     )
 
 
-def off(found, expected):
+def off(result, expected):
     """Largest entry of the difference over the spectral norm."""
-    return float((found - expected).abs().max() / torch.linalg.matrix_norm(expected, 2))
+    return float(
+        (result - expected).abs().max() / torch.linalg.matrix_norm(expected, 2)
+    )
 
 
 def closed_form_error(network, row, seed=0):
@@ -145,9 +147,9 @@ VARIANTS = [
 def test_hessians_in_closed_form_are_those_of_curvlinops(settings):
     network = network_for(settings)
     row = somewhere(network)
-    found = training_objective(network, 3).hessian(row)
-    assert torch.equal(found, found.T) or off(found, found.T) < 1e-14
-    assert off(found, by_curvlinops(network, 3, row)) < 1e-12
+    result = training_objective(network, 3).hessian(row)
+    assert torch.equal(result, result.T) or off(result, result.T) < 1e-14
+    assert off(result, by_curvlinops(network, 3, row)) < 1e-12
 
 
 @given(
@@ -188,11 +190,11 @@ def test_the_hessian_does_not_depend_on_the_number_of_sequences_held_at_a_time(
     monkeypatch,
 ):
     network = ClusteringHead(SparseSettings(data=100, hidden=4))
-    row, found = somewhere(network), training_objective(network, 1)
-    whole = found.hessian(row)
+    row, result = somewhere(network), training_objective(network, 1)
+    whole = result.hessian(row)
     for size in (3000, 1):
         monkeypatch.setattr(clustering_head_hessian, "_MAX_ARRAY_SIZE", size)
-        assert off(found.hessian(row), whole) < 1e-14
+        assert off(result.hessian(row), whole) < 1e-14
 
 
 @pytest.mark.parametrize("norm", ["rms", "rms-smooth", "unit-smooth"])
@@ -282,10 +284,10 @@ def test_extreme_eigenpairs_and_the_trace_of_a_planted_hessian(generator):
     matrix = torch.from_numpy((turn * values) @ turn.T)
     loss, row = quadratic(matrix), torch.from_numpy(generator.standard_normal(120))
     assert off(dense_hessian(loss, row), matrix) < 1e-13
-    found = extreme_eigenpairs(loss, row, 3)
-    np.testing.assert_allclose(found.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
+    result = extreme_eigenpairs(loss, row, 3)
+    np.testing.assert_allclose(result.values, [-3, -2, -1, 5, 6, 7], atol=1e-10)
     cosines = np.abs(
-        (np.asarray(found.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
+        (np.asarray(result.vectors) * turn[:, [0, 1, 2, 117, 118, 119]]).sum(axis=0)
     )
     np.testing.assert_allclose(cosines, 1, atol=1e-8)
     estimate = hessians.estimate_trace(loss, row, 4000)
@@ -323,8 +325,8 @@ def test_eigenpairs_that_are_not_found_are_nan(generator, monkeypatch):
 
 def test_movement_fractions_are_squares_of_cosines(generator):
     turn = np.linalg.qr(generator.standard_normal((9, 9)))[0]
-    found = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
-    np.testing.assert_allclose(found[[3, 5]], [1, 2.5e-7], rtol=1e-6)
+    result = movement_fractions(turn, 2 * turn[:, 3] - 1e-3 * turn[:, 5])
+    np.testing.assert_allclose(result[[3, 5]], [1, 2.5e-7], rtol=1e-6)
     assert movement_fractions(
         turn, generator.standard_normal(9)
     ).sum() == pytest.approx(1)
@@ -341,12 +343,12 @@ def trained():
 
 def test_spectra_layers_and_traces_are_those_of_the_hessian(trained):
     threads = torch.get_num_threads()
-    found = loss_curvature(trained, [0, 3], quiet=True)
+    result = loss_curvature(trained, [0, 3], quiet=True)
     assert torch.get_num_threads() == threads
     network = ClusteringHead(TRAINED)
     rows = flat_weight_pairs(trained, network, [0, 3])
     for run, frame in np.ndindex(3, 2):
-        here = found.isel(run=run, step=frame)
+        here = result.isel(run=run, step=frame)
         hessian = dense_hessian(
             training_objective(network, run).loss, torch.from_numpy(rows[run, frame, 0])
         )
@@ -386,24 +388,24 @@ def test_a_movement_planted_along_the_lowest_direction_is_found(trained):
         ).eigenvectors[:, 0]
         for name, value in network.unflatten(row + 0.5 * lowest).items():
             planted[name].values[run, 2] = value.numpy()
-    found = loss_curvature(planted, [1], quiet=True)
+    result = loss_curvature(planted, [1], quiet=True)
     for name, expected in (
         ("lowest_share", 1),
         ("negative_share", 1),
         ("highest_share", 0),
     ):
-        np.testing.assert_allclose(found[name], expected, atol=1e-6)
+        np.testing.assert_allclose(result[name], expected, atol=1e-6)
 
 
 def test_frames_after_divergence_have_no_curvature(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = loss_curvature(lost, [1, 2, 3, 4], quiet=True)
-    known = np.isfinite(found["eigenvalue"].values).all(axis=-1)
+    result = loss_curvature(lost, [1, 2, 3, 4], quiet=True)
+    known = np.isfinite(result["eigenvalue"].values).all(axis=-1)
     np.testing.assert_array_equal(
         known, [[True, True, False, False], [True] * 4, [True] * 4]
     )
-    moved = np.isfinite(found["lowest_share"].values[:2])
+    moved = np.isfinite(result["lowest_share"].values[:2])
     np.testing.assert_array_equal(
         moved, [[True, False, False, False], [True, True, True, False]]
     )
@@ -432,7 +434,7 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
         ClusteringHead(settings),
     )
     monkeypatch.setattr(network_curvature, "_MAX_DENSE", dense)
-    found = loss_curvature(trajectory, [1], quiet=True)
+    result = loss_curvature(trajectory, [1], quiet=True)
     row = torch.from_numpy(flat_weight_pairs(trajectory, network, [1])[0, 0, 0])
     rates = network_curvature.relative_learning_rates(network)
     assert set(rates) == {1.0, 20.0}
@@ -441,7 +443,7 @@ def test_sharpness_accounts_for_learning_rates_of_layers(dense, monkeypatch):
             np.diag(rates) @ training_objective(network, 0).hessian(row).numpy()
         )
     ).max()
-    assert found["sharpness"].item() == pytest.approx(limit, rel=1e-8)
+    assert result["sharpness"].item() == pytest.approx(limit, rel=1e-8)
 
 
 def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
@@ -457,7 +459,7 @@ def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
     )
     trajectory = simulate(settings, runs=2, steps=2, every=2)
     assert json.loads(trajectory.attrs["config_json"])["vocab"] == 3
-    found = loss_curvature(trajectory, [0], quiet=True)
+    result = loss_curvature(trajectory, [0], quiet=True)
     network = ClusteringHead(settings)
     hessian = by_curvlinops(
         network,
@@ -465,7 +467,7 @@ def test_the_curvature_of_a_finetuned_run_is_that_of_its_own_task(tmp_path):
         torch.from_numpy(flat_weight_pairs(trajectory, network, [0])[1, 0, 0]),
     )
     np.testing.assert_allclose(
-        found["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
+        result["eigenvalue"].values[1, 0], np.linalg.eigvalsh(hessian), atol=1e-12
     )
 
 

@@ -98,7 +98,7 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     record_training(tmp_path / "mine.nc", model, steps=20, every=20)
     given, options = model_loss(model.eval()), SpectrumOptions(eigenvalues=3)
     trajectory = dynamics.open_trajectory(tmp_path / "mine.nc")
-    found = model_curvature(trajectory, given, [1], options, quiet=True).isel(
+    result = model_curvature(trajectory, given, [1], options, quiet=True).isel(
         run=0, step=0
     )
     recorded_model = RecordedModel(trajectory, given)
@@ -109,16 +109,16 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
             dense_hessian(recorded_model.losses[0], row)
         )
         expected = values.numpy()[[0, 1, 2, -3, -2, -1]]
-        np.testing.assert_allclose(found["eigenvalue"], expected, rtol=1e-5)
-        assert (found["residual"] < 1e-6).all()
-        assert abs(found["trace"] - float(values.sum())) < 4 * found["trace_error"]
+        np.testing.assert_allclose(result["eigenvalue"], expected, rtol=1e-5)
+        assert (result["residual"] < 1e-6).all()
+        assert abs(result["trace"] - float(values.sum())) < 4 * result["trace_error"]
         gradient = torch.func.grad(recorded_model.losses[0])(row)
-    assert found["gradient_size"] == pytest.approx(float(gradient.norm()))
+    assert result["gradient_size"] == pytest.approx(float(gradient.norm()))
     fractions = (vectors.T @ gradient / gradient.norm()) ** 2
-    assert found["gradient_fraction"] == pytest.approx(
+    assert result["gradient_fraction"] == pytest.approx(
         float(fractions[-3:].sum()), rel=1e-4
     )
-    assert found["relative_sharpness"] == pytest.approx(
+    assert result["relative_sharpness"] == pytest.approx(
         float(values[-1]) * 0.02 / 2, rel=1e-5
     )
     model.double().load_state_dict(recorded_model.unflatten(row))
@@ -193,21 +193,23 @@ def quadratic(tmp_path, generator):
 
 def test_fractions_of_a_planted_gradient_and_update(quadratic):
     trajectory, loss, values = quadratic
-    found = model_curvature(
+    result = model_curvature(
         trajectory, loss, [0, 1], SpectrumOptions(eigenvalues=2), quiet=True
     ).isel(run=0)
-    np.testing.assert_allclose(found["eigenvalue"].values[0], [-2, -1, 4, 5], atol=1e-9)
     np.testing.assert_allclose(
-        found["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9
+        result["eigenvalue"].values[0], [-2, -1, 4, 5], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        result["update_along"].values[0], [0, 0.36, 0.64, 0], atol=1e-9
     )
     middle = 4 * values[5]
-    assert found["gradient_fraction"].values[0] == pytest.approx(
+    assert result["gradient_fraction"].values[0] == pytest.approx(
         15**2 / (15**2 + middle**2)
     )
-    assert found["update_fraction"].values[0] == pytest.approx(0.64)
-    assert np.isnan(found["update_fraction"].values[1])
-    assert found["relative_sharpness"].values[0] == pytest.approx(5 * 0.25 / 2)
-    assert found["preconditioned_sharpness"].isnull().all()
+    assert result["update_fraction"].values[0] == pytest.approx(0.64)
+    assert np.isnan(result["update_fraction"].values[1])
+    assert result["relative_sharpness"].values[0] == pytest.approx(5 * 0.25 / 2)
+    assert result["preconditioned_sharpness"].isnull().all()
     rough = SpectrumOptions(eigenvalues=2, precision="float32")
     np.testing.assert_allclose(
         model_curvature(trajectory, loss_in_float32(loss), [0], rough, quiet=True)[
@@ -234,13 +236,13 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
     trajectory = dynamics.open_trajectory(path)
     settings = dynamics.read_settings(trajectory)
     assert (settings.beta1, settings.eps) == (0.8, 1e-6)
-    for name, each in model.named_parameters():
+    for name, parameter in model.named_parameters():
         assert not trajectory[f"second_moment.{name}"][0, 0].any()
-        expected = optimizer.state[each]["exp_avg_sq"] / (1 - 0.99**4)
+        expected = optimizer.state[parameter]["exp_avg_sq"] / (1 - 0.99**4)
         np.testing.assert_allclose(
             trajectory[f"second_moment.{name}"][0, 4], expected, rtol=1e-6
         )
-    found = model_curvature(
+    result = model_curvature(
         trajectory, given, [0, 4], SpectrumOptions(eigenvalues=1), quiet=True
     ).isel(run=0)
     recorded_model = RecordedModel(trajectory, given)
@@ -256,23 +258,23 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
     )
     adam = (1 - 0.8**4) * (np.sqrt(moments.astype(np.float64)) + 1e-6)
     expected = np.linalg.eigvals(hessian / adam[:, None]).real.max()
-    assert found["preconditioned_sharpness"].values[1] == pytest.approx(
+    assert result["preconditioned_sharpness"].values[1] == pytest.approx(
         expected, rel=1e-5
     )
-    assert found["relative_preconditioned"].values[1] == pytest.approx(
+    assert result["relative_preconditioned"].values[1] == pytest.approx(
         expected * 0.02 * 0.2 / 3.6, rel=1e-5
     )
-    assert np.isnan(found["preconditioned_sharpness"].values[0])
+    assert np.isnan(result["preconditioned_sharpness"].values[0])
 
 
 def test_batches_have_equal_weights(recorded):
     path, model, _, whole = recorded
     trajectory, order = dynamics.open_trajectory(path), torch.randperm(42)
-    parts = model_loss(model, [(PAIRS[each], LABELS[each]) for each in order.split(14)])
+    parts = model_loss(model, [(PAIRS[word], LABELS[word]) for word in order.split(14)])
     whole = model_loss(model, [(PAIRS[:42], LABELS[:42])])
     one, several = (
-        model_curvature(trajectory, each, [2], SpectrumOptions(1), quiet=True)
-        for each in (whole, parts)
+        model_curvature(trajectory, item, [2], SpectrumOptions(1), quiet=True)
+        for item in (whole, parts)
     )
     for name in ("loss", "eigenvalue", "trace", "gradient_fraction"):
         np.testing.assert_allclose(one[name], several[name], rtol=1e-6)
@@ -286,18 +288,18 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
         variables = {"learning_rate": lambda model: model.embed.weight.abs().max()}
         record_training(path, model, seed=seed, nan_at=nan_at, variables=variables)
     trajectory = dynamics.open_trajectory(str(tmp_path / "?.nc"))
-    found = model_curvature(
+    result = model_curvature(
         trajectory, model_loss(model), [1, 4], SpectrumOptions(1), quiet=True
     )
-    assert np.isfinite(found["eigenvalue"]).all(axis=-1).values.tolist() == [
+    assert np.isfinite(result["eigenvalue"]).all(axis=-1).values.tolist() == [
         [True, True],
         [True, False],
     ]
-    assert np.isnan(found["loss"].values[1, 1])
+    assert np.isnan(result["loss"].values[1, 1])
     rates = trajectory["learning_rate"].values[:, [1, 4]]
-    known = np.isfinite(found["sharpness"])
-    expected = (found["sharpness"] * rates / 2).values[known]
-    np.testing.assert_allclose(found["relative_sharpness"].values[known], expected)
+    known = np.isfinite(result["sharpness"])
+    expected = (result["sharpness"] * rates / 2).values[known]
+    np.testing.assert_allclose(result["relative_sharpness"].values[known], expected)
 
 
 # ------------------------------------------------------------------------ the loss file
@@ -406,17 +408,17 @@ def test_the_command_prints_writes_and_draws(recorded, typed, tmp_path):
     assert "tolerance 1e-06" in out
     assert "same data" not in out
     assert (tmp_path / "found.png").stat().st_size > 20_000
-    with xr.open_dataset(tmp_path / "found.nc") as found:
-        assert found.attrs["title"] == "Curvature of a recorded model"
+    with xr.open_dataset(tmp_path / "found.nc") as result:
+        assert result.attrs["title"] == "Curvature of a recorded model"
         trajectory = dynamics.open_trajectory(recorded[0])
-        assert found["loss"][0].values == pytest.approx(
+        assert result["loss"][0].values == pytest.approx(
             trajectory["loss"][0, [1, 3], 0].values, rel=1e-5
         )  # one later
         expected = model_curvature(
             trajectory, recorded[3], [0, 2], SpectrumOptions(2), quiet=True
         )
         np.testing.assert_allclose(
-            found["eigenvalue"], expected["eigenvalue"], rtol=1e-9
+            result["eigenvalue"], expected["eigenvalue"], rtol=1e-9
         )
 
 
@@ -447,8 +449,8 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(
     assert code == 130
     assert "4 frames are not measured" in out
     assert "for train: same data, mode and buffers?" in out
-    with xr.open_dataset(tmp_path / "found.nc") as found:
-        assert np.isfinite(found["sharpness"]).values.tolist() == [
+    with xr.open_dataset(tmp_path / "found.nc") as result:
+        assert np.isfinite(result["sharpness"]).values.tolist() == [
             [True, False, False, False, False]
         ]
 

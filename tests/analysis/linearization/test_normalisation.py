@@ -36,8 +36,8 @@ def point(dim, seed, size):
 
 def derivatives(x, norm):
     """N' and N'' at one point (axis,)."""
-    found = normalisation_derivatives(norm, torch.from_numpy(x)[:, None])
-    return found.first[..., 0].numpy(), found.second[..., 0].numpy()
+    result = normalisation_derivatives(norm, torch.from_numpy(x)[:, None])
+    return result.first[..., 0].numpy(), result.second[..., 0].numpy()
 
 
 @given(**POINTS)
@@ -50,9 +50,9 @@ def test_derivatives_are_those_of_the_normalisation_of_the_network(
     )
     first, tensor = torch.func.jacrev(network.normalise), torch.from_numpy(x)
     expected = (first(tensor).numpy(), torch.func.jacrev(first)(tensor).numpy())
-    for found, each in zip(derivatives(x, norm), expected, strict=True):
+    for result, item in zip(derivatives(x, norm), expected, strict=True):
         np.testing.assert_allclose(
-            found, each, atol=1e-9 * max(np.abs(each).max(), 1e-6), strict=True
+            result, item, atol=1e-9 * max(np.abs(item).max(), 1e-6), strict=True
         )
 
 
@@ -87,14 +87,14 @@ def longer(x, norm):
 def test_they_are_accurate_near_the_origin(norm, size):
     for seed in range(5):
         x = point(3, seed, size)
-        for found, expected in zip(derivatives(x, norm), longer(x, norm), strict=True):
-            assert np.abs(found - expected).max() / np.abs(expected).max() < 1e-12
+        for result, expected in zip(derivatives(x, norm), longer(x, norm), strict=True):
+            assert np.abs(result - expected).max() / np.abs(expected).max() < 1e-12
 
 
 def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
     zero, origin = np.zeros(2), np.array(0.0)
     for norm in ("rms-smooth", "unit-smooth"):
-        assert not any(each.any() for each in derivatives(zero, norm))
+        assert not any(derivative.any() for derivative in derivatives(zero, norm))
         assert normalisation_jacobian_norm(origin, norm, 2) == 0
         limit = 6 * normalisation.normalised_length(norm, 2)
         assert normalisation_second_derivative_norm(origin, norm, 2) == pytest.approx(
@@ -103,7 +103,9 @@ def test_derivatives_at_the_origin_and_norms_of_the_unit_form():
     np.testing.assert_allclose(
         derivatives(zero, "rms")[0], np.eye(2) / NORMALISATION_EPSILON
     )
-    assert not any(each.any() for each in derivatives(zero, "unit"))  # counts as 0
+    assert not any(
+        derivative.any() for derivative in derivatives(zero, "unit")
+    )  # counts as 0
     r = np.array([0, 1e-6, 0.5, 3.0])
     with np.errstate(divide="ignore"):
         first, second = 1 / r, 2 / math.sqrt(3) / r**2
@@ -120,14 +122,14 @@ def test_norms_are_those_of_the_arrays(norm, dim, seed, size):
         np.linalg.norm(first, 2), rel=1e-9
     )
     u, v = np.random.default_rng(seed).standard_normal((2, 500, dim))
-    u, v = (each / np.linalg.norm(each, axis=-1, keepdims=True) for each in (u, v))
+    u, v = (item / np.linalg.norm(item, axis=-1, keepdims=True) for item in (u, v))
     for _ in range(60):  # alternately the best of each, from many starts
         u = np.einsum("abc,nb,nc->na", bilinear, u, v)
         u /= np.maximum(np.linalg.norm(u, axis=-1, keepdims=True), 1e-300)
         u, v = v, u
     reached = np.linalg.norm(np.einsum("abc,nb,nc->na", bilinear, u, v), axis=-1)
-    found = normalisation_second_derivative_norm(np.array(size), norm, dim)
-    assert reached.max() == pytest.approx(found, rel=1e-3, abs=1e-12)
+    result = normalisation_second_derivative_norm(np.array(size), norm, dim)
+    assert reached.max() == pytest.approx(result, rel=1e-3, abs=1e-12)
 
 
 # -------------------------------------------------------------------------------- flips
@@ -153,7 +155,7 @@ def trained():
 
 
 def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
-    found = normalisation_margin.measure_normalisation_margins(
+    result = normalisation_margin.measure_normalisation_margins(
         trained, [0, 2, 4], quiet=True
     )
     embedding, position = (
@@ -162,21 +164,21 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
     )
     x = embedding[:, :, None, :2] + position[:, :, :, None]
     length = np.linalg.norm(x, axis=-1)
-    np.testing.assert_allclose(found["x_length"], length[:, [0, 2, 4]])
-    np.testing.assert_allclose(found["x_smallest"], length.min(axis=(2, 3)))
+    np.testing.assert_allclose(result["x_length"], length[:, [0, 2, 4]])
+    np.testing.assert_allclose(result["x_smallest"], length.min(axis=(2, 3)))
     moved = np.linalg.norm(np.diff(x, axis=1), axis=-1) / length[:, :-1]
-    np.testing.assert_allclose(found["x_flip_ratio"][:, :2], moved[:, [0, 2]])
+    np.testing.assert_allclose(result["x_flip_ratio"][:, :2], moved[:, [0, 2]])
     np.testing.assert_allclose(
-        found["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3))
+        result["x_largest_flip_ratio"][:, :-1], moved.max(axis=(2, 3))
     )
     assert all(
-        np.isnan(found[name][:, -1]).all()
+        np.isnan(result[name][:, -1]).all()
         for name in ("x_flip_ratio", "x_largest_flip_ratio")
     )
 
     network = ClusteringHead(SETTINGS)
     tokens = normalisation_margin.distinct_training_sequences(SETTINGS, 1).T
-    step = [int(each) for each in trained["step"]]
+    step = [int(item) for item in trained["step"]]
     states = [
         {k: w.double() for k, w in weights(trained, 1, step[at]).items()}
         for at in (2, 3)
@@ -185,7 +187,7 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
         network.sequence_embedding(state, tokens).numpy() for state in states
     )
     size = np.linalg.norm(first, axis=-1)
-    here = found.isel(run=1, step=1)
+    here = result.isel(run=1, step=1)
     np.testing.assert_allclose(
         here["xi_length"].sel(quantile=[0, 1]), [size.min(), size.max()]
     )
@@ -205,14 +207,14 @@ def test_distances_are_those_of_embeddings_and_of_sequence_embeddings(trained):
 def test_frames_after_a_divergence_have_no_value(trained):
     lost = trained.copy(deep=True)
     lost["last_step"].values[0] = 4
-    found = normalisation_margin.measure_normalisation_margins(
+    result = normalisation_margin.measure_normalisation_margins(
         lost, [1, 2, 3], quiet=True
     )
     # flips are of the movement after a frame, so that the last valid frame has none
     for name, valid in (("x_length", 2), ("xi_flips", 1), ("x_smallest", 3)):
-        assert np.isfinite(found[name].values[0, :valid]).all()
-        assert np.isnan(found[name].values[0, valid:]).all()
-    assert np.isfinite(found["xi_length"].values[1]).all()
+        assert np.isfinite(result[name].values[0, :valid]).all()
+        assert np.isnan(result[name].values[0, valid:]).all()
+    assert np.isfinite(result["xi_length"].values[1]).all()
 
 
 def test_trajectories_without_weights_of_a_clustering_head_are_refused():

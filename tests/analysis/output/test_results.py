@@ -20,6 +20,6 @@ def test_results_are_whole_and_never_written_over_trajectories(tmp_path):
             check_result_path(tmp_path / name, what)
     for _ in range(2):
         write_result(result, check_result_path(tmp_path / "deep" / "r.nc", what))
-    with xr.open_dataset(tmp_path / "deep" / "r.nc") as found:
-        np.testing.assert_array_equal(found["x"], result["x"])
+    with xr.open_dataset(tmp_path / "deep" / "r.nc") as outcome:
+        np.testing.assert_array_equal(outcome["x"], result["x"])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.nc"]

@@ -113,7 +113,7 @@ colours."""
 def test_meanings_that_occur_together_have_distinct_colours(reader, name):
     with style_in_use(name):
         for meanings, apart in TOGETHER.items():
-            rgb = np.array([to_rgb(colours.colour(each)) for each in meanings])
+            rgb = np.array([to_rgb(colours.colour(meaning)) for meaning in meanings])
             assert (distances(rgb, reader) + np.eye(len(rgb))).min() > apart, meanings
         layers, classes = (
             np.array(list(map(to_rgb, colours.series_colours()))),
@@ -127,17 +127,17 @@ def test_meanings_that_occur_together_have_distinct_colours(reader, name):
             > 0.099
         )
         named = {*itertools.chain(*TOGETHER)} - {"validation"}
-        each = [
+        item = [
             *(tuple(rgb) for rgb in (*layers, *classes)),
             *(to_rgb(colours.colour(one)) for one in named),
         ]
         assert (
-            distances(np.array(each), "all") + np.eye(len(each))
+            distances(np.array(item), "all") + np.eye(len(item))
         ).min() > 0.02  # one meaning per colour
         text = np.array(
             [
-                to_rgb(colours.colour(each))
-                for each in ("background", "ink", "muted", *named)
+                to_rgb(colours.colour(item))
+                for item in ("background", "ink", "muted", *named)
             ]
         )
         bright = (

@@ -27,15 +27,15 @@ BLOCKS = [
         (["embed.w", "out.w", "out.b"], 3),
         ([f"block{at}" for at in range(40)], 40),
         (["embed.w", *BLOCKS, "out.w"], 14),
-        ([f"{each}.{at}" for each in BLOCKS for at in range(3)], 12),
+        ([f"{block}.{at}" for block in BLOCKS for at in range(3)], 12),
         ([f"h.{at}.w" for at in range(40)], 1),
     ],
 )
 def test_many_layers_are_grouped_by_the_beginning_of_their_names(layers, groups):
-    found = grouped_layers(layers)
-    assert len(set(found)) == groups
+    result = grouped_layers(layers)
+    assert len(set(result)) == groups
     assert all(
-        layer.startswith(group) for layer, group in zip(layers, found, strict=True)
+        layer.startswith(group) for layer, group in zip(layers, result, strict=True)
     )
 
 

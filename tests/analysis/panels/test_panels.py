@@ -88,7 +88,7 @@ def particles(steps=12, runs=1, record="all", **settings):
 
 def layer(shown, panel, kind):
     """The first layer of a kind of a panel."""
-    return next(each for each in one(shown, panel).layers if isinstance(each, kind))
+    return next(item for item in one(shown, panel).layers if isinstance(item, kind))
 
 
 def one(shown, name):
@@ -105,28 +105,28 @@ def consistent(shown):
         assert panel.y[0] < panel.y[1]
         assert np.isfinite([*panel.x, *panel.y]).all()
         assert panel.y[0] > 0 or not panel.log
-        for each in panel.layers:
-            if isinstance(each, Curves):
+        for item in panel.layers:
+            if isinstance(item, Curves):
                 assert (
-                    each.y.shape
-                    == (len(each.colours), len(shown.steps))
-                    == (len(each.names), len(each.x))
+                    item.y.shape
+                    == (len(item.colours), len(shown.steps))
+                    == (len(item.names), len(item.x))
                 )
                 continue
-            values, finite = arrays[each.array], isinstance(each, Arrows | Image)
+            values, finite = arrays[item.array], isinstance(item, Arrows | Image)
             assert np.isfinite(values).all() or not finite
-            if isinstance(each, Map):
+            if isinstance(item, Map):
                 assert (values.dtype.kind, len(values)) == ("u", len(frames))
-                assert values.max() < len(each.palette) == len(each.names)
-            elif isinstance(each, Image):
-                assert values.shape == (len(frames), len(each.rows), len(each.columns))
-                assert len(each.row_colours) == len(each.rows)
+                assert values.max() < len(item.palette) == len(item.names)
+            elif isinstance(item, Image):
+                assert values.shape == (len(frames), len(item.rows), len(item.columns))
+                assert len(item.row_colours) == len(item.rows)
             else:
-                count = len(each.names)
+                count = len(item.names)
                 assert values.shape == (len(frames), count, 4 if finite else 2)
-                assert each.colours.shape == (count, 3)
-                assert len(getattr(each, "shapes", ())) in (0, count)
-                assert np.shape(getattr(each, "filled", None)) in ((), (count,))
+                assert item.colours.shape == (count, 3)
+                assert len(getattr(item, "shapes", ())) in (0, count)
+                assert np.shape(getattr(item, "filled", None)) in ((), (count,))
     return arrays
 
 
@@ -156,7 +156,7 @@ def network_arrays(network, w, tokens):
     float64."""
     table, xi = network.table(w).flatten(0, 1), network.sequence_embedding(w, tokens)
     zeta = network.transform(w, xi)
-    found = {
+    result = {
         "sums": (w["position_embedding"][:, None] + w["embedding"]).flatten(0, 1),
         "normalised_sums": table,
         "values": table @ w["value"].mT,
@@ -166,7 +166,7 @@ def network_arrays(network, w, tokens):
         "transforms": zeta,
         "output_probabilities": torch.softmax(zeta @ w["embedding"].mT, -1),
     }
-    return {name: values.numpy() for name, values in found.items()}
+    return {name: values.numpy() for name, values in result.items()}
 
 
 VARIANTS = {
@@ -216,15 +216,15 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
         }
         expected = network_arrays(network, w, tokens)
         for name, values in expected.items():
-            found = arrays[name][place]
+            result = arrays[name][place]
             if name not in ("attention", "output_probabilities"):
                 axes = min(network.settings.dim, 2)
-                values, found = (
+                values, result = (
                     (values @ built.plane(name).basis.T)[:, :axes],
-                    found[:, :axes],
+                    result[:, :axes],
                 )
             np.testing.assert_allclose(
-                found, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name
+                result, values, atol=2e-5 * max(1.0, np.abs(values).max()), err_msg=name
             )
         for name, upon in (
             ("transform_map", "sequence_embeddings"),
@@ -243,7 +243,7 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
             )
 
 
-def check_output_map(found, p):
+def check_output_map(result, p):
     """Numbers of classes and levels of their probabilities; a pixel near a level may
     have either."""
     highest = p.max(axis=-1)
@@ -253,7 +253,7 @@ def check_output_map(found, p):
     levels = (*PROBABILITY_LEVELS, np.sort(p)[..., -2])
     near = np.min([np.abs(highest - level) for level in levels], axis=0) < 1e-4
     assert near.mean() < 0.1
-    np.testing.assert_array_equal(found[~near], numbers[~near])
+    np.testing.assert_array_equal(result[~near], numbers[~near])
 
 
 def test_the_query_arrow_fits_the_panel():
@@ -276,7 +276,7 @@ def test_the_query_arrow_fits_the_panel():
 def test_unit_boundaries_are_where_units_switch():
     trajectory = sparse()
     w = doubles(weights(trajectory, 0, 24))
-    found = (
+    result = (
         build_scene(trajectory, 0, panels=["normalised_sequences"])
         .arrays([3])["boundaries"][0]
         .reshape(2, 7, 2)
@@ -284,8 +284,10 @@ def test_unit_boundaries_are_where_units_switch():
     there = np.abs(w["receptor_bias"]) < math.sqrt(2) * np.linalg.norm(
         w["receptor"], axis=1
     )
-    assert there.tolist() == np.isfinite(found).all(axis=(0, 2)).tolist() != [False] * 7
-    on_circle = found / np.linalg.norm(found, axis=-1, keepdims=True) * math.sqrt(2)
+    assert (
+        there.tolist() == np.isfinite(result).all(axis=(0, 2)).tolist() != [False] * 7
+    )
+    on_circle = result / np.linalg.norm(result, axis=-1, keepdims=True) * math.sqrt(2)
     activations = (on_circle * w["receptor"]).sum(-1) + w["receptor_bias"]
     np.testing.assert_allclose(activations[:, there], 0, atol=1e-5)
 
@@ -302,11 +304,11 @@ def test_shapes_colours_and_fills_of_points():
     assert sums.filled[3:6].tolist() == [False, True, True]
     np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
     xi = layer(shown, "sequence_embeddings", Points)
-    found = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
+    result = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
     assert xi.shapes == tuple(
-        ("square", "circle", "triangle")[c] for c in found.classes
+        ("square", "circle", "triangle")[c] for c in result.classes
     )
-    assert len(np.unique(xi.colours, axis=0)) == len(found.multiset)  # one a prefix
+    assert len(np.unique(xi.colours, axis=0)) == len(result.multiset)  # one a prefix
     receptors, assemblers = (
         layer(shown, "receptors", Points),
         layer(shown, "assemblers", Points),
@@ -498,15 +500,15 @@ def test_networks_class_maps_marks_and_gradients(dim):
     }
     gradient = embedding_gradient(network, frames, trained)
     expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
-    for found, wanted in zip(
+    for result, wanted in zip(
         arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True
     ):
-        scale = np.abs(found).max() / np.abs(wanted).max()
-        np.testing.assert_allclose(found, scale * wanted, atol=1e-4)
+        scale = np.abs(result).max() / np.abs(wanted).max()
+        np.testing.assert_allclose(result, scale * wanted, atol=1e-4)
         assert scale > 0
 
 
-def check_class_map(shown, w, found):
+def check_class_map(shown, w, result):
     """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
     points = pixel_points(
         one(shown, "pair_sums"),
@@ -519,7 +521,7 @@ def check_class_map(shown, w, found):
         + w["output_bias"]
     )
     second, first = np.moveaxis(np.sort(scores)[..., -2:], -1, 0)
-    assert ((found == scores.argmax(axis=-1)) | (first - second < 1e-3)).all()
+    assert ((result == scores.argmax(axis=-1)) | (first - second < 1e-3)).all()
 
 
 def test_the_force_beside_the_gradient_uses_training_pairs():
@@ -696,15 +698,15 @@ def test_marks_and_facts_are_the_events_of_the_run():
     assert counts.tolist() == [[2, 1], [1, 0], [1, 0]]
     for run in range(3):
         shown = build_scene(trajectory, run, panels=[])
-        found = every.isel(
+        result = every.isel(
             event=np.flatnonzero(
                 (every["of_run"].values == run) & ~every["initial"].values
             )
         )
         rows = [mark for mark in shown.marks if mark.kind != "escape"]
-        assert sorted(mark.kind for mark in rows) == sorted(found["kind"].values)
+        assert sorted(mark.kind for mark in rows) == sorted(result["kind"].values)
         assert sorted(mark.middle for mark in rows) == sorted(
-            np.round(found["middle"].values).astype(int)
+            np.round(result["middle"].values).astype(int)
         )
         assert shown.marks == tuple(
             sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind))
@@ -748,9 +750,9 @@ def test_arrows_end_within_their_panels(make, n):
     for panel in shown.panels:
         low, high = np.transpose([panel.x, panel.y])
         for heads in (
-            arrays[each.array][..., 2:]
-            for each in panel.layers
-            if isinstance(each, Arrows)
+            arrays[item.array][..., 2:]
+            for item in panel.layers
+            if isinstance(item, Arrows)
         ):
             assert ((low <= heads) & (heads <= high)).all(), panel.name
 
@@ -779,12 +781,12 @@ def test_a_diverged_run_ends_where_it_diverged(make, settings):
     assert shown.title.endswith(", " + shown.facts["status"])
     first = shown.arrays([0])
     for panel in (panel for panel in shown.panels if panel.equal):
-        for each in (
-            each
-            for each in panel.layers
-            if isinstance(each, Points) and len(each.names) > 1
+        for item in (
+            item
+            for item in panel.layers
+            if isinstance(item, Points) and len(item.names) > 1
         ):
-            across = np.ptp(first[each.array][0], axis=0).max() / (
+            across = np.ptp(first[item.array][0], axis=0).max() / (
                 panel.x[1] - panel.x[0]
             )
             assert across > 0.002 or np.isnan(across)
@@ -915,7 +917,7 @@ def test_default_panels_of_a_system_without_its_own():
     trajectory = particles(runs=2).assign(
         energy=(("run", "step"), np.arange(26.0).reshape(2, 13))
     )
-    found = build_default_panels(RecordedRun(trajectory, 1))
+    result = build_default_panels(RecordedRun(trajectory, 1))
     names = [
         "embedding",
         "circularity",
@@ -924,11 +926,11 @@ def test_default_panels_of_a_system_without_its_own():
         "update_norm",
         "energy",
     ]
-    assert list(found.panels) == names
-    arrays = found.compute_arrays(np.array([0, 12]), names)
+    assert list(result.panels) == names
+    arrays = result.compute_arrays(np.array([0, 12]), names)
     np.testing.assert_allclose(
         arrays["embedding"], trajectory["embedding"].values[1, [0, 12]], atol=1e-6
     )
-    (energy,) = found.panels["energy"]().layers
+    (energy,) = result.panels["energy"]().layers
     np.testing.assert_array_equal(energy.y, trajectory["energy"].values[1:])
-    assert found.panels["energy"]().x_label == "step"
+    assert result.panels["energy"]().x_label == "step"

@@ -22,14 +22,14 @@ def test_probe_sequences_of_vc():
     assert two.names[0] == "00000 0000000"
     assert two.names[-1] == "11011 0110010"
     assert three.names[-1] == "22001 2012012"
-    for found, p in ((two, 2), (three, 3)):
+    for result, p in ((two, 2), (three, 3)):
         np.testing.assert_array_equal(
-            found.classes, found.tokens[:, :5].sum(axis=1) % p
+            result.classes, result.tokens[:, :5].sum(axis=1) % p
         )
         assert (
             len(PAPER_SEQUENCES[p, 5, 12][0].split())
-            == len(found.multiset)
-            == found.prefix[-1] + 1
+            == len(result.multiset)
+            == result.prefix[-1] + 1
         )
     assert two.multiset.tolist() == [0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(np.unique(three.multiset)) == 8
@@ -40,20 +40,20 @@ def test_probe_sequences_of_vc():
     ("k", "length"), [(1, 1), (1, 12), (2, 3), (5, 12), (6, 6), (20, 30)]
 )
 def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length):
-    found = make_probe_sequences(SparseSettings(vocab=p, sparsity=k, length=length))
-    assert len(found.tokens) <= 60
-    assert len(np.unique(found.tokens, axis=0)) == len(found.tokens)
-    assert 0 <= found.tokens.min() <= found.tokens.max() < p
-    np.testing.assert_array_equal(found.classes, found.tokens[:, :k].sum(axis=1) % p)
-    assert len(np.unique(found.classes)) == (p if p <= 10 else 10)
-    assert len(found.names) == len(found.tokens)
+    result = make_probe_sequences(SparseSettings(vocab=p, sparsity=k, length=length))
+    assert len(result.tokens) <= 60
+    assert len(np.unique(result.tokens, axis=0)) == len(result.tokens)
+    assert 0 <= result.tokens.min() <= result.tokens.max() < p
+    np.testing.assert_array_equal(result.classes, result.tokens[:, :k].sum(axis=1) % p)
+    assert len(np.unique(result.classes)) == (p if p <= 10 else 10)
+    assert len(result.names) == len(result.tokens)
     if k > 1 and (p, k, length) not in PAPER_SEQUENCES:
-        counts = np.bincount(found.multiset)
+        counts = np.bincount(result.multiset)
         assert counts.max() > 1  # some permutations
         for multiset in range(len(counts)):
             prefixes = [
-                found.tokens[found.prefix == i][0, :k]
-                for i in np.flatnonzero(found.multiset == multiset)
+                result.tokens[result.prefix == i][0, :k]
+                for i in np.flatnonzero(result.multiset == multiset)
             ]
             assert len({tuple(sorted(prefix)) for prefix in prefixes}) == 1
             assert len({tuple(prefix) for prefix in prefixes}) == counts[multiset]
@@ -61,13 +61,13 @@ def test_generated_probe_sequences_are_distinct_and_of_all_classes(p, k, length)
 
 def test_prefixes_are_at_the_counting_positions():
     s = SparseSettings(sparsity=3, length=6, positions=(4, 0, 2))
-    found, usual = (
+    result, usual = (
         make_probe_sequences(s),
         make_probe_sequences(SparseSettings(sparsity=3, length=6)),
     )
-    np.testing.assert_array_equal(found.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
-    np.testing.assert_array_equal(found.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
-    np.testing.assert_array_equal(found.classes, usual.classes)
+    np.testing.assert_array_equal(result.tokens[:, [4, 0, 2]], usual.tokens[:, :3])
+    np.testing.assert_array_equal(result.tokens[:, [1, 3, 5]], usual.tokens[:, 3:])
+    np.testing.assert_array_equal(result.classes, usual.classes)
 
 
 def test_sums_and_suffixes_of_generated_sequences():

@@ -49,14 +49,14 @@ def plain_classes(weights, x):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_a_class_map_equals_that_of_a_plain_computation(dim):
     run = final_state(trained(n=7, hidden=9, dim=dim, steps=200), 1)
-    found = class_maps.class_map(run.network, run.weights, run.view, 14)
+    result = class_maps.class_map(run.network, run.weights, run.view, 14)
     u = class_maps.MAP_REACH * ((np.arange(14) + 0.5) / 7 - 1)
     points = (
         run.view.origin
         + run.view.scale * np.stack(np.meshgrid(u, u), axis=-1) @ run.view.basis
     )
-    np.testing.assert_array_equal(found, plain_classes(run.weights, points))
-    assert len(np.unique(found)) > 2
+    np.testing.assert_array_equal(result, plain_classes(run.weights, points))
+    assert len(np.unique(result)) > 2
 
 
 def test_classes_do_not_depend_on_the_batch_size(monkeypatch):
@@ -120,14 +120,14 @@ def test_training_pairs_are_filled_and_validation_pairs_hollow(seed_place):
 def test_quartiles_leave_out_runs_that_have_diverged():
     trajectory = trained(n=5, runs=3)
     trajectory["last_step"][1] = 25
-    found = metric_quartiles(trajectory, "loss")
+    result = metric_quartiles(trajectory, "loss")
     loss = trajectory["loss"].values.astype(float)  # run, step, split
     for place, level in enumerate((25, 50, 75)):
         np.testing.assert_allclose(
-            found[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T
+            result[place, :, :3], np.percentile(loss[:, :3], level, axis=0).T
         )
         np.testing.assert_allclose(
-            found[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T
+            result[place, :, 3:], np.percentile(loss[[0, 2], 3:], level, axis=0).T
         )
 
 

@@ -35,8 +35,8 @@ def planted(test, diverged=0):
 
 def test_a_row_counts_successes_among_all_runs():
     trajectory = planted([0.5, 0.9, 0.91, 0.98, 0.99, 1.0, 1.0, 1.0], diverged=2)
-    (found,) = learning_table(trajectory).to_dict("records")
-    assert [found[name] for name in ("runs", "diverged", "vocab", "epochs")] == [
+    (result,) = learning_table(trajectory).to_dict("records")
+    assert [result[name] for name in ("runs", "diverged", "vocab", "epochs")] == [
         8,
         2,
         2,
@@ -44,11 +44,11 @@ def test_a_row_counts_successes_among_all_runs():
     ]
     for name, count in (("above_0.9", 4), ("above_0.98", 2), ("above_1", 1)):
         np.testing.assert_allclose(
-            [found[name + end] for end in ENDS], binomial_interval(count, 8)
+            [result[name + end] for end in ENDS], binomial_interval(count, 8)
         )
     alive = np.array([0.5, 0.9, 0.91, 0.98, 0.99, 1.0])
     np.testing.assert_allclose(
-        [found[f"test{end}"] for end in ENDS], mean_interval(alive, limits=(0, 1))
+        [result[f"test{end}"] for end in ENDS], mean_interval(alive, limits=(0, 1))
     )
     np.testing.assert_allclose(final_accuracies(trajectory)["test"], alive)
 

@@ -155,7 +155,7 @@ def plain_components(logits, keys):
 
 def plain_loss(row, correct):
     top = max(row)
-    return math.log(sum(math.exp(each - top) for each in row)) + top - row[correct]
+    return math.log(sum(math.exp(item - top) for item in row)) + top - row[correct]
 
 
 @pytest.mark.parametrize("n", [7, 8])
@@ -199,7 +199,7 @@ def test_fourier_norms_are_those_of_plain_sums(n, generator):
         for axis in range(3):
             for wave in (math.cos, math.sin):
                 row = [wave(2 * math.pi * k * i / n) for i in range(n)]
-                size = math.sqrt(sum(each**2 for each in row))
+                size = math.sqrt(sum(item**2 for item in row))
                 squares += (
                     (
                         sum(x * y for x, y in zip(row, table[:, axis], strict=True))
@@ -218,26 +218,28 @@ class Product:
 
     settings = ModularSettings(n=5, dim=3)
 
-    def logits(self, found, pairs):
+    def logits(self, result, pairs):
         first, second = (
-            found["embedding"][..., pairs[:, 0], :],
-            found["embedding"][..., pairs[:, 1], :],
+            result["embedding"][..., pairs[:, 0], :],
+            result["embedding"][..., pairs[:, 1], :],
         )
-        return torch.tanh(first * (second @ found["matrix"])) @ found["unembedding"].mT
+        return (
+            torch.tanh(first * (second @ result["matrix"])) @ result["unembedding"].mT
+        )
 
 
 def test_gradient_symmetricity_is_that_of_finite_differences():
     torch.manual_seed(0)
     shapes = {"embedding": (5, 3), "matrix": (3, 3), "unembedding": (5, 3)}
-    found = {
+    outcome = {
         name: torch.randn(2, *shape, dtype=torch.float64)
         for name, shape in shapes.items()
     }
     triples = measures.random_triples(5, seed=3, count=7)
     triples[0] = 2  # a = b, too
-    result = measures.gradient_symmetricity(Product(), found, triples)
+    result = measures.gradient_symmetricity(Product(), outcome, triples)
     for at in range(2):
-        one = {name: each[at].numpy() for name, each in found.items()}
+        one = {name: value[at].numpy() for name, value in outcome.items()}
 
         def logit(first, second, c, one=one):
             return np.tanh(first * (second @ one["matrix"])) @ one["unembedding"][c]
@@ -368,16 +370,16 @@ def test_measures_along_a_trajectory_do_not_depend_on_blocks(trajectory, monkeyp
 
 def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
     result = measures.measure_progress(trajectory, frames=4)
-    found = {
-        name: each.double()
-        for name, each in weights(trajectory, run=1, step=300).items()
+    outcome = {
+        name: weight.double()
+        for name, weight in weights(trajectory, run=1, step=300).items()
     }
     logits, last = (
-        measures.all_logits(network_of(trajectory), found),
+        measures.all_logits(network_of(trajectory), outcome),
         result.isel(run=1, step=-1),
     )
     np.testing.assert_allclose(
-        logits[2, 5], network_of(trajectory).logits(found, torch.tensor([[2, 5]]))[0]
+        logits[2, 5], network_of(trajectory).logits(outcome, torch.tensor([[2, 5]]))[0]
     )
     keys = measures.key_frequencies(measures.sum_frequency_fractions(logits))
     np.testing.assert_array_equal(last["key_frequency"], keys)
@@ -385,7 +387,8 @@ def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
         last["restricted_loss"], measures.restricted_loss(logits, keys)
     )
     np.testing.assert_allclose(
-        last["squared_weights"], sum(float((each**2).sum()) for each in found.values())
+        last["squared_weights"],
+        sum(float((value**2).sum()) for value in outcome.values()),
     )
     none = np.zeros_like(keys)
     pairs = along_training._training_pairs(network_of(trajectory).settings, seed=6)
@@ -411,11 +414,13 @@ def test_measures_of_transformers(variant):
     settings = dataclasses.replace(TRANSFORMER, **variant)
     run = simulate(settings, runs=2, steps=8, every=1, progress=False)
     result = measures.measure_progress(run, frames=3)
-    found = {name: each.double() for name, each in weights(run, run=1, step=8).items()}
+    outcome = {
+        name: weight.double() for name, weight in weights(run, run=1, step=8).items()
+    }
     network = network_of(run)
-    logits, nothing = measures.all_logits(network, found), np.zeros(3, bool)
+    logits, nothing = measures.all_logits(network, outcome), np.zeros(3, bool)
     np.testing.assert_allclose(
-        logits[6, 2], network.logits(found, torch.tensor([[6, 2]]))[0]
+        logits[6, 2], network.logits(outcome, torch.tensor([[6, 2]]))[0]
     )
     pairs = along_training._training_pairs(settings, seed=1)
     loss = float(run["loss"].sel(split="train", step=8)[1])
@@ -424,16 +429,16 @@ def test_measures_of_transformers(variant):
     )
     last = result.isel(run=1, step=-1)
     np.testing.assert_allclose(
-        last["embedding_norm"], measures.fourier_norms(found["embedding"][:7].numpy())
+        last["embedding_norm"], measures.fourier_norms(outcome["embedding"][:7].numpy())
     )
     symmetricity = float(last["gradient_symmetricity"])
     triples = measures.random_triples(7, seed=1)
     np.testing.assert_allclose(
-        symmetricity, plain_symmetricity(network, found, triples), rtol=1e-9
+        symmetricity, plain_symmetricity(network, outcome, triples), rtol=1e-9
     )
 
 
-def plain_symmetricity(network, found, triples):
+def plain_symmetricity(network, result, triples):
     """The mean cosine by one gradient for each triple; where a = b, another row is
     given the embedding of b."""
     own = network.settings.own_vocabularies
@@ -441,13 +446,13 @@ def plain_symmetricity(network, found, triples):
     for a, b, c in triples.tolist():
         if a == b and not own:
             others = [t for t in range(network.settings.n) if t != a]
-            table = found["embedding"].clone()
+            table = result["embedding"].clone()
             table[others[0]] = table[b]
             b_row = others[0]
         else:
-            table, b_row = found["embedding"].clone(), b
+            table, b_row = result["embedding"].clone(), b
         table.requires_grad_()
-        network.logits({**found, "embedding": table}, torch.tensor([[a, b_row]]))[
+        network.logits({**result, "embedding": table}, torch.tensor([[a, b_row]]))[
             0, c
         ].backward()
         first, second = table.grad[a], table.grad[b_row + own * network.settings.n]

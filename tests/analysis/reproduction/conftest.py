@@ -141,7 +141,7 @@ class Evidence(dict):
             patch.setattr(
                 particles,
                 "CHANGES",
-                {each: particles.CHANGES[each] for each in READINGS},
+                {reading: particles.CHANGES[reading] for reading in READINGS},
             )
             patch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
             self.declared[name] = {

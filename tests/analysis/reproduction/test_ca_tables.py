@@ -67,17 +67,17 @@ def test_columns_of_table_1(generator):
         [[polygon(7), polygon(7, radius=2.0)], generator.normal(size=(5, 7, 2))]
     )
     accuracy = np.array([0.9, 0.7, 0.1, 0.2, 0.3, 0.4, 0.5])
-    found = network_columns(ends, accuracy)
-    assert (found["runs"], found["circles"], found["others"]) == (7, 2, 5)
+    result = network_columns(ends, accuracy)
+    assert (result["runs"], result["circles"], result["others"]) == (7, 2, 5)
     assert (
-        found["circle_accuracy_percent"],
-        found["other_accuracy_percent"],
+        result["circle_accuracy_percent"],
+        result["other_accuracy_percent"],
     ) == pytest.approx((80, 30))
     assert (
-        found["circle_accuracy_percent_low"],
-        found["circle_accuracy_percent_high"],
+        result["circle_accuracy_percent_low"],
+        result["circle_accuracy_percent_high"],
     ) == (0, 100)  # not 80 ± 127
     expected = np.corrcoef(count_imperfections(ends[2:]), accuracy[2:])[0, 1]
-    np.testing.assert_allclose(found["correlation"], expected)
-    assert found["correlation_low"] < expected < found["correlation_high"]
+    np.testing.assert_allclose(result["correlation"], expected)
+    assert result["correlation_low"] < expected < result["correlation_high"]
     assert np.isnan(network_columns(ends[:0], accuracy[:0])["correlation"])

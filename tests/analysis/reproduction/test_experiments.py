@@ -81,8 +81,8 @@ def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatc
 
 def test_ensembles_are_shared_with_commands_and_figures():
     source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.default.params)
-    assert [each.settings.vocab for each in source] == list(range(2, 11))
-    assert {(each.runs, each.epochs, each.every) for each in source} == {
+    assert [item.settings.vocab for item in source] == list(range(2, 11))
+    assert {(item.runs, item.epochs, item.every) for item in source} == {
         (250, 2000, 1000)
     }
     assert transfer.TRANSFER.ensembles(transfer.TRANSFER.default.params) == source[:2]
@@ -92,8 +92,8 @@ def test_ensembles_are_shared_with_commands_and_figures():
     )
     needs = sparsity.ensembles(sparsity.SPARSITY.default.params | {"enough": 20})
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
-    assert [RUNNER.path(each) for each in needs[1:]] == [
-        RUNNER.path(each) for each in shared
+    assert [RUNNER.path(need) for need in needs[1:]] == [
+        RUNNER.path(item) for item in shared
     ]
 
 
@@ -102,14 +102,14 @@ def test_ensembles_are_shared_with_commands_and_figures():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_evidence_is_small_described_and_unchanged_by_a_file(name, evidence, reread):
-    found = evidence[name]
-    assert found.nbytes < 1e6
-    xr.testing.assert_equal(reread(name), found)
+    result = evidence[name]
+    assert result.nbytes < 1e6
+    xr.testing.assert_equal(reread(name), result)
     attributes = (
         ["long_name", "units"] if name.startswith(("ca", "own")) else ["long_name"]
     )
-    for values in found.data_vars.values() if name != "ca.table2" else ():
-        assert all(values.attrs.get(each) for each in attributes)
+    for values in result.data_vars.values() if name != "ca.table2" else ():
+        assert all(values.attrs.get(attribute) for attribute in attributes)
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_evidence_is_reproducible(name, evidence):
 
 
 @pytest.mark.parametrize(
-    "claim", [each for each in CLAIMS if each.experiment], ids=lambda claim: claim.name
+    "claim", [item for item in CLAIMS if item.experiment], ids=lambda claim: claim.name
 )
 def test_every_claim_has_a_verdict_on_small_evidence(claim, evidence, reread):
-    found, again = evidence[claim.experiment], reread(claim.experiment)
+    result, again = evidence[claim.experiment], reread(claim.experiment)
     if claim.experiment == "vc.remedies":  # a width of 8 stands for the full size
         names = [
-            "h = 128" if name == "h = 8" else name for name in found["remedy"].values
+            "h = 128" if name == "h = 8" else name for name in result["remedy"].values
         ]
-        found, again = (each.assign_coords(remedy=names) for each in (found, again))
+        result, again = (item.assign_coords(remedy=names) for item in (result, again))
     for part in claim.parts:
-        estimate = part.measure(found)
+        estimate = part.measure(result)
         assert isinstance(estimate, Estimate)
         np.testing.assert_equal(
             tuple(part.measure(again).interval), tuple(estimate.interval)

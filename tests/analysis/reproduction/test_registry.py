@@ -110,7 +110,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("name", "numbers"), TABLES.items())
 def test_every_number_of_a_printed_table_has_a_criterion(name, numbers):
-    claim = next(each for each in CLAIMS if each.name == name)
+    claim = next(item for item in CLAIMS if item.name == name)
     held = {
         part.criterion.reported.printed
         for part in claim.parts
@@ -152,8 +152,8 @@ def test_printed_numbers_are_in_a_claim_of_their_place(paper, place, words):
         for claim in CLAIMS
         if claim.paper == paper
         and any(
-            f"{each}.".startswith(f"{place.lower()}.")
-            for each in places_of_claim(claim)
+            f"{item}.".startswith(f"{place.lower()}.")
+            for item in places_of_claim(claim)
         )
     ]
     assert any(
@@ -163,7 +163,7 @@ def test_printed_numbers_are_in_a_claim_of_their_place(paper, place, words):
 
 def test_a_claim_is_repeated_if_earlier_claims_have_its_parts():
     first, second = (
-        next(each for each in CLAIMS if each.name == name)
+        next(item for item in CLAIMS if item.name == name)
         for name in ("CA.table1.wd0", "CA.table1.wd1")
     )
     again = dataclasses.replace(first, name="CA.again", parts=first.parts[:1])

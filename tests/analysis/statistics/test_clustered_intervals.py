@@ -9,9 +9,9 @@ from analysis.statistics.intervals import clustered_binomial_interval, median_in
 
 def test_a_share_of_independent_events_has_the_exact_interval():
     matched, total = np.array([1, 0, 1, 1, 0, 1]), np.ones(6, int)
-    found = clustered_binomial_interval(matched, total)
+    result = clustered_binomial_interval(matched, total)
     exact = stats.binomtest(4, 6).proportion_ci(method="exact")
-    np.testing.assert_allclose(found, (4 / 6, exact.low, exact.high), rtol=1e-6)
+    np.testing.assert_allclose(result, (4 / 6, exact.low, exact.high), rtol=1e-6)
     all_of_them = clustered_binomial_interval(np.array([3, 4]), np.array([3, 4]))
     assert all_of_them.value == all_of_them.high == 1
     assert all_of_them.low < 0.65
@@ -33,10 +33,10 @@ def test_events_that_go_together_in_a_run_count_for_fewer(generator):
 
 def test_the_interval_of_a_median_covers_as_often_as_it_says(generator):
     for count in (6, 15, 100):
-        found = [
-            median_interval(each) for each in generator.exponential(size=(2000, count))
+        result = [
+            median_interval(item) for item in generator.exponential(size=(2000, count))
         ]
-        covered = np.mean([each.low <= np.log(2) <= each.high for each in found])
+        covered = np.mean([item.low <= np.log(2) <= item.high for item in result])
         assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 2000)
         one_less = (
             int(stats.binom.ppf(0.025, count, 0.5)) + 1
@@ -59,10 +59,10 @@ def test_clustered_events_have_intervals_over_runs(generator):
         inside = 0
         for _ in range(200):
             totals = generator.integers(1, 12, runs)
-            found = clustered_binomial_interval(
+            result = clustered_binomial_interval(
                 np.where(generator.random(runs) < 0.6, totals, 0), totals
             )
-            inside += found.low <= 0.6 <= found.high
+            inside += result.low <= 0.6 <= result.high
         assert inside / 200 >= 0.9, runs
     assert clustered_binomial_interval(np.zeros(5), np.ones(5)).high == pytest.approx(
         stats.beta.ppf(0.975, 1, 5)

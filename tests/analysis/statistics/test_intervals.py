@@ -33,10 +33,10 @@ def test_t_interval_of_a_mean():
 def test_the_interval_of_a_difference_covers_as_often_as_it_says(generator):
     covered = 0
     for _ in range(400):
-        found = difference_interval(
+        result = difference_interval(
             generator.normal(1, 1, 12), generator.normal(0.4, 3, 25)
         )
-        covered += found.low <= 0.6 <= found.high
+        covered += result.low <= 0.6 <= result.high
     assert 0.92 < covered / 400 < 0.98
     assert difference_interval(np.ones(3), np.zeros(4)) == (1, 1, 1)
     assert np.isnan(difference_interval(np.ones(1), np.zeros(4)).low)
@@ -116,10 +116,10 @@ def test_means_of_distances_are_those_of_plain_loops():
 def test_a_correlation_has_its_fisher_interval():
     x = np.random.default_rng(0).normal(size=30)
     y = x + np.random.default_rng(1).normal(size=30)
-    found = correlation_interval(x, y)
+    result = correlation_interval(x, y)
     z, half = np.arctanh(np.corrcoef(x, y)[0, 1]), 1.959964 / np.sqrt(27)
     np.testing.assert_allclose(
-        found, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6
+        result, [np.tanh(z), np.tanh(z - half), np.tanh(z + half)], rtol=1e-6
     )
     assert np.isnan(correlation_interval(x, np.ones(30)).value)
     assert np.isnan(correlation_interval(x[:1], y[:1]).value)

@@ -19,21 +19,21 @@ values = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 @given(first=values, second=values)
 def test_the_rank_biserial_correlation_counts_pairs(first, second):
     pairs = [np.sign(a - b) for a in first for b in second]
-    found = rank_biserial(first, second)
-    assert found.value == pytest.approx(np.mean(pairs))
-    assert -1 <= found.low <= found.value <= found.high <= 1
+    result = rank_biserial(first, second)
+    assert result.value == pytest.approx(np.mean(pairs))
+    assert -1 <= result.low <= result.value <= result.high <= 1
     other = rank_biserial(second, first)
     np.testing.assert_allclose(
         (other.value, other.low, other.high),
-        (-found.value, -found.high, -found.low),
+        (-result.value, -result.high, -result.low),
         atol=1e-9,
     )
 
 
 def test_its_interval_solves_its_equation_and_keeps_its_width():
-    found = rank_biserial(np.arange(10) + 4.5, np.arange(12))
-    theta = (found.value + 1) / 2
-    for bound in (found.low, found.high):
+    result = rank_biserial(np.arange(10) + 4.5, np.arange(12))
+    theta = (result.value + 1) / 2
+    for bound in (result.low, result.high):
         t = (bound + 1) / 2
         variance = t * (1 - t) * (1 + 10 * (1 - t) / (2 - t) + 10 * t / (1 + t)) / 120
         assert abs(theta - t) == pytest.approx(1.959964 * np.sqrt(variance), rel=1e-5)
@@ -47,24 +47,24 @@ def test_its_interval_solves_its_equation_and_keeps_its_width():
 def test_the_interval_holds_as_often_as_it_says(generator):
     shift = 0.8
     truth = 2 * stats.norm.cdf(shift / np.sqrt(2)) - 1
-    found = [
+    result = [
         rank_biserial(
             generator.standard_normal(15) + shift, generator.standard_normal(25)
         )
         for _ in range(600)
     ]
-    assert 0.92 < np.mean([each.low <= truth <= each.high for each in found]) < 0.985
+    assert 0.92 < np.mean([item.low <= truth <= item.high for item in result]) < 0.985
 
 
 def test_rank_correlation(generator):
     x = generator.standard_normal(30)
     y = x + generator.standard_normal(30)
-    found = rank_correlation(x, y)
-    assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert found.low < found.value < found.high
-    z = np.arctanh(found)
+    result = rank_correlation(x, y)
+    assert result.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert result.low < result.value < result.high
+    z = np.arctanh(result)
     np.testing.assert_allclose(
-        z[2] - z[0], 1.959964 * np.sqrt((1 + found.value**2 / 2) / 27), rtol=1e-5
+        z[2] - z[0], 1.959964 * np.sqrt((1 + result.value**2 / 2) / 27), rtol=1e-5
     )
     assert rank_correlation(x, np.exp(x)) == pytest.approx((1, 1, 1))
     assert np.isnan(rank_correlation(x, np.zeros(30)).value)
@@ -75,12 +75,12 @@ def test_a_profile_finds_what_was_planted_and_little_else(generator):
     first = np.arange(40) < 15
     curves = generator.standard_normal((40, 30))
     curves[first, 10:15] += 2
-    found = rank_biserial_profile(curves, first, generator)
-    assert (found.p_value[10:15] < 0.01).all()
-    assert (np.delete(found.p_value, range(10, 15)) > 0.05).all()
+    result = rank_biserial_profile(curves, first, generator)
+    assert (result.p_value[10:15] < 0.01).all()
+    assert (np.delete(result.p_value, range(10, 15)) > 0.05).all()
     for place in (0, 12):
         expected = rank_biserial(curves[first, place], curves[~first, place]).value
-        assert found.effect[place] == pytest.approx(expected)
+        assert result.effect[place] == pytest.approx(expected)
     assert np.isnan(
         rank_biserial_profile(curves, np.zeros(40, bool), generator).p_value
     ).all()
@@ -90,8 +90,8 @@ def test_where_nothing_is_planted_a_profile_finds_something_one_time_in_twenty(
     generator,
 ):
     """Alike at all places or not, as neighbouring thresholds are."""
-    first, found = np.arange(24) < 9, 0
+    first, result = np.arange(24) < 9, 0
     for _ in range(150):
         walks = generator.standard_normal((24, 20)).cumsum(axis=1)
-        found += rank_biserial_profile(walks, first, generator).p_value.min() < 0.05
-    assert stats.binomtest(found, 150, 0.05).pvalue > 0.01
+        result += rank_biserial_profile(walks, first, generator).p_value.min() < 0.05
+    assert stats.binomtest(result, 150, 0.05).pvalue > 0.01

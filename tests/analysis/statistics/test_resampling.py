@@ -16,11 +16,11 @@ from analysis.statistics.resampling import (
 
 def test_the_jackknife_of_a_mean_is_its_t_interval(generator):
     values = generator.standard_normal(30)
-    for found in (
+    for result in (
         jackknife_groups(lambda kept: values[kept].mean(), np.arange(30)),
         jackknife_runs(lambda runs: float(values[runs].mean()), 30),
     ):
-        np.testing.assert_allclose(found, mean_interval(values))
+        np.testing.assert_allclose(result, mean_interval(values))
     assert np.isnan(jackknife_runs(lambda runs: 1.0, 2).low)
 
 
@@ -39,16 +39,16 @@ def test_the_jackknife_over_two_samples_is_welchs_error(generator):
         [np.delete(one, k).mean() - other.mean() for k in range(12)],
         [one.mean() - np.delete(other, k).mean() for k in range(30)],
     ]
-    found = leave_one_out_interval(
-        one.mean() - other.mean(), [np.array(each) for each in without]
+    result = leave_one_out_interval(
+        one.mean() - other.mean(), [np.array(item) for item in without]
     )
     error = math.sqrt(one.var(ddof=1) / 12 + other.var(ddof=1) / 30)
-    assert found.half == pytest.approx(stats.t.ppf(0.975, 11) * error)
+    assert result.half == pytest.approx(stats.t.ppf(0.975, 11) * error)
 
 
 def test_a_statistic_that_does_not_vary_has_no_interval():
     none = np.zeros(100)
-    found = jackknife_runs(lambda runs: float(none[runs].mean()), 100)
-    assert found.value == 0
-    assert math.isnan(found.low)
+    result = jackknife_runs(lambda runs: float(none[runs].mean()), 100)
+    assert result.value == 0
+    assert math.isnan(result.low)
     assert math.isnan(jackknife_groups(lambda kept: 0.1 + 0.2, np.arange(50)).high)

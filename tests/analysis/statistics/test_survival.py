@@ -9,11 +9,11 @@ from analysis.statistics.survival import kaplan_meier, logrank_p_value
 def test_by_hand():
     """Five runs, two of them censored: the share waiting falls by 1/5, 1/4, and after
     one is censored by 1/2."""
-    found = kaplan_meier(np.array([1.0, 2, 3, 4, 5]), np.array([1, 1, 0, 1, 0], bool))
-    assert (found.runs, found.events) == (5, 3)
-    assert found.fraction == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
-    assert found.median.value == 4
-    assert ((found.low <= found.fraction) & (found.fraction <= found.high)).all()
+    result = kaplan_meier(np.array([1.0, 2, 3, 4, 5]), np.array([1, 1, 0, 1, 0], bool))
+    assert (result.runs, result.events) == (5, 3)
+    assert result.fraction == pytest.approx([1, 0.8, 0.6, 0.6, 0.3, 0.3])
+    assert result.median.value == 4
+    assert ((result.low <= result.fraction) & (result.fraction <= result.high)).all()
 
 
 def test_where_nothing_or_all_happened():
@@ -37,10 +37,10 @@ def test_the_interval_covers_the_median(generator):
                 generator.exponential(1, runs),
                 generator.exponential(2, runs),
             )
-            found = kaplan_meier(np.minimum(times, limit), times <= limit).median
-            if not np.isnan(found.low):
+            result = kaplan_meier(np.minimum(times, limit), times <= limit).median
+            if not np.isnan(result.low):
                 inside, count = (
-                    inside + (found.low <= np.log(2) <= found.high),
+                    inside + (result.low <= np.log(2) <= result.high),
                     count + 1,
                 )
         assert count > 200

@@ -45,7 +45,7 @@ def test_the_fit_is_the_one_of_largest_likelihood_on_a_grid():
         [[logistic_fraction(VALUES, m, w) for w in widths] for m in middles]
     )
     likelihood = stats.binom.logpmf(counts, totals, fractions).sum(axis=-1)
-    for found, values, profile in zip(
+    for result, values, profile in zip(
         fit,
         (middles, widths),
         (np.max(likelihood, 1), np.max(likelihood, 0)),
@@ -54,7 +54,9 @@ def test_the_fit_is_the_one_of_largest_likelihood_on_a_grid():
         inside = values[profile > profile.max() - stats.chi2.ppf(0.95, 1) / 2]
         spacing = values[1] - values[0]
         np.testing.assert_allclose(
-            found, [values[profile.argmax()], inside[0], inside[-1]], atol=1.5 * spacing
+            result,
+            [values[profile.argmax()], inside[0], inside[-1]],
+            atol=1.5 * spacing,
         )
 
 
@@ -82,8 +84,8 @@ def test_exponents_of_powers_with_scatter_lie_in_their_intervals(generator):
     for _ in range(100):
         middles = 2 * sizes**-0.3 * np.exp(0.1 * generator.standard_normal(7))
         estimates = [
-            Interval(each, each * np.exp(-0.196), each * np.exp(0.196))
-            for each in middles
+            Interval(middle, middle * np.exp(-0.196), middle * np.exp(0.196))
+            for middle in middles
         ]
         power = fit_power(sizes, estimates)
         inside += power.low < -0.3 < power.high
@@ -97,9 +99,9 @@ def test_estimates_without_both_bounds_do_not_count():
         Interval(7.0, 5.0, np.inf),
         Interval(*[np.nan] * 3),
     ]
-    found = fit_power(np.array([1, 2, 4, 8, 16, 32]), exact + open_ended)
-    assert found.value == pytest.approx(2)
+    result = fit_power(np.array([1, 2, 4, 8, 16, 32]), exact + open_ended)
+    assert result.value == pytest.approx(2)
     assert (
-        found.high - found.low > 0.1
+        result.high - result.low > 0.1
     )  # from the intervals, although the points lie on a line
     assert np.isnan(fit_power(np.array([1, 2]), exact[:2])).all()

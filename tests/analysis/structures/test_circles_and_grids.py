@@ -162,7 +162,7 @@ def test_leading_axes_and_dimensions_by_name(generator):
     np.testing.assert_array_equal(structures.grid_imperfections(x), imperfections)
     np.testing.assert_array_equal(structures.circles(x), circles)
     np.testing.assert_array_equal(
-        imperfections, [structures.count_imperfections(each) for each in arrays]
+        imperfections, [structures.count_imperfections(array) for array in arrays]
     )
     assert structures.is_circle(arrays[:, None]).shape == (3, 1)
     assert structures.count_imperfections(np.zeros((0, 7, 2))).shape == (0,)
@@ -187,10 +187,10 @@ def test_arrays_that_are_no_embedding_are_refused(function, x, message):
 
 def test_imperfections_are_averaged_over_the_runs_that_are_no_circles(generator):
     grids = generator.standard_normal((3, 7, 2))
-    found = structures.summarise_structures(np.concatenate([[polygon(7)], grids]))
-    assert (found.runs, found.circles, found.grids) == (4, 1, 3)
+    result = structures.summarise_structures(np.concatenate([[polygon(7)], grids]))
+    assert (result.runs, result.circles, result.grids) == (4, 1, 3)
     np.testing.assert_allclose(
-        found.imperfections.value, np.mean([naive.imperfections(x, 7) for x in grids])
+        result.imperfections.value, np.mean([naive.imperfections(x, 7) for x in grids])
     )
     with pytest.raises(ValueError, match=r"expected \(run, token, axis\)"):
         structures.summarise_structures(np.zeros((2, 3, 7, 2)))

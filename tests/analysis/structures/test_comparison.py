@@ -77,29 +77,29 @@ def test_either_system_goes_through_everything_that_reads_embeddings_or_norms(
 
 
 def test_the_numbers_are_those_of_the_trajectories(network, particles):
-    found = compare_trajectories(network, particles)
+    result = compare_trajectories(network, particles)
     for side, trajectory in (("first", network), ("second", particles)):
         ends = trajectory["embedding"].isel(step=-1).values
-        np.testing.assert_array_equal(found[f"{side}_circle"], is_circle(ends))
+        np.testing.assert_array_equal(result[f"{side}_circle"], is_circle(ends))
         np.testing.assert_array_equal(
-            found[f"{side}_imperfections"], count_imperfections(ends)
+            result[f"{side}_imperfections"], count_imperfections(ends)
         )
         force = trajectory["gradient_norm"].sel(layer="embedding")
-        last = found["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
+        last = result["gradient_norm"].sel(side=side, quantile=0.5, normalised_time=1)
         np.testing.assert_allclose(last, np.median(force.isel(step=-1)), rtol=1e-6)
-    assert found["between"].shape == (6, 4)
+    assert result["between"].shape == (6, 4)
     np.testing.assert_allclose(
-        found["within_first"], found["within_first"].values.T, atol=1e-9
+        result["within_first"], result["within_first"].values.T, atol=1e-9
     )
-    assert np.isnan(np.diag(found["within_second"])).all()
-    assert found.attrs["paired"] == 0
-    row = rows_of(found)["imperfections of the others"]
+    assert np.isnan(np.diag(result["within_second"])).all()
+    assert result.attrs["paired"] == 0
+    row = rows_of(result)["imperfections of the others"]
     others = [
-        found[f"{side}_imperfections"].where(found[f"{side}_circle"] == 0)
+        result[f"{side}_imperfections"].where(result[f"{side}_circle"] == 0)
         for side in COMPARED_SIDES
     ]
     np.testing.assert_allclose(
-        [row[side] for side in COMPARED_SIDES], [each.mean() for each in others]
+        [row[side] for side in COMPARED_SIDES], [other.mean() for other in others]
     )
 
 
@@ -137,7 +137,7 @@ def test_pairs_are_found_and_matter(network):
     assert same["shape distance: of pairs; of shuffled pairs"]["p_value"] < 0.05
     assert same["shape distance: of pairs; of shuffled pairs"]["first"] < 1e-6
     single = rows_of(
-        compare_trajectories(*(each.isel(run=[0]) for each in (network, twin)))
+        compare_trajectories(*(item.isel(run=[0]) for item in (network, twin)))
     )
     own = compare_trajectories(network, twin)["between"][0, 0]
     assert single["shape distance: of pairs; of shuffled pairs"][
@@ -154,7 +154,7 @@ def test_simulated_particles_have_the_given_length(network):
         simulate_particles_from(network, path, ParticleSettings(), steps)[1]
         for steps in lengths
     ]
-    assert [int(each["step"][-1]) for each in partners] == list(lengths)
+    assert [int(partner["step"][-1]) for partner in partners] == list(lengths)
     np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
 
 
@@ -163,11 +163,11 @@ def test_diverged_runs_are_left_out(network, particles):
         network.assign(last_step=("run", last))
         for last in ([60, 30, 60, 60, 60, 60], [30] * 6)
     )
-    found = compare_trajectories(ill, particles)
+    result = compare_trajectories(ill, particles)
     for name in ("first_circle", "first_imperfections", "first_departure", "between"):
-        missing = np.isnan(found[name]).values.reshape(6, -1)
+        missing = np.isnan(result[name]).values.reshape(6, -1)
         assert (missing.T == [False, True, False, False, False, False]).all()
-    assert np.isfinite(comparison_rows(found)[0]["first"])
+    assert np.isfinite(comparison_rows(result)[0]["first"])
     assert all(
         np.isnan(row["p_value"])
         for row in comparison_rows(compare_trajectories(none, particles))

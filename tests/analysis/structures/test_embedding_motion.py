@@ -130,12 +130,12 @@ def test_labelled_functions_give_what_array_functions_give_until_a_run_diverged(
     x, time = trajectory["embedding"].values, trajectory["time"].values
     valid = trajectory["step"].values <= trajectory["last_step"].values[:, None]
     arrays = frame_speeds(x, time), frame_displacements(x)
-    expected_speed, expected = (np.where(valid, each, np.nan) for each in arrays)
+    expected_speed, expected = (np.where(valid, array, np.nan) for array in arrays)
     assert np.isnan(expected_speed[:, 0]).all()
-    for found in (embedding_speed(trajectory), embedding_displacement(trajectory)):
-        assert found.dims == ("run", "step")
-        assert found["seed"].values.tolist() == [3, 4, 5]
-        np.testing.assert_array_equal(found["time"], trajectory["time"])
+    for result in (embedding_speed(trajectory), embedding_displacement(trajectory)):
+        assert result.dims == ("run", "step")
+        assert result["seed"].values.tolist() == [3, 4, 5]
+        np.testing.assert_array_equal(result["time"], trajectory["time"])
     other = trajectory.transpose("axis", "token", "step", "run", "layer")
     for given_one in (trajectory, other, trajectory.drop_vars("gradient_norm")):
         np.testing.assert_array_equal(
@@ -167,19 +167,19 @@ def test_rise_times_are_those_of_plain_loops(values, masked, fraction, seed):
     values = np.array([value if value > 1e-6 else 0.0 for value in values])
     values[len(values) - masked :] = np.nan
     time = times_of(np.random.default_rng(seed), len(values))
-    found = rise_times(values, time, fraction)
-    np.testing.assert_allclose(found, naive_rise(values, time, fraction), atol=1e-9)
-    assert np.isnan(found) or 0 <= found <= 1
+    result = rise_times(values, time, fraction)
+    np.testing.assert_allclose(result, naive_rise(values, time, fraction), atol=1e-9)
+    assert np.isnan(result) or 0 <= result <= 1
     stacked = rise_times(
         np.stack([values, 0 * values, 2 * values]), 5 * time + 3, fraction
     )
-    np.testing.assert_allclose(stacked, [found, np.nan, found], atol=1e-9)
+    np.testing.assert_allclose(stacked, [result, np.nan, result], atol=1e-9)
 
 
 def test_rise_times_lie_between_frames_and_are_the_first():
     values = np.array([[0, 1, 4, 2], [0, 1, 2, np.nan], [0, 0, 0, 0], [np.nan] * 4])
-    found = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
-    np.testing.assert_allclose(found, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
+    result = rise_times(values, np.array([2.0, 3.0, 5.0, 6.0]), fraction=0.5)
+    np.testing.assert_allclose(result, [(1 + 2 / 3) / 4, 1 / 4, np.nan, np.nan])
     np.testing.assert_allclose(rise_times(values[0], np.arange(4), fraction=1), 2 / 3)
     assert rise_times(
         np.array([0.0, 10.0, 0.0, 10.0, 11.0]), np.arange(5.0), fraction=10 / 11
@@ -231,7 +231,7 @@ def test_recorded_frames_next_to_missing_ones_are_kept(frames, spacing, start):
 
 def test_nothing_is_interpolated_across_missing_frames():
     time, nan = np.array([0.0, 1.0, 2.0, 4.0]), np.nan
-    found = resample_evenly(
+    result = resample_evenly(
         np.array([[0, 1, nan, nan], [nan, 1, 2, 4], [0, nan, 2, 4]]), time, 9
     )
     expected = [
@@ -239,7 +239,7 @@ def test_nothing_is_interpolated_across_missing_frames():
         [nan, nan, 1, 1.5, 2, 2.5, 3, 3.5, 4],
         [0, nan, nan, nan, 2, 2.5, 3, 3.5, 4],
     ]
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(result, expected)
 
 
 def test_runs_of_different_length_come_to_the_same_grid(generator):
@@ -248,15 +248,15 @@ def test_runs_of_different_length_come_to_the_same_grid(generator):
         trajectory_of(line[None, ::4], [0, 1, 2]),
         trajectory_of(line[None], 3 * np.arange(9) + 7),
     )
-    found = [
+    result = [
         on_normalised_time(embedding_displacement(t), points=11) for t in (short, long)
     ]
-    for one in found:
+    for one in result:
         assert one.dims == ("run", "normalised_time")
         np.testing.assert_allclose(one["normalised_time"], np.linspace(0, 1, 11))
         assert "time" not in one.coords
         assert one.attrs["long_name"]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+    np.testing.assert_allclose(result[0], result[1], atol=1e-12)
     assert (
         on_normalised_time(embedding_displacement(short)).sizes["normalised_time"]
         == 101
@@ -265,22 +265,22 @@ def test_runs_of_different_length_come_to_the_same_grid(generator):
 
 def test_other_quantities_are_normalised_by_name(trajectory, generator):
     norm = trajectory["gradient_norm"].copy(data=generator.random((3, 6, 2)))
-    found = on_normalised_time(norm, points=4)
-    assert set(found.dims) == {"run", "layer", "normalised_time"}
+    result = on_normalised_time(norm, points=4)
+    assert set(result.dims) == {"run", "layer", "normalised_time"}
     expected = resample_evenly(
         np.moveaxis(norm.values, 1, -1), trajectory["time"].values, 4
     )
     np.testing.assert_array_equal(
-        found.transpose("run", "layer", "normalised_time"), expected
+        result.transpose("run", "layer", "normalised_time"), expected
     )
 
 
 def test_times_after_divergence_are_missing(trajectory):
-    found = on_normalised_time(embedding_displacement(trajectory), points=200)
+    result = on_normalised_time(embedding_displacement(trajectory), points=200)
     time = trajectory["time"].values
     moment = (time - time[0]) / (time[-1] - time[0])
     np.testing.assert_array_equal(
-        np.isfinite(found), found["normalised_time"].values <= moment[[5, 2, 0], None]
+        np.isfinite(result), result["normalised_time"].values <= moment[[5, 2, 0], None]
     )
 
 

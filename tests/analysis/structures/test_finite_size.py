@@ -84,7 +84,8 @@ def test_the_design_has_each_size_with_its_runs():
         ParticleSettings(), (9, 5), (2.0, 1.0), (3, 4), lengths=(30, 40)
     )
     assert [
-        (each.points[0].settings.n, each.runs, each.points[0].steps) for each in designs
+        (design.points[0].settings.n, design.runs, design.points[0].steps)
+        for design in designs
     ] == [
         (5, 4, 40),
         (9, 3, 30),
@@ -155,11 +156,11 @@ def test_the_command_measures_what_single_simulations_give(
         expected.append(
             np.mean(others) / (settings.n * (settings.n + 1) / 2) if others else np.nan
         )
-        found = [
+        outcome = [
             float(row[name] or "nan")
             for name in ("circles", "formation", "imperfections")
         ]
-        np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(outcome, expected)
     assert imread(tmp_path / "s.png").shape[0] > 400
     with xr.open_dataset(tmp_path / "s.nc") as result:
         assert result["circle"].dims == ("n", "fa", "run")
@@ -180,8 +181,8 @@ def test_finished_points_are_found_and_others_are_left_out(
     assert "6 of 9 in runs (0 computed)" in said
     assert (
         sum(
-            len(each.read_bytes())
-            for each in (tmp_path / "runs").glob("particles-*.nc")
+            len(path.read_bytes())
+            for path in (tmp_path / "runs").glob("particles-*.nc")
         )
         < 2e6
     )

@@ -65,14 +65,17 @@ def test_one_point_has_no_frequency():
 def test_spectrum_of_a_trajectory_ends_where_a_run_diverged():
     trajectory = simulate(ParticleSettings(n=6), runs=2, steps=4, progress=False)
     trajectory["last_step"][1] = 2
-    found = fourier.embedding_spectrum(trajectory)
-    assert found["power_fraction"].dims == ("run", "step", "frequency")
+    result = fourier.embedding_spectrum(trajectory)
+    assert result["power_fraction"].dims == ("run", "step", "frequency")
     np.testing.assert_allclose(
-        found["power_fraction"][0],
+        result["power_fraction"][0],
         fourier.power_fractions(trajectory["embedding"][0].values),
     )
-    assert np.isfinite(found["dominant_fraction"]).sum("step").values.tolist() == [5, 3]
-    assert (found["dominant_frequency"][1] > 0).values.tolist() == [
+    assert np.isfinite(result["dominant_fraction"]).sum("step").values.tolist() == [
+        5,
+        3,
+    ]
+    assert (result["dominant_frequency"][1] > 0).values.tolist() == [
         True,
         True,
         True,

@@ -56,11 +56,13 @@ def test_no_grid_in_a_box_is_missed(n, box):
         some = np.array(chosen)
         if points[some].min(axis=0).any():
             continue
-        valid = [each for each in numbers[:, some] if len(set(each.tolist())) == n]
+        valid = [
+            number for number in numbers[:, some] if len(set(number.tolist())) == n
+        ]
         if valid and is_convex(points[some]):
             bases = [
-                lattices.orthonormal_basis(points[some][np.argsort(each)])
-                for each in valid
+                lattices.orthonormal_basis(points[some][np.argsort(item)])
+                for item in valid
             ]
             met |= set(lattices._keys(np.stack(bases)))
     assert met

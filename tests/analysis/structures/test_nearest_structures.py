@@ -30,16 +30,16 @@ def test_the_nearest_circle_is_that_of_brute_force(n, dim, seed):
     x = np.random.default_rng(seed).standard_normal((4, n, dim))
     kept = [k for k in range(1, n // 2 + 1) if np.gcd(k, n) == 1]
     by_force = np.array([procrustes_distance(x, polygon(n, k)) for k in kept])
-    found = nearest_circle(x)
-    np.testing.assert_allclose(found.distance, by_force.min(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(found.which, np.array(kept)[by_force.argmin(axis=0)])
+    result = nearest_circle(x)
+    np.testing.assert_allclose(result.distance, by_force.min(axis=0), atol=1e-9)
+    np.testing.assert_array_equal(result.which, np.array(kept)[by_force.argmin(axis=0)])
 
 
 @pytest.mark.parametrize("n", [5, 12, 17])
 def test_planted_circles(n, generator):
     for k in (1, 5 if n == 12 else 2):
-        found = nearest_circle(turned(polygon(n, k), generator, 3))
-        assert (found.distance < 1e-7, found.which) == (True, k)
+        result = nearest_circle(turned(polygon(n, k), generator, 3))
+        assert (result.distance < 1e-7, result.which) == (True, k)
     assert nearest_circle(polygon(12, 2)).distance > 0.9  # six places for twelve tokens
     # a circle by CA algorithm 1, but in no order
     assert nearest_circle(polygon(17, 1)[generator.permutation(17)]).distance > 0.5
@@ -56,11 +56,11 @@ def test_planted_grids_under_all_that_keeps_them(n, generator):
         renamed = np.take_along_axis(
             x, images[generator.integers(len(images), size=12)][..., None], axis=1
         )
-        found = nearest_perfect_grid(renamed)
-        assert found.distance.max() < 1e-6
+        result = nearest_perfect_grid(renamed)
+        assert result.distance.max() < 1e-6
         planar = grids.lines[chosen] > 1
         np.testing.assert_array_equal(
-            grids.kind[found.which][planar], grids.kind[chosen][planar]
+            grids.kind[result.which][planar], grids.kind[chosen][planar]
         )
 
 
@@ -149,10 +149,10 @@ def test_the_search_for_grids_with_holes_is_that_of_plain_loops(generator):
     grids = perfect_grids(11)
     for at in generator.choice(np.flatnonzero(grids.lines > 1), 10, replace=False):
         x = centred_unit_norm(generator.standard_normal((11, 2 + at % 2)))
-        found = grid_residuals(
+        result = grid_residuals(
             x[None], np.array([[at]]), grids.places, grids.kind, grids.kernel
         )
-        assert found[0, 0] == pytest.approx(
+        assert result[0, 0] == pytest.approx(
             plain_settle(x, grids.places[at], grids.kernel[grids.kind[at]])
         )
 
@@ -183,10 +183,10 @@ def test_planted_grids_with_holes_are_found(generator):
 
 def test_grids_with_holes_are_never_further_than_perfect_ones(generator):
     x = generator.standard_normal((40, 17, 2))
-    found, perfect = nearest_grid(x).distance, nearest_perfect_grid(x).distance
-    assert (found <= perfect + 1e-6).all()
+    result, perfect = nearest_grid(x).distance, nearest_perfect_grid(x).distance
+    assert (result <= perfect + 1e-6).all()
     assert (
-        0.08 < found.min() < np.median(found) < 0.25
+        0.08 < result.min() < np.median(result) < 0.25
     )  # what any embedding has by chance
     assert nearest_grid(polygon(17, 3)).distance > 0.5
     assert nearest_grid(np.arange(17.0)[:, None] * [1.0, 0.5]).distance < 1e-6

@@ -71,15 +71,15 @@ def test_procrustes_is_that_of_scipy(n, first, second, seed):
 @given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
 def test_all_relabellings_are_tried(n, first, second, seed, shifts):
     a, b = of_seed(seed, n, first), of_seed([seed, 1], n, second)
-    found, (distance, *match) = (
+    result, (distance, *match) = (
         match_shapes(a, b, shifts),
         naive_shape_distance(a, b, shifts),
     )
-    np.testing.assert_allclose(found.distance, distance, atol=ROUNDING)
-    matched = b[(found.unit * np.arange(n) + found.shift) % n]
+    np.testing.assert_allclose(result.distance, distance, atol=ROUNDING)
+    matched = b[(result.unit * np.arange(n) + result.shift) % n]
     np.testing.assert_allclose(procrustes_distance(a, matched), distance, atol=ROUNDING)
     if n > 3 and max(first, second) > 1:  # few tokens on a line have ties
-        assert [found.unit, found.shift] == match
+        assert [result.unit, result.shift] == match
 
 
 @given(n=tokens, dim=axes, seed=seeds, scale=st.floats(1e-3, 1e3), data=st.data())
@@ -92,14 +92,14 @@ def test_distances_do_not_depend_on_place_size_rotation_or_labels(
     moved = scale * x[images[label]] @ rotation_or_reflection(seed, dim) + of_seed(
         [seed, 2], dim
     )
-    found = match_shapes(moved, x, shifts=True)
-    assert found.distance < ROUNDING
-    distances = [match_shapes(each, y, shifts=True).distance for each in (moved, x)]
+    result = match_shapes(moved, x, shifts=True)
+    assert result.distance < ROUNDING
+    distances = [match_shapes(item, y, shifts=True).distance for item in (moved, x)]
     np.testing.assert_allclose(*distances, atol=ROUNDING)
     if shift[label] == 0:
         assert match_shapes(moved, x).distance < ROUNDING
     if n > 4 and dim > 1:
-        assert (found.unit, found.shift) == (unit[label], shift[label])
+        assert (result.unit, result.shift) == (unit[label], shift[label])
 
 
 @given(n=tokens, first=axes, second=axes, seed=seeds, shifts=st.booleans())
@@ -115,9 +115,9 @@ def test_distances_are_symmetric_and_from_0_to_1(n, first, second, seed, shifts)
     ).all()
     for x in (a, b):
         assert (procrustes_distance(x, x) < ROUNDING).all()
-        found = match_shapes(x, x, shifts)
+        result = match_shapes(x, x, shifts)
         assert (
-            (found.distance < ROUNDING) & (found.unit == 1) & (found.shift == 0)
+            (result.distance < ROUNDING) & (result.unit == 1) & (result.shift == 0)
         ).all()
 
 
@@ -126,14 +126,14 @@ def test_the_first_unit_that_matches_is_given(generator):
     assert (
         procrustes_distance(x, x[-np.arange(7) % 7]) > 0.3
     )  # a unit and its negative are not equivalent
-    found = match_shapes(x[-2 * np.arange(7) % 7], x)
-    assert (found.distance < ROUNDING, found.unit) == (True, 5)
-    found = match_shapes(
+    result = match_shapes(x[-2 * np.arange(7) % 7], x)
+    assert (result.distance < ROUNDING, result.unit) == (True, 5)
+    result = match_shapes(
         polygon(17), np.stack([polygon(17, step) for step in range(1, 17)])
     )
-    assert (found.distance < ROUNDING).all()
+    assert (result.distance < ROUNDING).all()
     inverse = [pow(step, -1, 17) for step in range(1, 17)]
-    assert found.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
+    assert result.unit.tolist() == [min(unit, 17 - unit) for unit in inverse]
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ def test_very_small_and_large_embeddings_have_exact_distances(scale, generator):
 def test_leading_axes_broadcast_in_blocks_of_any_size(at_once, generator, monkeypatch):
     monkeypatch.setattr(shapes, "_BLOCK_BYTES", at_once)
     a, b = generator.standard_normal((3, 1, 7, 2)), generator.standard_normal((4, 7, 3))
-    found = match_shapes(a, b, shifts=True)
+    result = match_shapes(a, b, shifts=True)
     assert (
-        found.distance.shape
-        == found.unit.shape
-        == found.shift.shape
+        result.distance.shape
+        == result.unit.shape
+        == result.shift.shape
         == procrustes_distance(a, b).shape
         == (3, 4)
     )
     for i, j in np.ndindex(3, 4):
         one = match_shapes(a[i, 0], b[j], shifts=True)
-        np.testing.assert_allclose([each[i, j] for each in found], one, atol=ROUNDING)
+        np.testing.assert_allclose([item[i, j] for item in result], one, atol=ROUNDING)
     assert match_shapes(a[:0, 0], b[0]).distance.shape == (0,)
 
 
@@ -241,14 +241,14 @@ def ends(trajectory):
 @pytest.mark.parametrize("shifts", [False, True])
 def test_ends_of_all_pairs_of_runs(trajectories, shifts):
     first, second = trajectories
-    found = end_shape_distances(first, second, shifts=shifts)
-    assert found.dims == ("run", "other_run")
-    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == (
+    result = end_shape_distances(first, second, shifts=shifts)
+    assert result.dims == ("run", "other_run")
+    assert (result["seed"].values.tolist(), result["other_seed"].values.tolist()) == (
         [3, 4, 5],
         [3, 4],
     )
     expected = match_shapes(ends(first)[:, None], ends(second), shifts).distance
-    np.testing.assert_allclose(found, expected, atol=ROUNDING)
+    np.testing.assert_allclose(result, expected, atol=ROUNDING)
     reordered = end_shape_distances(
         first.transpose("axis", "step", ...),
         second.transpose("token", ...),
@@ -259,14 +259,14 @@ def test_ends_of_all_pairs_of_runs(trajectories, shifts):
 
 def test_ends_of_runs_in_pairs(trajectories):
     first, second = trajectories[0].isel(run=[2, 0]), trajectories[1]
-    found = end_shape_distances(first, second, paired=True)
-    assert found.dims == ("run",)
-    assert (found["seed"].values.tolist(), found["other_seed"].values.tolist()) == (
+    result = end_shape_distances(first, second, paired=True)
+    assert result.dims == ("run",)
+    assert (result["seed"].values.tolist(), result["other_seed"].values.tolist()) == (
         [5, 3],
         [3, 4],
     )
     np.testing.assert_allclose(
-        found, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING
+        result, match_shapes(ends(first), ends(second)).distance, atol=ROUNDING
     )
     with pytest.raises(ValueError, match="run: found 3 and 2"):
         end_shape_distances(*trajectories, paired=True)

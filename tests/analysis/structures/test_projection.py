@@ -75,8 +75,8 @@ def test_limits_that_follow_contain_all_points_and_change_smoothly(
     places = reach[:, None, None] * generator.uniform(
         -1, 1, (count, 5, 2)
     ) + generator.standard_normal(2)
-    found = following_limits(places, np.arange(count), count, square)
-    low, high = np.moveaxis(found.views, -1, 0)
+    result = following_limits(places, np.arange(count), count, square)
+    low, high = np.moveaxis(result.views, -1, 0)
     assert (low[:, None] < places).all()
     assert (places < high[:, None]).all()
     size = high - low
@@ -95,12 +95,12 @@ def test_limits_that_follow_contain_all_points_and_change_smoothly(
 
 def test_limits_that_follow_are_interpolated_between_known_frames():
     places = np.linspace(1, 2, 11)[:, None, None] * np.array([[[-1.0, -1], [1, 1]]])
-    found = following_limits(places, np.arange(0, 101, 10), 101)
-    assert found.views.shape == (101, 2, 2)
-    assert (np.diff(found.views[:, 0, 1]) > -1e-9).all()
-    np.testing.assert_allclose([found.x, found.y], found.views[-1])
+    result = following_limits(places, np.arange(0, 101, 10), 101)
+    assert result.views.shape == (101, 2, 2)
+    assert (np.diff(result.views[:, 0, 1]) > -1e-9).all()
+    np.testing.assert_allclose([result.x, result.y], result.views[-1])
     np.testing.assert_allclose(
-        found.widened(0.5).at(np.array([3]))[0], 2 * found.views[3], atol=1e-9
+        result.widened(0.5).at(np.array([3]))[0], 2 * result.views[3], atol=1e-9
     )
     assert following_limits(
         np.full((3, 2, 2), np.nan), np.arange(3), 3

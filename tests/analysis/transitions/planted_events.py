@@ -72,11 +72,11 @@ def _apart(
     ) + gap * (1 + np.arange(count))
 
 
-def matches(found: np.ndarray, true: np.ndarray, within: float) -> int:
+def matches(result: np.ndarray, true: np.ndarray, within: float) -> int:
     """How many true places have a found one within so many frames, each used once."""
-    left, count = sorted(found), 0
+    left, count = sorted(result), 0
     for place in true:
-        near = [each for each in left if abs(each - place) <= within]
+        near = [item for item in left if abs(item - place) <= within]
         if near:
             left.remove(min(near, key=lambda each: abs(each - place)))
             count += 1

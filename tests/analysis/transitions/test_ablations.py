@@ -37,15 +37,15 @@ def designs(settings=SETTINGS, **changes):
 def some_result(**accuracies):
     """A result of made-up test accuracies (value, run) by panel, where NaN is a run
     that diverged."""
-    found = {}
-    for name, each in accuracies.items():
-        test = np.array(each, dtype=np.float32)
+    result = {}
+    for name, accuracy in accuracies.items():
+        test = np.array(accuracy, dtype=np.float32)
         final = np.stack([test, test, test / 2], axis=-1)
         values, dims = (
             ablations.swept_values(name, 20, 2048, 10_000)[: len(test)],
             (name, "run", "split"),
         )
-        found[name] = xr.Dataset(
+        result[name] = xr.Dataset(
             {
                 "final_accuracy": (
                     dims,
@@ -62,7 +62,7 @@ def some_result(**accuracies):
                 "seed": 4,
             },
         )
-    return ablations.ablation_dataset(found).assign_attrs(epochs=7)
+    return ablations.ablation_dataset(result).assign_attrs(epochs=7)
 
 
 SOME = {
@@ -90,9 +90,9 @@ SOME = {
     ],
 )
 def test_swept_values_of_panels(panel, points, data, max_hidden, expected):
-    found = ablations.swept_values(panel, points, data, max_hidden)
-    assert found == expected
-    assert {type(value) for value in found} == {
+    result = ablations.swept_values(panel, points, data, max_hidden)
+    assert result == expected
+    assert {type(value) for value in result} == {
         int if panel in ("batch", "hidden") else float
     }
     many = ablations.swept_values("hidden", 1000, 2048, 10_000)
@@ -101,9 +101,9 @@ def test_swept_values_of_panels(panel, points, data, max_hidden, expected):
 
 
 def test_a_panel_sweeps_its_own_setting_around_the_recipe():
-    found = designs(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr"))
-    assert list(found) == list(ablations.ABLATION_PANELS)
-    for name, grid in found.items():
+    result = designs(panels=("mlp-lr-discount", "lr", "hidden", "batch", "lr"))
+    assert list(result) == list(ablations.ABLATION_PANELS)
+    for name, grid in result.items():
         assert grid.axes == {name: ablations.swept_values(name, 3, 24, 400)}
         assert grid.settings == SETTINGS  # which is false of other types
         for point in grid.points:
@@ -158,19 +158,19 @@ def test_the_command_gives_what_single_simulations_give(capsys, tmp_path):
     said = capsys.readouterr().out
     (path,) = (tmp_path / "here").glob("sweep-ablation-*.nc")
     assert all(
-        str(each.relative_to(tmp_path)) in said
-        for each in (path, path.with_suffix(".png"))
+        str(item.relative_to(tmp_path)) in said
+        for item in (path, path.with_suffix(".png"))
     )
     assert imread(path.with_suffix(".png")).shape[0] > 500
-    found = list(csv.DictReader((tmp_path / "figure7.csv").open()))
-    assert [each["panel"] for each in found] == ["batch"] * 5 + ["hidden"] * 2 + [
+    outcome = list(csv.DictReader((tmp_path / "figure7.csv").open()))
+    assert [item["panel"] for item in outcome] == ["batch"] * 5 + ["hidden"] * 2 + [
         "lr"
     ] * 3 + ["mlp-lr-discount"] * 3
     with xr.open_dataset(path) as result:
         assert result.attrs["result_of"] == "analysis.ablation"
         assert json.loads(result.attrs["swept"]) == list(ablations.ABLATION_PANELS)
         assert result["seed"].values.tolist() == [5, 6, 7]
-        for line in found:
+        for line in outcome:
             name = line["panel"].replace("-", "_")
             value = (int if name in ("batch", "hidden") else float)(line["value"])
             settings = SparseSettings(**{**RECIPE, name: value})
@@ -202,11 +202,11 @@ def test_only_missing_points_are_computed_and_only_results_are_replaced(
 ):
     for _ in range(2):
         main(tiny(panels=("lr",), out=tmp_path / "a.nc"))
-        assert [each.lr for each in computed] == ablations.swept_values(
+        assert [item.lr for item in computed] == ablations.swept_values(
             "lr", 3, 24, 400
         )
     main(tiny(panels=("lr",), points=5))
-    assert [each.lr for each in computed[3:]] == [0.001, 0.1]
+    assert [item.lr for item in computed[3:]] == [0.001, 0.1]
     assert "5 in runs (2 computed" in capsys.readouterr().out
     for out in (next((tmp_path / "runs").glob("sparse-*.nc")), tmp_path / "runs"):
         with pytest.raises(SettingsError, match="out"):
@@ -283,7 +283,7 @@ def test_networks_that_diverge_are_counted():
 
 def curve(axes, label):
     """x and y of a line by its label, as arrays."""
-    (line,) = (each for each in axes.lines if each.get_label() == label)
+    (line,) = (item for item in axes.lines if item.get_label() == label)
     return np.array(line.get_data(), dtype=float)
 
 
@@ -293,7 +293,7 @@ def test_the_figure_shows_the_numbers_of_the_table():
     for name, one, all_of in zip(("batch", "lr"), above, below, strict=True):
         points = ablations.ablation_table(result, [name]).astype({"value": float})
         x, test, deviation = (
-            points[each].to_numpy() for each in ("value", "test", "test_deviation")
+            points[word].to_numpy() for word in ("value", "test", "test_deviation")
         )
         np.testing.assert_allclose(curve(one, "run of seed 4"), [x, points["first"]])
         mean, _, (bars,) = all_of.containers[0]
@@ -304,14 +304,14 @@ def test_the_figure_shows_the_numbers_of_the_table():
             [half for half in halves if not np.isnan(half)], expected, atol=1e-9
         )
         (band,) = (
-            each
-            for each in all_of.collections
-            if "standard deviation" in str(each.get_label())
+            collection
+            for collection in all_of.collections
+            if "standard deviation" in str(collection.get_label())
         )
         (lone,) = (
-            each
-            for each in all_of.collections
-            if isinstance(each, LineCollection) and each is not bars
+            collection
+            for collection in all_of.collections
+            if isinstance(collection, LineCollection) and collection is not bars
         )
         corners = np.concatenate(
             [path.vertices for part in (band, lone) for path in part.get_paths()]
@@ -340,7 +340,7 @@ def test_the_figure_shows_the_numbers_of_the_table():
     np.testing.assert_allclose(
         curve(below[1], "fraction of runs that diverged")[1], [1, 2 / 3]
     )
-    assert not any(each.get_label() == "diverged" for each in above[0].lines)
+    assert not any(line.get_label() == "diverged" for line in above[0].lines)
 
 
 def test_the_figure_of_one_run_has_one_panel():
@@ -349,7 +349,7 @@ def test_the_figure_of_one_run_has_one_panel():
     assert axes.get_title() == "seed 4 (VC fig. 6)"
     assert axes.get_xlabel() == ablations.ABLATION_PANELS["hidden"]
     (legend,) = drawn.legends
-    assert [each.get_text() for each in legend.get_texts()] == [
+    assert [text.get_text() for text in legend.get_texts()] == [
         "run of seed 4",
         "chance, 1/2",
         "the recipe's value",

@@ -25,7 +25,7 @@ def of_kind(series, kind, rule=None):
 def test_planted_events_are_found(generator):
     """Recall and precision over series of planted_events.py; 3000 of them gave .9994 to
     1."""
-    found = {kind: np.zeros(3) for kind in ("drop", "spike")}
+    result = {kind: np.zeros(3) for kind in ("drop", "spike")}
     for _ in range(75):
         one = planted(generator)
         for kind, true, within in (
@@ -33,8 +33,8 @@ def test_planted_events_are_found(generator):
             ("spike", one.spikes, 2),
         ):
             there = of_kind(one.series, kind)
-            found[kind] += matches(there, true, within), len(there), len(true)
-    for kind, (matched, there, true) in found.items():
+            result[kind] += matches(there, true, within), len(there), len(true)
+    for kind, (matched, there, true) in result.items():
         assert true > 90
         assert matched / max(there, true) > 0.99, kind
 
@@ -184,8 +184,8 @@ def test_escape_from_a_cubic_saddle(start):
     where x³ does."""
     exact = 1 / start - 0.1 ** (-1 / 3)
     time = np.linspace(0, 1 / start - 1.2, 600)
-    found = first_plateau_escape(1 - (1 / (1 / start - time)) ** 3)
-    assert found[:2] == (pytest.approx(exact / time[1], abs=2), True)
+    result = first_plateau_escape(1 - (1 / (1 / start - time)) ** 3)
+    assert result[:2] == (pytest.approx(exact / time[1], abs=2), True)
 
 
 def test_a_saddle_that_is_not_left_is_censored():
@@ -210,11 +210,11 @@ def test_a_high_first_frame_hides_no_events():
     series[450] = 1.0
     for first in (3.4, 17.0, 1000.0):
         series[0] = first
-        found = (
+        result = (
             event
             for event in detect_events(series)
             if not event.initial and event.kind != "plateau"
         )
-        kinds = [(event.kind, round(event.middle)) for event in found]
+        kinds = [(event.kind, round(event.middle)) for event in result]
         assert kinds == [("drop", 300), ("spike", 450), ("drop", 600)], first
         assert first_plateau_escape(series).moment == pytest.approx(299.5, abs=1)

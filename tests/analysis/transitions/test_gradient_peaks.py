@@ -39,9 +39,9 @@ def test_peaks_are_spikes_and_maxima_of_wide_humps(generator):
     norm = 1 + 0.01 * generator.standard_normal(FRAMES)
     norm[50] = 9
     norm[120:150] += 5 * np.hanning(30)  # wider than a spike may be
-    found = gradient_peaks.find_norm_peaks(norm)
-    assert found.frame.tolist() == [50, pytest.approx(134.5, abs=3.5)]
-    np.testing.assert_array_equal(found.height, norm[found.frame])
+    result = gradient_peaks.find_norm_peaks(norm)
+    assert result.frame.tolist() == [50, pytest.approx(134.5, abs=3.5)]
+    np.testing.assert_array_equal(result.height, norm[result.frame])
     assert len(gradient_peaks.find_norm_peaks(np.ones(FRAMES)).frame) == 0
 
 
@@ -71,13 +71,13 @@ def test_match_counts_by_shift_are_those_of_shifted_peaks(seed, slack):
         for place in zip(begins, middles, ends, strict=True)
     ]
     peaks = np.sort(generator.choice(frames, 5, replace=False))
-    found = gradient_peaks.match_counts_by_shift(
+    result = gradient_peaks.match_counts_by_shift(
         events, gradient_peaks.NormPeaks(peaks, np.ones(5)), frames, slack
     )
     for shift in range(frames):
         moved = gradient_peaks.NormPeaks(np.sort((peaks + shift) % frames), np.ones(5))
         assert (
-            found[shift]
+            result[shift]
             == np.isfinite(gradient_peaks.peak_lags(events, moved, slack)).sum()
         )
 
@@ -85,9 +85,9 @@ def test_match_counts_by_shift_are_those_of_shifted_peaks(seed, slack):
 def test_the_circular_correlation_is_that_of_spearman_at_every_lag(generator):
     norm, decrease = generator.standard_normal((2, 31))
     decrease[3:6] = 0  # ties
-    found = gradient_peaks.circular_rank_correlation(norm, decrease)
+    result = gradient_peaks.circular_rank_correlation(norm, decrease)
     for lag in (0, 1, 7, 30):
-        assert found[lag] == pytest.approx(
+        assert result[lag] == pytest.approx(
             stats.spearmanr(np.roll(norm, -lag), decrease).statistic
         )
     assert (
@@ -109,8 +109,8 @@ def test_the_run_that_is_drawn():
 
 
 def test_mean_correlations_have_intervals_between_minus_1_and_1():
-    found = gradient_peaks.mean_rank_correlation(np.array([0.9, -0.4]))
-    assert -1 <= found.low < found.value < found.high <= 1
+    result = gradient_peaks.mean_rank_correlation(np.array([0.9, -0.4]))
+    assert -1 <= result.low < result.value < result.high <= 1
     values = np.array([0.2, 0.5, 0.4])
     z = np.arctanh(values)
     half = stats.t.ppf(0.975, 2) * z.std(ddof=1) / np.sqrt(3)
@@ -175,9 +175,9 @@ def coincidence(planted):
 
 
 def test_planted_peaks_are_found_with_their_lag(coincidence):
-    found, layers = coincidence, coincidence["layer"].values
-    assert found["events"].values.tolist() == [[1, 1]] * 6
-    first = found.sel(layer=layers[0])
+    result, layers = coincidence, coincidence["layer"].values
+    assert result["events"].values.tolist() == [[1, 1]] * 6
+    first = result.sel(layer=layers[0])
     assert first["share"].values.tolist() == [1, 1]
     assert (first["p_value"] < 0.01).all()
     assert (first["share_low"] < 0.7).all()
@@ -195,11 +195,11 @@ def test_planted_peaks_are_found_with_their_lag(coincidence):
     assert (
         0.1 < first["by_chance"].sel(kind="drop", baseline="nearby") < 0.4
     )  # which is wide, and moved 5 or 6 early
-    elsewhere = found.sel(layer=layers[1])
+    elsewhere = result.sel(layer=layers[1])
     assert elsewhere["share"].values.tolist() == [0, 0]
     assert (elsewhere["p_value"] == 1).all()
     assert elsewhere["lag"].isnull().all()
-    assert found.sel(layer=layers[2])["peaks"].sum() == 0
+    assert result.sel(layer=layers[2])["peaks"].sum() == 0
 
 
 def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(planted):
@@ -211,16 +211,16 @@ def test_a_planted_correlation_is_found_at_its_lag_and_none_by_chance(planted):
     whole["gradient_norm"][..., 4] = np.concatenate(
         [np.ones((6, 3)), 1 + decrease[:, :-2]], axis=1
     )
-    found = peak_coincidence(whole)
-    last = found.isel(layer=4)
+    result = peak_coincidence(whole)
+    last = result.isel(layer=4)
     assert last["correlation_lag"] == 2
     assert last["correlation"] > 0.95
     assert last["correlation_gain_low"] > 0.5
     assert (last["correlation_p_value"] < 0.01).all()
-    assert (found["correlation_p_value"][5] > 0.01).all()
-    assert abs(found["correlation"][5]) < 0.2
+    assert (result["correlation_p_value"][5] > 0.01).all()
+    assert abs(result["correlation"][5]) < 0.2
     assert (
-        found["correlation_at_lag"].sel(layer=last["layer"], frames=2)
+        result["correlation_at_lag"].sel(layer=last["layer"], frames=2)
         == last["correlation"]
     )
 
@@ -241,10 +241,10 @@ def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(
             0,
         ] = 8
         norm[run, spikes, 1] = 8
-    found = peak_coincidence(
+    result = peak_coincidence(
         with_series(template.isel(run=np.arange(24) % 6), loss, norm)
     ).sel(kind="spike")
-    apart, together = found.isel(layer=0), found.isel(layer=1)
+    apart, together = result.isel(layer=0), result.isel(layer=1)
     assert apart["total"] == 120
     assert apart["p_value"].sel(baseline="anywhere") < 0.01
     assert apart["p_value"].sel(baseline="nearby") > 0.1
@@ -258,24 +258,24 @@ def test_peaks_in_the_same_part_of_a_run_do_not_coincide_by_the_nearby_baseline(
 def test_p_values_are_limited_by_the_number_of_shifts(planted):
     assert len(gradient_peaks.nearby_shifts(FRAMES, 5)) == 12
     for runs in (1, 2):
-        found = (
+        result = (
             peak_coincidence(planted.isel(run=range(runs)))
             .isel(layer=0)
             .sel(kind="spike")
         )
         np.testing.assert_allclose(
-            found["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs)
+            result["p_value"].sel(baseline="nearby"), 1 / (1 + 12**runs)
         )
-    assert -1 <= found["correlation_low"] <= found["correlation_high"] <= 1
+    assert -1 <= result["correlation_low"] <= result["correlation_high"] <= 1
 
 
 def test_frames_after_divergence_are_left_out(planted):
-    found = peak_coincidence(
+    result = peak_coincidence(
         planted.assign(last_step=("run", [2 * 90, *[2 * (FRAMES - 1)] * 4, 4]))
     )
-    assert found["events"].values.tolist() == [[1, 0], *[[1, 1]] * 4, [0, 0]]
-    assert found["peaks"][:, 0].values.tolist() == [1, 2, 2, 2, 2, 0]
-    assert found["share"][0].values.tolist() == [1, 1]
+    assert result["events"].values.tolist() == [[1, 0], *[[1, 1]] * 4, [0, 0]]
+    assert result["peaks"][:, 0].values.tolist() == [1, 2, 2, 2, 2, 0]
+    assert result["share"][0].values.tolist() == [1, 1]
 
 
 def test_every_system_and_what_is_too_short(particles):
@@ -289,9 +289,9 @@ def test_every_system_and_what_is_too_short(particles):
         "frames": 11,
         "baseline": 2,
     }
-    found = peak_coincidence(particles)
-    assert found["kind"].values.tolist() == ["escape"]
-    assert found["events"].values.ravel().tolist() == [1] * 5
+    result = peak_coincidence(particles)
+    assert result["kind"].values.tolist() == ["escape"]
+    assert result["events"].values.ravel().tolist() == [1] * 5
     falling = -embedding_displacement(particles).transpose("run", "step").values
     middles = [
         gradient_peaks.loss_events_by_kind(one, True)["escape"][0].middle
@@ -316,8 +316,8 @@ def test_figures_without_scale_are_drawn_without_warnings(planted):
     empty["gradient_norm"][0] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for each in (whole, single, empty):
-            plot_gradient_norms(each, peak_coincidence(each), 0).canvas.draw()
+        for item in (whole, single, empty):
+            plot_gradient_norms(item, peak_coincidence(item), 0).canvas.draw()
 
 
 def test_of_many_layers_the_largest_are_drawn(planted):
@@ -339,21 +339,21 @@ def test_of_many_layers_the_largest_are_drawn(planted):
 def test_legends_do_not_cover_titles(
     planted, coincidence, particles, kind, check_texts
 ):
-    trajectory, found = (
+    trajectory, result = (
         (planted, coincidence)
         if kind == "network"
         else (particles, peak_coincidence(particles))
     )
-    drawn = plot_gradient_norms(trajectory, found, 0)
+    drawn = plot_gradient_norms(trajectory, result, 0)
     (legend,) = drawn.legends
     drawn.draw_without_rendering()
     for panel in (panel for panel in drawn.axes if panel.axison):
         check_texts(
             drawn,
             [
-                each
-                for each in (legend, panel.get_legend(), panel.title, panel.xaxis.label)
-                if each
+                item
+                for item in (legend, panel.get_legend(), panel.title, panel.xaxis.label)
+                if item
             ],
         )
 
@@ -383,9 +383,9 @@ def test_the_command(planted, particles, output_of, tmp_path):
         pytest.approx(1 / 1001),
     ]  # of spikes
     assert "shifts by 5 to 10 frames" in out
-    with xr.open_dataset(tmp_path / "a-gradients.nc") as found:
-        assert found["share"].dims == ("layer", "kind")
-        assert found["correlation_at_lag"].attrs["units"] == "1"
+    with xr.open_dataset(tmp_path / "a-gradients.nc") as result:
+        assert result["share"].dims == ("layer", "kind")
+        assert result["correlation_at_lag"].attrs["units"] == "1"
     assert (tmp_path / "a-gradients.png").stat().st_size > 10_000
     save_trajectory(particles, tmp_path / "p.nc")
     output_of("analysis.gradients", "p.nc", "--run", "1")

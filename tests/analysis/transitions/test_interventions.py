@@ -15,14 +15,14 @@ SMALL = SparseSettings(length=5, sparsity=2, data=64, batch=16, hidden=8, lr=0.0
 
 
 def test_interventions_change_one_setting():
-    found = interventions.intervention_settings(
+    result = interventions.intervention_settings(
         SMALL, hidden=16, assembler_decays=(0.5,)
     )
-    assert list(found) == ["smooth norm", "h = 16", "decay 0.5"]
+    assert list(result) == ["smooth norm", "h = 16", "decay 0.5"]
     plain = dataclasses.asdict(SMALL)
     changes = [
-        {k: v for k, v in dataclasses.asdict(each).items() if plain[k] != v}
-        for each in found.values()
+        {k: v for k, v in dataclasses.asdict(value).items() if plain[k] != v}
+        for value in result.values()
     ]
     assert changes == [
         {"norm": "rms-smooth"},
@@ -49,10 +49,13 @@ def test_measures_of_planted_spikes():
         data=np.repeat(rows[..., None], base.sizes["split"], axis=2).astype(np.float32)
     )
     base["last_step"][2] = 300 * SMALL.epoch_steps
-    found = interventions.spike_measures(base)
-    assert [found[name][:2].tolist() for name in ("spikes", "late")] == [[3, 0], [2, 0]]
-    assert found["since"][:2] == pytest.approx([500, 500], rel=0.01)
-    assert all(np.isnan(values[2]) for values in found.values())
+    result = interventions.spike_measures(base)
+    assert [result[name][:2].tolist() for name in ("spikes", "late")] == [
+        [3, 0],
+        [2, 0],
+    ]
+    assert result["since"][:2] == pytest.approx([500, 500], rel=0.01)
+    assert all(np.isnan(values[2]) for values in result.values())
 
 
 def test_differences_are_paired(generator):

@@ -76,16 +76,16 @@ def test_events_are_those_of_each_run(generator):
             ("run", "step"),
             "loss",
         )
-        found = event_table(values)
-        assert found["middle"].values.tolist() == [
+        result = event_table(values)
+        assert result["middle"].values.tolist() == [
             event.middle for event in detect_events(one.series)
         ], run
 
 
 def test_escapes_are_censored_where_they_are_not_seen(losses):
-    found = plateau_escape_times(losses)
-    assert found["escaped"].values.tolist() == [True, True, False, True]
-    assert found["escape"].values[:3].tolist() == [
+    result = plateau_escape_times(losses)
+    assert result["escaped"].values.tolist() == [True, True, False, True]
+    assert result["escape"].values[:3].tolist() == [
         pytest.approx(995, abs=10),
         pytest.approx(1495, abs=10),
         3990,
@@ -104,11 +104,11 @@ def trained():
 
 
 def test_layer_speeds(trained):
-    found = layer_speeds(trained)
+    result = layer_speeds(trained)
     weights = trained["receptor"].values.astype(float)
     moved = np.sqrt(((weights[1, 5] - weights[1, 4]) ** 2).sum()) / 2
-    assert found.sel(layer="receptor").values[1, 5] == pytest.approx(moved)
-    assert np.isnan(found.values[:, 0]).all()
+    assert result.sel(layer="receptor").values[1, 5] == pytest.approx(moved)
+    assert np.isnan(result.values[:, 0]).all()
     metrics = simulate(
         SMALL, runs=2, steps=20, every=1, record="metrics", progress=False
     )
@@ -136,9 +136,9 @@ def test_layers_at_a_planted_drop(trained):
     drop = first_two_drops(event_table(flat), 4)
     for name, place in (("begin", 80), ("middle", 100), ("end", 120)):
         drop[name].values[:, 0] = place
-    found = layer_motion_at_drops(changed, drop).sel(layer="receptor", phase="first")
-    assert found["speed"].values == pytest.approx([3] * 4)
-    assert [found[name].values.tolist() for name in ("peak", "lag")] == [
+    result = layer_motion_at_drops(changed, drop).sel(layer="receptor", phase="first")
+    assert result["speed"].values == pytest.approx([3] * 4)
+    assert [result[name].values.tolist() for name in ("peak", "lag")] == [
         [110] * 4,
         [10] * 4,
     ]

@@ -45,11 +45,12 @@ def head(tiny=1e-3, steep=50.0, value=((1.0, 0.0), (-3.0, 1.0))):
         "transform_bias": [0.0, 0.0],
         "receptor_bias": [0.0, 0.0],
     }
-    found = {
-        name: torch.tensor(each, dtype=torch.float64) for name, each in weights.items()
+    result = {
+        name: torch.tensor(weight, dtype=torch.float64)
+        for name, weight in weights.items()
     }
     return {
-        **found,
+        **result,
         "position_embedding": (torch.tensor([0.0, 4.0]).double() + x)[None],
     }, x
 
@@ -286,8 +287,8 @@ def test_a_shorter_step_and_the_smooth_norm_leave_their_own_rise():
     )
     assert remaining["smooth"] == pytest.approx(rise(after, smooth) / rise(after))
     answers = [
-        ClusteringHead(each).logits(before, BOTH.tokens).argmax(-1)
-        for each in (smooth, ONE)
+        ClusteringHead(item).logits(before, BOTH.tokens).argmax(-1)
+        for item in (smooth, ONE)
     ]
     assert remaining["smooth_alike"] == pytest.approx(
         float((answers[0] == answers[1]).double().mean())
@@ -306,10 +307,10 @@ def test_vectors_flip_if_they_turn_over_a_right_angle():
 
 
 def test_the_first_rise_of_a_spike_is_located():
-    found = attribution.locate_loss_rise(
+    result = attribution.locate_loss_rise(
         np.array([1, 1, 1.02, 1.1, 1.4, 2.2, 1.2, 3.0, 1.0]), 1.0
     )
-    assert (found.foot, found.step, found.half, found.peak) == (3, 4, 5, 7)
+    assert (result.foot, result.step, result.half, result.peak) == (3, 4, 5, 7)
     assert (
         attribution.locate_loss_rise(np.array([5.0, 1.0, 2.0]), 1.0) is None
     )  # already there

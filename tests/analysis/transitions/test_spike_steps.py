@@ -16,8 +16,8 @@ SMALL = SparseSettings(length=4, sparsity=2, data=16, batch=16, hidden=8)
 
 def random_weights(network, seed):
     return {
-        name: torch.from_numpy(each[0]).double()
-        for name, each in network.initial(np.array([seed])).items()
+        name: torch.from_numpy(value[0]).double()
+        for name, value in network.initial(np.array([seed])).items()
     }
 
 
@@ -30,7 +30,7 @@ def test_distances_to_boundaries_agree_with_finite_differences(norm):
         random_weights(network, 3),
         attribution.training_sequences(SMALL, 3),
     )
-    found = spike_steps.boundary_distances(network, weights, sequences)
+    result = spike_steps.boundary_distances(network, weights, sequences)
     xi = network.sequence_embedding(weights, sequences.tokens)
 
     def logits(x):
@@ -50,7 +50,7 @@ def test_distances_to_boundaries_agree_with_finite_differences(norm):
             )
             / xi[row].norm()
         )
-        assert float(found[row]) == pytest.approx(float(expected), rel=1e-5)
+        assert float(result[row]) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
@@ -59,14 +59,14 @@ def test_a_step_to_the_first_order_boundary_of_a_linear_network_reaches_it():
         steep=0.0
     )  # logits are linear in xi, and the boundary is the first axis
     xi = network.sequence_embedding(weights, BOTH.tokens)
-    found = spike_steps.boundary_distances(network, weights, BOTH)
-    np.testing.assert_allclose(found, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
+    result = spike_steps.boundary_distances(network, weights, BOTH)
+    np.testing.assert_allclose(result, xi[:, 1].abs() / xi.norm(dim=-1), rtol=1e-12)
 
 
 def path(weights, moved, loss, foot=0):
     """Measures of a replay through some weights; the steepest step is the last."""
     frames = {
-        name: torch.stack([each[name] for each in (weights, *moved)])
+        name: torch.stack([item[name] for item in (weights, *moved)])
         for name in weights
     }
     rise = attribution.LossRise(foot, len(moved) - 1, len(moved), len(moved))
@@ -79,9 +79,9 @@ def test_flips_are_counted_at_every_step():
     before, x = head(0.1, 5.0)
     flipped = {**before, "position_embedding": before["position_embedding"] - 2.5 * x}
     worse = {**flipped, "receptor": flipped["receptor"] * 1.1}
-    found = path(before, [before, flipped, worse], [1.0, 1.0, 2.0, 5.0])
-    assert (found["flip_steps"], found["flip_rise"]) == (1, pytest.approx(0.25))
-    assert found["largest_input_ratio"] == pytest.approx(2.5)
+    result = path(before, [before, flipped, worse], [1.0, 1.0, 2.0, 5.0])
+    assert (result["flip_steps"], result["flip_rise"]) == (1, pytest.approx(0.25))
+    assert result["largest_input_ratio"] == pytest.approx(2.5)
     calm = path(before, [before, before], [1.0, 1.0, 1.0])
     assert (calm["flip_steps"], calm["flip_rise"], calm["largest_xi_ratio"]) == (
         0,
@@ -96,13 +96,13 @@ def test_crossings_of_the_steepest_step_and_of_ordinary_steps():
         **before,
         "receptor_bias": torch.tensor([200.0, 0.0]).double(),
     }  # the boundary moves over token 0
-    found = path(before, [before, before, over], [1.0, 1.0, 1.0, 9.0], foot=2)
-    assert (found["crossed_in_step"], found["crossed_ordinary"]) == (0.5, 0)
+    result = path(before, [before, before, over], [1.0, 1.0, 1.0, 9.0], foot=2)
+    assert (result["crossed_in_step"], result["crossed_ordinary"]) == (0.5, 0)
     distances = spike_steps.boundary_distances(ClusteringHead(ONE), before, BOTH)
-    assert (found["crossing_distance"], found["other_distance"]) == tuple(
+    assert (result["crossing_distance"], result["other_distance"]) == tuple(
         map(float, distances)
     )
-    assert found["closeness"] == float(distances[0] < distances[1])
+    assert result["closeness"] == float(distances[0] < distances[1])
     unsteady = path(before, [over, before, over], [1.0, 1.0, 1.0, 9.0], foot=2)
     assert (
         unsteady["crossed_ordinary"] == 0.25

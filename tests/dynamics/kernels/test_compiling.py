@@ -42,8 +42,8 @@ def start(tmp_path, environment):
 
 def test_processes_and_copies_share_compiled_kernels(start, tmp_path):
     processes = [start("one", 3), start("other", 4)]  # at the same time
-    found = sorted(process.communicate()[0].split() for process in processes)
-    assert [value for value, _ in found] == ["6", "8"]
-    assert sorted(misses for _, misses in found) == ["0", "1"]
+    result = sorted(process.communicate()[0].split() for process in processes)
+    assert [value for value, _ in result] == ["6", "8"]
+    assert sorted(misses for _, misses in result) == ["0", "1"]
     (tmp_path / "other" / "inlined.py").write_text(INLINED.format(5))
     assert start("other", 4).communicate()[0].split() == ["20", "1"]

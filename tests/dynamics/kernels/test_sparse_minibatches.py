@@ -85,15 +85,15 @@ def test_gradients_are_those_of_autograd(
         output_bias=bias,
         receptor_biases=biases,
     )
-    found, expected = both(s, runs, 2, 7, scale)
+    result, expected = both(s, runs, 2, 7, scale)
     np.testing.assert_array_less(
-        abs(found - expected) / abs(expected).max(axis=1, keepdims=True), 2e-5
+        abs(result - expected) / abs(expected).max(axis=1, keepdims=True), 2e-5
     )
 
 
 def test_the_default_recipe_in_full():
-    found, expected = both(SparseSettings(), 20, 64, 96)
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    result, expected = both(SparseSettings(), 20, 64, 96)
+    np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
 def test_a_run_has_the_same_bits_in_any_company():

@@ -80,8 +80,8 @@ def plain_norm(x, norm):
 def plain_logits(weights, tokens, s):
     """The network for one sequence, token by token, in NumPy."""
     inputs = weights["embedding"][tokens] + weights["position_embedding"]
-    z = np.stack([plain_norm(each, s.norm) for each in inputs])
-    scores = np.exp([each @ weights["query"] / np.sqrt(s.dim) for each in z])
+    z = np.stack([plain_norm(item, s.norm) for item in inputs])
+    scores = np.exp([item @ weights["query"] / np.sqrt(s.dim) for item in z])
     xi = weights["value"] @ (scores @ z / scores.sum())
     zeta, normalised = xi + weights.get("transform_bias", 0.0), plain_norm(xi, s.norm)
     biases = weights.get("receptor_bias", np.zeros(s.hidden))
@@ -180,8 +180,8 @@ def test_smooth_norms_are_the_others_away_from_the_origin():
     )
     for norm, atol in (("rms", 1e-4), ("unit", 1e-12)):
         sharp, smooth = (
-            ClusteringHead(SparseSettings(dim=3, norm=each))
-            for each in (norm, f"{norm}-smooth")
+            ClusteringHead(SparseSettings(dim=3, norm=item))
+            for item in (norm, f"{norm}-smooth")
         )
         torch.testing.assert_close(
             smooth.normalise(x), sharp.normalise(x), atol=atol, rtol=0
@@ -202,8 +202,8 @@ def test_first_weights_do_not_depend_on_other_sizes():
         rows = weight.shape[1]
         expected = weight / 2 if name in ("assembler", "transform_bias") else weight
         np.testing.assert_allclose(wide[name][:, :rows], expected, rtol=1e-6)
-        for found in (large, three):
-            np.testing.assert_array_equal(found[name][:, :rows], weight)
+        for result in (large, three):
+            np.testing.assert_array_equal(result[name][:, :rows], weight)
         np.testing.assert_array_equal(alone[name][0], weight[2])
 
 

@@ -45,8 +45,8 @@ def test_logits_and_losses_are_those_of_numpy():
     }
     tensors = {name: torch.from_numpy(weight) for name, weight in initial.items()}
     logits, losses = (
-        each(tensors, torch.from_numpy(pairs))
-        for each in (network.logits, network.losses)
+        item(tensors, torch.from_numpy(pairs))
+        for item in (network.logits, network.losses)
     )
     for run in range(3):
         embedding, *layers = (weight[run] for weight in initial.values())

@@ -57,8 +57,8 @@ def test_logits_are_those_of_a_plain_module(changes):
         expected = (
             PlainTransformer(s).double().load(one)(plain_tokens(s, pairs)).detach()
         )
-        for found in (together[run], per_run[run], network.logits(one, pairs)):
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        for result in (together[run], per_run[run], network.logits(one, pairs)):
+            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("changes", CASES, ids=str)

@@ -51,16 +51,16 @@ def arrangement(kind, n, generator, dim=2):
     return (x - x.mean(axis=0)) / x.std()
 
 
-def assert_accurate(found, direct, accuracy):
+def assert_accurate(result, direct, accuracy):
     """Forces within the accuracy of the largest of their field, magnitudes within it;
     all but repulsion to rounding."""
     for field, tolerance in enumerate((1e-12, accuracy, 1e-12, 1e-12)):
         largest = np.linalg.norm(direct.force[field], axis=-1).max()
         np.testing.assert_allclose(
-            found.force[field], direct.force[field], rtol=0, atol=tolerance * largest
+            result.force[field], direct.force[field], rtol=0, atol=tolerance * largest
         )
         np.testing.assert_allclose(
-            found.magnitude[field], direct.magnitude[field], rtol=tolerance
+            result.magnitude[field], direct.magnitude[field], rtol=tolerance
         )
 
 
@@ -84,11 +84,11 @@ def test_errors_are_below_the_accuracy(kind, n, dim, accuracies, generator):
     x, pairs = arrangement(kind, n, generator, dim), group_pairs(n)
     direct = force_fields(x, pairs)
     for accuracy in accuracies:
-        found = fast_fields(x, pairs, accuracy)
-        assert_accurate(found, direct, accuracy)
-        largest = np.linalg.norm(found.force[1], axis=-1).max()
+        result = fast_fields(x, pairs, accuracy)
+        assert_accurate(result, direct, accuracy)
+        largest = np.linalg.norm(result.force[1], axis=-1).max()
         np.testing.assert_allclose(
-            found.force[:2].sum(axis=1), 0, atol=accuracy * largest
+            result.force[:2].sum(axis=1), 0, atol=accuracy * largest
         )
 
 
@@ -106,12 +106,12 @@ def test_lattices_and_lists_of_pairs_are_those_of_plain_loops(n, dim, seed, twic
     ) * generator.standard_normal((n, dim))
     listed = np.stack(np.triu_indices(n), axis=1)
     listed = listed[generator.random(len(listed)) < 0.8]
-    found = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
+    result = fast_fields(x, group_pairs(n, listed, twice), 1e-9)
     force, magnitude = naive.fields(x, *np.ascontiguousarray(listed.T), n, twice)
     np.testing.assert_allclose(
-        found.force, force, atol=1e-9 * (np.abs(force).max() + 1)
+        result.force, force, atol=1e-9 * (np.abs(force).max() + 1)
     )
-    np.testing.assert_allclose(found.magnitude, magnitude, rtol=1e-9)
+    np.testing.assert_allclose(result.magnitude, magnitude, rtol=1e-9)
 
 
 def test_like_pair_sums_that_nearly_coincide_cost_no_digits(generator):

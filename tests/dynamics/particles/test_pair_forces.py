@@ -26,12 +26,12 @@ def scale_of(force):
 
 def assert_plain(x, pair_list, pairs, twice=True, rtol=1e-11):
     """The fields of a list of pairs are those of plain loops over the pairs."""
-    found = force_fields(x, pair_list)
+    result = force_fields(x, pair_list)
     force, magnitude = plain_fields(x, *np.ascontiguousarray(pairs.T), len(x), twice)
     np.testing.assert_allclose(
-        found.force, force, rtol=rtol, atol=1e-12 * scale_of(force)
+        result.force, force, rtol=rtol, atol=1e-12 * scale_of(force)
     )
-    np.testing.assert_allclose(found.magnitude, magnitude, rtol=rtol)
+    np.testing.assert_allclose(result.magnitude, magnitude, rtol=rtol)
 
 
 @pytest.mark.parametrize("twice", [True, False])
@@ -64,11 +64,11 @@ def test_clustering_forces_cancel_in_sum(n, dim, seed):
 
 
 def test_coincident_pair_sums_neither_attract_nor_repel():
-    found = force_fields(np.tile([[0.3, -0.2]], (5, 1)))  # every pair sum in one point
-    assert (found.force[:2] == 0).all()
+    result = force_fields(np.tile([[0.3, -0.2]], (5, 1)))  # every pair sum in one point
+    assert (result.force[:2] == 0).all()
     # while alignment has a value: each of the 15 pair sums sees 2 like and 12 unlike
     # ones in its half-plane
-    assert found.magnitude.tolist() == [0, 0, 15 * 2, 15 * 12]
+    assert result.magnitude.tolist() == [0, 0, 15 * 2, 15 * 12]
 
 
 @given(n=st.integers(1, 8), dim=st.integers(1, 3), seed=st.integers(0, 2**32))
@@ -83,9 +83,9 @@ def test_forces_are_finite_however_near_two_particles_come(distance):
         np.array([[1.0, 0.0], [1.0 + distance, distance], [-2.0, 1.0], [0.5, 0.5]])
         - [[1.0, 0.0]] * 4
     )
-    found = force_fields(x)
-    assert np.isfinite(found.force).all()
-    assert np.isfinite(found.magnitude).all()
+    result = force_fields(x)
+    assert np.isfinite(result.force).all()
+    assert np.isfinite(result.magnitude).all()
 
 
 # ----------------------------------------------------------------- the same bits always
@@ -106,17 +106,17 @@ def test_one_run_or_many_one_thread_or_two_give_the_same_bits(
     for threads in (1, numba.get_num_threads()):
         for rows in (slice(None), slice(4, 5), slice(0, 9)):
             with numba_threads(threads):
-                found = force_fields(x[rows])
-            np.testing.assert_array_equal(found.force, together.force[:, rows])
-            np.testing.assert_array_equal(found.magnitude, together.magnitude[:, rows])
+                result = force_fields(x[rows])
+            np.testing.assert_array_equal(result.force, together.force[:, rows])
+            np.testing.assert_array_equal(result.magnitude, together.magnitude[:, rows])
 
 
 def test_leading_axes_of_any_number():
     x = embedding(5, 2, 1, 2, 3)
-    found = force_fields(x)
-    assert found.force.shape == (4, 2, 3, 5, 2)
-    assert found.magnitude.shape == (4, 2, 3)
-    np.testing.assert_array_equal(found.force[:, 1, 2], force_fields(x[1, 2]).force)
+    result = force_fields(x)
+    assert result.force.shape == (4, 2, 3, 5, 2)
+    assert result.magnitude.shape == (4, 2, 3)
+    np.testing.assert_array_equal(result.force[:, 1, 2], force_fields(x[1, 2]).force)
 
 
 # ----------------------------------------------------------------------------- refusals

@@ -111,16 +111,16 @@ def test_checkpoints_of_every_form_are_read(tmp_path, save):
 def test_the_signature_is_that_of_a_recorded_model(tmp_path):
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters())
-    found = []
-    for name, each in (("same", model), ("other", torch.nn.Linear(4, 2))):
+    result = []
+    for name, item in (("same", model), ("other", torch.nn.Linear(4, 2))):
         (tmp_path / name).mkdir()
-        torch.save(each.state_dict(), tmp_path / name / "0.pt")
+        torch.save(item.state_dict(), tmp_path / name / "0.pt")
         collected = dynamics.collect_checkpoints([tmp_path / name], weights=True)
-        found.append(dynamics.read_settings(collected).signature)
+        result.append(dynamics.read_settings(collected).signature)
     recorded = dynamics.record(
         model, optimizer, tmp_path / "mine.nc"
     ).settings.signature
-    assert found[0] == recorded != found[1]
+    assert result[0] == recorded != result[1]
 
 
 def test_missing_checkpoints_are_named(tmp_path):

@@ -61,7 +61,7 @@ def train_step(model, optimizer, scheduler=None):
 
 def weights_of(model):
     """All weights as bytes."""
-    return {name: each.numpy().tobytes() for name, each in model.state_dict().items()}
+    return {name: value.numpy().tobytes() for name, value in model.state_dict().items()}
 
 
 def plain_weights(updates):
@@ -111,7 +111,7 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
         epoch_steps=2,
     ) as recording:
         for update in range(1, 11):
-            before = [each.detach().clone() for each in model.parameters()]
+            before = [parameter.detach().clone() for parameter in model.parameters()]
             train_step(model, optimizer, scheduler)
             after = list(model.parameters())
             if update == 8:
@@ -119,7 +119,7 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
                     float((new.detach() - old).norm())
                     for new, old in zip(after, before, strict=True)
                 ]
-                gradients = [float(each.grad.norm()) for each in after]
+                gradients = [float(item.grad.norm()) for item in after]
             recording.step()
             seen[update] = model.embed.weight.detach().clone()
     assert weights_of(model) == plain_weights(10)
@@ -303,9 +303,9 @@ def test_the_gradient_of_the_embedding_is_that_of_the_update_after_the_previous_
                 backward()
                 optimizer.step()
             recording.step()
-    found = dynamics.open_trajectory(path)["embedding_gradient"]
-    assert found.dims == ("run", "step", "token", "axis")
-    np.testing.assert_array_equal(found[0], [np.zeros((7, 2)), used[0], used[3]])
+    result = dynamics.open_trajectory(path)["embedding_gradient"]
+    assert result.dims == ("run", "step", "token", "axis")
+    np.testing.assert_array_equal(result[0], [np.zeros((7, 2)), used[0], used[3]])
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,9 @@ def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(
         optimizer.zero_grad()
         loss = ((model(x) - torch.sin(3 * x[:, :1])) ** 2).mean()
         loss.backward()
-        evaluated.append([each.grad.norm().item() for each in model.parameters()])
+        evaluated.append(
+            [parameter.grad.norm().item() for parameter in model.parameters()]
+        )
         return loss
 
     with dynamics.record(model, optimizer, path) as recording:
@@ -385,9 +387,9 @@ def test_norms_of_a_step_with_several_evaluations_are_those_of_the_last_one(
             last.append(evaluated[-1])
             recording.step(loss=loss)
     assert len(evaluated) > 2 * len(last)
-    found = dynamics.open_trajectory(path)["gradient_norm"][0]
-    assert (found > 0).all()
-    np.testing.assert_allclose(found, [last[0], *last], rtol=1e-5)
+    result = dynamics.open_trajectory(path)["gradient_norm"][0]
+    assert (result > 0).all()
+    np.testing.assert_allclose(result, [last[0], *last], rtol=1e-5)
 
 
 def test_a_parameter_that_is_replaced_is_named(path):

@@ -239,8 +239,8 @@ def test_an_interrupted_sweep_continues(typed, monkeypatch, signum):
     assert first.exists()
     assert closed_parts(second)
     sweep(SETTINGS, {"fa": [1, 2, 3]}, **AMOUNT)
-    with open_trajectory(second) as found:
-        xr.testing.assert_equal(found, simulate(points[1], record="metrics", **AMOUNT))
+    with open_trajectory(second) as result:
+        xr.testing.assert_equal(result, simulate(points[1], record="metrics", **AMOUNT))
     assert not list(second.parent.glob("*.parts"))
 
 
@@ -511,11 +511,11 @@ def test_structures_are_those_of_the_recorded_embeddings(here):
     rows = list(csv.DictReader(Path("a.csv").read_text().splitlines()))
     for row in rows:
         ends = final_embedding(open_trajectory(Path("runs", row["file"]))).values
-        found = summarise_structures(ends)
+        result = summarise_structures(ends)
         assert [row["runs"], row["circles"]] == ["6", str(is_circle(ends).sum())]
         for name, interval, scale in (
-            ("circles_percent", found.circle_fraction, 100),
-            ("imperfections", found.imperfections, 1),
+            ("circles_percent", result.circle_fraction, 100),
+            ("imperfections", result.imperfections, 1),
         ):
             values = [float(row[name + end] or "nan") for end in ("", "_low", "_high")]
             np.testing.assert_allclose(values, scale * np.array(interval))

@@ -89,7 +89,7 @@ def test_gradients_and_scores_equal_those_of_autograd(n, hidden, dim, runs, scal
         to_lanes(rows.numpy()), engine.layout, engine.pairs, runs
     )
     logits, expected = (
-        each(weights, pairs).detach() for each in (network.logits, network.losses)
+        item(weights, pairs).detach() for item in (network.logits, network.losses)
     )
     np.testing.assert_allclose(
         losses, expected, rtol=1e-5, atol=2e-6 * float(logits.abs().max() + 1)
@@ -112,15 +112,15 @@ def test_gradients_of_matrix_products_equal_those_of_a_plain_module(n, hidden, d
     )
     engine.set_state(rows, dict.fromkeys(engine.names, np.zeros_like(rows)), 0)
     engine.differentiate(0)
-    for run, found in enumerate(engine.gradient()):
+    for run, result in enumerate(engine.gradient()):
         alone = Run(s, run)
         alone.net.double()
         logits = alone.net(alone.splits["train"])
         torch.nn.functional.cross_entropy(logits, alone.targets["train"]).backward()
         expected = np.concatenate(
-            [each.grad.numpy().ravel() for each in alone.net.parameters()]
+            [parameter.grad.numpy().ravel() for parameter in alone.net.parameters()]
         )
-        np.testing.assert_allclose(found, expected, atol=1e-14)
+        np.testing.assert_allclose(result, expected, atol=1e-14)
 
 
 @BACKENDS
@@ -130,13 +130,13 @@ def test_scores_are_means_over_splits(kind):
         network.unflatten(rows.double()), torch.from_numpy(all_pairs(5))
     ).numpy()
     share = shares(SMALL, 18)
-    for found in (engine.scores(), engine.exact_scores(np.full(18, True))):
-        np.testing.assert_allclose(found[0][:, 0], (losses * share).sum(1), rtol=1e-5)
+    for result in (engine.scores(), engine.exact_scores(np.full(18, True))):
+        np.testing.assert_allclose(result[0][:, 0], (losses * share).sum(1), rtol=1e-5)
         np.testing.assert_allclose(
-            found[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5
+            result[0][:, 1], losses[share == 0].reshape(18, -1).mean(1), rtol=1e-5
         )
     some = engine.exact_scores(np.arange(18) == 7)
-    np.testing.assert_allclose(some[0][0], found[0][7], rtol=1e-12)
+    np.testing.assert_allclose(some[0][0], result[0][7], rtol=1e-12)
     np.testing.assert_array_equal(some[1][0], engine.scores()[1][7])
 
 
@@ -174,10 +174,10 @@ def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
         alone = Run(s, 3 + run)
         parameters = list(alone.net.parameters())
         for step in range(25):  # roundings grow e-fold in some 20 steps
-            before = [each.detach().clone() for each in parameters]
+            before = [parameter.detach().clone() for parameter in parameters]
             alone.step()
             if step == 0:
-                norms = [float(each.grad.norm()) for each in parameters]
+                norms = [float(parameter.grad.norm()) for parameter in parameters]
                 np.testing.assert_allclose(
                     trajectory["gradient_norm"][run, 0], norms, rtol=1e-4
                 )
@@ -186,10 +186,10 @@ def test_an_ensemble_equals_single_runs_trained_by_a_plain_loop(s, backend):
             np.testing.assert_allclose(
                 last[name], expected.detach(), atol=2e-4, err_msg=name
             )
-        norms = [float(each.grad.norm()) for each in parameters]
+        norms = [float(parameter.grad.norm()) for parameter in parameters]
         moved = [
-            float((each - old).detach().norm())
-            for each, old in zip(parameters, before, strict=True)
+            float((parameter - old).detach().norm())
+            for parameter, old in zip(parameters, before, strict=True)
         ]
         np.testing.assert_allclose(last["gradient_norm"], norms, rtol=2e-3, atol=1e-5)
         np.testing.assert_allclose(last["update_norm"], moved, rtol=2e-3, atol=1e-6)

@@ -113,30 +113,30 @@ def test_sequences_are_scored_once_and_weigh_as_often_as_they_occur():
         sample_sequences(s, seeds, "train"),
         sample_sequences(s, seeds, "test"),
     )
-    found, values = (
+    result, values = (
         evaluation_sequences(s, train, test),
         np.random.default_rng(0).normal(size=2**7),
     )
-    number, *each = (
+    number, *item = (
         tokens.astype(np.int64) @ 2 ** np.arange(7)
-        for tokens in (found.tokens, train, test)
+        for tokens in (result.tokens, train, test)
     )
-    means = (values[number][..., None] * found.counts).sum(axis=1) / found.counts.sum(
+    means = (values[number][..., None] * result.counts).sum(axis=1) / result.counts.sum(
         axis=1
     )
-    np.testing.assert_array_equal(found.counts.sum(axis=1)[:, :2], 60)
+    np.testing.assert_array_equal(result.counts.sum(axis=1)[:, :2], 60)
     new = unseen_mask(train, test)
     assert sparse_splits(s) == ("train", "test", "unseen")
     for run in range(4):
-        learned, other = (values[numbers[run]] for numbers in each)
+        learned, other = (values[numbers[run]] for numbers in item)
         np.testing.assert_allclose(
             means[run],
             [learned.mean(), other.mean(), other[new[run]].mean()],
             rtol=1e-5,
         )
-        used = found.counts[run].any(axis=1)
+        used = result.counts[run].any(axis=1)
         assert len(np.unique(number[run][used])) == used.sum()
-    np.testing.assert_array_equal(found.targets, sparse_sum(found.tokens, s))
+    np.testing.assert_array_equal(result.targets, sparse_sum(result.tokens, s))
 
 
 def test_a_frame_is_recorded_each_epoch_without_a_split_that_may_be_empty():
@@ -217,9 +217,9 @@ def test_a_captured_graph_can_be_repeated_at_every_step(changes, monkeypatch):
         touched = [
             *engine.parts,
             *(
-                each
+                item
                 for state in engine.optimizer.state.values()
-                for each in state.values()
+                for item in state.values()
             ),
         ]
         before = [tensor.detach().clone() for tensor in touched]
@@ -258,7 +258,7 @@ def test_data_and_their_order_do_not_depend_on_the_network_and_the_optimizer():
     ):
         s = dataclasses.replace(SMALL, **change)
         one, other = (
-            SparseSimdBackend(ClusteringHead(each), np.arange(3)) for each in (SMALL, s)
+            SparseSimdBackend(ClusteringHead(item), np.arange(3)) for item in (SMALL, s)
         )
         np.testing.assert_array_equal(one.training.tokens, other.training.tokens)
         np.testing.assert_array_equal(one.evaluation.tokens, other.evaluation.tokens)

@@ -82,12 +82,12 @@ def backends_of(s, runs):
         if modular
         else (SparseSimdBackend, SparseTorchBackend)
     )
-    found = [kinds[0](network, seeds), kinds[1](network, seeds, "cpu")]
-    found += [ModularBlasBackend(network, seeds)] if modular else []
+    result = [kinds[0](network, seeds), kinds[1](network, seeds, "cpu")]
+    result += [ModularBlasBackend(network, seeds)] if modular else []
     rows = network.flatten(network.initial(seeds))
-    for backend in found:
+    for backend in result:
         backend.set_state(rows, dict.fromkeys(backend.names, np.zeros_like(rows)), 0)
-    return found
+    return result
 
 
 def assert_same_state(system, one, other):
@@ -146,15 +146,16 @@ def test_resumed_and_extended_runs_have_the_same_bits(s, device):
 @SMALL
 def test_replays_and_branches_have_the_same_bits(s):
     direct = run(s, 18, 35, every=5, out="a.nc")
-    for found, runs in (
+    for result, runs in (
         (replay("a.nc", 17, 9, 23), [17]),
         (branch("a.nc", 10), slice(None)),
     ):
-        steps = np.intersect1d(found["step"], direct["step"])
+        steps = np.intersect1d(result["step"], direct["step"])
         assert len(steps) > 2
         for name in ("embedding", "loss", "gradient_norm", "update_norm"):
             xr.testing.assert_equal(
-                found[name].sel(step=steps), direct[name].isel(run=runs).sel(step=steps)
+                result[name].sel(step=steps),
+                direct[name].isel(run=runs).sel(step=steps),
             )
     changed = branch("a.nc", 20, weight_decay=0.5)
     xr.testing.assert_equal(
@@ -316,15 +317,16 @@ def test_a_recorded_run_keeps_its_backend(backend, monkeypatch):
     xr.testing.assert_equal(
         run(WIDE, 3, 30, every=5, out="a.nc").drop_attrs(), direct.drop_attrs()
     )
-    for found, runs in (
+    for result, runs in (
         (replay("a.nc", 2, 5, 30), [2]),
         (branch("a.nc", 10), slice(None)),
     ):
-        assert found.attrs["backend"] == backend
-        steps = np.intersect1d(found["step"], direct["step"])
+        assert result.attrs["backend"] == backend
+        steps = np.intersect1d(result["step"], direct["step"])
         for name in ("embedding", "loss"):
             xr.testing.assert_equal(
-                found[name].sel(step=steps), direct[name].isel(run=runs).sel(step=steps)
+                result[name].sel(step=steps),
+                direct[name].isel(run=runs).sel(step=steps),
             )
     with pytest.raises(SettingsError, match=f"out: found a.nc with backend={backend}"):
         run(WIDE, 3, 30, every=5, out="a.nc", backend=min({"simd", "blas"} - {backend}))

@@ -81,7 +81,7 @@ def test_training_is_that_of_a_plain_loop(changes):
     backend = backend_of(TransformerCpuBackend, s, 2, EpochClock(), torch.float64)
     backend.train(0, 11)
     backend.train(11, 14)
-    found = network.unflatten(torch.from_numpy(backend.weights()))
+    result = network.unflatten(torch.from_numpy(backend.weights()))
     for run in range(2):
         initial = {
             name: torch.from_numpy(values[run])
@@ -95,7 +95,7 @@ def test_training_is_that_of_a_plain_loop(changes):
         trained = (
             PlainTransformer(s)
             .double()
-            .load({name: values[run] for name, values in found.items()})
+            .load({name: values[run] for name, values in result.items()})
         )
         for (name, expected), value in zip(
             plain.named_parameters(), trained.parameters(), strict=True

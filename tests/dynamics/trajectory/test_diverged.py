@@ -20,11 +20,11 @@ def test_runs_that_have_not_diverged():
         == not_diverged(TRAJECTORY.isel(step=-1)).tolist()
         == [True, False, False]
     )
-    for found in (
+    for result in (
         not_diverged(TRAJECTORY, 10),
         not_diverged(TRAJECTORY.isel(step=[0, 1])),
     ):
-        assert found.tolist() == [True, True, False]
+        assert result.tolist() == [True, True, False]
     assert count_diverged(TRAJECTORY) == 2
 
 

@@ -41,8 +41,8 @@ def assert_same(path, undisturbed):
     """The run, continued, is the same as if nothing had happened."""
     simulate(SETTINGS, out=path, **AMOUNT).close()
     for read in (open_trajectory, checkpoints):
-        with read(path) as found, read(undisturbed) as expected:
-            xr.testing.assert_equal(found, expected)
+        with read(path) as result, read(undisturbed) as expected:
+            xr.testing.assert_equal(result, expected)
     assert not parts_folder(path).exists()
 
 
@@ -61,9 +61,9 @@ def write_until(path, number, events=CHANGES, name=""):
     folder whose name begins so."""
     seen = []
 
-    def kill(found, words):
-        if found in events and (
-            file := Path(str(words[found == "os.rename"]))
+    def kill(result, words):
+        if result in events and (
+            file := Path(str(words[result == "os.rename"]))
         ).name.startswith(name):
             seen.extend([file] * (path.parent in file.parents))
             if len(seen) == number:

@@ -191,11 +191,11 @@ def test_a_label_that_a_later_marker_covers_is_not_drawn():
     artist.show(
         np.array([[0, 0], 0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y, [np.nan, np.nan]]), 0
     )
-    found = artist.labels.labels.get_offsets()
+    result = artist.labels.labels.get_offsets()
     np.testing.assert_allclose(
-        found[[1, 2, 3]], [0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y]
+        result[[1, 2, 3]], [0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y]
     )
-    assert np.isfinite(found[:, 0]).tolist() == [False, True, True, True, False]
+    assert np.isfinite(result[:, 0]).tolist() == [False, True, True, True, False]
     assert all(
         np.isfinite(marks.get_offsets()).all() for of, marks in artist.groups[:4]
     )  # the marks are all there
@@ -256,16 +256,16 @@ def test_labels_omit_the_common_prefix(names, expected):
 
 def test_arrows_run_from_tail_to_head():
     ends = np.array([[[0, 0], [30, 0]], [[5, 5], [5, 1]], [[1, 1], [1, 1]]], float)
-    found = artists.arrow_polygons(ends)
-    np.testing.assert_array_equal(found[:2, 3], ends[:2, 1])  # the tip
-    np.testing.assert_allclose(found[:2, [0, 6]].mean(1), ends[:2, 0])
-    assert np.ptp(found[0, :, 1]) > 2 * np.ptp(
-        found[0, [0, 1], 1]
+    result = artists.arrow_polygons(ends)
+    np.testing.assert_array_equal(result[:2, 3], ends[:2, 1])  # the tip
+    np.testing.assert_allclose(result[:2, [0, 6]].mean(1), ends[:2, 0])
+    assert np.ptp(result[0, :, 1]) > 2 * np.ptp(
+        result[0, [0, 1], 1]
     )  # a head wider than the shaft
-    assert np.ptp(found[1, :, 0]) < np.ptp(
-        found[0, :, 1]
+    assert np.ptp(result[1, :, 0]) < np.ptp(
+        result[0, :, 1]
     )  # a short arrow is a smaller one
-    assert np.isnan(found[2]).all()  # without a length there is none
+    assert np.isnan(result[2]).all()  # without a length there is none
 
 
 def test_arrows_are_polygons_within_the_panel():
@@ -304,11 +304,11 @@ def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
 
 def test_contours_of_isolated_pixels():
     numbers = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
-    found = edges(numbers)
-    assert (np.argwhere(found)[:, 1].tolist(), found.sum()) == ([3] * 4, 4)
+    result = edges(numbers)
+    assert (np.argwhere(result)[:, 1].tolist(), result.sum()) == ([3] * 4, 4)
     assert not edges(np.array([[0, 1, 2, 3]])).any()  # bands of one cell
     assert not edges(np.zeros((3, 3), int)).any()
-    assert edges(numbers.T).T.tolist() == found.tolist()
+    assert edges(numbers.T).T.tolist() == result.tolist()
 
 
 @pytest.mark.parametrize("size", [(37, 37), (40, 61), (79, 80), (190, 191), (333, 160)])
@@ -349,11 +349,11 @@ def test_matrices_of_two_scenes_have_the_same_scale():
 )
 def test_contours_of_many_maps_equal_those_of_each(count, kind, generator):
     numbers = generator.integers(0, 3, (4, 9, 7)).astype(np.uint16)
-    found = mark_contours(numbers, count)
-    assert found.dtype == kind
-    np.testing.assert_array_equal(found // 4, numbers)
-    for each, one in zip(found, numbers, strict=True):
-        np.testing.assert_array_equal(each, mark_contours(one, count))
+    result = mark_contours(numbers, count)
+    assert result.dtype == kind
+    np.testing.assert_array_equal(result // 4, numbers)
+    for item, one in zip(result, numbers, strict=True):
+        np.testing.assert_array_equal(item, mark_contours(one, count))
 
 
 def test_images_have_the_first_row_at_the_top():
@@ -420,8 +420,8 @@ def redrawn(grid: PanelGrid) -> np.ndarray:
 )
 def test_a_blitted_frame_is_the_redrawn_one(titles, options, frames):
     grid = PanelGrid([make_scene(title=title) for title in titles], **options)
-    for each in frames:
-        np.testing.assert_array_equal(draw_at(grid, *each), redrawn(grid))
+    for frame in frames:
+        np.testing.assert_array_equal(draw_at(grid, *frame), redrawn(grid))
 
 
 def test_frames_differ_only_where_something_moves():
@@ -594,9 +594,9 @@ def test_no_texts_overlap_or_are_cut(width, long):
     grid = PanelGrid([make_scene(panels=tuple(several))], width=width)
     draw_at(grid, 20)
     texts = [
-        each
-        for each in grid.figure.findobj(Text)
-        if each.get_visible() and each.get_figure()
+        item
+        for item in grid.figure.findobj(Text)
+        if item.get_visible() and item.get_figure()
     ]
     extents = [
         (text.get_text(), text.get_window_extent())
@@ -666,7 +666,7 @@ def test_saved_grids_have_no_date_and_contain_what_is_drawn(suffix, tmp_path):
     if suffix == "svg":
         assert content.count(b"<image") == 1  # the map alone
         marks = [
-            each for each in grid.figure.findobj(PathCollection) if each.get_animated()
+            item for item in grid.figure.findobj(PathCollection) if item.get_animated()
         ]
         assert content.count(b"PathCollection_") >= len(marks) > 5
 

@@ -57,7 +57,7 @@ def test_an_mp4_plays_in_browsers_and_has_the_frames_that_were_drawn(film):
     ]
     for frame in (0, 9, FRAMES - 2):
         apart = [
-            np.abs(each - draw_at(panels, frame)[..., :3]).mean() for each in decoded
+            np.abs(item - draw_at(panels, frame)[..., :3]).mean() for item in decoded
         ]
         assert int(np.argmin(apart)) == frame
         assert apart[frame] < 4

@@ -35,10 +35,10 @@ def test_the_nearest_frame():
     ],
 )
 def test_every_so_many_frames_and_the_last_are_shown_once(every, expected):
-    found = film_frames([make_scene()], every=every, last=10)
-    assert found.frames[:, 0].tolist() == expected
-    assert found.holds.tolist() == [1] * (len(expected) - 1) + [10]
-    assert found.length == len(expected) + 9
+    result = film_frames([make_scene()], every=every, last=10)
+    assert result.frames[:, 0].tolist() == expected
+    assert result.holds.tolist() == [1] * (len(expected) - 1) + [10]
+    assert result.length == len(expected) + 9
 
 
 def test_from_a_step_to_another():
@@ -57,8 +57,8 @@ def test_from_a_step_to_another():
 
 def test_time_is_slow_around_events():
     marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480))
-    found = film_frames([make_scene(marks=marks)], by_events=True)
-    assert np.flatnonzero(found.holds == EVENT_HOLD).tolist() == [
+    result = film_frames([make_scene(marks=marks)], by_events=True)
+    assert np.flatnonzero(result.holds == EVENT_HOLD).tolist() == [
         3,
         4,
         5,
@@ -67,14 +67,14 @@ def test_time_is_slow_around_events():
         8,
         9,
     ]  # 5 to 7, and two beside
-    assert set(found.holds.tolist()) == {1, EVENT_HOLD}
+    assert set(result.holds.tolist()) == {1, EVENT_HOLD}
 
 
 def test_two_scenes_go_by_one_clock():
     rare = make_scene(steps=np.array([0, 64, 640]), clock=np.array([0.0, 1.0, 10.0]))
-    found = film_frames([rare, make_scene()])
-    assert found.frames[:, 1].tolist() == list(range(FRAMES))
-    assert found.frames[:, 0].tolist() == [0, 0] + [1] * 18 + [2]
+    result = film_frames([rare, make_scene()])
+    assert result.frames[:, 1].tolist() == list(range(FRAMES))
+    assert result.frames[:, 0].tolist() == [0, 0] + [1] * 18 + [2]
     short = make_scene(steps=32 * np.arange(3), clock=np.arange(3) / 2)  # diverged
     assert film_frames([make_scene(), short]).frames[:, 1].tolist() == [0, 1] + [2] * 19
 
@@ -84,7 +84,7 @@ def test_scenes_of_other_units_go_by_shares():
         unit="step", steps=np.arange(0, 101, 50), clock=np.arange(0.0, 101, 50)
     )
     assert [
-        each.max() for each in film_timeline.frame_times([make_scene(), steps])
+        time.max() for time in film_timeline.frame_times([make_scene(), steps])
     ] == [1, 1]
     assert film_timeline.simultaneous_frames([make_scene(), steps], 10) == [10, 1]
     assert film_timeline.simultaneous_frames([make_scene(), steps], 9) == [9, 0]

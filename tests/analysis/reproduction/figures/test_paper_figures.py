@@ -130,12 +130,12 @@ def folder(tmp_path_factory):
         simulate(
             TINY, runs=2, steps=4, record="metrics", out="metrics.nc", progress=False
         )
-        found = open_trajectory("decay1.nc")
+        result = open_trajectory("decay1.nc")
         diverged = {
             "last_step": ("run", [60, 0, 60]),
-            "status": found["status"].copy(data=np.int8([1, 2, 1])),
+            "status": result["status"].copy(data=np.int8([1, 2, 1])),
         }
-        save_trajectory(found.assign(diverged), "diverged.nc")
+        save_trajectory(result.assign(diverged), "diverged.nc")
         Path("data.png").write_bytes(Path("decay1.nc").read_bytes())
         for name, word in (("vc6", "ablation"), ("vc9", "transfer")):
             write_result(
@@ -167,7 +167,7 @@ DRAWN = {
     "ca-d": ("particles particles", 2 * 3),
     "ca-e": ("decay1", 2 * 3 + 2),
     "ca-f": ("dim3 dim4", 6 * 2),
-    **{f"vc{each}": ("heads", 8) for each in range(1, 5)},
+    **{f"vc{index}": ("heads", 8) for index in range(1, 5)},
     "vc5": ("heads", 5),
     "vc6": ("ablation", 2),
     "vc7": ("ablation", 2),
@@ -211,21 +211,23 @@ def drawn(opened):
 
 def test_list_has_every_figure_and_its_requirements(output_of):
     text = output_of("analysis.paper")
-    appendices = [f"ca-{each}" for each in "cdef"]
+    appendices = [f"ca-{item}" for item in "cdef"]
     names = (
-        [f"ca{each}" for each in range(1, 7)]
+        [f"ca{index}" for index in range(1, 7)]
         + appendices
-        + [f"vc{each}" for each in range(1, 21)]
+        + [f"vc{index}" for index in range(1, 21)]
     )
     names += ["zl-rates", "na-phases"]
-    assert [each.name for each in PAPER_FIGURES] == names
+    assert [figure.name for figure in PAPER_FIGURES] == names
     sources = {"ca3": "CA figure 3", "vc20": "VC figure 20", "zl-rates": "ZL rates"}
     assert {name: get_paper_figure(name).source for name in sources} == sources
-    for each in PAPER_FIGURES:
+    for figure in PAPER_FIGURES:
         assert (
             len(
                 re.findall(
-                    rf"^{each.name} .*{each.source} .*{each.cost}$", text, re.MULTILINE
+                    rf"^{figure.name} .*{figure.source} .*{figure.cost}$",
+                    text,
+                    re.MULTILINE,
                 )
             )
             == 1
@@ -236,19 +238,19 @@ def test_list_has_every_figure_and_its_requirements(output_of):
 
 
 def test_names_ignore_case_and_punctuation():
-    found = [
+    result = [
         get_paper_figure(word).name for word in ("CA.3", "vc 5", "Ca-C", "cac", "VC_12")
     ]
-    assert found == ["ca3", "vc5", "ca-c", "ca-c", "vc12"]
+    assert result == ["ca3", "vc5", "ca-c", "ca-c", "vc12"]
 
 
 def test_help_imports_no_heavy_packages(environment):
-    found = (
+    result = (
         "import sys, analysis.paper; print({'numpy', 'xarray', 'torch', 'matplotlib'} &"
         " sys.modules.keys())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", found],
+        [sys.executable, "-c", result],
         env=environment,
         capture_output=True,
         text=True,
@@ -262,15 +264,15 @@ def test_help_imports_no_heavy_packages(environment):
 
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
-    found = drawn(name)
-    assert len(found.figure.axes) == DRAWN[name][1]
-    assert re.fullmatch(r".+\n.+\.", f"{found.here}\n{found.rule}")
-    assert found.about.count("=") >= 3 or name.startswith("ca")
+    result = drawn(name)
+    assert len(result.figure.axes) == DRAWN[name][1]
+    assert re.fullmatch(r".+\n.+\.", f"{result.here}\n{result.rule}")
+    assert result.about.count("=") >= 3 or name.startswith("ca")
     if name in ("ca1", "ca2", "ca5"):
         last = opened(DRAWN[name][0])["embedding"].isel(step=-1)
-        runs = [int(run) for run in re.findall(r"run (\d+)", found.here)]
-        assert found.here.endswith(("weight decay 1", "f_a = 1"))
-        for axes, run in zip(found.figure.axes, runs, strict=True):
+        runs = [int(run) for run in re.findall(r"run (\d+)", result.here)]
+        assert result.here.endswith(("weight decay 1", "f_a = 1"))
+        for axes, run in zip(result.figure.axes, runs, strict=True):
             np.testing.assert_array_equal(
                 axes.collections[0].get_offsets(), last.isel(run=run)
             )
@@ -279,24 +281,24 @@ def test_figure_has_its_panels_with_the_runs_in_its_title(name, drawn, opened):
 
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened):
-    found = drawn(name)
+    result = drawn(name)
     keys = [
         axes
-        for axes in found.figure.axes
+        for axes in result.figure.axes
         if axes.get_label().startswith("<") or not axes.axison
     ]
-    panels = drawn_panel_names(found.figure)
+    panels = drawn_panel_names(result.figure)
     assert len(panels) == DRAWN[name][1] - len(keys)
     assert all(panels)
     alt, caption = (
-        paper_figure.paper_figure_alt(found),
-        paper_figure.paper_figure_caption(found),
+        paper_figure.paper_figure_alt(result),
+        paper_figure.paper_figure_caption(result),
     )
     assert alt.startswith(
         tuple(
-            each
+            item
             for panel in panels
-            for each in (panel, f"{panels.count(panel)} of {panel}")
+            for item in (panel, f"{panels.count(panel)} of {panel}")
         )
     )
     assert sum(
@@ -306,20 +308,20 @@ def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened
         panel.startswith("drops") for panel in panels
     )
     assert ("test data" in caption.replace("training and test", "test")) == any(
-        "test data" in each for each in panels
+        "test data" in item for item in panels
     )
     if name in ("vc1", "vc9"):
-        assert not found.seeds
+        assert not result.seeds
         return
-    assert f"\n{format_seeds(found.seeds).capitalize()}. Data: " in caption
-    assert alt.endswith(f"({format_seeds(found.seeds)})")
+    assert f"\n{format_seeds(result.seeds).capitalize()}. Data: " in caption
+    assert alt.endswith(f"({format_seeds(result.seeds)})")
     known = [
         opened(word)["seed"].values.tolist()
         for word in DRAWN[name][0].split()
         if "seed" in opened(word)
     ]
-    assert all(set(found.seeds) <= set(seeds) for seeds in known[:1] if name != "ca-f")
-    assert len(found.seeds) == 1 or not get_paper_figure(name).picks
+    assert all(set(result.seeds) <= set(seeds) for seeds in known[:1] if name != "ca-f")
+    assert len(result.seeds) == 1 or not get_paper_figure(name).picks
 
 
 @pytest.mark.parametrize(
@@ -354,19 +356,19 @@ def test_excerpts_name_the_seeds_that_they_show(name, count, words):
         for dim in dims
     ]
     small = count in (4, 6)
-    found = draw_paper_figure(
+    result = draw_paper_figure(
         get_paper_figure(name), FigureData(tuple(runs), small=small)
     )
-    assert words in found.rule
-    assert list(found.seeds) == list(range(first, first + count))
+    assert words in result.rule
+    assert list(result.seeds) == list(range(first, first + count))
     panels = [
         axes
-        for axes in found.figure.axes
+        for axes in result.figure.axes
         if "class map" not in axes.get_label() and axes.axison
     ]
     panels = [axes for axes in panels if not axes.get_label().startswith("<")]
     assert len(panels) == len(dims) * (3 if name == "ca-f" else 1) * count
-    for axes, seed in zip(panels, found.seeds, strict=False):
+    for axes, seed in zip(panels, result.seeds, strict=False):
         x = runs[0]["embedding"].isel(run=seed, step=-1)[:, :2]
         if name == "ca-e":
             assert axes.get_title().startswith(f"run {seed}")
@@ -376,11 +378,13 @@ def test_excerpts_name_the_seeds_that_they_show(name, count, words):
 
 @pytest.mark.parametrize("name", SAVED)
 def test_saved_figure_has_white_edges(name, drawn):
-    found = drawn(name)
-    box = add_title_and_caption(found.figure, f"{name}, here: {found.here}", found.rule)
-    found.figure.savefig("x.png", bbox_inches=box, dpi=40)
+    result = drawn(name)
+    box = add_title_and_caption(
+        result.figure, f"{name}, here: {result.here}", result.rule
+    )
+    result.figure.savefig("x.png", bbox_inches=box, dpi=40)
     with Image.open("x.png") as image:
-        assert image.width == pytest.approx(40 * found.figure.get_figwidth(), abs=2)
+        assert image.width == pytest.approx(40 * result.figure.get_figwidth(), abs=2)
         assert len(image.convert("RGB").getcolors(1 << 24)) > 100  # something is there
         assert image.getpixel((0, 0)) == (255, 255, 255, 255)  # and paper around it
 
@@ -461,7 +465,7 @@ def test_files_are_matched_in_any_order(folder):
             get_paper_figure(name), [folder / f"{word}.nc" for word in words]
         )
 
-    assert [each.sizes["token"] for each in matched("vc10", "finetuned", "heads")] == [
+    assert [item.sizes["token"] for item in matched("vc10", "finetuned", "heads")] == [
         2,
         3,
     ]
@@ -610,13 +614,13 @@ def test_first_circle_and_best_grid_are_chosen(generator):
 
 
 def test_imperfect_grid_has_the_median_number_of_imperfections(generator):
-    found = EndStates(
+    result = EndStates(
         planted(*(generator.normal(size=(9, 2)) for _ in range(7)), ring())
     )
-    counts = found.imperfections[~found.circle]
-    chosen = found.imperfect_run().run
+    counts = result.imperfections[~result.circle]
+    chosen = result.imperfect_run().run
     assert (
-        abs(found.imperfections[chosen] - np.median(counts))
+        abs(result.imperfections[chosen] - np.median(counts))
         == abs(counts - np.median(counts)).min()
     )
     assert index_nearest_median(np.array([4, 7, 9]), np.array([5.0, 1.0, 2.0])) == 9
@@ -719,8 +723,8 @@ def test_best_finetuned_run_from_a_corrected_circuit_is_chosen():
     )
     labels = verdicts("corrected", "corrected", "corrected", "partial")
     assert circuits.best_from_corrected(labels, places, tuned).run == 2
-    found = circuits.best_from_corrected(verdicts(*["partial"] * 4), places, tuned)
-    assert (found.run, found.why.split(";")[0]) == (
+    result = circuits.best_from_corrected(verdicts(*["partial"] * 4), places, tuned)
+    assert (result.run, result.why.split(";")[0]) == (
         0,
         "NO circuit was labelled corrected",
     )
@@ -749,11 +753,11 @@ def test_start_points_of_finetuned_runs(folder, opened):
         == good.tolist()
         != list(range(len(good)))
     )
-    found = circuits.vc10(FigureData((source, chosen), run=0))
+    result = circuits.vc10(FigureData((source, chosen), run=0))
     assert (
-        f"those of the source's run {good[0]} at its end, and a new row" in found.rule
+        f"those of the source's run {good[0]} at its end, and a new row" in result.rule
     )
-    assert len(found.figure.axes) == 8
+    assert len(result.figure.axes) == 8
     early = tuned_from(start_step=400)
     assert circuits.finetuning_start_points(source, early)[1] == 400
     assert "run 2 at step 400 of 800" in circuits.inherited_weights(
@@ -796,21 +800,21 @@ def test_snapshots_are_at_begin_and_end_of_the_drops():
         "between": ("run", [50.0, np.nan, 10.0, 90.0, 70.0]),
         "drops": ("run", np.full(5, 1)),
     }
-    found = xr.Dataset({"begin": begin, "end": begin + 20, **between})
+    result = xr.Dataset({"begin": begin, "end": begin + 20, **between})
     assert (
         phases.run_with_median_drop_gap(
-            found, np.array([True, True, True, True, False])
+            result, np.array([True, True, True, True, False])
         ).run
         == 0
     )
     assert (
         "NONE of them successful"
-        in phases.run_with_median_drop_gap(found, np.zeros(5, bool)).why
+        in phases.run_with_median_drop_gap(result, np.zeros(5, bool)).why
     )
     trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
-    assert phases.drop_snapshots(trajectory, found, 0) == [90, 120, 300, 330]
+    assert phases.drop_snapshots(trajectory, result, 0) == [90, 120, 300, 330]
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
-        phases.drop_snapshots(trajectory, found, 1)
+        phases.drop_snapshots(trajectory, result, 1)
 
 
 def check_moments(figure, label, moments):
@@ -824,12 +828,12 @@ def check_moments(figure, label, moments):
 
 def test_drops_are_those_of_the_whole_run(drawn, opened):
     loss = loss_events.trajectory_scalar(opened("heads"), "loss")
-    found = loss_events.first_two_drops(loss_events.event_table(loss), 8)
+    result = loss_events.first_two_drops(loss_events.event_table(loss), 8)
     shown = drawn("vc5")
     run = int(re.match(r"run (\d+)", shown.here)[1])
-    assert found["between"].values[run] > 0
+    assert result["between"].values[run] > 0
     begin, end = (
-        found[name].values[run] / TINY.epoch_steps for name in ("begin", "end")
+        result[name].values[run] / TINY.epoch_steps for name in ("begin", "end")
     )
     moments = [
         np.floor(begin[0]),
@@ -837,7 +841,7 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
         np.floor(begin[1]),
         np.ceil(end[1]),
     ]  # frames are epochs
-    epochs = ", ".join(f"{each:g}" for each in moments)
+    epochs = ", ".join(f"{moment:g}" for moment in moments)
     assert shown.here.endswith(f"epochs {epochs}")
     assert f"analysis.events finds them: epochs {epochs} (the paper" in shown.rule
     axes = check_moments(shown.figure, "loss", moments)
@@ -849,43 +853,43 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
     shown = drawn("vc13")
-    found = spikes.highest_crossing_spike(FigureData((opened("heads"),)))
-    on = training_sequences(TINY, found.spike.seed)
-    what = spikes.examine_spike(opened("heads"), found.spike, on).values
-    assert found.moments == (what["foot"], what["at"] + 1)
+    result = spikes.highest_crossing_spike(FigureData((opened("heads"),)))
+    on = training_sequences(TINY, result.spike.seed)
+    what = spikes.examine_spike(opened("heads"), result.spike, on).values
+    assert result.moments == (what["foot"], what["at"] + 1)
     check_moments(
         shown.figure,
         "loss around the spike",
-        [step / TINY.epoch_steps for step in found.moments],
+        [step / TINY.epoch_steps for step in result.moments],
     )
     right = (
-        found.path["accuracy"].sel(split="train", step=list(found.moments)).values[0]
+        result.path["accuracy"].sel(split="train", step=list(result.moments)).values[0]
     )
     titles = [
         f"{word}: {part:.0%} of training correct"
         for word, part in zip(("before", "after"), right, strict=True)
     ]
     assert [axes.get_title() for axes in shown.figure.axes[2:]] == titles
-    assert f"after is {spikes.format_delay(found.moments)}, behind" in shown.rule
-    assert f"spike at epoch {found.spike.step / TINY.epoch_steps:g}" in shown.here
+    assert f"after is {spikes.format_delay(result.moments)}, behind" in shown.rule
+    assert f"spike at epoch {result.spike.step / TINY.epoch_steps:g}" in shown.here
 
 
 def test_highest_spike_explained_by_a_boundary_is_chosen(opened, monkeypatch):
     trajectory = opened("heads")
     seen, of = spikes.highest_spikes(trajectory, None)
-    heights = [each.height - each.level for each in seen]
+    heights = [item.height - item.level for item in seen]
     assert heights == sorted(heights, reverse=True)
     assert "successful" in of
     values = {"cause": "neither", "explained": False, "foot": 0, "at": 1}
-    found = {seen[1]: {**values, "cause": "feed-forward", "explained": True}}
+    result = {seen[1]: {**values, "cause": "feed-forward", "explained": True}}
     examine = mock.Mock(
         side_effect=lambda _, spike, on: SpikeExamination(
-            found.get(spike, values), on, on
+            result.get(spike, values), on, on
         )
     )
     monkeypatch.setattr(spikes, "examine_spike", examine)
     assert spikes.highest_crossing_spike(FigureData((trajectory,))).spike == seen[1]
-    found.clear()
+    result.clear()
     one = spikes.highest_crossing_spike(FigureData((trajectory,)))
     assert (one.spike, one.why[:8]) == (seen[0], "NO spike")
     with pytest.raises(

@@ -15,9 +15,9 @@ CLAIMS = [
 
 def test_claims_cover_their_places_and_the_sections_above_them():
     def names(short, place, **how):
-        paper = next(each for each in PAPERS if each.short == short)
+        paper = next(item for item in PAPERS if item.short == short)
         return [
-            each.name for each in coverage.claims_covering(CLAIMS, paper, place, **how)
+            item.name for item in coverage.claims_covering(CLAIMS, paper, place, **how)
         ]
 
     assert names("CA", "section 5") == names("CA", "section 5.1") == ["CA.s5.1.one"]

@@ -39,26 +39,30 @@ SKIPPED = Verdict.SKIPPED
 NUMBER = Agrees(reported_number("31.6 ± 4.0"), 5)
 
 
-def found(value, low, high, count=100):
+def estimate_of(value, low, high, count=100):
     return Estimate(Interval(value, low, high), count)
 
 
 CASES = [
-    (NUMBER, found(31.4, 28.0, 34.8), YES),  # close, and no more apart than by chance
-    (NUMBER, found(37.0, 25.0, 49.0), OPEN),  # may be the same, may be far
-    (NUMBER, found(35.0, 34.9, 35.1), YES),
-    (NUMBER, found(36.0, 35.9, 36.1), PARTLY),  # certain to differ, but by little
-    (NUMBER, found(45.0, 40.0, 50.0), NO),
-    (Within(-2, 2), found(0, -1, 1), YES),
-    (Within(-2, 2), found(0, -1, 3), OPEN),
-    (Within(-2, 2), found(5, 3, 7), NO),
+    (
+        NUMBER,
+        estimate_of(31.4, 28.0, 34.8),
+        YES,
+    ),  # close, and no more apart than by chance
+    (NUMBER, estimate_of(37.0, 25.0, 49.0), OPEN),  # may be the same, may be far
+    (NUMBER, estimate_of(35.0, 34.9, 35.1), YES),
+    (NUMBER, estimate_of(36.0, 35.9, 36.1), PARTLY),  # certain to differ, but by little
+    (NUMBER, estimate_of(45.0, 40.0, 50.0), NO),
+    (Within(-2, 2), estimate_of(0, -1, 1), YES),
+    (Within(-2, 2), estimate_of(0, -1, 3), OPEN),
+    (Within(-2, 2), estimate_of(5, 3, 7), NO),
     *[
-        (each, found(60, 55, 65), YES)
-        for each in (Above(50, ours=True), Within(50, 100, ours=True))
+        (item, estimate_of(60, 55, 65), YES)
+        for item in (Above(50, ours=True), Within(50, 100, ours=True))
     ],
     *[
-        (each, found(40, 35, 45), OPEN)
-        for each in (Above(50, ours=True), Within(50, 100, ours=True))
+        (item, estimate_of(40, 35, 45), OPEN)
+        for item in (Above(50, ours=True), Within(50, 100, ours=True))
     ],
     (Every(), percentage(33, 33), YES),
     (Every(), percentage(5, 5), OPEN),  # too few
@@ -102,22 +106,24 @@ EFFECTS = [
 def test_more_and_less_than_a_bound(interval, expected):
     value, low, high = interval
     assert (
-        criteria.judge_estimate(Above(0, minimum=0.5), found(*interval)).verdict
+        criteria.judge_estimate(Above(0, minimum=0.5), estimate_of(*interval)).verdict
         == expected
     )
     assert (
         criteria.judge_estimate(
-            Below(0, minimum=0.5), found(-value, -high, -low)
+            Below(0, minimum=0.5), estimate_of(-value, -high, -low)
         ).verdict
         == expected
     )
     assert (
         criteria.judge_estimate(
-            Above(7, minimum=0.5), found(value + 7, low + 7, high + 7)
+            Above(7, minimum=0.5), estimate_of(value + 7, low + 7, high + 7)
         ).verdict
         == expected
     )
-    ours = criteria.judge_estimate(Above(0, minimum=0.5, ours=True), found(*interval))
+    ours = criteria.judge_estimate(
+        Above(0, minimum=0.5, ours=True), estimate_of(*interval)
+    )
     assert ours.verdict == (OPEN if expected is NO else expected)
     assert ours.reason == (criteria.OUTSIDE if expected is NO else "")
 
@@ -128,7 +134,9 @@ def test_more_and_less_than_a_bound(interval, expected):
 @pytest.mark.parametrize("value", [3.5, 60.0])
 def test_a_single_case_is_undecided(criterion, value):
     assert (
-        criteria.judge_estimate(criterion, found(value, np.nan, np.nan, 1)).verdict
+        criteria.judge_estimate(
+            criterion, estimate_of(value, np.nan, np.nan, 1)
+        ).verdict
         == OPEN
     )
 
@@ -171,17 +179,17 @@ def test_verdicts_on_parts_are_combined(parts, expected):
     ("ours", "reported", "expected"),
     [
         (
-            found(10, 7, 13),
+            estimate_of(10, 7, 13),
             "6 ± 4",
             (4, -1, 9),
         ),  # symmetric intervals add in quadrature
         (
-            found(10, 8, 15),
+            estimate_of(10, 8, 15),
             "6 [5, 9]",
             (4, 4 - np.hypot(2, 3), 4 + np.hypot(5, 1)),
         ),  # sides that face each other
         (
-            found(10, 9, 11, count=400),
+            estimate_of(10, 9, 11, count=400),
             "10",
             (0, -np.hypot(1, 2), np.hypot(1, 2)),
         ),  # as exact as 100 of our runs
@@ -202,7 +210,7 @@ def fraction_of_differences(pairs):
     """Fraction of pairs of our estimate and a reported number whose difference has an
     interval without 0."""
     intervals = [criteria.difference_from_reported(*pair) for pair in pairs]
-    return np.mean([not each.low <= 0 <= each.high for each in intervals])
+    return np.mean([not interval.low <= 0 <= interval.high for interval in intervals])
 
 
 def test_five_percent_of_true_counts_or_means_differ(generator):
@@ -237,7 +245,7 @@ def test_a_difference_of_means_that_matters_is_not_reproduced(generator):
         )
         for ours, theirs in samples
     ]
-    assert [each.verdict for each in judged].count(NO) >= 48
+    assert [item.verdict for item in judged].count(NO) >= 48
 
 
 WORDS = [

@@ -111,11 +111,11 @@ def all_results(size=Size.QUICK):
         "OWN": "audit",
     }
     results = [
-        judged(f"{paper}.{place}.k{k}", each, experiment=f"{paper}.{k % 4}", size=size)
+        judged(f"{paper}.{place}.k{k}", item, experiment=f"{paper}.{k % 4}", size=size)
         for paper, place in places.items()
-        for k, each in enumerate(parts)
+        for k, item in enumerate(parts)
     ]
-    several = [each._replace(label=f"part {k}") for k, each in enumerate(parts[:4])]
+    several = [item._replace(label=f"part {k}") for k, item in enumerate(parts[:4])]
     results += [
         judged(
             "CA.s4.parts",
@@ -231,7 +231,7 @@ def test_a_claim_is_judged_by_all_its_parts():
         part(Above(9), 5),
         part(criteria.Every(), Estimate(NO_INTERVAL, 0)),
     )
-    assert [each.verdict for each in result.judgements] == [
+    assert [judgement.verdict for judgement in result.judgements] == [
         Verdict.REPRODUCED,
         Verdict.NOT,
         Verdict.UNTESTABLE,
@@ -294,12 +294,12 @@ def test_the_first_page_shows_the_worst_claims_of_a_row_and_our_own():
         judged("CA.s8.y", no),
     ]
     (row,) = view.main_rows(views(*results))
-    assert [each.claim.name for each in row.claims] == [
+    assert [item.claim.name for item in row.claims] == [
         "CA.table2.k0",
         "CA.table2.k1",
         "CA.table2.k2",
     ]
-    shown = [(each.claim.name, part.label) for each, part in row.lines]
+    shown = [(line.claim.name, part.label) for line, part in row.lines]
     assert shown == [
         ("CA.table2.k1", "no"),
         ("CA.table2.k0", ""),
@@ -315,7 +315,7 @@ def test_main_claims_exist_and_are_ten():
     assert len(rows) == 10
     assert {
         name for row in rows for names in row.values() for name in names.split()
-    } <= {each.name for each in CLAIMS}
+    } <= {item.name for item in CLAIMS}
 
 
 def test_our_own_claims_are_confirmed_or_refuted(tmp_path):
@@ -514,7 +514,7 @@ def test_experiments_have_size_reduction_and_time(tmp_path):
     assert "2026-11-21, 14:05 UTC. Measurements took 1 h 24 min;" in text
     assert text.rstrip().endswith("Python 3.11.9, commit 5be88b0.")
     assert "![" not in text
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.html", "a.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.md"]
 
 
 def test_differences_from_printed_numbers_are_counted(tmp_path):
@@ -577,7 +577,7 @@ def test_failed_writing_leaves_existing_files(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(RecordingError, match=r"report\.html"):
         write(all_results()[:1], tmp_path / "report.md")
-    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_pictures_of_an_earlier_report_are_replaced(tmp_path, monkeypatch):
@@ -593,15 +593,15 @@ def test_pictures_of_an_earlier_report_are_replaced(tmp_path, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             write(results, tmp_path / "r.md", pictures=True)
     assert (tmp_path / "r.md").read_text() == "earlier"
-    assert {each.name for each in folder.iterdir()} == before
+    assert {path.name for path in folder.iterdir()} == before
     write(results, tmp_path / "r.md", pictures=True)
-    assert {each.name for each in folder.iterdir()} == {
+    assert {path.name for path in folder.iterdir()} == {
         "strips-CA.s8.x.svg",
         "mine.png",
     }
     (folder / "mine.png").unlink()
     write(results, tmp_path / "r.md")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["r.html", "r.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.md"]
 
 
 def test_report_without_tested_claims(tmp_path):
@@ -671,7 +671,7 @@ def test_page_fits_a_narrow_screen_and_filters(address, chromium_page):
     page.set_viewport_size({"width": 400, "height": 800})
     page.goto(address)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert {each.split(":")[0] for each in page.asked} <= {"file", "data"}
+    assert {item.split(":")[0] for item in page.asked} <= {"file", "data"}
     results = [result for result in all_results() if not result.claim.untestable]
     assert page.locator("article:visible").count() == len(results)
     for verdict in {result.verdict for result in results} - {Verdict.NOT}:
@@ -701,7 +701,7 @@ def test_page_is_complete_without_its_script(address, chromium):
     page = context.new_page()
     page.goto(address)
     assert page.locator("article:visible").count() == sum(
-        not each.claim.untestable for each in all_results()
+        not result.claim.untestable for result in all_results()
     )
     assert not page.locator("form").is_visible()
     context.close()

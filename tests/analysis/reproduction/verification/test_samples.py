@@ -17,10 +17,14 @@ def test_effect_sizes_have_known_values():
 
 
 def test_a_median_is_over_runs_that_have_a_value():
-    found = samples.estimate_median(
+    result = samples.estimate_median(
         np.array([1.0, np.nan, 3.0, 8.0]), "runs with a drop"
     )
-    assert (found.interval.value, found.count, found.of) == (3, 3, "runs with a drop")
+    assert (result.interval.value, result.count, result.of) == (
+        3,
+        3,
+        "runs with a drop",
+    )
     assert (
         samples.estimate_median(np.array([np.nan]), "runs with a drop").note
         == "there are no runs with a drop"
@@ -57,9 +61,9 @@ def test_values_that_do_not_vary_give_no_verdict():
 
 def test_differences_of_independent_runs(generator):
     one, other = generator.standard_normal(50) + 1, generator.standard_normal(40)
-    found = samples.independent_difference(np.append(one, np.nan), other)
-    assert (found.interval, found.count) == (difference_interval(one, other), 90)
-    assert found.effect == samples.cohens_d(one, other)
+    result = samples.independent_difference(np.append(one, np.nan), other)
+    assert (result.interval, result.count) == (difference_interval(one, other), 90)
+    assert result.effect == samples.cohens_d(one, other)
     assert samples.independent_difference(one, []).note
     ratio = samples.paired_ratio(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     np.testing.assert_allclose(ratio.interval, [2, 2, 2])
@@ -90,11 +94,11 @@ def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
         + 5 * generator.standard_normal(20)[seeds]
         + 0.01 * generator.standard_normal(40)
     )
-    found = samples.stratified_difference(
+    result = samples.stratified_difference(
         values, first, ~first, seeds, stratum, "networks"
     )
-    assert found.interval.value == pytest.approx(1, abs=0.02)
-    assert 0 < found.interval.half < 0.02
+    assert result.interval.value == pytest.approx(1, abs=0.02)
+    assert 0 < result.interval.half < 0.02
     assert (
         samples.stratified_difference(
             values, first, ~first, np.arange(40), stratum, "networks"
@@ -124,7 +128,7 @@ def test_kinds_are_compared_within_strata(generator):
         + 2.0 * first
         + 0.5 * generator.standard_normal(600)
     )
-    found = samples.stratified_difference(
+    result = samples.stratified_difference(
         values, first, ~first, np.tile(np.arange(200), 3), strata, "networks"
     )
     apart = [
@@ -135,7 +139,7 @@ def test_kinds_are_compared_within_strata(generator):
         min((first & (strata == k)).sum(), (~first & (strata == k)).sum())
         for k in (0, 1)
     ]
-    assert found.interval.value == pytest.approx(np.average(apart, weights=weight))
-    assert found.interval.low < 2 < found.interval.high
-    assert found.interval.half < 0.3
-    assert (found.count, found.effect) == (400, pytest.approx(4, abs=0.6))
+    assert result.interval.value == pytest.approx(np.average(apart, weights=weight))
+    assert result.interval.low < 2 < result.interval.high
+    assert result.interval.half < 0.3
+    assert (result.count, result.effect) == (400, pytest.approx(4, abs=0.6))
