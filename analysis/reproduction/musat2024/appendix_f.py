@@ -13,26 +13,21 @@ from analysis.reproduction.musat2024.structures import (
     RARE_ATTRS,
     rare_values,
 )
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
+    Measurement,
     Params,
+    RequiredRuns,
     Runner,
-    sized,
-)
-from analysis.reproduction.verification.final_frames import (
+    experiment_runs,
     frame_values,
     measure_ensembles,
-)
-from analysis.reproduction.verification.required_runs import (
-    RequiredRuns,
-    experiment_runs,
+    parts_over,
+    samples,
+    sized,
 )
 from analysis.structures.circles_and_grids import count_imperfections
 from analysis.structures.nearest_structures import (

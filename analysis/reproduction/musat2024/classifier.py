@@ -11,29 +11,25 @@ import xarray as xr
 
 from analysis.forces import alignment, pair_sum_classifier
 from analysis.forces.pair_sum_classifier import Classifier
-from analysis.reproduction.estimators import mean_of, paired_difference_of
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-)
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
-    Experiment,
-    Params,
-    Runner,
-    sized,
-)
-from analysis.reproduction.verification.final_frames import (
+from analysis.reproduction.verification import (
     WEIGHTS,
-    frame_values,
-    training_pairs_of_runs,
-)
-from analysis.reproduction.verification.required_runs import (
+    Above,
+    Below,
+    Estimate,
+    Experiment,
+    Measurement,
+    Params,
     RequiredRuns,
+    Runner,
     experiment_runs,
+    frame_values,
+    mean_of,
+    paired_difference_of,
+    part,
+    samples,
+    sized,
+    training_pairs_of_runs,
 )
 from analysis.structures.circles_and_grids import is_circle
 from analysis.structures.fourier import dominant_frequency, power_fractions

@@ -15,24 +15,27 @@ from tqdm import tqdm
 from analysis.forces import distance_laws
 from analysis.forces.force_audit import RENAMINGS, audit_forces
 from analysis.forces.pair_sum_classifier import pair_sum_gradients
-from analysis.reproduction.estimators import mean_of, paired_difference_of
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.musat2024.classifier import load_classifier
-from analysis.reproduction.verification.claim import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Criterion,
+    Estimate,
+    Experiment,
     Measurement,
+    Params,
+    RequiredRuns,
+    Runner,
+    Within,
+    as_percentage,
+    expand_to_runs,
+    mean_of,
+    paired_difference_of,
     part,
     parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below, Criterion, Within
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
-    Experiment,
-    Params,
-    Runner,
     sized,
 )
-from analysis.reproduction.verification.final_frames import expand_to_runs
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
 from analysis.statistics.resampling import jackknife_runs
 from dynamics.trajectory.diverged import not_diverged

@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.estimators import ratio_of, trend_of
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, part
-from analysis.reproduction.verification.criteria import Criterion
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import Params, Runner
-from analysis.reproduction.verification.final_frames import measure_ensembles
-from analysis.reproduction.verification.required_runs import (
+from analysis.reproduction.verification import (
+    Criterion,
+    Estimate,
+    Measurement,
+    Params,
     RequiredRuns,
+    Runner,
     experiment_runs,
+    measure_ensembles,
+    part,
+    ratio_of,
+    samples,
+    trend_of,
 )
 from analysis.structures.circles_and_grids import count_imperfections
 from dynamics.randomness import random_stream
@@ -28,7 +31,7 @@ DIMS = ("weight_decay", "run")
 OTHERS = "non-circles"
 CIRCLES_ONLY: dict[str, Any] = {"of": "circles", "where": {"circle": 1}}
 OTHERS_ONLY: dict[str, Any] = {"of": OTHERS, "where": {"circle": 0}}
-"""Arguments of `analysis.reproduction.estimators`."""
+"""Arguments of `analysis.reproduction.verification.estimators`."""
 BOTH_ENDS: dict[str, Any] = {"of": "seeds", "weight_decay": (0.0, 1.0)}
 """No weight decay compared with weight decay 1, in networks of the same seeds."""
 SHUFFLES = 20

@@ -17,39 +17,31 @@ import numpy as np
 import xarray as xr
 from scipy.stats import t as student_t
 
-from analysis.reproduction.estimators import mean_of, percentage_of, selected_values
 from analysis.reproduction.musat2024 import networks
 from analysis.reproduction.printed_numbers import TABLE_2 as PRINTED
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-)
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.verification import (
     Agrees,
-    Every,
-    Verdict,
-    judge_estimate,
-)
-from analysis.reproduction.verification.estimate import (
     Estimate,
+    Every,
+    Experiment,
+    Measurement,
+    Params,
     ReportedNumber,
+    RequiredRuns,
+    Runner,
+    Verdict,
+    experiment_runs,
+    frame_values,
+    judge_estimate,
+    mean_of,
+    measure_ensembles,
+    part,
+    percentage_of,
     reported_count,
     reported_number,
-)
-from analysis.reproduction.verification.experiment import (
-    Experiment,
-    Params,
-    Runner,
+    samples,
+    selected_values,
     sized,
-)
-from analysis.reproduction.verification.final_frames import (
-    frame_values,
-    measure_ensembles,
-)
-from analysis.reproduction.verification.required_runs import (
-    RequiredRuns,
-    experiment_runs,
 )
 from analysis.statistics.intervals import CONFIDENCE_LEVEL, NO_INTERVAL, Interval
 from analysis.statistics.resampling import jackknife_runs

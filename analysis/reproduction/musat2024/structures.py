@@ -16,27 +16,27 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.estimators import percentage_difference_of, selected_values
 from analysis.reproduction.musat2024 import networks, particles
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Criterion, Exists, Within
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Criterion,
+    Estimate,
+    Exists,
     Experiment,
+    Measurement,
     Params,
+    RequiredRuns,
     Runner,
-    sized,
-)
-from analysis.reproduction.verification.final_frames import (
+    Within,
     frame_values,
     measure_ensembles,
+    part,
+    parts_over,
+    percentage_difference_of,
+    samples,
+    selected_values,
+    sized,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures import nearest_structures
 from dynamics.randomness import normal_samples
 

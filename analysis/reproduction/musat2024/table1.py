@@ -11,35 +11,31 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.ca_tables import end_accuracy
-from analysis.reproduction.estimators import (
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
+from analysis.reproduction.verification import (
+    Above,
+    Agrees,
+    Below,
+    Estimate,
+    Experiment,
+    Measure,
+    Measurement,
+    Params,
+    Runner,
+    frame_values,
     independent_difference_of,
     mean_of,
     paired_difference_of,
-    percentage_difference_of,
-    percentage_of,
-)
-from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.printed_numbers import TABLE_1 as PRINTED
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measure,
-    Measurement,
     part,
     parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Agrees, Below
-from analysis.reproduction.verification.estimate import (
-    Estimate,
+    percentage_difference_of,
+    percentage_of,
     reported_count,
     reported_number,
-)
-from analysis.reproduction.verification.experiment import (
-    Experiment,
-    Params,
-    Runner,
+    samples,
     sized,
 )
-from analysis.reproduction.verification.final_frames import frame_values
 from analysis.statistics.intervals import correlation_interval
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
 from dynamics.settings import ModularSettings

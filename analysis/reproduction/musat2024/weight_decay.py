@@ -6,23 +6,23 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.estimators import mean_of, trend_of
 from analysis.reproduction.musat2024 import networks
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
     Params,
+    RequiredRuns,
     Runner,
+    frame_values,
+    mean_of,
+    part,
+    parts_over,
+    samples,
     sized,
+    trend_of,
 )
-from analysis.reproduction.verification.final_frames import frame_values
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.structures.procrustes import procrustes_distance
 
 DECAYS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -10,19 +10,21 @@ import xarray as xr
 from analysis import progress_measures
 from analysis.output.results import dimensionless
 from analysis.progress_measures.logit_components import KEY_FRACTION
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-)
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Within
-from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Agrees,
+    Below,
+    Estimate,
     Experiment,
     Params,
+    RequiredRuns,
     Runner,
+    Within,
+    part,
+    reported_number,
+    samples,
     sized,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.structures.formation_times import halfway_time
 from dynamics.settings import TRANSFORMER_PRESETS

@@ -8,17 +8,17 @@ import xarray as xr
 
 from analysis import progress_measures
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import part
-from analysis.reproduction.verification.criteria import Above
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Estimate,
     Experiment,
     Params,
+    RequiredRuns,
     Runner,
+    part,
+    samples,
     sized,
 )
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.settings import TRANSFORMER_PRESETS
 from dynamics.trajectory.diverged import not_diverged
 

@@ -7,17 +7,18 @@ import numpy as np
 import xarray as xr
 
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-)
-from analysis.reproduction.verification.criteria import Above, Every, Within
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Estimate,
+    Every,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
+    Within,
+    as_percentage,
+    part,
+    samples,
     sized,
 )
 from analysis.statistics import jackknife_runs

@@ -21,27 +21,24 @@ from analysis.clustering_heads import (
 from analysis.clustering_heads.activation_sparsity import SUCCESSFUL_ACCURACY
 from analysis.clustering_heads.labels import LabelThresholds, circuit_labels
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.verification import (
     Above,
     Below,
     Criterion,
+    Estimate,
     Every,
     Exists,
-    Nearly,
-    Within,
-)
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
     Experiment,
+    Measurement,
+    Nearly,
     Params,
     RequiredRuns,
     Runner,
+    Within,
+    as_percentage,
+    part,
+    parts_over,
+    samples,
     sized,
 )
 from analysis.statistics import Interval, binomial_interval, mean_distance_within

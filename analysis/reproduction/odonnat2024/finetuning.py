@@ -22,23 +22,20 @@ from analysis.clustering_heads.vocabulary_transfer import train_ensemble
 from analysis.output.results import dimensionless
 from analysis.reproduction.odonnat2024 import transfer
 from analysis.reproduction.odonnat2024.circuits import WHOLE, without_interval_if_few
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-)
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.verification import (
     Above,
     Below,
+    Estimate,
     Every,
     Exists,
-    Nearly,
-)
-from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import (
     Experiment,
+    Nearly,
     Params,
     RequiredRuns,
     Runner,
+    part,
+    percentage,
+    samples,
     sized,
 )
 from analysis.statistics import Interval, rank_biserial, rank_correlation

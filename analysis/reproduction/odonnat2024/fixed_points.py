@@ -19,13 +19,15 @@ from analysis.clustering_heads.stability import (
     SYMMETRIES,
 )
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification.claim import part
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
     Params,
     Runner,
+    part,
+    percentage,
     sized,
 )
 from analysis.statistics.intervals import Interval

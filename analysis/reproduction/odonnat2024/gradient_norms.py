@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import Measurement, part
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.verification import (
     Above,
     Below,
     Criterion,
+    Estimate,
     Exists,
-)
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
     Experiment,
+    Measurement,
     Params,
     RequiredRuns,
     Runner,
+    as_percentage,
+    part,
+    samples,
     sized,
 )
 from analysis.statistics import intervals, jackknife_runs

@@ -14,18 +14,20 @@ import xarray as xr
 from analysis.clustering_heads import constructions, invariances
 from analysis.clustering_heads.clusters import CLUSTER_LINK, ideal_cluster_count
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Every
-from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Agrees,
+    Below,
+    Estimate,
+    Every,
     Experiment,
+    Measurement,
     Params,
     Runner,
+    part,
+    parts_over,
+    reported_number,
+    samples,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, Interval

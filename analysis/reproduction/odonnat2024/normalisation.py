@@ -5,14 +5,15 @@ import numpy as np
 import torch
 import xarray as xr
 
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import part
-from analysis.reproduction.verification.criteria import Every, Exists
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Estimate,
+    Every,
+    Exists,
     Experiment,
     Params,
     Runner,
+    part,
+    samples,
     sized,
 )
 from dynamics.networks.clustering_head import ClusteringHead

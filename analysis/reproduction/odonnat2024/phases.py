@@ -14,16 +14,18 @@ from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
 from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuits import default_networks
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-)
-from analysis.reproduction.verification.criteria import Above, Below, Exists, Within
-from analysis.reproduction.verification.estimate import Estimate, percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
+    Exists,
     Experiment,
     Params,
     Runner,
+    Within,
+    part,
+    percentage,
+    samples,
     sized,
 )
 from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask

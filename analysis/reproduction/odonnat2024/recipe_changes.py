@@ -12,15 +12,17 @@ from analysis.clustering_heads.init_dependence import (
     endpoint_similarity,
 )
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import part
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
+    as_percentage,
+    part,
+    samples,
     sized,
 )
 from analysis.statistics import intervals, jackknife_runs, rank_correlation

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-)
-from analysis.reproduction.verification.criteria import Above, Below
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
+    Measurement,
     Params,
     RequiredRuns,
     Runner,
+    as_percentage,
+    part,
+    samples,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL

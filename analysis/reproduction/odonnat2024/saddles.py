@@ -19,19 +19,19 @@ from analysis.linearization.eigenmodes import NULL_MODE_TOLERANCE
 from analysis.linearization.hessians import training_objective
 from analysis.linearization.network_curvature import flat_weight_pairs
 from analysis.linearization.plateau_escapes import measure_plateau_escapes
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below, Nearly
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
     Experiment,
+    Measurement,
+    Nearly,
     Params,
     RequiredRuns,
     Runner,
+    part,
+    parts_over,
+    samples,
     sized,
 )
 from analysis.statistics.intervals import Interval, mean_interval

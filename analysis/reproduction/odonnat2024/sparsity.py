@@ -18,23 +18,22 @@ from analysis.clustering_heads.activation_sparsity import (
     SUCCESSFUL_ACCURACY,
 )
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Agrees, Below, Nearly
-from analysis.reproduction.verification.estimate import (
+from analysis.reproduction.verification import (
+    Above,
+    Agrees,
+    Below,
     Estimate,
-    percentage,
-    reported_number,
-)
-from analysis.reproduction.verification.experiment import (
     Experiment,
+    Measurement,
+    Nearly,
     Params,
     RequiredRuns,
     Runner,
+    part,
+    parts_over,
+    percentage,
+    reported_number,
+    samples,
     sized,
 )
 from analysis.statistics.intervals import NO_INTERVAL, Interval, mean_interval

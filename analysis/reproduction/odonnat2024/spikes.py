@@ -12,18 +12,20 @@ import numpy as np
 import xarray as xr
 
 from analysis.reproduction.odonnat2024.circuits import default_networks
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below, Every, Exists
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
+    Every,
+    Exists,
     Experiment,
     Params,
     RequiredRuns,
     Runner,
+    as_percentage,
+    part,
+    parts_over,
+    samples,
     sized,
 )
 from analysis.statistics.intervals import (

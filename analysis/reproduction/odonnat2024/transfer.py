@@ -12,19 +12,21 @@ from analysis.clustering_heads.transfer_design import (
 )
 from analysis.clustering_heads.vocabulary_transfer import TRANSFER_KINDS, run_transfer
 from analysis.output.results import dimensionless
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measurement,
-    part,
-    parts_over,
-)
-from analysis.reproduction.verification.criteria import Above, Below, Exists, Nearly
-from analysis.reproduction.verification.estimate import Estimate, as_percentage
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
+    Exists,
     Experiment,
+    Measurement,
+    Nearly,
     Params,
     RequiredRuns,
     Runner,
+    as_percentage,
+    part,
+    parts_over,
+    samples,
     sized,
 )
 from analysis.statistics import difference_interval, rank_correlation

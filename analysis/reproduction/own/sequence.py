@@ -8,17 +8,18 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from analysis.reproduction.musat2024.structures import SYSTEMS
-from analysis.reproduction.verification.claim import part
-from analysis.reproduction.verification.criteria import Above, Within
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.reproduction.verification.experiment import (
+from analysis.reproduction.verification import (
+    Above,
+    Estimate,
     Experiment,
     Params,
+    RequiredRuns,
     Runner,
+    Within,
+    frame_values,
+    part,
     sized,
 )
-from analysis.reproduction.verification.final_frames import frame_values
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from analysis.statistics.intervals import NO_INTERVAL
 from analysis.statistics.resampling import FEWEST_FOR_JACKKNIFE, leave_one_out_interval
 from analysis.structures import formation_times as onset_times

@@ -10,38 +10,31 @@ import numpy as np
 import xarray as xr
 
 from analysis import progress_measures
-from analysis.reproduction.estimators import (
-    mean_of,
-    median_of,
-    paired_difference_of,
-    trend_of,
-)
 from analysis.reproduction.printed_numbers import ZL_RUNS
-from analysis.reproduction.verification import samples
-from analysis.reproduction.verification.claim import (
-    Measure,
-    Measurement,
-    part,
-)
-from analysis.reproduction.verification.criteria import (
+from analysis.reproduction.verification import (
     Above,
     Agrees,
     Below,
     Criterion,
-    Nearly,
-    Within,
-)
-from analysis.reproduction.verification.estimate import Estimate, reported_number
-from analysis.reproduction.verification.experiment import (
+    Estimate,
     Experiment,
+    Measure,
+    Measurement,
+    Nearly,
     Params,
-    Runner,
-    sized,
-)
-from analysis.reproduction.verification.final_frames import measure_ensembles
-from analysis.reproduction.verification.required_runs import (
     RequiredRuns,
+    Runner,
+    Within,
     experiment_runs,
+    mean_of,
+    measure_ensembles,
+    median_of,
+    paired_difference_of,
+    part,
+    reported_number,
+    samples,
+    sized,
+    trend_of,
 )
 from analysis.statistics.intervals import NO_INTERVAL
 from dynamics.networks.from_trajectory import network_of, weights
