@@ -3,7 +3,6 @@ hash of all settings."""
 
 import dataclasses
 import hashlib
-import inspect
 import json
 import os
 import time
@@ -66,7 +65,6 @@ def measure_evidence(
         experiment_version=experiment.version,
         params_json=json.dumps(dict(params), sort_keys=True),
         seconds=time.perf_counter() - begin,
-        source=measurement_source_hash(experiment),
         **measurement_provenance(runner.device),
         comment=(
             "NaN marks missing values. The claims are in"
@@ -76,13 +74,6 @@ def measure_evidence(
     EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
     write_result(evidence, evidence_path(experiment, params, runner))
     return evidence
-
-
-def measurement_source_hash(experiment: Experiment) -> str:
-    """Twelve hexadecimal digits over the function that measures an experiment."""
-    return hashlib.sha256(inspect.getsource(experiment.measure).encode()).hexdigest()[
-        :12
-    ]
 
 
 def measurement_provenance(device: str) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def gather_evidence(
     result: dict[str, xr.Dataset] = {}
     left, spent, planned = sum(step.seconds for step in steps), 0.0, 0.0
     for number, step in enumerate(steps, 1):
-        known = _load_evidence(step, runner)
+        known = evidence.load_evidence(step.experiment, step.params, runner)
         if known is None:
             pace = spent / planned if planned > 60 else 1.0
             print(
@@ -225,20 +225,4 @@ def gather_evidence(
                     flush=True,
                 )
         result[step.experiment.name] = known
-    return result
-
-
-def _load_evidence(step: ScheduledExperiment, runner: Runner) -> xr.Dataset | None:
-    """The evidence of an experiment, if its file exists; prints a note if the
-    experiment's module has changed since."""
-    result = evidence.load_evidence(step.experiment, step.params, runner)
-    if result is not None and result.attrs.get(
-        "source"
-    ) != evidence.measurement_source_hash(step.experiment):
-        module = step.experiment.measure.__module__
-        print(
-            f"{module} has changed since {step.path} was measured; delete the file to"
-            " measure again",
-            file=runner.say,
-        )
     return result
