@@ -120,7 +120,9 @@ def main(options: Options) -> None:
     if spike:  # the events detected at every step are mostly noise
         scenes = [
             dataclasses.replace(
-                scenes[0], title=f"{scenes[0].title}: a spike", marks=(spike,)
+                scenes[0],
+                title=f"{scenes[0].title}: a spike",
+                detect_events=lambda: (spike,),
             )
         ]
     fps = options.fps or (_GIF_FPS if gif else _FPS)

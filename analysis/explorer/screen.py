@@ -20,13 +20,12 @@ from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
 from analysis.explorer.theme import ACCENT, FAINT, INK, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes
-from analysis.panels.scene import Image, Map, Panel, Scene
-from analysis.plots.drawing.panel_layout import common_limits
+from analysis.panels.limits import common_panel_names, match_panels
+from analysis.panels.scene import Map, Panel, Scene
 
 PANEL_SIZES = {"small": 164, "medium": 218, "large": 326}
 """Smallest width of panels in pixels; they fill the width of the page. Three medium
 ones fit beside the controls if the page is 1000 pixels wide."""
-_Range = tuple[float, float]
 _RUN_NAMES = ("A", "B")
 _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
@@ -37,7 +36,7 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
     sent."""
     known = [
         f"{name} {value}"
-        for name, value in scene.facts.items()
+        for name, value in {**scene.facts, **scene.event_counts()}.items()
         if name not in ("run", "seed")
     ]
     few = len(frames) < len(scene.steps)
@@ -48,51 +47,26 @@ def facts_line(scene: Scene, frames: np.ndarray) -> str:
 
 def match_limits(scenes: Sequence[Scene]) -> list[Scene]:
     """Two scenes whose common panels have the same limits and colour scales, as in a
-    film."""
-    if len(scenes) < 2:
-        return list(scenes)
-    both = [{panel.name: panel for panel in scene.panels} for scene in scenes]
-    names = [name for name in both[0] if all(name in item for item in both)]
-    result = []
-    common = common_limits(scenes, [[item[name] for name in names] for item in both])
-    for scene, own in zip(scenes, common, strict=True):
-        panels = [
-            _within(panel, own[panel.name], [item[panel.name] for item in both])
-            if panel.name in own
-            else panel
-            for panel in scene.panels
-        ]
-        result.append(replace(scene, panels=tuple(panels)))
-    return result
-
-
-def _within(
-    panel: Panel, limits: tuple[_Range, _Range], others: Sequence[Panel]
-) -> Panel:
-    """A panel with given limits; its images have the common colour scale of `others`,
-    which its note states.
+    film.
 
     A map fills the limits of its own run; the note says so if the other run has
     different ones."""
-    images = [
-        layer for other in others for layer in other.layers if isinstance(layer, Image)
+    if len(scenes) < 2:
+        return list(scenes)
+    matched: list[dict[str, Panel]] = [{} for _ in scenes]
+    for panels in zip(*match_panels(scenes, common_panel_names(scenes)), strict=True):
+        maps = any(isinstance(layer, Map) for layer in panels[0].layers)
+        own_axes = maps and len({(panel.x, panel.y) for panel in panels}) > 1
+        for by_name, panel in zip(matched, panels, strict=True):
+            note = join_notes("own axes" if own_axes else "", panel.note)
+            by_name[panel.name] = replace(panel, note=note)
+    return [
+        replace(
+            scene,
+            panels=tuple(by_name.get(panel.name, panel) for panel in scene.panels),
+        )
+        for scene, by_name in zip(scenes, matched, strict=True)
     ]
-    layers, note = [], panel.note
-    for layer in panel.layers:
-        if isinstance(layer, Image):
-            shared = replace(
-                layer,
-                low=min(image.low for image in images),
-                high=max(image.high for image in images),
-            )
-            note, layer = note.replace(layer.scale, shared.scale), shared
-        layers.append(layer)
-    if (
-        any(isinstance(layer, Map) for layer in layers)
-        and len({(other.x, other.y) for other in others}) > 1
-    ):
-        note = join_notes("own axes", note)
-    return replace(panel, x=limits[0], y=limits[1], layers=tuple(layers), note=note)
 
 
 # --------------------------------------------------------------------------- the screen

@@ -18,6 +18,7 @@ dimensionless."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,6 @@ def build_scene(
     axes: tuple[int, int] | None = None,
     side: int = 96,
     panels: Sequence[str] | None = None,
-    marks: Sequence[EventMark] | None = None,
     follow: bool = False,
 ) -> Scene:
     """Return the panels of one run, with its title, its events and a function that
@@ -128,9 +128,6 @@ def build_scene(
         Pixels along each side of a class map.
     panels : sequence of str, optional
         Names of the panels, in their order; by default all of `panel_names`.
-    marks : sequence of EventMark, optional
-        Events of the run, for a trajectory that is a part of a longer one. By default
-        they are detected in it.
     follow : bool
         Whether the limits of panels follow the points, as in films, instead of holding
         for the whole run.
@@ -164,20 +161,16 @@ def build_scene(
     for name in panels or ():
         if name not in factories:
             raise SettingsError("panels", name, "one of " + ", ".join(factories))
-    events = run_events(recorded) if marks is None else tuple(marks)
-    shown = tuple(
-        factories[name]() for name in (factories if panels is None else panels)
-    )
-    title, facts = _run_title(recorded), _run_facts(recorded) | _event_counts(events)
+    names = factories if panels is None else panels
     return Scene(
-        title,
-        recorded.steps,
-        recorded.clock,
-        recorded.unit,
-        shown,
-        compute_arrays,
-        events,
-        facts,
+        title=_run_title(recorded),
+        steps=recorded.steps,
+        clock=recorded.clock,
+        unit=recorded.unit,
+        panels=tuple(factories[name]() for name in names),
+        compute_arrays=compute_arrays,
+        detect_events=functools.partial(run_events, recorded),
+        facts=_run_facts(recorded),
     )
 
 
@@ -278,12 +271,6 @@ def _run_facts(recorded: RecordedRun) -> dict[str, str]:
     return result
 
 
-def _event_counts(marks: Sequence[EventMark]) -> dict[str, str]:
-    """Number of events of each kind."""
-    kinds = [mark.kind for mark in marks if mark.kind != "escape"]
-    return {f"{kind}s": str(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
-
-
 def _run_status(recorded: RecordedRun) -> str:
     """Whether a run is running, done or diverged, and when it diverged."""
     state = int(recorded.data["status"].values[0])
@@ -306,8 +293,8 @@ def run_events(recorded: RecordedRun) -> tuple[EventMark, ...]:
     except TrajectoryError:  # too few frames
         return ()
     table = event_table(values)
-    kept = table.isel(event=np.flatnonzero(~table["initial"].values))
-    columns = (kept[name].values for name in ("kind", "begin", "middle", "end"))
+    counted = table.isel(event=np.flatnonzero(~table["initial"].values))
+    columns = (counted[name].values for name in ("kind", "begin", "middle", "end"))
     marks = [
         EventMark(str(kind), *(round(float(at)) for at in times))
         for kind, *times in zip(*columns, strict=True)

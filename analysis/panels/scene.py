@@ -9,6 +9,7 @@ coordinates."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,16 +25,12 @@ class Points:
 
     array: str
     colours: np.ndarray  # (point, rgb)
-    names: tuple[
-        str, ...
-    ]  # of each point, for its label or for the text at the mouse pointer
+    names: tuple[str, ...]  # of each point: its label, or the text at the pointer
     shapes: tuple[str, ...] = ()  # of MARKER_SHAPES, one per point; empty: all circles
     filled: np.ndarray | None = None  # (point,) bool; None: all
     size: float = 1.0  # area of a marker relative to other layers
     labelled: bool = False  # whether names are drawn on the markers
-    joined: bool = (
-        False  # whether a closed line runs through all points, in their order
-    )
+    joined: bool = False  # whether a closed line runs through the points, in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +66,7 @@ class Image:
     high: float
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    row_colours: np.ndarray | None = (
-        None  # (row, rgb), drawn as a strip at the left edge
-    )
+    row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
 
     @property
     def scale(self) -> str:
@@ -118,9 +113,8 @@ class Panel:
     origin: bool = False  # whether lines through the origin are drawn
     note: str = ""  # which axes are shown, and what colours and symbols mean
     spans: tuple[Span, ...] = ()  # behind curves
-    views: np.ndarray | None = (
-        None  # limits of each frame (frame, axis, end), where they follow the points
-    )
+    views: np.ndarray | None = None
+    """Limits of each frame (frame, axis, end), where they follow the points."""
 
     @property
     def heading(self) -> str:
@@ -149,13 +143,21 @@ class Scene:
     clock: np.ndarray  # (frame,) x values of curves: epochs, or steps
     unit: str  # of the clock: epoch or step
     panels: tuple[Panel, ...]
-    compute_arrays: Callable[
-        [np.ndarray, Sequence[str]], LayerArrays
-    ]  # frames (frame,), names -> each (frame, ...)
-    marks: tuple[EventMark, ...] = ()
-    facts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # further properties of the run, by name
+    compute_arrays: Callable[[np.ndarray, Sequence[str]], LayerArrays]
+    """Frames (frame,) and names of arrays -> each array, (frame, ...)."""
+    detect_events: Callable[[], tuple[EventMark, ...]] = tuple
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Further properties of the run, by name."""
+
+    @functools.cached_property
+    def marks(self) -> tuple[EventMark, ...]:
+        """Events of the run, which are detected at the first use."""
+        return self.detect_events()
+
+    def event_counts(self) -> dict[str, str]:
+        """Number of events of each kind except escapes, such as {"drops": "2"}."""
+        kinds = [mark.kind for mark in self.marks if mark.kind != "escape"]
+        return {f"{kind}s": str(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
 
     def arrays(
         self, frames: np.ndarray | Sequence[int], panels: Sequence[str] | None = None

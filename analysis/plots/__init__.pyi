@@ -6,6 +6,7 @@ from .class_maps import class_map_figure as class_map_figure
 from .class_maps import save_class_map_figure as save_class_map_figure
 from .comparison_figure import plot_comparison as plot_comparison
 from .curvature_figure import plot_curvature as plot_curvature
+from .drawing.film_encoder import film_run as film_run
 from .drawing.film_encoder import write_film as write_film
 from .drawing.film_timeline import EVENT_HOLD as EVENT_HOLD
 from .drawing.film_timeline import compares_by_run_fraction as compares_by_run_fraction
@@ -13,7 +14,8 @@ from .drawing.film_timeline import film_frames as film_frames
 from .drawing.film_timeline import nearest_frame as nearest_frame
 from .drawing.film_timeline import simultaneous_frames as simultaneous_frames
 from .drawing.panel_grid import PanelGrid as PanelGrid
-from .drawing.panel_layout import default_columns as default_columns
+from .drawing.panel_grid import default_columns as default_columns
+from .drawing.panel_grid import plot_run as plot_run
 from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot
@@ -37,8 +39,6 @@ from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .pair_law_figure import plot_pair_law as plot_pair_law
 from .progress_figure import plot_progress as plot_progress
 from .run_choice import select_run as select_run
-from .run_pictures import film_run as film_run
-from .run_pictures import plot_run as plot_run
 from .scaling_figure import plot_scaling as plot_scaling
 from .sparsity_figure import plot_sparsity as plot_sparsity
 from .spikes_figure import plot_spike_attribution as plot_spike_attribution

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 from tqdm import tqdm
 
 from analysis.output.files import replace_file
+from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import LayerArrays
-from analysis.plots.drawing.film_timeline import FilmFrames
+from analysis.plots.drawing.film_timeline import FilmFrames, film_frames
 from analysis.plots.drawing.panel_grid import PanelGrid
 from dynamics.errors import MissingPackage, RecordingError
 
@@ -102,6 +104,60 @@ def draw_frames(grid: PanelGrid, film: FilmFrames) -> Iterator[np.ndarray]:
             for index, frames in enumerate(batch.tolist()):
                 grid.show(frames, arrays, index)
                 yield grid.draw()
+
+
+def film_run(
+    trajectory: xr.Dataset,
+    path: str | Path,
+    run: int = 0,
+    panels: Sequence[str] | None = None,
+    columns: int | None = None,
+    width: int = 960,
+    fps: float = 10,
+    frames: int = 110,
+) -> Path:
+    """Write a film of a run as an MP4 or GIF.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory of any system.
+    path : str or Path
+        File to write, NAME.mp4 or NAME.gif.
+    run, panels, columns, width
+        As of `plot_run`.
+    fps : float
+        Frames of the film per second.
+    frames : int
+        About this number of recorded frames is shown, at equal intervals, and the last
+        one.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+        As of `plot_run`.
+    RecordingError
+        If the file cannot be written.
+    MissingPackage
+        If imageio-ffmpeg is not installed.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=1, steps=2, progress=False)
+    >>> film_run(trajectory, "run.gif", panels=["embedding"], width=320).name
+    'run.gif'
+    """
+    scene = build_scene(trajectory, run, panels=panels, follow=True)
+    film = film_frames([scene], every=None, last=max(1, round(fps / 2)), most=frames)
+    grid = PanelGrid([scene], columns=columns, width=width, even=True)
+    write_film(grid, film, Path(path), fps, progress=False)
+    return Path(path)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def vc8(data: FigureData) -> DrawnFigure:
         lambda: run_with_median_attention(own, successful_runs(trajectory))
     )
     figure = _plot_attention_maps(
-        build_scene(trajectory, chosen.run, panels=["attention"], marks=())
+        build_scene(trajectory, chosen.run, panels=["attention"])
     )
     rule = (
         f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row"

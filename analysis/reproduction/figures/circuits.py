@@ -65,7 +65,7 @@ def plot_circuit_panels(
     moment = trajectory.sel(
         step=[step]
     )  # alone, so that limits are those of this frame
-    scene = build_scene(moment, run, side=frames.SIDE, panels=PANELS, marks=())
+    scene = build_scene(moment, run, side=frames.SIDE, panels=PANELS)
     width = frames.SMALL_WIDTH if small else WIDTH
     return frames.plot_frame(scene, title or scene.title, 4, width, timed=not title)
 

@@ -50,9 +50,7 @@ def vc5(data: FigureData) -> DrawnFigure:
     )
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
     shown = truncate_trajectory(trajectory, until)
-    scene = build_scene(
-        shown, chosen.run, side=frames.SIDE, panels=("transform_map",), marks=()
-    )
+    scene = build_scene(shown, chosen.run, side=frames.SIDE, panels=("transform_map",))
     at = np.searchsorted(scene.steps, moments).tolist()
     spans = np.stack(
         [result[name].values[chosen.run] for name in ("begin", "end")], axis=1

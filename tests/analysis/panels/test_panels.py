@@ -32,6 +32,7 @@ from analysis.panels.particle_panels import (
 )
 from analysis.panels.probe_sequences import make_probe_sequences
 from analysis.panels.sparse_arrays import CLASS_SHADES, PROBABILITY_LEVELS
+from analysis.plots import PanelGrid
 from analysis.structures import count_imperfections, fit_projection, imperfect_pair_sums
 from analysis.transitions.loss_events import (
     event_table,
@@ -712,15 +713,19 @@ def test_marks_and_facts_are_the_events_of_the_run():
             sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind))
         )
         assert {mark.kind for mark in rows} >= {"drop", "plateau"}
-        assert [int(shown.facts.get(name, 0)) for name in names] == counts[run].tolist()
+        assert [int(shown.event_counts().get(name, 0)) for name in names] == counts[
+            run
+        ].tolist()
 
 
-def test_marks_can_be_given():
-    whole = build_scene(phased(), 0, panels=[])
-    part = phased().isel(step=slice(0, 120))
-    assert build_scene(part, 0, panels=[]).marks != whole.marks
-    given = build_scene(part, 0, panels=[], marks=whole.marks)
-    assert (given.marks, given.facts["drops"]) == (whole.marks, "2")
+def test_events_are_detected_only_if_a_panel_shows_them(monkeypatch):
+    runs = []
+    monkeypatch.setattr(run_scene, "run_events", lambda recorded: runs.append(1) or ())
+    for name, detected in (("sums", 0), ("loss", 1)):
+        scene = build_scene(sparse(), 0, panels=[name])
+        grid = PanelGrid([scene], width=240)
+        grid.show([0], [scene.arrays([0])])
+        assert len(runs) == detected
 
 
 def test_facts_of_a_scene():

@@ -34,12 +34,7 @@ from analysis.plots.drawing.contours import (
     mark_contours,
     tile_pixels,
 )
-from analysis.plots.drawing.panel_grid import PanelGrid
-from analysis.plots.drawing.panel_layout import (
-    common_limits,
-    default_columns,
-    place_panels,
-)
+from analysis.plots.drawing.panel_grid import PanelGrid, default_columns, place_panels
 from dynamics.settings import SettingsError
 
 REFERENCES = Path(__file__).parent / "references"
@@ -138,7 +133,13 @@ def make_scene(**more) -> Scene:
     marks = (EventMark("drop", 32, 96, 160), EventMark("spike", 400, 400, 400))
     steps = 32 * np.arange(FRAMES)
     scene = Scene(
-        "a scene, seed 3", steps, steps / 64, "epoch", panels(), compute_arrays, marks
+        "a scene, seed 3",
+        steps,
+        steps / 64,
+        "epoch",
+        panels(),
+        compute_arrays,
+        lambda: marks,
     )
     return dataclasses.replace(scene, **more)
 
@@ -384,7 +385,10 @@ def test_a_gap_in_a_curve_has_no_dot():
     grid = PanelGrid(
         [
             make_scene(
-                panels=(panel,), steps=np.arange(3), clock=np.arange(3.0), marks=()
+                panels=(panel,),
+                steps=np.arange(3),
+                clock=np.arange(3.0),
+                detect_events=tuple,
             )
         ],
         width=240,
@@ -443,20 +447,22 @@ def test_two_scenes_have_common_limits():
         *others,
     )
     scenes = [make_scene(), make_scene(panels=wide)]
-    left, right = PanelGrid(scenes, ["arrows", "matrix", "loss", "map"]).layout.limits
+    left, right = limits_by_name(scenes, ["arrows", "matrix", "loss", "map"])
     assert left["arrows"] == right["arrows"] == ((-5, 2), (-3.5, 3.5))  # still a square
     assert left["matrix"] == ((0, 4), (0, 3))
-    assert (left["map"], right["map"]) == (
-        (SQUARE, SQUARE),
-        ((-5, 1), SQUARE),
-    )  # which its pixels tile
+    assert left["map"] == (SQUARE, SQUARE)  # which its pixels tile
+    assert right["map"] == ((-5, 1), SQUARE)
     in_steps = (*panels()[:4], dataclasses.replace(panels()[4], x=(0, 640)))
     other = dataclasses.replace(scenes[1], unit="step", panels=in_steps)
-    left, right = common_limits([scenes[0], other], [panels(), other.panels])
-    assert (left["loss"][0], right["loss"][0]) == (
-        (0, 10),
-        (0, 640),
-    )  # epochs and steps cannot be compared
+    left, right = limits_by_name([scenes[0], other], ["loss"])
+    # epochs and steps cannot be compared
+    assert (left["loss"][0], right["loss"][0]) == ((0, 10), (0, 640))
+
+
+def limits_by_name(scenes, names):
+    """Limits of the panels of each scene as a grid draws them."""
+    blocks = PanelGrid(scenes, names).layout.blocks
+    return [{panel.name: (panel.x, panel.y) for panel in block} for block in blocks]
 
 
 def test_only_panels_of_both_scenes_are_drawn_and_others_are_refused():

@@ -57,7 +57,7 @@ def test_from_a_step_to_another():
 
 def test_time_is_slow_around_events():
     marks = (EventMark("drop", 160, 192, 224), EventMark("plateau", 320, 400, 480))
-    result = film_frames([make_scene(marks=marks)], by_events=True)
+    result = film_frames([make_scene(detect_events=lambda: marks)], by_events=True)
     assert np.flatnonzero(result.holds == EVENT_HOLD).tolist() == [
         3,
         4,
