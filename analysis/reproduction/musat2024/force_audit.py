@@ -7,6 +7,7 @@ distance in each force (CA section 5.1)."""
 import math
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -23,6 +24,7 @@ from analysis.reproduction.verification import (
     Criterion,
     Estimate,
     Experiment,
+    Measure,
     Measurement,
     Params,
     RequiredRuns,
@@ -125,42 +127,21 @@ def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
     return fields._replace(note=fields.note or note)
 
 
-def excess_r_squared(evidence: xr.Dataset, epoch: int, decay: float) -> Estimate:
-    """R² of the four fields less that with tokens renamed."""
+def near_epoch(
+    evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
+) -> Estimate:
+    """An estimate at the recorded epoch nearest to one."""
+    return estimator(at_epoch(evidence, epoch), **selection)
+
+
+def excess_change(evidence: xr.Dataset) -> Estimate:
+    """R² of the four fields less that with tokens renamed, at weight decay 1 less the
+    same without."""
+    excess = evidence["r_squared"] - evidence["renamed_r_squared"]
     return paired_difference_of(
-        at_epoch(evidence, epoch),
-        "networks",
-        name=("r_squared", "renamed_r_squared"),
-        weight_decay=decay,
-    )
-
-
-def excess_r_squared_change(evidence: xr.Dataset, epoch: int) -> Estimate:
-    """The same at weight decay 1 less that without."""
-    here = at_epoch(evidence, epoch)
-    excess = here.assign(excess=here["r_squared"] - here["renamed_r_squared"])
-    return paired_difference_of(excess, "seeds", name="excess", weight_decay=(1.0, 0.0))
-
-
-def field_weight(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
-    """Mean weight of a field in the fit, at weight decay 1: above 0 where it acts as
-    its formula says."""
-    return mean_of(
-        at_epoch(evidence, epoch),
-        "networks",
-        name="weight",
-        field=field,
-        weight_decay=1,
-    )
-
-
-def field_weight_change(evidence: xr.Dataset, epoch: int, field: str) -> Estimate:
-    """The same at weight decay 1 less that without."""
-    return paired_difference_of(
-        at_epoch(evidence, epoch),
+        evidence.assign(excess=excess),
         "seeds",
-        name="weight",
-        field=field,
+        name="excess",
         weight_decay=(1.0, 0.0),
     )
 
@@ -174,17 +155,20 @@ FIELDS = {
 
 
 def _weight_parts(
-    measure, epochs: Sequence[int], *fields: str
+    epochs: Sequence[int], *fields: str, **arguments: Any
 ) -> tuple[Measurement, ...]:
-    """The weights of some fields at some epochs."""
+    """The weights of some fields at some epochs. In the fit they are above 0 where the
+    field acts as its formula says."""
     return tuple(
         part(
-            measure,
+            near_epoch,
             Above(0, 0.1),
             f"{FIELDS[field]}, epoch {epoch}",
             digits=2,
+            name="weight",
             field=field,
             epoch=epoch,
+            **arguments,
         )
         for field, epoch in product(fields, epochs)
     )
@@ -311,12 +295,6 @@ def neighbour_percentage(
     )
 
 
-def distance_correlation(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
-    """Mean over networks of Spearman's correlation of a push or pull with a
-    distance."""
-    return mean_of(at_epoch(evidence, epoch), "networks", name=kind)
-
-
 def _while_forming(
     measure, criterion: Criterion, label: str = "", unit: str = "", **more
 ) -> tuple[Measurement, ...]:
@@ -327,38 +305,55 @@ def _while_forming(
     )
 
 
+AT_DECAY_1: dict[str, Any] = {
+    "estimator": mean_of,
+    "of": "networks",
+    "weight_decay": 1,
+}
+CORRELATION: dict[str, Any] = {"estimator": mean_of, "of": "networks"}
+"""Spearman's correlation of a push or pull with a distance, mean over networks."""
 MOST = Above(50, 10)
 """More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
 
 TESTS = {
     AUDIT.name: {
         "CA.s5.1.signs": _weight_parts(
-            field_weight, FORMING, "like_attraction", "unlike_repulsion"
+            FORMING, "like_attraction", "unlike_repulsion", **AT_DECAY_1
         ),
         "CA.s5.2.field": _weight_parts(
-            field_weight, FORMING, "like_alignment", "unlike_alignment"
+            FORMING, "like_alignment", "unlike_alignment", **AT_DECAY_1
         ),
-        "CA.s7.forces": _weight_parts(field_weight_change, (100, 2000), *FIELDS),
+        "CA.s7.forces": _weight_parts(
+            (100, 2000),
+            *FIELDS,
+            estimator=paired_difference_of,
+            of="seeds",
+            weight_decay=(1.0, 0.0),
+        ),
         "OWN.audit": parts_over(
             "epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2
         ),
         "OWN.audit-names": tuple(
             part(
-                excess_r_squared,
+                near_epoch,
                 Above(0, 0.05),
                 f"weight decay {decay:g}, epoch {epoch}",
                 digits=2,
-                decay=decay,
+                estimator=paired_difference_of,
+                name=("r_squared", "renamed_r_squared"),
+                of="networks",
+                weight_decay=decay,
                 epoch=epoch,
             )
             for decay, epoch in (*product(networks.DECAYS, FORMING), (1.0, 2000))
         ),
         "OWN.audit-decay": [
             part(
-                excess_r_squared_change,
+                near_epoch,
                 Above(0, 0.05),
                 "weight decay 1 minus 0",
                 digits=2,
+                estimator=excess_change,
                 epoch=2000,
             )
         ],
@@ -368,7 +363,7 @@ TESTS = {
             neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"
         ),
         "CA.s5.1.closer": _while_forming(
-            distance_correlation, Below(0, 0.1), kind="unlike_rank"
+            near_epoch, Below(0, 0.1), name="unlike_rank", **CORRELATION
         ),
         "CA.s5.1.inverse": _while_forming(
             best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"
@@ -381,10 +376,11 @@ TESTS = {
                 best_power, Within(-0.25, 0.25), "power, ", kind="attraction"
             ),
             _while_forming(
-                distance_correlation,
+                near_epoch,
                 Within(-0.1, 0.1, ours=True),
                 "correlation, ",
-                kind="like_rank",
+                name="like_rank",
+                **CORRELATION,
             )[-1],
         ],
         "CA.s5.1.region": _while_forming(
@@ -392,10 +388,18 @@ TESTS = {
         ),
         "CA.s5.1.sigmoid": [
             *_while_forming(
-                distance_correlation, Below(0, 0.1), "right side, ", kind="right_side"
+                near_epoch,
+                Below(0, 0.1),
+                "right side, ",
+                name="right_side",
+                **CORRELATION,
             ),
             *_while_forming(
-                distance_correlation, Below(0, 0.1), "wrong side, ", kind="wrong_side"
+                near_epoch,
+                Below(0, 0.1),
+                "wrong side, ",
+                name="wrong_side",
+                **CORRELATION,
             ),
         ],
     },

@@ -117,38 +117,20 @@ def circle_accuracy_gain(evidence: xr.Dataset, weight_decay: float) -> Estimate:
     )
 
 
-def _clustered(imperfections: xr.DataArray) -> xr.DataArray:
-    """Percentage of the 153 pair sums whose nearest other has the same modular sum:
-    those that are not imperfect."""
-    return 100 - 100 * imperfections / ModularSettings().pairs
-
-
-def clustered_sums(
-    evidence: xr.Dataset, weight_decay: float, less: str = ""
+def estimate_derived(
+    evidence: xr.Dataset, estimator: Measure, **selection: Any
 ) -> Estimate:
-    """Percentage of clustered pair sums of the networks that are not circles, or its
-    difference from another state."""
-    others = networks.networks_of_kind(evidence, weight_decay)
-    values, of = _clustered(others["imperfections"]), networks.OTHERS
-    if less:
-        return samples.paired_difference(values, _clustered(others[less]), of)
-    return samples.estimate_mean(values, of)
-
-
-def clustered_by_kind(evidence: xr.Dataset) -> Estimate:
-    """The percentage in circles less that in other networks of equal weight decay, in
-    points."""
-    clustered = evidence.assign(clustered=_clustered(evidence["imperfections"]))
-    return networks.circles_minus_others(clustered, "clustered")
-
-
-def overfitting_gap_change(evidence: xr.Dataset) -> Estimate:
-    """Training less validation accuracy without weight decay, less the same at weight
-    decay 1, in points."""
+    """An estimate from derived quantities: the `gap` of training and validation
+    accuracy, and the percentage of the pair sums whose nearest other has the same
+    modular sum, at the end (`clustered`), before training and with tokens permuted."""
+    quantities = {
+        f"{state}clustered": (
+            100 - 100 * evidence[f"{state}imperfections"] / ModularSettings().pairs
+        )
+        for state in ("", "start_", "chance_")
+    }
     gap = evidence["train_accuracy"] - evidence["accuracy"]
-    return paired_difference_of(
-        evidence.assign(gap=gap), name="gap", **networks.BOTH_ENDS
-    )
+    return estimator(evidence.assign(quantities | {"gap": gap}), **selection)
 
 
 COLUMNS: tuple[tuple[str, float, str, str, Measure, dict[str, Any]], ...] = (
@@ -206,6 +188,7 @@ def row_parts(decay: float) -> list[Measurement]:
     return parts
 
 
+CLUSTERED: dict[str, Any] = {"weight_decay": 0.6, **networks.OTHERS_ONLY}
 WEIGHT_DECAY, ONE_MINUS_NONE = "weight decay {:g}", "weight decay 1 minus 0"
 
 TESTS = {
@@ -252,35 +235,41 @@ TESTS = {
         ],
         "CA.figure3.clusters": [
             part(
-                clustered_sums,
+                estimate_derived,
                 Above(50, 10, ours=True),
                 "at the end",
                 "%",
-                weight_decay=0.6,
+                estimator=mean_of,
+                name="clustered",
+                **CLUSTERED,
             ),
             part(
-                clustered_sums,
+                estimate_derived,
                 Above(0, 10),
                 "minus start of training",
                 "points",
-                weight_decay=0.6,
-                less="start_imperfections",
+                estimator=paired_difference_of,
+                name=("clustered", "start_clustered"),
+                **CLUSTERED,
             ),
             part(
-                clustered_sums,
+                estimate_derived,
                 Above(0, 10),
                 "minus renamed tokens",
                 "points",
-                weight_decay=0.6,
-                less="chance_imperfections",
+                estimator=paired_difference_of,
+                name=("clustered", "chance_clustered"),
+                **CLUSTERED,
             ),
         ],
         "CA.figure4.no-clusters": [
             part(
-                clustered_by_kind,
+                estimate_derived,
                 Below(0, 20),
                 "circles minus other networks",
                 "points",
+                estimator=networks.circles_minus_others,
+                name="clustered",
             )
         ],
         "CA.s7.overfit": [
@@ -294,10 +283,13 @@ TESTS = {
                 weight_decay=0.0,
             ),
             part(
-                overfitting_gap_change,
+                estimate_derived,
                 Above(0, 5),
                 "minus gap at weight decay 1",
                 "points",
+                estimator=paired_difference_of,
+                name="gap",
+                **networks.BOTH_ENDS,
             ),
         ],
         "CA.s7.generalises": [

@@ -2,7 +2,9 @@
 generalises."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,13 +16,19 @@ from analysis.reproduction.verification import (
     Above,
     Agrees,
     Below,
+    Criterion,
     Estimate,
     Experiment,
+    Measure,
+    Measurement,
     Params,
     RequiredRuns,
     Runner,
     Within,
+    median_of,
+    paired_difference_of,
     part,
+    ratio_of,
     reported_number,
     samples,
     sized,
@@ -38,6 +46,8 @@ SERIES = (
     "squared_weights",
 )
 """Of the progress measures, those of NA."""
+FALLING = ("test_loss", "restricted_loss", "squared_weights")
+"""Measures that fall when a network generalises; the others rise."""
 FORMATION, CLEANUP = "circuit formation", "cleanup"
 
 
@@ -117,33 +127,13 @@ PHASES = Experiment(
 # ---------------------------------------------------------------------------- estimates
 
 
-def _of_preset(evidence: xr.Dataset, preset: str, values: np.ndarray) -> Estimate:
-    """The median of values (run,), which is compared with a number of the runs of a
-    preset; skipped for another."""
+def median_of_preset(evidence: xr.Dataset, preset: str, **selection: Any) -> Estimate:
+    """A median that is compared with a number of the runs of a preset; skipped for
+    another."""
     if evidence.attrs["preset"] != preset:
-        return Estimate(
-            NO_INTERVAL,
-            0,
-            note="the number is of another modulus than that of this size",
-            skipped=True,
-        )
-    return samples.estimate_median(values)
-
-
-def median_time(evidence: xr.Dataset, name: str, preset: str) -> Estimate:
-    """Median of the epoch by which a run has memorised or generalised, of those that
-    have."""
-    return _of_preset(evidence, preset, evidence[name].values)
-
-
-def phase_end(evidence: xr.Dataset, phase: str, preset: str) -> Estimate:
-    """Median of the epoch at which a phase ends."""
-    return _of_preset(evidence, preset, evidence["end"].sel(phase=phase).values)
-
-
-def key_count(evidence: xr.Dataset, preset: str) -> Estimate:
-    """Median of the number of key frequencies."""
-    return _of_preset(evidence, preset, evidence["keys"].values)
+        note = "the number is of another modulus than that of this size"
+        return Estimate(NO_INTERVAL, 0, note=note, skipped=True)
+    return median_of(evidence, **selection)
 
 
 def between_epochs(
@@ -158,100 +148,97 @@ def between_epochs(
     )
 
 
-def delay_ratio(evidence: xr.Dataset) -> Estimate:
-    """Epoch by which a run has generalised divided by that by which it has memorised, a
-    geometric mean."""
-    return samples.paired_ratio(evidence["generalised"], evidence["memorised"])
-
-
-def _at_phase(
-    evidence: xr.Dataset, name: str, phase: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A measure at the beginning and at the end of a phase, and the epochs it takes,
-    each (run,)."""
-    when = [evidence[edge].sel(phase=phase).values for edge in ("begin", "end")]
-    series = evidence[name].transpose("run", "step").values
-    at = [
-        [
-            np.interp(t, evidence["step"].values, y)
-            for t, y in zip(epochs, series, strict=True)
-        ]
-        for epochs in when
-    ]
-    return np.array(at[0]), np.array(at[1]), when[1] - when[0]
-
-
-def phase_change(evidence: xr.Dataset, name: str, phase: str = FORMATION) -> Estimate:
-    """Change of a measure during a phase, mean over runs that have it."""
-    begin, end, _ = _at_phase(evidence, name, phase)
-    return samples.paired_difference(end, begin, "runs with the phase")
-
-
-def phase_ratio(evidence: xr.Dataset, name: str, phase: str = FORMATION) -> Estimate:
-    """A measure at the end of a phase divided by that at its beginning, a geometric
-    mean over runs that have it."""
-    begin, end, _ = _at_phase(evidence, name, phase)
-    return samples.paired_ratio(end, begin, "runs with the phase")
-
-
-def cleanup_pace(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
-    """Change of a measure per epoch of cleanup divided by that of circuit formation, a
-    geometric mean over runs.
-
-    sign: 1 for a measure that rises, -1 for one that falls; runs in which it does not
-    are left out."""
-    cleanup, formation = (
-        sign * _pace(evidence, name, phase) for phase in (CLEANUP, FORMATION)
+def measure_in_phases(
+    evidence: xr.Dataset, measure: str, estimator: Measure, **selection: Any
+) -> Estimate:
+    """An estimate from the `value` of a measure at both edges of phases, (run, phase,
+    edge), and its `pace`, the change per epoch in the direction in which it changes,
+    (run, phase)."""
+    edges = evidence[["begin", "end"]].to_array("edge").transpose("run", "phase", ...)
+    series = evidence[measure].transpose("run", "step").values
+    steps = evidence["step"].values
+    runs = zip(edges.values, series, strict=True)
+    values = [np.interp(times, steps, values) for times, values in runs]
+    value = edges.copy(data=np.reshape(values, edges.shape))
+    change, epochs = (
+        array.sel(edge="end") - array.sel(edge="begin") for array in (value, edges)
     )
-    return samples.paired_ratio(cleanup, formation, "runs with both phases")
+    pace = direction(measure) * (change / epochs.where(epochs > 0))
+    return estimator(xr.Dataset({"value": value, "pace": pace}), **selection)
 
 
-def _pace(evidence: xr.Dataset, name: str, phase: str) -> np.ndarray:
-    """Change of a measure per epoch of a phase, (run,)."""
-    begin, end, epochs = _at_phase(evidence, name, phase)
-    return np.divide(
-        end - begin, epochs, out=np.full(len(epochs), np.nan), where=epochs > 0
-    )
+def direction(measure: str) -> int:
+    """1 for a measure that rises when a network generalises, -1 for one that falls."""
+    return -1 if measure in FALLING else 1
 
 
-def half_lead(evidence: xr.Dataset, name: str, sign: int) -> Estimate:
+def half_lead(evidence: xr.Dataset, measure: str) -> Estimate:
     """Epochs from half of a measure's change to half of the test loss's fall, both
-    after memorisation.
-
-    sign: 1 for a measure that rises, -1 for one that falls. A change is that from
-    memorisation to the last frame."""
-    half = _half_times(evidence, lambda run: -sign * run[name].values)
+    after memorisation. A change is that from memorisation to the last frame."""
     return samples.paired_difference(
-        _half_times(evidence, lambda run: run["test_loss"].values), half
+        _half_times(evidence, "test_loss"), _half_times(evidence, measure)
     )
 
 
-def _half_times(
-    evidence: xr.Dataset, falling: Callable[[xr.Dataset], np.ndarray]
-) -> np.ndarray:
-    """When a falling series of a run (step,) is last half-way between memorisation and
-    the end, NaN without: (run,)."""
+def _half_times(evidence: xr.Dataset, measure: str) -> np.ndarray:
+    """When a measure is last half-way between memorisation and the end, NaN for runs in
+    which it does not change in its direction: (run,)."""
     times = np.full(evidence.sizes["run"], np.nan)
     for run in np.flatnonzero(np.isfinite(evidence["memorised"].values)):
         one = evidence.isel(run=run)
-        later = one.isel(
-            step=np.flatnonzero(one["step"].values >= float(one["memorised"]))
-        )
-        values = falling(later)
-        if np.isfinite(values).all() and values[-1] < values[0]:
-            times[run] = halfway_time(values, later["step"].values)
+        later = one.isel(step=one["step"].values >= float(one["memorised"]))
+        falling = -direction(measure) * later[measure].values
+        if np.isfinite(falling).all() and falling[-1] < falling[0]:
+            times[run] = halfway_time(falling, later["step"].values)
     return times
 
 
 # ------------------------------------------------------------------------------- claims
 
 
+IN_FORMATION: dict[str, Any] = {
+    "name": "value",
+    "of": "runs with the phase",
+    "edge": ("end", "begin"),
+    "phase": FORMATION,
+}
+"""Arguments of `measure_in_phases` for a measure at the end of circuit formation,
+compared with its beginning."""
+change_in_formation = partial(
+    part, measure_in_phases, estimator=paired_difference_of, **IN_FORMATION
+)
+pace_in_cleanup = partial(
+    part,
+    measure_in_phases,
+    estimator=ratio_of,
+    name="pace",
+    of="runs with both phases",
+    phase=(CLEANUP, FORMATION),
+    digits=2,
+)
+
+
+def _printed_part(
+    label: str, printed: str, margin: float, unit: str = "epochs", **arguments: Any
+) -> Measurement:
+    """A median, compared with a number of a single run."""
+    agrees = Agrees(reported_number(printed, 1), margin)
+    return part(median_of_preset, agrees, label, unit, **arguments)
+
+
+def _lead_part(criterion: Criterion, measure: str, label: str = "lead") -> Measurement:
+    return part(half_lead, criterion, label, "epochs", digits=0, measure=measure)
+
+
+MOST = Above(50, ours=True)
+EMBEDDING, MAP = "Gini of the embedding", "Gini of the neuron-logit map"
+
 TESTS = {
     PHASES.name: {
         "NA.grokking.delay": [
             part(
                 between_epochs,
-                Above(50, ours=True),
+                MOST,
                 "memorise before epoch 300",
                 "%",
                 name="memorised",
@@ -260,7 +247,7 @@ TESTS = {
             ),
             part(
                 between_epochs,
-                Above(50, ours=True),
+                MOST,
                 "generalise from epoch 800 to 4,000",
                 "%",
                 name="generalised",
@@ -268,155 +255,79 @@ TESTS = {
                 last=4000,
             ),
             part(
-                delay_ratio,
+                ratio_of,
                 Above(1, 2, ours=True),
                 "epoch of generalisation relative to memorisation",
+                name=("generalised", "memorised"),
             ),
         ],
         "NA.record.p53": [
-            part(
-                median_time,
-                Agrees(reported_number("93", 1), 100),
-                "memorised",
-                "epochs",
-                name="memorised",
-                preset="small",
-            ),
-            part(
-                median_time,
-                Agrees(reported_number("1637", 1), 500),
-                "generalised",
-                "epochs",
-                name="generalised",
-                preset="small",
+            _printed_part("memorised", "93", 100, name="memorised", preset="small"),
+            _printed_part(
+                "generalised", "1637", 500, name="generalised", preset="small"
             ),
         ],
-        "NA.phases.epochs": tuple(
-            part(
-                phase_end,
-                Agrees(reported_number(printed, 1), margin),
-                phase,
-                "epochs",
-                phase=phase,
-                preset="nanda",
+        "NA.phases.epochs": [
+            _printed_part(
+                phase, printed, margin, name="end", phase=phase, preset="nanda"
             )
             for phase, printed, margin in (
                 ("memorisation", "1400", 700),
                 (FORMATION, "9400", 3000),
                 (CLEANUP, "14000", 4000),
             )
-        ),
+        ],
         "NA.phases.key-frequencies": [
-            part(key_count, Agrees(reported_number("5", 1), 2), "", "", preset="nanda")
+            _printed_part("", "5", 2, "", name="keys", preset="nanda")
         ],
         "NA.phases.excluded": [
-            part(
-                phase_change,
+            change_in_formation(
                 Above(0, 0.1),
                 "excluded loss",
                 "nats",
                 digits=2,
-                name="excluded_loss",
+                measure="excluded_loss",
             ),
             part(
-                phase_ratio,
+                measure_in_phases,
                 Within(2 / 3, 1.5, ours=True),
                 "test loss, ratio",
                 digits=2,
-                name="test_loss",
+                measure="test_loss",
+                estimator=ratio_of,
+                **IN_FORMATION,
             ),
         ],
         "NA.phases.restricted": [
-            part(
-                phase_change,
+            change_in_formation(
                 Below(0, 0.1),
                 "change in circuit formation",
                 "nats",
                 digits=2,
-                name="restricted_loss",
+                measure="restricted_loss",
             ),
-            part(
-                half_lead,
-                Above(0, 100),
-                "lead",
-                "epochs",
-                digits=0,
-                name="restricted_loss",
-                sign=-1,
-            ),
+            _lead_part(Above(0, 100), "restricted_loss"),
         ],
         "NA.phases.gini": [
-            part(
-                cleanup_pace,
-                Above(1, 0.5),
-                "Gini of the embedding",
-                digits=2,
-                name="embedding_gini",
-                sign=1,
-            ),
-            part(
-                cleanup_pace,
-                Above(1, 0.5),
-                "Gini of the neuron-logit map",
-                digits=2,
-                name="map_gini",
-                sign=1,
-            ),
+            pace_in_cleanup(Above(1, 0.5), EMBEDDING, measure="embedding_gini"),
+            pace_in_cleanup(Above(1, 0.5), MAP, measure="map_gini"),
         ],
         "NA.phases.squared-weights": [
-            part(
-                phase_change,
+            change_in_formation(
                 Below(0),
                 "change in circuit formation",
                 digits=0,
-                name="squared_weights",
+                measure="squared_weights",
             ),
-            part(
-                cleanup_pace,
-                Above(1, 0.2),
-                "pace in cleanup",
-                digits=2,
-                name="squared_weights",
-                sign=-1,
+            pace_in_cleanup(
+                Above(1, 0.2), "pace in cleanup", measure="squared_weights"
             ),
         ],
         "OWN.grokking-order": [
-            part(
-                half_lead,
-                Above(0),
-                "excluded loss",
-                "epochs",
-                digits=0,
-                name="excluded_loss",
-                sign=1,
-            ),
-            part(
-                half_lead,
-                Below(0),
-                "Gini of the embedding",
-                "epochs",
-                digits=0,
-                name="embedding_gini",
-                sign=1,
-            ),
-            part(
-                half_lead,
-                Below(0),
-                "Gini of the neuron-logit map",
-                "epochs",
-                digits=0,
-                name="map_gini",
-                sign=1,
-            ),
-            part(
-                half_lead,
-                Below(0),
-                "squared weights",
-                "epochs",
-                digits=0,
-                name="squared_weights",
-                sign=-1,
-            ),
+            _lead_part(Above(0), "excluded_loss", "excluded loss"),
+            _lead_part(Below(0), "embedding_gini", EMBEDDING),
+            _lead_part(Below(0), "map_gini", MAP),
+            _lead_part(Below(0), "squared_weights", "squared weights"),
         ],
     },
 }

@@ -9,7 +9,6 @@ from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import (
     classifier,
     force_audit,
-    table1,
     weight_decay,
 )
 from analysis.reproduction.musat2024.networks import DECAYS
@@ -187,9 +186,8 @@ def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(
 def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
     assert part_estimate("CA.s5.classified", found).count == 30
-    assert table1.clustered_sums(
-        outcomes(1, 0 * noise), 0.6
-    ).interval.value == pytest.approx(100 * (1 - 40 / 153))
+    clustered = part_estimate("CA.figure3.clusters", outcomes(1, 0 * noise))
+    assert clustered.interval.value == pytest.approx(100 * (1 - 40 / 153))
     assert weight_decay.bias_to_weight_ratio(
         sizes(1, noise)
     ).interval.value == pytest.approx(np.e, rel=0.05)
