@@ -6,7 +6,7 @@ to 1. Circuits are labelled by the invariances that their sequence embeddings la
 (`analysis.clustering_heads.labels`). The tokens at the first five positions, the
 non-spurious ones, are summed; the other positions are spurious."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -221,8 +221,9 @@ def without_interval_if_few(estimate: Estimate, fewest: float = FEWEST) -> Estim
     return estimate._replace(interval=few) if estimate.count < fewest else estimate
 
 
-def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
-    """Which runs are of a kind, (run,) bool."""
+def runs_of_kind(evidence: xr.Dataset, kind: str, link: float = 0.0) -> np.ndarray:
+    """Which runs are of a kind, (run,) bool, with clusters at a link length."""
+    clusters_at_link = 1 + (evidence["merge_length"] > link).sum("clusters").values
     label, test, unseen = (
         evidence[name].values for name in ("label", "test_accuracy", "unseen_accuracy")
     )
@@ -240,6 +241,8 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
         "fuzzy circuits that generalise": (
             (label == "fuzzy") & (unseen > SUCCESSFUL_ACCURACY)
         ),
+        "ideal clusters": clusters_at_link == IDEAL_CLUSTERS,
+        "more clusters": clusters_at_link > IDEAL_CLUSTERS,
         "congruent sums": evidence["sum_congruent"].values.astype(bool),
         "successful runs": test > SUCCESS_ACCURACY,
         "runs that are not successful": ~(test > SUCCESS_ACCURACY),
@@ -247,11 +250,13 @@ def runs_of_kind(evidence: xr.Dataset, kind: str) -> np.ndarray:
     return kinds[kind]
 
 
-def circuit_percentage(evidence: xr.Dataset, kind: str, among: str) -> Estimate:
-    """Percentage of the runs of one kind that are of another one too."""
-    return samples.percentage_among(
-        runs_of_kind(evidence, kind), runs_of_kind(evidence, among), among
-    )
+def circuit_percentage(
+    evidence: xr.Dataset, kind: str, among: str, link: float = 0.0
+) -> Estimate:
+    """Percentage of the runs of one kind that are of another one too. link: link length
+    at which clusters are counted."""
+    hits, runs = (runs_of_kind(evidence, name, link) for name in (kind, among))
+    return samples.percentage_among(hits, runs, among)
 
 
 def explained_variance(evidence: xr.Dataset) -> Estimate:
@@ -263,16 +268,6 @@ def explained_variance(evidence: xr.Dataset) -> Estimate:
     return samples.estimate_mean(
         100 * evidence["sum_share"].values[chosen], "successful runs that encode a sum"
     )
-
-
-def cluster_percentage(
-    evidence: xr.Dataset, link: float, among: str, more: bool = False
-) -> Estimate:
-    """Percentage of runs of a kind with as many clusters at a link length as the ideal
-    circuit, or with more."""
-    counts = 1 + (evidence["merge_length"] > link).sum("clusters").values  # up to 65
-    hits = counts > IDEAL_CLUSTERS if more else counts == IDEAL_CLUSTERS
-    return samples.percentage_among(hits, runs_of_kind(evidence, among), among)
 
 
 def lasting_six_clusters(evidence: xr.Dataset, factor: float) -> Estimate:
@@ -352,16 +347,13 @@ def _fraction_of_pairs(hits: np.ndarray) -> Interval:
     )
 
 
-def start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """Mean correlation of a run's start with its own end."""
-    estimate = samples.estimate_mean(np.diagonal(evidence[name].values))
-    return estimate._replace(effect=estimate.interval.value, effect_name="r")
-
-
-def excess_start_similarity(evidence: xr.Dataset, name: str) -> Estimate:
-    """Correlation of a run's end with its own start, minus its mean correlation with
-    the starts of other runs."""
+def start_similarity(evidence: xr.Dataset, name: str, excess: bool = False) -> Estimate:
+    """Correlation of a run's end with its own start; with `excess`, minus its mean
+    correlation with the starts of other runs."""
     matrix = evidence[name].values
+    if not excess:
+        estimate = samples.estimate_mean(np.diagonal(matrix))
+        return estimate._replace(effect=estimate.interval.value, effect_name="r")
     estimate = samples.paired_difference(*samples.own_and_others(matrix.T))
     if estimate.count < 2:
         return estimate
@@ -382,16 +374,12 @@ def percentage_part(
     return part(circuit_percentage, criterion, label, "%", kind=kind, among=among)
 
 
-def _similarities(
-    measure: Callable[..., Estimate], criterion: Criterion
-) -> tuple[Measurement, ...]:
-    """The same measure of the similarity to the start, of attention and of all
-    weights."""
-    labels = {"inherited": "attention", "weights_kept": "all weights"}
-    return tuple(
-        part(measure, criterion, label, digits=2, name=name)
-        for name, label in labels.items()
-    )
+def _similarities(criterion: Criterion, excess: bool) -> list[Measurement]:
+    """The similarity to the start, of attention and of all weights."""
+    return [
+        part(start_similarity, criterion, label, digits=2, name=name, excess=excess)
+        for name, label in (("inherited", "attention"), ("weights_kept", "all weights"))
+    ]
 
 
 DIFFERENT_SUMS = part(different_sums, MOST, "", "%")
@@ -419,12 +407,12 @@ TESTS = {
         "VC.s3.2.partial-clusters": parts_over(
             "link",
             LINKS,
-            cluster_percentage,
+            circuit_percentage,
             Nearly(),
             "link length {:g}",
             "%",
+            kind="more clusters",
             among="partial circuits",
-            more=True,
         ),
         "VC.figure3.several": [percentage_part(Exists(), "circuits without either")],
         "VC.s3.2.fuzzy": [
@@ -437,25 +425,31 @@ TESTS = {
             percentage_part(Exists(), "fuzzy circuits that generalise")
         ],
         "VC.s3.2.often-invariant": INVARIANT,
-        "VC.figure8.attention": _similarities(excess_start_similarity, Above(0, 0.1)),
-        "VC.s4.1.initial-weights": _similarities(
-            start_similarity, Above(0.5, ours=True)
-        ),
+        "VC.figure8.attention": _similarities(Above(0, 0.1), excess=True),
+        "VC.s4.1.initial-weights": _similarities(Above(0.5, ours=True), excess=False),
         "CH.abstract.invariants": INVARIANT,
         "CH.abstract.clusters": [
             part(lasting_six_clusters, MOST, "over a factor of 2", "%", factor=2),
             *parts_over(
                 "link",
                 LINKS,
-                cluster_percentage,
+                circuit_percentage,
                 MOST,
                 "at link length {:g}",
                 "%",
+                kind="ideal clusters",
                 among="successful runs",
             ),
         ],
         "CH.abstract.initialisation": [
-            part(excess_start_similarity, Above(0, 0.1), "", digits=2, name="inherited")
+            part(
+                start_similarity,
+                Above(0, 0.1),
+                "",
+                digits=2,
+                name="inherited",
+                excess=True,
+            )
         ],
         "OWN.sum": [
             percentage_part(Every(), "congruent sums", "runs", among="successful runs"),

@@ -268,14 +268,10 @@ def measure_first_drop_motion(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.D
         ratio[run] = np.median(speeds[run, first + 1 : last + 1]) / np.median(
             speeds[run, 1 : first + 1]
         )
-        before, inside = (
-            rows[run, : first + 1].astype(np.float64),
-            rows[run, first : last + 1].astype(np.float64),
-        )
-        segments = path_segments(before, min(last - first, first))
+        path = rows[run, : last + 1].astype(np.float64)
         straightness[run] = (
-            np.mean([path_straightness(segment) for segment in segments]),
-            path_straightness(inside),
+            path_straightness(path[: first + 1], min(last - first, first)),
+            path_straightness(path[first:]),
         )
     about = dimensionless("speed of all weights in the first drop over that before")
     parts = (
@@ -295,17 +291,18 @@ def layer_path(trajectory: xr.Dataset, name: str) -> np.ndarray:
     return values.reshape(*values.shape[:2], -1)
 
 
-def path_segments(path: np.ndarray, length: int) -> list[np.ndarray]:
-    """Consecutive segments of `length` steps of a path (frame, axis), from its end
+def path_straightness(path: np.ndarray, length: int | None = None) -> float:
+    """Distance between the ends of a path (frame, axis) over its length, 0 at rest: of
+    the whole path, or mean over consecutive segments of `length` steps, from its end
     back."""
-    ends = range(len(path) - 1, length - 1, -length)
-    return [path[end - length : end + 1] for end in ends]
-
-
-def path_straightness(path: np.ndarray) -> float:
-    """Distance between the ends of a path (frame, axis) over its length; 0 at rest."""
-    length = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
-    return float(np.linalg.norm(path[-1] - path[0]) / length) if length > 0 else 0.0
+    length = length or len(path) - 1
+    ratios = []
+    for end in range(len(path) - 1, length - 1, -length):
+        segment = path[end - length : end + 1]
+        travelled = np.linalg.norm(np.diff(segment, axis=0), axis=1).sum()
+        distance = np.linalg.norm(segment[-1] - segment[0])
+        ratios.append(distance / travelled if travelled > 0 else 0.0)
+    return float(np.mean(ratios))
 
 
 # ------------------------------------------------------------------------ the whole run

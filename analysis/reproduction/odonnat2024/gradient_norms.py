@@ -24,6 +24,7 @@ from analysis.reproduction.verification import (
     RequiredRuns,
     Runner,
     as_percentage,
+    median_of,
     part,
     samples,
     sized,
@@ -312,15 +313,18 @@ def excess_peaks(
     def excess(runs: np.ndarray) -> float:
         return float(100 * (matched[runs] - chance[runs]).sum() / total[runs].sum())
 
-    interval = intervals.Interval(
-        *np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist()
-    )
-    fractions = [counts.sum() / total.sum() for counts in (matched, chance)]
-    effect = float(
-        2 * np.subtract(*(np.arcsin(np.sqrt(fraction)) for fraction in fractions))
-    )
+    interval = np.clip(jackknife_runs(excess, len(total)), -100, 100).tolist()
+    fractions = np.array([matched.sum(), chance.sum()]) / total.sum()
+    effect = float(2 * np.subtract(*np.arcsin(np.sqrt(fractions))))
     note = "{:.0%} against {:.0%}".format(*fractions)
-    return Estimate(interval, int(total.sum()), f"{kind}s", effect, "Cohen's h", note)
+    return Estimate(
+        intervals.Interval(*interval),
+        int(total.sum()),
+        f"{kind}s",
+        effect,
+        "Cohen's h",
+        note,
+    )
 
 
 def excess_peak_difference(
@@ -380,13 +384,6 @@ def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     return samples.percentage_of_ones(total >= least, "runs")
 
 
-def update_growth(evidence: xr.Dataset, setup: str) -> Estimate:
-    """Update norm after a spike over that before it: median over runs with spikes."""
-    return samples.estimate_median(
-        evidence["returned"].sel(setup=setup), "runs with spikes"
-    )
-
-
 LAYERS = {
     name: MLP_VARIABLES.get(name, name.replace("_", " "))
     for name in ClusteringHead(SparseSettings()).variables
@@ -404,27 +401,23 @@ EVENTS = (
 IN_MOST, BEYOND_CHANCE = Above(50, 5, ours=True), Above(0, 10)
 
 
-def event_name(setup: str, kind: str) -> str:
-    """Name of the claim on events of a setup."""
-    return f"VC.figure{FIGURES[setup]}.{kind}s"
-
-
-def event_parts(setup: str, kind: str) -> list[Measurement]:
-    """Events of a setup coincide with peaks of the norm of the whole gradient."""
-    case: dict[str, Any] = {"setup": setup, "kind": kind}
-    return [
-        part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", **case),
-        part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", **case),
-    ]
-
-
-def layer_parts(setup: str, kind: str) -> list[Measurement]:
-    """Events of a setup coincide with peaks of the gradient norm of each layer."""
-    case: dict[str, Any] = {"setup": setup, "kind": kind}
-    return [
-        part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, **case)
-        for layer, label in LAYERS.items()
-    ]
+def event_tests() -> dict[str, list[Measurement]]:
+    """Tests of the claims that events of a setup coincide with peaks of the norm of the
+    whole gradient, and of each layer."""
+    tests = {}
+    for setup, kind in EVENTS:
+        case: dict[str, Any] = {"setup": setup, "kind": kind}
+        name = f"VC.figure{FIGURES[setup]}.{kind}s"
+        tests[name] = [
+            part(matched_peaks, IN_MOST, f"most {kind}s have a peak", "%", **case),
+            part(excess_peaks, BEYOND_CHANCE, "more than by chance", "points", **case),
+        ]
+        if (setup, kind) != (FULL_3, "spike"):
+            tests[f"{name}-by-layer"] = [
+                part(excess_peaks, BEYOND_CHANCE, label, "points", layer=layer, **case)
+                for layer, label in LAYERS.items()
+            ]
+    return tests
 
 
 def salience_part(criterion: Criterion, mini: str, full: str) -> Measurement:
@@ -436,12 +429,7 @@ def salience_part(criterion: Criterion, mini: str, full: str) -> Measurement:
 
 TESTS = {
     NORMS.name: {
-        **{event_name(*case): event_parts(*case) for case in EVENTS},
-        **{
-            f"{event_name(*case)}-by-layer": layer_parts(*case)
-            for case in EVENTS
-            if case != (FULL_3, "spike")
-        },
+        **event_tests(),
         "VC.appA.1.less-salient": [salience_part(Below(0, 10), MINI, FULL)],
         "VC.figure16.more-salient": [salience_part(BEYOND_CHANCE, MINI, FULL)],
         "VC.figure19.more-salient": [salience_part(BEYOND_CHANCE, MINI_3, FULL_3)],
@@ -475,7 +463,13 @@ TESTS = {
         ],
         "VC.appA.1.taken-back": [
             part(
-                update_growth, Above(1, 0.1), "after over before", digits=2, setup=MINI
+                median_of,
+                Above(1, 0.1),
+                "after over before",
+                digits=2,
+                name="returned",
+                of="runs with spikes",
+                setup=MINI,
             )
         ],
         "CH.figure3.norms": [

@@ -6,6 +6,7 @@ token embeddings also decode the output. The last layers are those of the MLP
 (`MLP_VARIABLES`)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,12 +18,17 @@ from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import (
     Above,
     Below,
+    Criterion,
     Estimate,
     Exists,
     Experiment,
+    Measurement,
     Params,
     Runner,
     Within,
+    mean_of,
+    median_of,
+    paired_difference_of,
     part,
     percentage,
     samples,
@@ -43,6 +49,9 @@ BACK = {
 classes alike."""
 BEHIND = (*BACK, "transform_bias")
 ALL_WEIGHTS = "all weights together"
+SUCCESSFUL = "successful runs"
+OF_SUCCESSFUL: dict[str, Any] = {"of": SUCCESSFUL, "where": {"successful": True}}
+"""Arguments of `analysis.reproduction.verification.estimators`."""
 LABELS = {
     ALL_WEIGHTS: ALL_WEIGHTS,
     **{name: name.replace("_", " ") for name in FRONT},
@@ -138,13 +147,11 @@ def _successful(evidence: xr.Dataset) -> xr.Dataset:
     return evidence.isel(run=np.flatnonzero(evidence["successful"].values))
 
 
-def runs_with_drops(evidence: xr.Dataset, least: int, of_all: bool = True) -> Estimate:
+def runs_with_drops(evidence: xr.Dataset, least: int, of: str = "runs") -> Estimate:
     """Percentage of all runs, or of the successful ones, with at least so many drops of
     the loss."""
-    drops = (evidence if of_all else _successful(evidence))["drops"]
-    return samples.percentage_of_ones(
-        drops >= least, "runs" if of_all else "successful runs"
-    )
+    runs = evidence if of == "runs" else _successful(evidence)
+    return samples.percentage_of_ones(runs["drops"] >= least, of)
 
 
 def drop_gap(evidence: xr.Dataset) -> Estimate:
@@ -162,34 +169,21 @@ def runs_near_example(
 ) -> Estimate:
     """Percentage of successful runs whose drops begin and end at the given epochs
     (phase, 2), up to a factor."""
-    epochs = (
-        _successful(evidence)[["begin", "end"]]
-        .to_array()
-        .transpose("run", "phase", "variable")
-    )
-    near = (np.abs(np.log(epochs / np.array(moments))) <= np.log(factor)).all(
-        ["phase", "variable"]
-    )
-    return samples.percentage_of_ones(near, "successful runs")
+    epochs = _successful(evidence)[["begin", "end"]].to_array()
+    ratios = epochs.transpose("run", "phase", "variable") / np.array(moments)
+    near = np.abs(np.log(ratios)) <= np.log(factor)
+    return samples.percentage_of_ones(near.all(["phase", "variable"]), SUCCESSFUL)
 
 
 def clusters_in_first_drop(evidence: xr.Dataset) -> Estimate:
     """Percentage of successful runs whose clusters form within a window of the first
     drop."""
-    some, slack = _successful(evidence), evidence.attrs["window"]
-    formed, begin, end = (
-        some["formed"],
-        some["begin"].sel(phase="first"),
-        some["end"].sel(phase="first"),
-    )
-    hits, present = (
-        (formed >= begin - slack) & (formed <= end + slack),
-        (formed + begin).notnull(),
-    )
+    some, slack = _successful(evidence).sel(phase="first"), evidence.attrs["window"]
+    formed, begin, end = (some[name].values for name in ("formed", "begin", "end"))
+    hits = (formed >= begin - slack) & (formed <= end + slack)
+    both = np.isfinite(formed + begin)
     note = f"up to {slack:g} epochs from it"
-    return samples.percentage_among(
-        hits.values, present.values, "successful runs with a drop", note
-    )
+    return samples.percentage_among(hits, both, "successful runs with a drop", note)
 
 
 def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
@@ -198,10 +192,9 @@ def _clustering_progress(evidence: xr.Dataset, moment: str) -> np.ndarray:
 
     Clustering is the rise of the fraction of variance between the final clusters since
     the first frame. moment: one of `drop_measures.MOMENTS`."""
-    some = _successful(evidence)
+    clustered = _successful(evidence)["clustered"]
     first, at, last = (
-        some["clustered"].sel(moment=name).values
-        for name in ("initial", moment, "final")
+        clustered.sel(moment=name).values for name in ("initial", moment, "final")
     )
     return 100 * (at - first) / np.where(last - first >= 0.1, last - first, np.nan)
 
@@ -219,16 +212,7 @@ def clustering_gain(evidence: xr.Dataset, since: str = "first_begin") -> Estimat
     end, begin = (
         _clustering_progress(evidence, moment) for moment in ("first_end", since)
     )
-    return samples.paired_difference(end, begin, "successful runs")
-
-
-def accuracy_at_moment(evidence: xr.Dataset, moment: str) -> Estimate:
-    """Accuracy on all sequences at a moment, as a percentage: mean over successful
-    runs."""
-    values = 100 * _successful(evidence)["accuracy_at"].sel(moment=moment)
-    return samples.estimate_mean(
-        values, "successful runs with that drop", limits=(0, 100)
-    )
+    return samples.paired_difference(end, begin, SUCCESSFUL)
 
 
 def loss_fall_by_layers(
@@ -250,13 +234,12 @@ def loss_fall_by_layers(
 def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate:
     """Speed of a layer, or of all weights in the first drop, over that before the drop:
     median over successful runs."""
-    some = _successful(evidence)
-    ratios = (
-        some["whole_speed"]
-        if layer == ALL_WEIGHTS
-        else some["speed"].sel(layer=layer, phase=phase)
-    )
-    estimate = samples.estimate_median(ratios, "successful runs")
+    if layer == ALL_WEIGHTS:
+        estimate = median_of(evidence, name="whole_speed", **OF_SUCCESSFUL)
+    else:
+        estimate = median_of(
+            evidence, name="speed", layer=layer, phase=phase, **OF_SUCCESSFUL
+        )
     return estimate._replace(effect=estimate.interval.value, effect_name="ratio")
 
 
@@ -273,34 +256,22 @@ def front_speed_up(evidence: xr.Dataset) -> Estimate:
     return Estimate(
         interval,
         len(gain),
-        "successful runs",
+        SUCCESSFUL,
         effect=interval.value,
         effect_name="ratio",
     )
 
 
-def straightness_gain(evidence: xr.Dataset) -> Estimate:
-    """Straightness of the path of all weights in the first drop minus that before it,
-    over successful runs."""
-    before, inside = (
-        _successful(evidence)["straightness"].sel(part=name)
-        for name in ("before", "inside")
-    )
-    return samples.paired_difference(inside, before, "successful runs")
-
-
 def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
     """Percentage of runs in which the first time is earlier, without ties and runs that
     lack one of both."""
-    present = np.isfinite(first + second)
-    apart = present & (first != second)
-    tied = int(present.sum() - apart.sum())
-    note = (
-        f"{tied} of {present.sum()} runs have equal times and are left out"
-        if tied
-        else ""
+    both = np.isfinite(first + second)
+    apart = both & (first != second)
+    tied = both.sum() - apart.sum()
+    note = f"{tied} of {both.sum()} runs have equal times and are left out"
+    estimate = samples.percentage_among(
+        first < second, apart, SUCCESSFUL, note if tied else ""
     )
-    estimate = samples.percentage_among(first < second, apart, "successful runs", note)
     return estimate._replace(
         effect=2 * estimate.interval.value / 100 - 1,
         effect_name="rank-biserial of pairs",
@@ -319,22 +290,21 @@ def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> E
     before the last ones have: medians over layers. way: one of `drop_measures.WAYS`, of
     which the others are in the note."""
     settled = _successful(evidence)["settled"]
-    estimates = {}
-    for name in drop_measures.WAYS:
-        of_layers = (
-            settled.sel(way=name, layer=list(layers)) for layers in (FRONT, BACK)
-        )
-        estimates[name] = _percentage_earlier(
-            *(times.median("layer", skipna=False).values for times in of_layers)
-        )
-    others = [name for name, one in estimates.items() if name != way and one.count]
-    words = (
-        f"by {drop_measures.WAYS[name]} it is {estimates[name].interval.value:.0f}%"
-        for name in others
+    front, back = (
+        settled.sel(layer=list(layers)).median("layer", skipna=False)
+        for layers in (FRONT, BACK)
     )
-    return estimates[way]._replace(
-        note="; ".join(filter(None, [estimates[way].note, *words]))
-    )
+    estimates = {
+        name: _percentage_earlier(front.sel(way=name).values, back.sel(way=name).values)
+        for name in drop_measures.WAYS
+    }
+    estimate = estimates.pop(way)
+    notes = [estimate.note] if estimate.note else []
+    for name, other in estimates.items():
+        if other.count:
+            words = drop_measures.WAYS[name]
+            notes.append(f"by {words} it is {other.interval.value:.0f}%")
+    return estimate._replace(note="; ".join(notes))
 
 
 def reclassified_sequences(evidence: xr.Dataset, phase: str = "second") -> Estimate:
@@ -360,16 +330,12 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
     decrease of the loss, relative to that of the beginning of the first drop: ratio of
     standard deviations over successful runs."""
     some = _successful(evidence)
-    start, rest = some["begin"].sel(phase="first").values, some["fitted"].values
-    present = np.isfinite(start + rest)
-    start, rest = start[present], (rest - start)[present]
+    start, half = some["begin"].sel(phase="first").values, some["fitted"].values
+    both = np.isfinite(start + half)
+    start, rest = start[both], (half - start)[both]
     if len(start) < 4 or not np.ptp(start) or not np.ptp(rest):
-        return Estimate(
-            intervals.NO_INTERVAL,
-            len(start),
-            "successful runs",
-            note="too few successful runs",
-        )
+        note = "too few successful runs"
+        return Estimate(intervals.NO_INTERVAL, len(start), SUCCESSFUL, note=note)
     interval = jackknife_runs(
         lambda at: float(np.log(rest[at].std(ddof=1) / start[at].std(ddof=1))),
         len(start),
@@ -379,7 +345,7 @@ def half_fall_spread(evidence: xr.Dataset) -> Estimate:
         f"standard deviations of {rest.std(ddof=1):.0f} and {start.std(ddof=1):.0f}"
         " epochs"
     )
-    return Estimate(ratio, len(start), "successful runs", ratio.value, "ratio", note)
+    return Estimate(ratio, len(start), SUCCESSFUL, ratio.value, "ratio", note)
 
 
 def escape_spread(evidence: xr.Dataset) -> Estimate:
@@ -406,6 +372,23 @@ MAJORITY, FEW, SAME_SPEED = (
     Within(0.5, 2, ours=True),
 )
 
+
+def accuracy_part(criterion: Criterion, label: str, moment: str) -> Measurement:
+    """Accuracy on all sequences at a moment, mean over successful runs."""
+    return part(
+        mean_of,
+        criterion,
+        label,
+        "%",
+        name="accuracy_at",
+        of="successful runs with that drop",
+        unit=100,
+        limits=(0, 100),
+        where={"successful": True},
+        moment=moment,
+    )
+
+
 TESTS = {
     PHASES.name: {
         "VC.s4.1.drops": [
@@ -422,7 +405,7 @@ TESTS = {
                 "successful runs: two or more",
                 "%",
                 least=2,
-                of_all=False,
+                of=SUCCESSFUL,
             ),
         ],
         "VC.s4.1.hierarchical": [
@@ -508,13 +491,7 @@ TESTS = {
             ),
         ],
         "VC.figure5.some-right": [
-            part(
-                accuracy_at_moment,
-                Within(60, 98, ours=True),
-                "accuracy",
-                "%",
-                moment="second_begin",
-            )
+            accuracy_part(Within(60, 98, ours=True), "accuracy", "second_begin")
         ],
         "VC.figure5.example": [
             part(
@@ -527,7 +504,7 @@ TESTS = {
             )
         ],
         "CH.abstract.two-stages": [
-            part(runs_with_drops, MAJORITY, "two drops", "%", least=2, of_all=False),
+            part(runs_with_drops, MAJORITY, "two drops", "%", least=2, of=SUCCESSFUL),
             part(clusters_before_accuracy, MAJORITY, "clusters before accuracy", "%"),
             part(
                 loss_fall_by_layers,
@@ -560,23 +537,19 @@ TESTS = {
                 "%",
                 moment="first_end",
             ),
-            part(
-                accuracy_at_moment,
-                MAJORITY,
-                "accuracy before the second",
-                "%",
-                moment="second_begin",
-            ),
-            part(
-                accuracy_at_moment,
-                Above(95, ours=True),
-                "accuracy after it",
-                "%",
-                moment="second_end",
-            ),
+            accuracy_part(MAJORITY, "accuracy before the second", "second_begin"),
+            accuracy_part(Above(95, ours=True), "accuracy after it", "second_end"),
         ],
         "VC.s4.1.wander": [
-            part(straightness_gain, Above(0, 0.05), "straighter in the drop", digits=2)
+            part(
+                paired_difference_of,
+                Above(0, 0.05),
+                "straighter in the drop",
+                digits=2,
+                name="straightness",
+                part=("inside", "before"),
+                **OF_SUCCESSFUL,
+            )
         ],
         "VC.s4.1.escape-spread": [
             part(

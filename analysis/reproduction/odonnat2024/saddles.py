@@ -97,9 +97,11 @@ def _measure_setup(trajectory: xr.Dataset) -> xr.Dataset:
         values[0, run, present] = [
             torch.func.grad(objective.loss)(row).norm() for row in rows
         ]
-        values[1, run, present] = [
-            _negative_eigenvalues(objective.hessian(row)) for row in rows
-        ]
+        eigenvalues = torch.stack(
+            [torch.linalg.eigvalsh(objective.hessian(row)) for row in rows]
+        )
+        bounds = -NULL_MODE_TOLERANCE * eigenvalues.abs().amax(-1, keepdim=True)
+        values[1, run, present] = (eigenvalues < bounds).sum(-1)
     texts = {
         "gradient": "norm of the gradient of the whole training loss",
         "negative": "negative eigenvalues of its Hessian",
@@ -136,12 +138,6 @@ def event_steps(events: xr.Dataset, steps: np.ndarray) -> list[float]:
         *(float(middle[indices[0]]) if len(indices) else np.nan for indices in chosen),
         float(steps[-1]),
     ]
-
-
-def _negative_eigenvalues(hessian: torch.Tensor) -> int:
-    """Number of eigenvalues that count as negative."""
-    values = torch.linalg.eigvalsh(hessian)
-    return int((values < -NULL_MODE_TOLERANCE * values.abs().max()).sum())
 
 
 SADDLES = Experiment(

@@ -1,5 +1,7 @@
 """Claims on circuits: estimates and verdicts on evidence whose answer is known."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -92,17 +94,15 @@ def test_kinds_of_runs_are_counted(kind, among, expected):
 
 def test_clusters_are_counted_at_each_link_length():
     evidence = made(["partial"] * 4, [1.0] * 4, [6, 6, 12, 5])
-    assert (
-        circuits.cluster_percentage(
-            evidence, 0.1, "partial circuits", more=True
-        ).interval.value
-        == 25
+    more = circuits.circuit_percentage(
+        evidence, "more clusters", "partial circuits", 0.1
     )
-    six = [
-        circuits.cluster_percentage(evidence, link, "successful runs")
-        for link in (0.01, 0.1, 0.6)
-    ]
-    assert [each.interval.value for each in six] == [0, 50, 0]
+    assert more.interval.value == 25
+    for link, percentage in ((0.01, 0), (0.1, 50), (0.6, 0)):
+        six = circuits.circuit_percentage(
+            evidence, "ideal clusters", "successful runs", link
+        )
+        assert six.interval.value == percentage
     lasting = circuits.lasting_six_clusters(evidence, 25)
     assert (lasting.interval.value, lasting.note) == (
         50,
@@ -159,16 +159,13 @@ def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
 def test_similarity_to_the_own_start_exceeds_that_to_other_starts(generator):
     noise = 0.05 * generator.standard_normal((30, 30))
     own = dataset(("run", "other_run"), inherited=0.1 + 0.6 * np.eye(30) + noise)
-    assert circuits.start_similarity(own, "inherited").interval.value == pytest.approx(
-        0.7, abs=0.05
-    )
-    assert circuits.excess_start_similarity(own, "inherited").interval.low > 0.5
+    similarity = partial(circuits.start_similarity, name="inherited")
+    assert similarity(own).interval.value == pytest.approx(0.7, abs=0.05)
+    assert similarity(own, excess=True).interval.low > 0.5
     shared = own - 0.6 * np.eye(30) + 0.6
-    assert (
-        abs(circuits.excess_start_similarity(shared, "inherited").interval.value) < 0.05
-    )
+    assert abs(similarity(shared, excess=True).interval.value) < 0.05
     diverged = own.where((own["run"] != 3) & (own["other_run"] != 3))
-    assert circuits.excess_start_similarity(diverged, "inherited").count == 29
+    assert similarity(diverged, excess=True).count == 29
 
 
 def without_differences(evidence):

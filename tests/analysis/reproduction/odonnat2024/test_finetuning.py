@@ -77,7 +77,16 @@ def circuits(**changed):
             100,
             "1 of 1 started from 6 clusters; at twice the link length 1 from 6",
         ),
-        (finetuning.perfect_from_invariant, 100, ""),
+        (
+            partial(
+                finetuning.finetuned_percentage,
+                name="source_whole",
+                of=finetuning.PERFECT,
+                interval=False,
+            ),
+            100,
+            "",
+        ),
     ],
 )
 def test_estimates_from_four_circuits(measure, value, note):

@@ -222,9 +222,8 @@ def test_straightness_of_paths():
     ) == pytest.approx(1)
     assert drop_measures.path_straightness(np.array([[0.0, 0], [1, 0], [0, 0]])) == 0
     assert drop_measures.path_straightness(np.zeros((3, 2))) == 0
-    assert [
-        len(each) for each in drop_measures.path_segments(np.arange(8)[:, None], 3)
-    ] == [4, 4]
+    turning = np.array([[9.0, 9], [0, 0], [1, 0], [0, 0], [1, 0], [2, 0]])
+    assert drop_measures.path_straightness(turning, 2) == pytest.approx(0.5)
 
 
 def test_growth_delays_the_distance_but_not_the_direction():
