@@ -22,7 +22,8 @@ from matplotlib.ticker import MaxNLocator
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.events import draw_event_marks
 from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
-from analysis.panels.colours import sequential_colours, to_oklab
+from analysis.panels.colours import colour, sequential_colours, text_colours
+from analysis.panels.common_panels import join_notes
 from analysis.panels.scene import (
     Arrows,
     Curves,
@@ -33,14 +34,11 @@ from analysis.panels.scene import (
     Points,
     Scene,
 )
-from analysis.plots.drawing import artists
 from analysis.plots.drawing.axes_decoration import format_tick
 from analysis.plots.drawing.contours import contour_tiles, mark_contours, tile_pixels
 
 _MARK_SIZE, _LABELLED_MARK_SIZE = 7.0, 14.0
 """Diameter of a marker of size 1, and of a marker with a label, in pixels."""
-_LINE_COLOUR = "#b8c0c8"
-"""Colour of the line through successive tokens."""
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 9, 5, 24
 """Pixels around a frame, for ticks and their numbers."""
@@ -49,9 +47,6 @@ _SQUARE_FRAME: dict[str, str | None] = {
     "height": f"calc(100cqw - {LEFT + RIGHT - TOP - BOTTOM}px)",
 }
 """Styles of a figure with a square frame that fills the width of its container."""
-
-_ORIGIN_COLOUR = "#e4e7eb"
-"""Colour of the lines through the origin."""
 
 _HOVER_FORMAT = "{%.4g}"
 """Format of numbers in hover texts."""
@@ -120,7 +115,7 @@ def _empty_figure(panel: Panel) -> figure:
         tools="",
         lod_threshold=None,
         outline_line_color=RULE,
-        background_fill_color="#ffffff",
+        background_fill_color=colour("background"),
         border_fill_color=None,
         margin=0,
         name=panel.title,
@@ -139,8 +134,8 @@ def _empty_figure(panel: Panel) -> figure:
     if image is not None and not panel.equal:
         _name_matrix_cells(plot, image)
     if panel.origin:
-        plot.line([0.0, 0.0], y, line_color=_ORIGIN_COLOUR, line_width=1)
-        plot.line(x, [0.0, 0.0], line_color=_ORIGIN_COLOUR, line_width=1)
+        plot.line([0.0, 0.0], y, line_color=colour("grid"), line_width=1)
+        plot.line(x, [0.0, 0.0], line_color=colour("grid"), line_width=1)
     return plot
 
 
@@ -190,9 +185,10 @@ def panel_heading(panel: Panel) -> models.Div:
     If the panel shows another frame than the time bar, the script of the page says so
     in the element <em>."""
     caption, note = _caption(panel)
-    said = html.escape(
-        f"{panel.title}. {panel.note}" if panel.note else panel.title, quote=True
-    )
+    image = next((layer for layer in panel.layers if isinstance(layer, Image)), None)
+    scale = f"{image.low:.2g} to {image.high:.2g}" if image else ""
+    notes = join_notes(scale, panel.note)
+    said = html.escape(f"{panel.title}. {notes}" if notes else panel.title, quote=True)
     text = (
         f'<h3 title="{said}">{html.escape(panel.title)}</h3><p'
         f' title="{html.escape(note)}">{caption}</p><em></em>'
@@ -239,11 +235,7 @@ def _caption(panel: Panel) -> tuple[str, str]:
         if panel.equal
         else " / ".join(filter(None, y_first))
     )
-    note = "; ".join(
-        item
-        for item in (axes, *panel.note.split("; "))
-        if item and not (image and item == image.scale)
-    )
+    note = join_notes(axes, panel.note)
     if image is None:
         return html.escape(note), note
     return (
@@ -320,8 +312,8 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     ] * len(colours)
     filled &= np.array([shape != "x" for shape in shapes])  # crosses cannot be filled
     outline = [
-        "#ffffff" if full else colour
-        for full, colour in zip(filled, colours, strict=True)
+        colour("background") if full else own
+        for full, own in zip(filled, colours, strict=True)
     ]
     x, y = np.ascontiguousarray(values[0].T, np.float32)
     source = models.ColumnDataSource(
@@ -339,7 +331,7 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     renderers: list[models.GlyphRenderer] = []
     if layer.joined:
         outline_of_all = models.Patch(
-            x="x", y="y", fill_color=None, line_color=_LINE_COLOUR
+            x="x", y="y", fill_color=None, line_color=colour("faint")
         )
         renderers.append(plot.add_glyph(source, outline_of_all, level="overlay"))
     mark = models.Scatter(
@@ -355,9 +347,7 @@ def add_points(plot: figure, layer: Points, values: np.ndarray) -> dict[str, Any
     marks = plot.add_glyph(source, mark, level="overlay")
     renderers.append(marks)
     if layer.labelled:
-        source.data["ink"] = np.where(
-            to_oklab(np.asarray(layer.colours))[:, 0] > artists.LIGHT, INK, "#ffffff"
-        )
+        source.data["ink"] = list(map(to_hex, text_colours(layer.colours)))
         words = {"source": source, "plot": plot, "covering": 0.9 * size}
         offset = transform(
             "x", models.CustomJSTransform(args=words, v_func=_LABELS_CODE)

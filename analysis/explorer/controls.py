@@ -14,11 +14,10 @@ from bokeh.models import (
     Slider,
     UIElement,
 )
+from matplotlib.colors import to_hex
 
-from analysis.explorer.theme import ACCENT, FAINT, ONE_LINE, WIDGET_STYLES, text_div
-
-CURVE_COLOURS = (ACCENT, "#c44e00", "#007a5a")
-"""Blue, vermillion, green: colours of curves, dark enough for text."""
+from analysis.explorer.theme import FAINT, ONE_LINE, WIDGET_STYLES, text_div
+from analysis.panels.colours import named_colours
 
 _TWO_LINES = (
     "@media (max-width: 1250px) { :host { height: 36px !important; flex-basis: 36px"
@@ -137,10 +136,11 @@ def titled_plot(title: str, plot: UIElement, *details: UIElement) -> Column:
 
 
 def curve_legend(names: Sequence[str]) -> list[UIElement]:
-    """Names of curves in the colours of `CURVE_COLOURS`."""
+    """Names of curves, underlined in their colours."""
     result: list[UIElement] = []
-    for name, colour in zip(names, CURVE_COLOURS, strict=False):
-        result.append(text_div(name, colour=colour, margin_right="12px"))
+    for name, rgb in zip(names, named_colours(names), strict=True):
+        line = f"2px solid {to_hex(rgb)}"
+        result.append(text_div(name, margin_right="12px", border_bottom=line))
         result[-1].update(sizing_mode=None, width_policy="min")
     return result
 

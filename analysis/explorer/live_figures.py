@@ -13,6 +13,7 @@ from bokeh.models import (
     Span,
 )
 from bokeh.plotting import figure
+from matplotlib.colors import to_hex
 
 from analysis.explorer.bokeh_panels import (
     add_arrows,
@@ -23,9 +24,8 @@ from analysis.explorer.bokeh_panels import (
     tick_values,
 )
 from analysis.explorer.codec import encode_layer
-from analysis.explorer.controls import CURVE_COLOURS
 from analysis.explorer.theme import ACCENT, FAINT, RULE
-from analysis.panels.colours import class_colours
+from analysis.panels.colours import class_colours, named_colours
 from analysis.panels.common_panels import token_points
 from analysis.panels.particle_panels import cell_sums, shown_as_density
 from analysis.panels.scene import Arrows, Image, Map, Panel, Points
@@ -239,12 +239,14 @@ class LiveChart:
             border_fill_color=None,
             html_attributes={"data-name": label},
         )
-        for name, colour in zip(names, CURVE_COLOURS, strict=False):
+        labels = [name.removesuffix("_right") for name in names]
+        for name, rgb in zip(names, named_colours(labels), strict=True):
             self.figure.line(
-                "x", name, source=self.source, line_width=1.6, line_color=colour
+                "x", name, source=self.source, line_width=1.6, line_color=to_hex(rgb)
             )
         values = "<br>".join(
-            f"{name.removesuffix('_right')}: @{name}{{%.4g}}" for name in names
+            f"{label}: @{name}{{%.4g}}"
+            for label, name in zip(labels, names, strict=True)
         )
         columns = [f"@{name}" for name in ("x", *names)]
         self.figure.add_tools(

@@ -1,5 +1,5 @@
-"""Colours of all pictures, distinguishable with every kind of colour vision: one
-meaning has one colour.
+"""Colours of all pictures, distinguishable with every kind of colour vision, and names
+of layers: one meaning has one colour, one layer has one name.
 
 Arrays of colours are sRGB in 0..1, (..., rgb). Differences are distances in Oklab, in
 which equal distances look equal (Ottosson 2020). Every colour has a variant for dark
@@ -7,9 +7,11 @@ backgrounds, which the style in use decides."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_rgb, to_rgba_array
 
 from analysis.panels.style import current_style
 
@@ -76,6 +78,9 @@ blindness. A search chose those with the largest smallest distance."""
 _PERMUTATION_LIGHTNESS = 0.03
 """Largest difference in lightness (Oklab) between a multiset's colour and those of its
 permutations."""
+
+_LIGHT, _TEXT_ON_LIGHT = 0.62, 0.1
+"""Lightness (Oklab) above which text on a colour is dark, and the grey of that text."""
 
 
 def class_colours(n: int) -> np.ndarray:
@@ -150,6 +155,12 @@ def from_oklab(lightness: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarra
     )
 
 
+def text_colours(rgb: np.ndarray) -> np.ndarray:
+    """Colours of text on marks of colours (..., rgb): (..., rgb), dark or white."""
+    light = to_oklab(np.asarray(rgb, float))[..., :1] > _LIGHT
+    return np.where(light, _TEXT_ON_LIGHT, 1.0).repeat(3, axis=-1)
+
+
 def pale_colours(colours: np.ndarray, opacity: float = 0.42) -> np.ndarray:
     """Colours (..., rgb) mixed with the background, for areas on which the full colours
     are visible."""
@@ -195,15 +206,17 @@ def series_colours(n: int = 8) -> list[str]:
     return [series[place % len(series)] for place in range(n)]
 
 
-def split_colours(splits: list[str]) -> np.ndarray:
-    """Colours of the curves of splits, (split, rgb), the same for a split in all
-    figures; other names have those of layers."""
-    others = series_colours(len(splits))
-    known = [
-        colour(split) if split in _COLOURS else other
-        for split, other in zip(splits, others, strict=True)
+def named_colours(names: Sequence[str]) -> np.ndarray:
+    """Colours of things by their names, (name, rgb), the same in all pictures: those of
+    their meanings, or of layers and others distinct ones up to eight, otherwise from
+    dark (first) to light (last)."""
+    few = len(names) <= len(_SERIES[0])
+    others = series_colours(len(names)) if few else sequential_colours(len(names))
+    named = [
+        colour(name) if name in _COLOURS else other
+        for name, other in zip(names, others, strict=True)
     ]
-    return np.array([to_rgb(item) for item in known]).reshape(-1, 3)
+    return to_rgba_array(named)[:, :3]
 
 
 def sequential_colours(n: int = 256) -> np.ndarray:
@@ -218,3 +231,46 @@ def angle_colours(angle: np.ndarray) -> np.ndarray:
     return from_oklab(
         0.68 + 0.1 * np.cos(angle - 1), 0.13 * np.cos(angle), 0.13 * np.sin(angle)
     )
+
+
+# ---------------------------------------------------------------------- names of layers
+
+_LAYER_NAMES = {
+    "receptor": "MLP input weights",
+    "assembler": "MLP output weights",
+    "transform_bias": "MLP output bias",
+    "receptor_bias": "MLP input biases",
+}
+"""Names of the layers that differ from those of their variables."""
+
+MAX_NAMED_LAYERS = 16
+"""Largest number of layers whose names are all drawn."""
+
+
+def layer_labels(layers: Sequence[str]) -> list[str]:
+    """Names of layers in all pictures: the shortest end of each name that no other
+    layer has, of at least two of the parts that dots separate."""
+    names = []
+    for layer in layers:
+        parts = layer.split(".")
+        ends = [".".join(parts[-count:]) for count in range(2, len(parts))]
+        unique = (
+            end
+            for end in ends
+            if sum(f".{other}".endswith(f".{end}") for other in layers) == 1
+        )
+        name = _LAYER_NAMES.get(layer, layer.replace("_", " "))
+        names.append(next(unique, name))
+    return names
+
+
+def grouped_layers(layers: Sequence[str]) -> list[str]:
+    """The name of each layer's group: its own, or if there are too many layers, the
+    beginning of its name up to a dot, such that there are few enough groups."""
+    parts = [layer.split(".") for layer in layers]
+    groups = list(layers)
+    for depth in range(max(map(len, parts), default=1) - 1, 0, -1):
+        if len(set(groups)) <= MAX_NAMED_LAYERS:
+            break
+        groups = [".".join(part[:depth]) for part in parts]
+    return groups

@@ -12,7 +12,6 @@ import xarray as xr
 from scipy import ndimage
 
 from analysis.panels import colours
-from analysis.panels.layer_names import grouped_layers
 from analysis.panels.limits import PanelLimits, following_limits, panel_limits
 from analysis.panels.scene import Curves, Layer, LayerArrays, Panel, Points
 from analysis.structures.circles_and_grids import (
@@ -268,7 +267,6 @@ def curve_panel(
     title: str,
     values: np.ndarray,
     names: Sequence[str],
-    rgb: np.ndarray,
     log: bool,
     y: tuple[float, float] | None = None,
     note: str = "",
@@ -290,7 +288,7 @@ def curve_panel(
         zero_note,
         f"off scale {off_scale}" if off_scale else "",
     )
-    layer = Curves(recorded.clock, values, rgb, tuple(names))
+    layer = Curves(recorded.clock, values, colours.named_colours(names), tuple(names))
     return Panel(
         name,
         title,
@@ -351,16 +349,14 @@ def _split_panel(
 ) -> Panel:
     """A metric of each split."""
     values, splits = recorded.metric(name, "split")
-    return curve_panel(
-        recorded, name, name, values, splits, colours.split_colours(splits), log, y
-    )
+    return curve_panel(recorded, name, name, values, splits, log, y)
 
 
 def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
     """A norm of each layer, or of groups of many layers, smoothed if there are many
     frames; step 0 is omitted for updates, as it has none."""
     values, layers = recorded.metric(name, "layer")
-    groups = grouped_layers(layers)
+    groups = colours.grouped_layers(layers)
     if groups != layers:
         layers = list(dict.fromkeys(groups))
         members = [[group == layer for group in groups] for layer in layers]
@@ -375,9 +371,8 @@ def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
             geometric_moving_mean(values, width),
             f"geometric mean over {width} frames",
         )
-    names = [layer.replace("_", " ") for layer in layers]
-    rgb = colours.class_colours(len(layers))
-    return curve_panel(recorded, name, title, values, names, rgb, log=True, note=note)
+    names = colours.layer_labels(layers)
+    return curve_panel(recorded, name, title, values, names, log=True, note=note)
 
 
 def geometric_moving_mean(values: np.ndarray, width: int) -> np.ndarray:
@@ -417,14 +412,12 @@ def _circularity_panel(recorded: RecordedRun) -> Panel:
     values = np.stack([ratio, np.full(len(ratio), CIRCLE_RATIO)])
     high = float(np.clip(np.quantile(ratio, 0.9) * 1.3, 4.0, 100.0))
     names = ("largest / smallest norm", f"circle below {CIRCLE_RATIO:g}")
-    rgb = colours.class_colours(2)
     return curve_panel(
         recorded,
         "circularity",
         "circularity",
         values,
         names,
-        rgb,
         log=True,
         y=(0.95, high),
     )
@@ -447,7 +440,6 @@ def _imperfections_panel(recorded: RecordedRun) -> Panel:
         "grid imperfections",
         count,
         ("imperfections",),
-        colours.class_colours(1),
         log=False,
         y=(-0.03 * high, high),
         note=note,
@@ -473,7 +465,6 @@ def _scalar_panel(recorded: RecordedRun, name: str) -> Panel:
         name.replace("_", " "),
         values,
         (name,),
-        colours.class_colours(1),
         log=False,
     )
 

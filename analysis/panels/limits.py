@@ -214,7 +214,7 @@ def _match_limits(panels: Sequence[Panel], one_unit: bool) -> Sequence[Panel]:
 
 
 def _match_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
-    """The panels, in which matrices have a common colour scale, which notes state."""
+    """The panels, in which matrices have a common colour scale."""
     images = [
         layer for panel in panels for layer in panel.layers if isinstance(layer, Image)
     ]
@@ -223,13 +223,11 @@ def _match_colour_scale(panels: Sequence[Panel]) -> Sequence[Panel]:
     low, high = min(image.low for image in images), max(image.high for image in images)
     result = []
     for panel in panels:
-        layers, note = [], panel.note
-        for layer in panel.layers:
-            if isinstance(layer, Image):
-                scaled = replace(layer, low=low, high=high)
-                note, layer = note.replace(layer.scale, scaled.scale), scaled
-            layers.append(layer)
-        result.append(replace(panel, layers=tuple(layers), note=note))
+        layers = [
+            replace(layer, low=low, high=high) if isinstance(layer, Image) else layer
+            for layer in panel.layers
+        ]
+        result.append(replace(panel, layers=tuple(layers)))
     return result
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from analysis.forces.directions import cosine_similarity, without_shift_and_scaling
-from analysis.panels import colours, common_panels
+from analysis.panels import common_panels
 from analysis.panels.common_panels import (
     PanelFactory,
     RecordedRun,
@@ -163,14 +163,12 @@ class ModularPanels(NetworkPanels, PairPanels):
             "" if len(frames) == count else f"; in {len(frames)} frames"
         )
         title = "cosine of law and −dL/dE"
-        rgb = colours.class_colours(1)
         return curve_panel(
             self.recorded,
             "cosine",
             title,
             values,
             ("cosine",),
-            rgb,
             False,
             (-1.05, 1.05),
             note,

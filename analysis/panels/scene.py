@@ -68,12 +68,6 @@ class Image:
     columns: tuple[str, ...]
     row_colours: np.ndarray | None = None  # (row, rgb), a strip at the left edge
 
-    @property
-    def scale(self) -> str:
-        """Values of the first and the last colour, for a note where no colour bar is
-        drawn."""
-        return f"{self.low:.2g} to {self.high:.2g}"
-
 
 @dataclass(frozen=True, eq=False)
 class Curves:

@@ -365,9 +365,7 @@ class SparsePanels(NetworkPanels):
         rows, column_names = self.sequences.names, tuple(map(str, range(columns)))
         image = Image(name, 0.0, high, rows, column_names, self.sequence_colours)
         x, y = (-0.5, columns - 0.5), (-0.5, len(rows) - 0.5)
-        note = join_notes(
-            image.scale, "left strip: colour of the prefix", self.recorded.limits_note
-        )
+        note = join_notes("left strip: colour of the prefix", self.recorded.limits_note)
         return Panel(
             name, title, (image,), x, y, x_label, "sequence", equal=False, note=note
         )

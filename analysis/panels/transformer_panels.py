@@ -126,14 +126,12 @@ class TransformerPanels(NetworkPanels):
                 np.vstack([values, norms[others].max(axis=0)]),
                 [*names, "largest other"],
             )
-        rgb = colours.split_colours(names)
         return curve_panel(
             self.recorded,
             "fourier_norms",
             "Fourier norms of W_E",
             values,
             names,
-            rgb,
             log=False,
         )
 
@@ -245,7 +243,7 @@ class TransformerPanels(NetworkPanels):
             x_label,
             y_label,
             equal=False,
-            note=join_notes(image.scale, note, some),
+            note=join_notes(note, some),
         )
 
     # --------------------------------------------------------------------------- losses
@@ -289,14 +287,13 @@ class TransformerPanels(NetworkPanels):
         )
         names = ["restricted loss, all pairs", "excluded loss, training pairs"]
         few = "" if len(every) == len(losses) else f"in {len(losses)} frames"
-        rgb, title = colours.split_colours(names), "losses of parts"
+        title = "losses of parts"
         return curve_panel(
             self.recorded,
             "restricted_loss",
             title,
             values,
             names,
-            rgb,
             log=True,
             note=few,
         )

@@ -8,8 +8,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from analysis.panels.colours import split_colours
-from analysis.panels.layer_names import named_layers
+from analysis.panels.colours import MAX_NAMED_LAYERS, named_colours
+from analysis.panels.common_panels import evenly_spaced_indices
 from dynamics.trajectory.diverged import count_diverged, mask_diverged
 
 _LINE_WIDTHS = {"unseen": 2.6, "test": 1.6, "validation": 1.6}
@@ -44,7 +44,7 @@ def plot_metric_curves(axes: Axes, trajectory: xr.Dataset, name: str) -> None:
     epoch = trajectory["epoch"].values
     splits = trajectory["split"].values.astype(str).tolist()
     for split, colour, (low, median, high) in zip(
-        splits, split_colours(splits), quartiles.swapaxes(0, 1), strict=True
+        splits, named_colours(splits), quartiles.swapaxes(0, 1), strict=True
     ):
         width = _LINE_WIDTHS.get(split, 1.0)
         (line,) = axes.plot(
@@ -117,9 +117,16 @@ def curves_caption(trajectory: xr.Dataset) -> str:
     )
 
 
+def largest_layers(sizes: np.ndarray) -> np.ndarray:
+    """Indices of the up to eight layers that a figure shows one by one, in their order:
+    those with the largest finite sizes (layer,)."""
+    order = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")
+    return np.sort(order[:8])
+
+
 def draw_layer_names(axes: Axes, layers: Sequence[str], rotation: int) -> None:
     """Draw the names of layers below an axis with a layer at each whole number."""
-    places = named_layers(len(layers))
+    places = evenly_spaced_indices(len(layers), MAX_NAMED_LAYERS)
     names = [layers[place] for place in places]
     axes.set_xticks(
         places, names, rotation=rotation, ha="right", rotation_mode="anchor"

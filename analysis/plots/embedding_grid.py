@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.panels.colours import colour, sequential_colours, text_colours
 from analysis.panels.common_panels import MAX_JOINED_POINTS
 from analysis.panels.style import current_style
 from analysis.plots.figure_files import in_style, new_figure, save_figure
@@ -71,17 +71,16 @@ def draw_tokens(
     mark: area of a token in square points; letters: font size of its number. By default
     both fit a panel of 2.4 inches."""
     n = len(points)
-    colours = colormaps["viridis"](np.linspace(0, 1, n))
+    colours = sequential_colours(n)
     reach = 1.18 * max(float(np.abs(points).max()), 1e-9)
     axes.set(
         xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[]
     )
-    axes.axhline(0, color="0.9", linewidth=0.8, zorder=0)
-    axes.axvline(0, color="0.9", linewidth=0.8, zorder=0)
+    for draw_line in (axes.axhline, axes.axvline):
+        draw_line(0, color=colour("grid"), linewidth=0.8, zorder=0)
     if n <= MAX_JOINED_POINTS:
-        axes.plot(
-            *np.vstack([points, points[:1]]).T, color="0.75", linewidth=0.6, zorder=1
-        )
+        line = np.vstack([points, points[:1]]).T
+        axes.plot(*line, color=colour("faint"), linewidth=0.6, zorder=1)
     many = min(1.0, _MAX_NUMBERED / n)
     size = many * (110 if n <= 40 else 40) if mark is None else mark
     written = (6.5 if n <= 40 else 4) if letters is None else letters
@@ -90,14 +89,13 @@ def draw_tokens(
         points[:, 1],
         s=size,
         c=colours,
-        edgecolors="white",
+        edgecolors=colour("background"),
         linewidths=0.6 * many,
         zorder=2,
     )
     if n > _MAX_NUMBERED:
         return
     for token, (x, y) in enumerate(points):
-        colour = "white" if token < 0.6 * (n - 1) else "black"
         axes.text(
             x,
             y,
@@ -105,7 +103,7 @@ def draw_tokens(
             ha="center",
             va="center",
             fontsize=written,
-            color=colour,
+            color=text_colours(colours[token]),
             zorder=3,
         )
 

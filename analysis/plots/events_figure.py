@@ -9,11 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.panels import colours
-from analysis.panels.layer_names import (
-    largest_layers,
-    short_names,
-)
-from analysis.plots.curves import draw_layer_names
+from analysis.plots.curves import draw_layer_names, largest_layers
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -185,7 +181,7 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         return
     speed = result["speed"].isel(run=reported_runs(result))
     drawn = largest_layers(speed.median(["run", "phase"]).values)
-    names = short_names(result["layer"].values.tolist())
+    names = colours.layer_labels(result["layer"].values.tolist())
     layers = result["layer"].values[drawn].tolist()
     for place, (drop, colour) in enumerate(
         zip(("first", "second"), colours.series_colours(2), strict=True)

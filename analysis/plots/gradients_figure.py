@@ -13,13 +13,8 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from scipy.ndimage import median_filter
 
 from analysis.panels import colours
-from analysis.panels.layer_names import (
-    largest_layers,
-    layer_colours,
-    short_names,
-)
 from analysis.panels.style import current_style
-from analysis.plots.curves import draw_layer_names
+from analysis.plots.curves import draw_layer_names, largest_layers
 from analysis.plots.figure_files import (
     draw_intervals,
     draw_legend,
@@ -32,7 +27,6 @@ from analysis.transitions.gradient_peaks import (
     loss_and_norm_series,
     loss_events_by_kind,
 )
-from dynamics.networks.clustering_head import MLP_VARIABLES
 
 _BASELINE_MARKS: dict[str, tuple[dict[str, Any], str]] = {
     "anywhere": ({"marker": "_", "markersize": 12}, "by chance, anywhere"),
@@ -65,12 +59,7 @@ def plot_gradient_norms(
         f"run {run} (seed {int(trajectory['seed'][run])}), then all runs",
         trajectory.sizes["layer"],
     )
-    names = short_names(
-        [
-            MLP_VARIABLES.get(layer, layer)
-            for layer in trajectory["layer"].values.tolist()
-        ]
-    )
+    names = colours.layer_labels(trajectory["layer"].values.tolist())
     trajectory, result = (
         trajectory.assign_coords(layer=names),
         result.assign_coords(layer=names),
@@ -145,7 +134,7 @@ def _plot_metrics(
             continue
         axes.set(title=name, ylabel="nats" if name == "loss" else "fraction")
         splits = one["split"].values.astype(str).tolist()
-        for split, colour in zip(splits, colours.split_colours(splits), strict=True):
+        for split, colour in zip(splits, colours.named_colours(splits), strict=True):
             values = one[name].sel(split=split).values[: len(time)]
             axes.plot(
                 time, values, color=colour, marker=_line_marker(time), label=split
@@ -171,7 +160,7 @@ def _plot_norms(
     width = config.width(len(time))
     for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
         colour, line = (
-            layer_colours(len(norms))[place],
+            colours.named_colours(one["layer"].values.tolist())[place],
             "--" if place >= _DASHED_FROM else "-",
         )
         axes.plot(
@@ -286,7 +275,9 @@ def _plot_correlations(axes: Axes, result: xr.Dataset) -> None:
     """Draw the mean correlation of each layer by lag, and the mean size of the largest
     correlation by chance."""
     for layer, colour in zip(
-        result["layer"].values, layer_colours(result.sizes["layer"]), strict=False
+        result["layer"].values,
+        colours.named_colours(result["layer"].values.tolist()),
+        strict=True,
     ):
         axes.plot(
             result["frames"],

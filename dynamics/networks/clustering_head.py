@@ -23,14 +23,8 @@ from dynamics.settings import SparseSettings
 NORMALISATION_EPSILON = 1e-5
 """Added to the root mean square, as in the authors' code."""
 
-MLP_VARIABLES = {
-    "receptor": "MLP input weights",
-    "assembler": "MLP output weights",
-    "transform_bias": "MLP output bias",
-    "receptor_bias": "MLP input biases",
-}
-"""Weights of the MLP, which may have their own learning rate, and what they are
-called."""
+MLP_VARIABLES = ("receptor", "assembler", "transform_bias", "receptor_bias")
+"""Weights of the MLP, which may have their own learning rate."""
 
 
 class ClusteringHead(NetworkParameters):

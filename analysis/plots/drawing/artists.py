@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.artist import Artist as Drawn
 from matplotlib.artist import allow_rasterization
 from matplotlib.axes import Axes
@@ -30,7 +29,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import IdentityTransform
 
-from analysis.panels.colours import colour, to_oklab
+from analysis.panels.colours import colour, sequential_colours, text_colours
 from analysis.panels.scene import (
     MARKER_SHAPES,
     Arrows,
@@ -59,14 +58,11 @@ and of numbers at axes, widths of an arrow's shaft and of a curve."""
 _BAR = 0.3
 """Largest length of a scale bar, as a fraction of the panel's width."""
 
-LIGHT, INK_ON_LIGHT = 0.62, 0.1
-"""Lightness of a marker (Oklab) above which its label is dark, and the label's grey."""
 BACK, FRONT = 2.0, 10.0
 """First z orders of static and of moving artists."""
 
-MATRIX_COLOURS = (
-    (255 * colormaps["viridis"](np.linspace(0, 1, 256))).round().astype(np.uint8)
-)
+MATRIX_COLOURS = np.full((256, 4), 255, np.uint8)
+MATRIX_COLOURS[:, :3] = (255 * sequential_colours()).round()
 MISSING_COLOUR = np.array([225, 225, 225, 255], np.uint8)
 """Colour of matrix entries without a value."""
 
@@ -217,11 +213,8 @@ class _LabelsArtist:
             Path(path.vertices - middle, path.codes)
             for path, middle in zip(outlines, middles, strict=True)
         ]
-        light = to_oklab(np.asarray(layer.colours, float))[:, :1] > LIGHT
-        inks = np.where(light, INK_ON_LIGHT, 1.0).repeat(3, axis=1)
-        self.labels = _add_paths(
-            axes, paths, 1.0, len(paths), facecolors=inks, linewidths=0, zorder=order
-        )
+        style = {"facecolors": text_colours(layer.colours), "linewidths": 0}
+        self.labels = _add_paths(axes, paths, 1.0, len(paths), zorder=order, **style)
         self.axes, self.covering = axes, 0.75 * LABELLED_MARK * px
 
     def show(self, places: np.ndarray) -> None:

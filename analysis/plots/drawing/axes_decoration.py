@@ -25,10 +25,10 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from analysis.panels.colours import colour, to_oklab
+from analysis.panels.colours import colour, text_colours
 from analysis.panels.scene import Curves, EventMark, Image, Map, Panel
 from analysis.plots.drawing import artists
-from analysis.plots.drawing.artists import BACK, LIGHT, MATRIX_COLOURS, TICK
+from analysis.plots.drawing.artists import BACK, MATRIX_COLOURS, TICK
 
 _TITLE, _SMALL = 11.5, 9.5  # heights of letters
 LINE_HEIGHT = 11.0  # of a line of names
@@ -367,15 +367,12 @@ def draw_figure_key(
             figure.add_artist(
                 Rectangle((beside, y - size[1] / 2), *size, color=rgb, linewidth=0)
             )
-            ink = ("#000000", "#ffffff")[
-                int(to_oklab(np.asarray(rgb, float))[0] < LIGHT)
-            ]
             figure.text(
                 beside + size[0] / 2,
                 y,
                 name,
                 ha="center",
-                color=ink,
+                color=text_colours(rgb),
                 **how | {"fontsize": 7.5 * px},
             )
             beside += size[0]

@@ -124,15 +124,11 @@ class PanelGrid:
             raise SettingsError(
                 "panels", "none that both have", "runs with some panels in common"
             )
-        blocks = [
-            [_without_scale(panel) for panel in block]
-            for block in match_panels(scenes, names)
-        ]
         self.scenes, self.panels = tuple(scenes), list(names)
         leading = [name for name in names if name in leading]
         columns = columns or default_columns(len(names), len(leading))
         columns = min(columns, len(names) + 3 * len(leading))
-        self.layout = PanelLayout(blocks, columns, width, leading)
+        self.layout = PanelLayout(match_panels(scenes, names), columns, width, leading)
         sizes = [self._heading_size(index) for index in range(len(scenes))]
         if min(sizes) < _MIN_HEADING:
             self.layout = replace(self.layout, heading=2 * _HEADING_LINE)
@@ -308,14 +304,6 @@ class PanelGrid:
     def _animate(self, animated: bool) -> None:
         for artist in self.figure_artists:
             artist.set_animated(animated)
-
-
-def _without_scale(panel: Panel) -> Panel:
-    """A panel whose note does not state a matrix's colour scale, as there is a colour
-    bar."""
-    scales = [layer.scale for layer in panel.layers if isinstance(layer, Image)]
-    notes = [note for note in panel.note.split("; ") if note not in scales]
-    return replace(panel, note="; ".join(notes))
 
 
 def _clock_marks(scene: Scene) -> list[EventMark]:

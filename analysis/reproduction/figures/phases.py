@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.panels.colours import colour, split_colours
+from analysis.panels.colours import colour, named_colours
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
 from analysis.plots.figure_files import new_figure
@@ -120,7 +120,7 @@ def _plot_maps_and_loss(
             ha=side,
         )
     splits = loss["split"].values.astype(str).tolist()
-    for split, rgb in zip(splits, split_colours(splits), strict=True):
+    for split, rgb in zip(splits, named_colours(splits), strict=True):
         below.plot(
             scene.clock, loss.sel(split=split), color=rgb, linewidth=1.2, label=split
         )

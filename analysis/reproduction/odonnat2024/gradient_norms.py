@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from analysis.panels.colours import layer_labels
 from analysis.reproduction.verification import (
     Above,
     Below,
@@ -37,7 +38,7 @@ from analysis.transitions import (
     gradient_peaks,
     loss_events,
 )
-from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
+from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SparseSettings
 
 SETUPS = FULL, MINI, FULL_3, MINI_3 = (
@@ -384,10 +385,8 @@ def setup_drops(evidence: xr.Dataset, setup: str, least: int) -> Estimate:
     return samples.percentage_of_ones(total >= least, "runs")
 
 
-LAYERS = {
-    name: MLP_VARIABLES.get(name, name.replace("_", " "))
-    for name in ClusteringHead(SparseSettings()).variables
-}
+VARIABLES = list(ClusteringHead(SparseSettings()).variables)
+LAYERS = dict(zip(VARIABLES, layer_labels(VARIABLES), strict=True))
 EXAMPLE = ((125, 500), (350, 1000))
 """Epochs between which the two drops of VC figure 16 may be: within a factor of 2 of
 those that the paper names."""

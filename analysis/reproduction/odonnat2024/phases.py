@@ -3,7 +3,7 @@ learning, escapes from the plateau.
 
 Times are in epochs. The first layers are those that make the sequence embeddings; the
 token embeddings also decode the output. The last layers are those of the MLP
-(`MLP_VARIABLES`)."""
+(`layer_labels`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +13,7 @@ import xarray as xr
 
 from analysis.clustering_heads import learning_phases
 from analysis.clustering_heads.clusters import CLUSTER_LINK
+from analysis.panels.colours import layer_labels
 from analysis.reproduction.odonnat2024 import drop_measures
 from analysis.reproduction.odonnat2024.circuits import default_networks
 from analysis.reproduction.verification import (
@@ -36,15 +37,13 @@ from analysis.reproduction.verification import (
 )
 from analysis.statistics import intervals, jackknife_runs, kaplan_meier, success_mask
 from analysis.transitions import DEFAULT_DETECTION, layer_motion_at_drops, loss_events
-from dynamics.networks.clustering_head import MLP_VARIABLES
 from dynamics.networks.threads import single_torch_thread
 from dynamics.settings import SUCCESS_ACCURACY
 
 FRONT = learning_phases.SEQUENCE_EMBEDDING_WEIGHTS
 """Weights of the first layers."""
-BACK = {
-    name: MLP_VARIABLES[name] for name in ("receptor", "receptor_bias", "assembler")
-}
+_MLP = ("receptor", "receptor_bias", "assembler")
+BACK = dict(zip(_MLP, layer_labels(_MLP), strict=True))
 """Weights of the MLP and what they are called, without its output bias, which moves all
 classes alike."""
 BEHIND = (*BACK, "transform_bias")

@@ -371,7 +371,6 @@ def test_two_runs_have_equal_limits_and_matrix_colours(runs_folder):
         for layer, other in zip(first.layers, second.layers, strict=True):
             if isinstance(layer, Image):
                 assert (layer.low, layer.high) == (other.low, other.high)
-                assert layer.scale in first.note
 
 
 def test_data_not_yet_sent_to_a_hidden_page_are_sent_later(runs_folder, monkeypatch):

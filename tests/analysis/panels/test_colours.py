@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from analysis.panels import colours
 from analysis.panels.colours import (
     class_colours,
+    named_colours,
     prefix_colours,
-    split_colours,
     to_oklab,
 )
 from analysis.panels.probe_sequences import make_probe_sequences
@@ -178,15 +178,15 @@ def test_prefixes_of_any_number_of_multisets_have_colours():
 
 def test_the_colour_of_a_split_does_not_depend_on_other_splits():
     np.testing.assert_array_equal(
-        split_colours(["train", "test", "unseen"])[:2], split_colours(["train", "test"])
+        named_colours(["train", "test", "unseen"])[:2], named_colours(["train", "test"])
     )
     np.testing.assert_array_equal(
-        split_colours(["test"]), split_colours(["validation"])
+        named_colours(["test"]), named_colours(["validation"])
     )
     assert (
         len(
             np.unique(
-                split_colours(["train", "validation", "unseen", "far", "farther"]),
+                named_colours(["train", "validation", "unseen", "far", "farther"]),
                 axis=0,
             )
         )

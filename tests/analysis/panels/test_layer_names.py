@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.panels.layer_names import (
-    grouped_layers,
-    largest_layers,
-    layer_colours,
-    named_layers,
-    short_names,
-)
-from analysis.plots.curves import draw_layer_names
+from analysis.panels.colours import grouped_layers, layer_labels, named_colours
+from analysis.plots.curves import draw_layer_names, largest_layers
 
 BLOCKS = [
     f"blocks.{block}.{part}.{kind}"
@@ -43,19 +37,20 @@ def test_many_layers_are_grouped_by_the_beginning_of_their_names(layers, groups)
     ("count", "drawn"), [(0, 0), (1, 1), (16, 16), (17, 16), (500, 16)]
 )
 def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
-    places = named_layers(count)
-    assert len(places) == drawn
-    assert places[[0, -1]].tolist() == [0, count - 1] if count else not places.size
-    assert len(layer_colours(count)) >= count
+    layers = [f"layer_{at}" for at in range(count)]
+    assert len(named_colours(layers)) == count
     axes = Figure().subplots()
-    draw_layer_names(axes, [f"layer_{at}" for at in range(count)], 25)
-    assert len(axes.get_xticklabels()) == drawn
+    draw_layer_names(axes, layers, 25)
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(labels) == drawn
+    assert not count or labels[:: max(1, drawn - 1)][:2] == layers[:: max(1, count - 1)]
 
 
 @pytest.mark.parametrize(
     ("layers", "names"),
     [
-        (["embedding", "query"], ["embedding", "query"]),
+        (["position_embedding", "query"], ["position embedding", "query"]),
+        (["receptor", "receptor_bias"], ["MLP input weights", "MLP input biases"]),
         (
             ["m.embed.weight", "m.h.0.a.weight", "m.h.1.a.weight"],
             ["embed.weight", "0.a.weight", "1.a.weight"],
@@ -64,17 +59,9 @@ def test_few_names_are_drawn_with_the_first_and_the_last(count, drawn):
     ],
 )
 def test_names_are_short_and_distinct(layers, names):
-    assert short_names(layers) == names
+    assert layer_labels(layers) == names
 
 
 def test_the_largest_layers_stay_in_their_order():
-    assert largest_layers(np.array([1, np.nan, 9, 2, 8, 3, 7, 4, 6, 5])).tolist() == [
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        9,
-    ]
+    largest = largest_layers(np.array([1, np.nan, 9, 2, 8, 3, 7, 4, 6, 5]))
+    assert largest.tolist() == list(range(2, 10))

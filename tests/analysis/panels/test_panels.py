@@ -819,7 +819,7 @@ def test_the_note_says_where_curves_leave_the_panel():
     values = np.concatenate([np.full(len(recorded.steps) - 2, 1.0), [1e-20, 1e20]])[
         None
     ]
-    panel = curve_panel(recorded, "x", "x", values, ("x",), np.zeros((1, 3)), log=True)
+    panel = curve_panel(recorded, "x", "x", values, ("x",), log=True)
     assert "off scale above and below" in panel.note
     panel = curve_panel(
         recorded,
@@ -827,7 +827,6 @@ def test_the_note_says_where_curves_leave_the_panel():
         "x",
         values[:, ::-1].clip(1, None),
         ("x",),
-        np.zeros((1, 3)),
         log=True,
     )
     assert panel.note == "off scale above"
