@@ -154,9 +154,9 @@ def main(options: Options) -> None:
             "\n" + format_table(comparison, _comparison_columns(unit)), file=options.log
         )
     reported = transitions.reported_runs(result)
-    shown = reported & (reported.cumsum() <= PRINTED_RUNS)
+    printed = reported & (reported.cumsum() <= PRINTED_RUNS)
     print(f"\ntable: {transitions.describe_reported_runs(result)}", file=options.log)
-    output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, shown)
+    output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, printed)
 
 
 def _describe_ensemble(

@@ -186,21 +186,21 @@ def _plan_film(
             _MAX_DROP_HOLD, max(1, round(_DROP_SECONDS * fps / len(film.frames)))
         )
         film = film._replace(holds=film.holds * hold)
-    shown = (
+    summary = (
         "every recorded frame"
         if film.every == 1
         else f"one recorded frame in {film.every}, and the last"
     )
-    shown += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
-    shown += (
+    summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
+    summary += (
         f", {plots.EVENT_HOLD} times as long near drops and spikes" if by_events else ""
     )
-    shown += (
+    summary += (
         "; runs with different units at the same fraction"
         if plots.compares_by_run_fraction(scenes)
         else ""
     )
-    print(f"time        {shown}: {film.length} frames, {film.length / fps:.1f} s")
+    print(f"time        {summary}: {film.length} frames, {film.length / fps:.1f} s")
     return film
 
 

@@ -94,17 +94,17 @@ def main(options: Options) -> None:
 
 def _describe_examined(result: xr.Dataset) -> str:
     """How many spikes were examined, and the size of their updates."""
-    known = result.isel(spike=result["cause"].values != "")
-    lost = result.sizes["spike"] - known.sizes["spike"]
+    attributed = result.isel(spike=result["cause"].values != "")
+    lost = result.sizes["spike"] - attributed.sizes["spike"]
     text = f"{result.sizes['spike']} examined" + (
         f"; {lost} have no rise of the loss in the replay" if lost else ""
     )
-    if not known.sizes["spike"]:
+    if not attributed.sizes["spike"]:
         return text
     rise = float(
         (
-            (known["loss_after"] - known["loss_before"])
-            / (known["top"] - known["level"])
+            (attributed["loss_after"] - attributed["loss_before"])
+            / (attributed["top"] - attributed["level"])
         ).median()
     )
     text += (
@@ -112,7 +112,10 @@ def _describe_examined(result: xr.Dataset) -> str:
         " (median)"
     )
     for name, label in (("xi_ratio", "a sequence embedding"), ("input_ratio", "E + P")):
-        median, above = float(known[name].median()), int((known[name] > 1).sum())
+        median, above = (
+            float(attributed[name].median()),
+            int((attributed[name] > 1).sum()),
+        )
         text += (
             f"\nlargest update of {label} over its length: median {median:.3f}, above 1"
             f" in {above} spikes"

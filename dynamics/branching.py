@@ -329,11 +329,11 @@ def _recorded_system(
     )
     if system.backends and "backend" not in source.attrs:
         system.backend_name = FIRST_BACKEND
-    result, known = source.attrs["numerics_version"], system.numerics_version
-    if result != known:
+    result, current = source.attrs["numerics_version"], system.numerics_version
+    if result != current:
         raise TrajectoryError(
             f"attribute numerics_version: found {result}, this program computes as"
-            f" version {known}"
+            f" version {current}"
         )
     return system
 
@@ -370,11 +370,11 @@ def _nearest_state(
     """The state at the last restart state at or before a step."""
     check_file_unchanged(source, path)
     with checkpoints(path) as states:
-        known = states["checkpoint"].values
-        at = int(np.searchsorted(known, step, side="right")) - 1
+        saved_steps = states["checkpoint"].values
+        at = int(np.searchsorted(saved_steps, step, side="right")) - 1
         nearest = states.isel(checkpoint=at, run=run_indices(states, seeds)).load()
     arrays = {str(name): nearest[name].values for name in nearest.data_vars}
-    return restore_state(system, {"step": known[at], **arrays})
+    return restore_state(system, {"step": saved_steps[at], **arrays})
 
 
 # --------------------------------------------------------------------------- the branch
@@ -505,9 +505,9 @@ def _changes_shape(
 def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
     """Shapes of the variables of a state, without metrics."""
     sizes = {dim: len(values) for dim, values in system.coords().items()}
-    kept = {
+    recorded = {
         name: dims
         for name, dims in system.variables.items()
         if name not in METRIC_VARIABLES
     }
-    return {name: tuple(sizes[dim] for dim in dims) for name, dims in kept.items()}
+    return {name: tuple(sizes[dim] for dim in dims) for name, dims in recorded.items()}

@@ -21,9 +21,9 @@ class SettingsError(ReportedError, ValueError):
 
     exit_code = 2
 
-    def __init__(self, field: str, result: object, allowed: str) -> None:
-        self.field, self.found, self.allowed = field, result, allowed
-        super().__init__(f"{field}: found {result}, allowed is {allowed}")
+    def __init__(self, field: str, found: object, allowed: str) -> None:
+        self.field, self.found, self.allowed = field, found, allowed
+        super().__init__(f"{field}: found {found}, allowed is {allowed}")
 
     def __reduce__(
         self,

@@ -120,13 +120,15 @@ def start_step_index(source: xr.Dataset, step: int) -> int:
 
 def start_run_indices(source: xr.Dataset, seeds: np.ndarray) -> list[int]:
     """The index along `run` of the run of each seed. Raises SettingsError."""
-    known = source["seed"].values
-    index = {int(seed): run for run, seed in enumerate(known)}
+    source_seeds = source["seed"].values
+    index = {int(seed): run for run, seed in enumerate(source_seeds)}
     for seed in np.asarray(seeds).tolist():
         if seed not in index:
             result = f"no run of seed {seed} in {source.encoding['source']}"
             raise SettingsError(
-                "start", result, f"seeds from {known.min()} to {known.max()}"
+                "start",
+                result,
+                f"seeds from {source_seeds.min()} to {source_seeds.max()}",
             )
     return [index[int(seed)] for seed in seeds]
 

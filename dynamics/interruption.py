@@ -49,10 +49,10 @@ class StepPacer:
         self.seconds_per_step = SIGNAL_SECONDS
 
     @contextmanager
-    def measure(self, wanted: int) -> Iterator[int]:
+    def measure(self, remaining: int) -> Iterator[int]:
         """Yield a number of steps, at most `wanted`, and measure the time of the `with`
         block that takes them."""
-        number = max(1, min(wanted, int(SIGNAL_SECONDS / self.seconds_per_step)))
+        number = max(1, min(remaining, int(SIGNAL_SECONDS / self.seconds_per_step)))
         begin = time.perf_counter()
         yield number
         self.seconds_per_step = max(1e-9, (time.perf_counter() - begin) / number)

@@ -76,13 +76,13 @@ def check_resources(
     SettingsError."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     sizes = {name: len(values) for name, values in system.coords().items()}
-    kept = recorded_variables(system, record).values()
+    recorded = recorded_variables(system, record).values()
     frame = (
         8
         * runs
         * sum(
             int(np.prod([sizes[dim] for dim in dims], dtype=np.float64))
-            for dims in kept
+            for dims in recorded
         )
     )
     frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)

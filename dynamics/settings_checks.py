@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dynamics.settings import SettingsError
 
 
-def check_system_name(settings: type, known: Mapping[str, type]) -> None:
+def check_system_name(settings: type, registered: Mapping[str, type]) -> None:
     """Raise SettingsError if `settings.system` is not a valid name, or is the name of
     another class in `known`."""
     name = getattr(settings, "system", None)
@@ -22,7 +22,7 @@ def check_system_name(settings: type, known: Mapping[str, type]) -> None:
             repr(name),
             "a name of letters, digits, _ and -",
         )
-    if (other := known.get(name)) is not None and not _same(other, settings):
+    if (other := registered.get(name)) is not None and not _same(other, settings):
         allowed = f"another name: {name} is already used by {_full(other)}"
         raise SettingsError(f"{_full(settings)}.system", repr(name), allowed)
 
@@ -66,11 +66,11 @@ def check_settings_class(kind: type) -> None:
         raise SettingsError(
             kind.__name__, "a class", "a frozen dataclass: @dataclass(frozen=True)"
         )
-    known = {field.name for field in dataclasses.fields(kind)}
+    names = {field.name for field in dataclasses.fields(kind)}
     missing = [
         name
         for name in SETTINGS_NUMBERS
-        if name not in known and not hasattr(kind, name)
+        if name not in names and not hasattr(kind, name)
     ]
     if missing:
         allowed = "a ClassVar or a property for each of " + ", ".join(SETTINGS_NUMBERS)

@@ -253,8 +253,8 @@ def unseen_mask(train: np.ndarray, test: np.ndarray) -> np.ndarray:
     position) -> (run, sequence) bool."""
     return np.stack(
         [
-            ~np.isin(_as_items(tested), _as_items(known))
-            for known, tested in zip(train, test, strict=True)
+            ~np.isin(_as_items(tested), _as_items(seen))
+            for seen, tested in zip(train, test, strict=True)
         ]
     )
 
@@ -285,8 +285,8 @@ def evaluation_sequences(
     """The distinct sequences of both splits, each (run, sequence, position). Raises
     SettingsError."""
     splits, runs = sparse_splits(settings), []
-    for known, tested in zip(train, test, strict=True):
-        both = np.concatenate([known, tested])
+    for seen, tested in zip(train, test, strict=True):
+        both = np.concatenate([seen, tested])
         _, first, index = np.unique(
             _as_items(both), return_index=True, return_inverse=True
         )

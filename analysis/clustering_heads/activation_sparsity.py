@@ -264,14 +264,16 @@ def compare_successes(result: xr.Dataset) -> xr.Dataset:
     where successful runs are less sparse, and its p-value for all thresholds at once,
     by permutations of the runs' success."""
     success = result["success"].values
-    known = np.isfinite(success)
+    finite = np.isfinite(success)
     profiles = []
     for split in SPARSITY_SPLITS:
         sparsity, generator = (
-            result["sparsity"].sel(split=split).values[known],
+            result["sparsity"].sel(split=split).values[finite],
             random_stream(0, f"sparsity/{split}"),
         )
-        profiles.append(rank_biserial_profile(sparsity, success[known] == 1, generator))
+        profiles.append(
+            rank_biserial_profile(sparsity, success[finite] == 1, generator)
+        )
     dims, (effect, p_value) = (
         ("split", "eps"),
         map(np.stack, zip(*profiles, strict=True)),
@@ -301,7 +303,7 @@ def sparsity_table(
 def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
     here = result.sel(split=split)
     values, success = here["mean_sparsity"].values, here["success"].values
-    successes, failures, known = (
+    successes, failures, finite = (
         values[success == 1],
         values[success == 0],
         np.isfinite(success),
@@ -324,7 +326,7 @@ def _split_row(result: xr.Dataset, label: str, split: str) -> dict:
     row["least_p_value"] = np.min(here["p_value"].values)
     return row | interval_columns(
         "correlation",
-        rank_correlation(values[known], here["test_accuracy"].values[known]),
+        rank_correlation(values[finite], here["test_accuracy"].values[finite]),
     )
 
 

@@ -233,12 +233,14 @@ def _describe_clusters(result: xr.Dataset, ideal: int) -> list[str]:
 
 
 def _describe_phases(result: xr.Dataset) -> list[str]:
-    known = result["successful"].values.astype(bool) & np.isfinite(
+    learned = result["successful"].values.astype(bool) & np.isfinite(
         result["formed"].values + result["separated"].values
     )
-    if not known.any():
+    if not learned.any():
         return ["no successful run shows when its clusters formed"]
-    formed, separated = (result[name].values[known] for name in ("formed", "separated"))
+    formed, separated = (
+        result[name].values[learned] for name in ("formed", "separated")
+    )
     delay = separated - formed
     later, earlier, total = int((delay > 0).sum()), int((delay < 0).sum()), len(delay)
     return [

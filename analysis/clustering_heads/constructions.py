@@ -314,7 +314,7 @@ def _outward_directions(embedding: torch.Tensor) -> torch.Tensor:
     if len(embedding) == 2:
         centre = embedding.mean(dim=0)
     else:  # |e|² = 2 e · centre + constant
-        known = torch.cat(
+        coordinates = torch.cat(
             [
                 2 * embedding[:, :2],
                 torch.ones(len(embedding), 1, dtype=embedding.dtype),
@@ -322,6 +322,6 @@ def _outward_directions(embedding: torch.Tensor) -> torch.Tensor:
             dim=1,
         )
         centre = torch.zeros_like(embedding[0])
-        centre[:2] = torch.linalg.solve(known, (embedding**2).sum(dim=1))[:2]
+        centre[:2] = torch.linalg.solve(coordinates, (embedding**2).sum(dim=1))[:2]
     away = embedding - centre
     return away / away.norm(dim=1, keepdim=True)

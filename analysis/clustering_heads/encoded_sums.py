@@ -77,9 +77,9 @@ def encoded_sum(xi: np.ndarray, at: InvarianceProbe, s: SparseSettings) -> Encod
     signed = [effect / unit, -effect / unit]  # the sign of the direction is arbitrary
     steps = max(
         signed,
-        key=lambda each: (
-            _count_congruent(each, residue, s.vocab),
-            each[list(s.counting)].sum(),
+        key=lambda counts: (
+            _count_congruent(counts, residue, s.vocab),
+            counts[list(s.counting)].sum(),
         ),
     )
     whole = bool((np.abs(steps - steps.round()) < INTEGER_TOLERANCE).all())

@@ -82,8 +82,8 @@ def compare_same_seed(
     Runs without values are left out. higher: whether same-seed pairs are expected to be
     above the others or below. The test is one-sided; its p-value counts the identity as
     a permutation, so that it is never 0."""
-    kept = np.isfinite(np.diagonal(measure))
-    x = measure[np.ix_(kept, kept)]
+    finite = np.isfinite(np.diagonal(measure))
+    x = measure[np.ix_(finite, finite)]
     own, others = mean_interval(np.diagonal(x)), mean_distance_between(x, paired=True)
     if len(x) < 2:
         return SameSeedComparison(own, others, float("nan"), len(x))

@@ -306,7 +306,7 @@ def network_invariances(
     best = scored == scored.amax(-1, keepdim=True)
     target = torch.from_numpy(sparse_sum(at.tokens[at.base], s))
     hit = torch.gather(best[at.base], -1, target[:, None])[:, 0] / best[at.base].sum(-1)
-    told = scored.argmax(-1).numpy()
+    predicted = scored.argmax(-1).numpy()
     attended = _attention_factors(network, result)[:, : s.vocab].numpy()
     given = (attended / divided.numpy()[at.changed]).mean(axis=0)  # (position, token)
     own = (
@@ -334,12 +334,14 @@ def network_invariances(
         "value_spread": relative_spread(values, s),
         "contribution_spread": relative_spread(given[..., None] * values, s),
         "value_flips": (
-            (told[at.changed] != told[at.base][:, None, None]).mean(axis=(0, 2))
+            (predicted[at.changed] != predicted[at.base][:, None, None]).mean(
+                axis=(0, 2)
+            )
             * others
         ),
         "order_flips": np.array(
             [
-                (told[at.swapped[:, pair]] != told[at.base]).mean()
+                (predicted[at.swapped[:, pair]] != predicted[at.base]).mean()
                 for pair in range(len(at.pairs))
             ]
         ),

@@ -140,12 +140,12 @@ def _leaks(
     for position in leaking:
         shares = one["token_share"].values[position]
         pairs = list(zip(*np.triu_indices(len(shares), k=1), strict=True))
-        told = [(a, b) for a, b in pairs if shares[a, b] > tolerance]
-        if len(told) == len(pairs):
+        separated = [(a, b) for a, b in pairs if shares[a, b] > tolerance]
+        if len(separated) == len(pairs):
             whole.append(position)
         else:
             yield (
-                f"distinguishes {', '.join(f'{a} from {b}' for a, b in told)} at"
+                f"distinguishes {', '.join(f'{a} from {b}' for a, b in separated)} at"
                 f" position {position}"
             )
     if whole:

@@ -344,7 +344,7 @@ def gradient_descent(
     that start is halved; every accepted step increases it by a tenth, up to `lr`. The
     path therefore follows the landscape without overshooting."""
     both = vmap(torch.func.grad_and_value(loss))
-    kept = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
+    frame_steps = np.unique(np.linspace(0, steps, frames).round().astype(np.int64))
     rows, rate, time = (
         starts,
         torch.full(starts.shape[:1], lr, dtype=starts.dtype),
@@ -357,15 +357,15 @@ def gradient_descent(
     ):
         trial = rows - rate[:, None] * slope
         trial_slope, trial_value = both(trial)
-        taken = trial_value <= value
-        time = time + torch.where(taken, rate, 0.0)
+        accepted = trial_value <= value
+        time = time + torch.where(accepted, rate, 0.0)
         rows, slope = (
-            torch.where(taken[:, None], new, old)
+            torch.where(accepted[:, None], new, old)
             for new, old in ((trial, rows), (trial_slope, slope))
         )
-        value = torch.where(taken, trial_value, value)
-        rate = torch.where(taken, (1.1 * rate).clamp(max=lr), rate / 2)
-        if step in kept:
+        value = torch.where(accepted, trial_value, value)
+        rate = torch.where(accepted, (1.1 * rate).clamp(max=lr), rate / 2)
+        if step in frame_steps:
             result.append(rows)
             times.append(time)
-    return DescentPath(kept, torch.stack(result), torch.stack(times).numpy())
+    return DescentPath(frame_steps, torch.stack(result), torch.stack(times).numpy())

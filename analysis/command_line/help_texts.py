@@ -172,10 +172,10 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default_factory()
         text = functools.partial(_help_text, info.type, field, kind)
         hint = functools.partial(_default_hint, info.type, field)
-        shown = tyro.conf.arg(
+        argument = tyro.conf.arg(
             metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint
         )
-        described: Any = Annotated[(kind, *extras, shown)]
+        described: Any = Annotated[(kind, *extras, argument)]
         fields.append(StructFieldSpec(field.name, described, default, text))
     return StructConstructorSpec(info.type, tuple(fields))
 
@@ -190,8 +190,8 @@ def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str |
 def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:
     """The text in parentheses after the help text of an option."""
     named = _description(options, field).partition(" Default: ")[2].removesuffix(".")
-    shown = named if default in ("", "''", "None") else default
-    return f"(default: {shown})" if shown else ""
+    hint = named if default in ("", "''", "None") else default
+    return f"(default: {hint})" if hint else ""
 
 
 def _description(options: type, field: dataclasses.Field[Any]) -> str:

@@ -161,11 +161,11 @@ def select_panels(
         ),
         (),
     )
-    shown = ([name for name in default if name in common] or common)[
+    drawn = ([name for name in default if name in common] or common)[
         : most or MAX_PANELS
     ]
-    left = [name for name in common if name not in shown]
-    return tuple(shown), f"; with --panels also {', '.join(left)}" if left else ""
+    left = [name for name in common if name not in drawn]
+    return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
 
 
 def check_picture_path(
@@ -282,14 +282,14 @@ def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]
     trajectories = [dynamics.open_trajectory(path) for path in paths]
     runs: list[int] = []
     for path, trajectory in zip(paths, trajectories, strict=True):
-        name, wanted = (
+        name, requested = (
             ("run_of_other", options.run_of_other) if runs else ("run", options.run)
         )
-        if runs and wanted is None:
-            wanted = (
+        if runs and requested is None:
+            requested = (
                 runs[0] + (path.resolve() == paths[0].resolve())
             ) % trajectory.sizes["run"]
-        run, remark = plots.select_run(trajectory, name, wanted)
+        run, remark = plots.select_run(trajectory, name, requested)
         runs.append(run)
         print(f"trajectory  {path}  (run {run}{remark})")
     return trajectories, runs

@@ -183,12 +183,12 @@ def _unknown_argument(token: str, options: type) -> SettingsError:
         return SettingsError(
             "arguments of the command", token, "the arguments that --help lists"
         )
-    name, known = (
+    name, names = (
         token.lstrip("-").partition("=")[0].replace("-", "_"),
         option_names(options)[0],
     )
-    similar = [item for item in (_SAME_MEANING.get(name),) if item in known]
-    similar = similar or difflib.get_close_matches(name, known, n=1)
+    similar = [item for item in (_SAME_MEANING.get(name),) if item in names]
+    similar = similar or difflib.get_close_matches(name, names, n=1)
     allowed = (
         f"--{similar[0].replace('_', '-')}, or another option"
         if similar
@@ -218,7 +218,7 @@ def _given_value(argument: Any) -> str:
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("--") and name.replace("-", "_") == option:
             following = itertools.takewhile(
-                lambda each: not each.startswith("--"), words[index + 1 :]
+                lambda text: not text.startswith("--"), words[index + 1 :]
             )
             given = value if equals else " ".join(following)
     return given

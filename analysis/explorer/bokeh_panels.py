@@ -428,10 +428,10 @@ def add_pixels(
         if isinstance(layer, Image)
         else None
     )
-    shown = level if level is not None else np.asarray(values[0], np.uint16)
+    pixels = level if level is not None else np.asarray(values[0], np.uint16)
     palette, edges = pixel_palette(layer)
     source = models.ColumnDataSource(
-        {"image": [palette_pixels(shown, palette, edges)], "number": [shown]}
+        {"image": [palette_pixels(pixels, palette, edges)], "number": [pixels]}
     )
     x, y = panel.x, panel.y
     tile = models.ImageRGBA(
@@ -472,7 +472,7 @@ def add_pixels(
         "renderers": [renderer],
     }
     return part | {
-        "columns": shown.shape[1],
+        "columns": pixels.shape[1],
         "palette": palette,
         "edges": edges,
         "map": isinstance(layer, Map),

@@ -88,9 +88,9 @@ def run_catalogue(trajectory: xr.Dataset, path: Path | None = None) -> list[RunE
     if path is not None:
         result["circuit"] = _beside(trajectory, path, "circuits", _circuits)
         result["spikes"] = _beside(trajectory, path, "events", _spikes)
-    known = {name: values for name, values in result.items() if values}
+    columns = {name: values for name, values in result.items() if values}
     return [
-        RunEntry(place, **{name: values[place] for name, values in known.items()})
+        RunEntry(place, **{name: values[place] for name, values in columns.items()})
         for place in range(trajectory.sizes["run"])
     ]
 
@@ -228,13 +228,13 @@ def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
 
 def filter_runs(
     entries: Sequence[RunEntry],
-    wanted: str = "all",
+    ending: str = "all",
     kind: str = "",
     order: str = "place",
 ) -> list[RunEntry]:
     """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a
     key of `RUN_ORDERS`."""
-    _, has = _RUN_FILTERS[wanted]
+    _, has = _RUN_FILTERS[ending]
     entrys = [
         entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)
     ]

@@ -42,10 +42,10 @@ _Range = tuple[float, float]
 def frames_to_send(scene: Scene, panels: Sequence[str]) -> np.ndarray:
     """Indices (kept,) of the frames that a browser receives: evenly spaced, as many as
     fit."""
-    shown = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
+    arrays = scene.compute_arrays(np.array([0]), list(changing_layers(scene, panels)))
     size = sum(
         array.nbytes
-        for array in shown.values()
+        for array in arrays.values()
         if np.issubdtype(array.dtype, np.floating)
     )
     return evenly_spaced_indices(
@@ -123,15 +123,15 @@ def compress_buffer(
     default their range."""
     low = step = None
     if np.issubdtype(buffer.dtype, np.floating):
-        known = np.isfinite(buffer)
-        values = np.where(known, buffer, 0.0).astype(np.float64)
+        finite = np.isfinite(buffer)
+        values = np.where(finite, buffer, 0.0).astype(np.float64)
         if within is not None:
             values = np.clip(values, *within)
-        low = float(values[known].min()) if known.any() else 0.0
-        high = float(values[known].max()) if known.any() else 0.0
+        low = float(values[finite].min()) if finite.any() else 0.0
+        high = float(values[finite].max()) if finite.any() else 0.0
         step = (high - low) / QUANTIZATION_STEPS or 1.0
         buffer = np.where(
-            known, np.round((values - low) / step), QUANTIZATION_STEPS + 1
+            finite, np.round((values - low) / step), QUANTIZATION_STEPS + 1
         ).astype(np.uint16)
     change = buffer.copy()
     change[1:] -= buffer[:-1]  # modulo 2^8 or 2^16

@@ -77,12 +77,12 @@ def export_page(
         )
     runs = runs if isinstance(runs, Sequence) else (runs,)
     scenes, names = _chosen_scenes(files, runs, axes)
-    known = list(
+    available = list(
         dict.fromkeys(panel.name for scene in scenes for panel in scene.panels)
     )
-    shown = parse_panels(panels, known) or known
+    drawn = parse_panels(panels, available) or available
     text = _page_text(
-        Screen(scenes, shown, time_bar(), None, step, by, size, files=names), map_frames
+        Screen(scenes, drawn, time_bar(), None, step, by, size, files=names), map_frames
     )
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -167,13 +167,13 @@ def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
                 for name, layer in layers.items()
                 if isinstance(layer, Map) == maps
             }
-            shown = item.compute_arrays(frames[some] if maps else frames, list(part))
+            arrays = item.compute_arrays(frames[some] if maps else frames, list(part))
             for name, layer in part.items():
                 within = visible_range(item, screen.panels, name)
                 values = (
-                    clip_arrows(shown[name], within)
+                    clip_arrows(arrays[name], within)
                     if isinstance(layer, Arrows)
-                    else shown[name]
+                    else arrays[name]
                 )
                 result[f"{lane}/{name}"] = dataclasses.asdict(
                     compress_buffer(encode_layer(layer, values), within)

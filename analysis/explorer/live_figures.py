@@ -273,14 +273,14 @@ class LiveChart:
             name: np.asarray(columns[name], np.float32) for name in ("x", *self.names)
         }
         x, y = columns["x"], np.concatenate([columns[name] for name in self.names])
-        known = y[np.isfinite(y) & ((y > 0) | (not self.log))]
+        positive = y[np.isfinite(y) & ((y > 0) | (not self.log))]
         across, up = self.figure.x_range, self.figure.y_range
         anew = len(x) < 2
         if anew or x[-1] > across.end:
             across.end = max(_FIRST_SPAN, 1.5 * float(x[-1]) if len(x) else _FIRST_SPAN)
         if self.fixed:
             return
-        low, high = (known.min(), known.max()) if known.size else (0.5, 1.0)
+        low, high = (positive.min(), positive.max()) if positive.size else (0.5, 1.0)
         if self.level is not None:
             low, high = min(low, self.level), max(high, self.level)
         if anew or low < up.start or high > up.end:

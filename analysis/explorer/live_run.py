@@ -166,10 +166,10 @@ class NetworkRun:
         and the seed restart the run."""
         seed = settings.pop("seed", self.seed)
         after = dataclasses.replace(self.settings, **settings)
-        kept = dataclasses.replace(
+        unchanged = dataclasses.replace(
             self.settings, lr=after.lr, weight_decay=after.weight_decay
         )
-        anew = (kept, self.seed) != (after, seed)
+        anew = (unchanged, self.seed) != (after, seed)
         if (after, seed) == (self.settings, self.seed):
             return False
         self.settings, self.seed = after, seed

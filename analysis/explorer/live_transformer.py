@@ -90,8 +90,8 @@ class TransformerPage(NetworkPage):
             self.planes[name].fit(places)
             self.tokens[name].show(places)
         logits = self.run.correct_logits()
-        shown = np.clip(logits / max(logits.max(), 1e-9), 0, 1)
-        self.logits.show(encode_layer(self.image, shown[None]).reshape(logits.shape))
+        image = np.clip(logits / max(logits.max(), 1e-9), 0, 1)
+        self.logits.show(encode_layer(self.image, image[None]).reshape(logits.shape))
 
     def describe_planes(self) -> None:
         for name, k in self.frequencies.items():

@@ -72,7 +72,7 @@ class Page:
         document's request."""
         self.document, self.makers = document, makers
         self.made: dict[str, Tab] = {}
-        self.shown = ""
+        self.open_tab = ""
         self.names = list(makers)
         self.tabs = RadioButtonGroup(
             labels=[name.capitalize() for name in self.names],
@@ -164,14 +164,14 @@ class Page:
         refused: Sequence[SettingsError] = (),
     ) -> None:
         """Open a tab."""
-        if self.shown:
-            self.made[self.shown].hide()
+        if self.open_tab:
+            self.made[self.open_tab].hide()
         if name not in self.made:
             self.made[name] = self.makers[name]()
             self.made[name].settings.param.watch(
                 self._write, url_state.url_setting_names(self.made[name].settings)
             )
-        tab, self.shown = self.made[name], name
+        tab, self.open_tab = self.made[name], name
         refused = [
             *refused,
             *url_state.read_url_state(arguments or {}, tab.settings, ("tab",)),
@@ -187,7 +187,7 @@ class Page:
     def _answer(self, question: str, number: float = 0, columns: int = 0) -> None:
         """Answer the page's script: Python or a link was asked for, or the browser's
         tab became hidden or visible."""
-        tab = self.made[self.shown]
+        tab = self.made[self.open_tab]
         if question == "python":
             self.code.tags = ["Python", tab.python(columns), "", number]
         elif question == "link":
@@ -204,9 +204,9 @@ class Page:
             tab.show()
 
     def _write(self, *events: Any) -> None:
-        if self.shown:
+        if self.open_tab:
             self.address.text = url_state.url_query(
-                self.made[self.shown].settings, {"tab": self.shown}
+                self.made[self.open_tab].settings, {"tab": self.open_tab}
             )
 
 

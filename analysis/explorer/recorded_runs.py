@@ -53,10 +53,10 @@ class RunsPage:
         self.title = text_div("", 17, INK, (0, 8, 3, 2), font_weight="600")
         self.facts = text_div("", 12, FAINT, (0, 8, 3, 2))
         self.message, self.bar = notice_div(), time_bar()
-        self.told = Div(visible=False, tags=[])
-        self.told.on_change("tags", self._looked_at)
+        self.status = Div(visible=False, tags=[])
+        self.status.on_change("tags", self._looked_at)
         self.wall = Column(sizing_mode="stretch_width", margin=0)
-        parts = (self.title, self.facts, self.message, self.bar, self.wall, self.told)
+        parts = (self.title, self.facts, self.message, self.bar, self.wall, self.status)
         content = Column(*parts, sizing_mode="stretch_width")
         self.layout = Row(
             self.side.layout,
@@ -168,9 +168,11 @@ class RunsPage:
             notes.append(f"{error}. The default is used.")
             scenes = [build_scene(item, run) for item, run in chosen]
         titles = {panel.name: panel.title for scene in scenes for panel in scene.panels}
-        wanted = split_panels(s.panels)
-        names = [name for name in titles if name in wanted]
-        if missing := [printable_text(name) for name in wanted if name not in titles]:
+        requested = split_panels(s.panels)
+        names = [name for name in titles if name in requested]
+        if missing := [
+            printable_text(name) for name in requested if name not in titles
+        ]:
             notes.append(
                 f"panels: no {', '.join(missing)} here."
                 f" {'The others' if names else 'The main panels'} are shown."
@@ -187,7 +189,7 @@ class RunsPage:
                 scenes,
                 names,
                 self.bar,
-                self.told,
+                self.status,
                 s.step,
                 s.by,
                 s.size,

@@ -89,7 +89,7 @@ class RunSelector:
             *([self.file] if len(files) > 1 else []),
             _heading("Runs"),
             self.about,
-            _row(self.wanted, self.kind),
+            _row(self.ending, self.kind),
             self.order,
             self.columns,
             self.runs,
@@ -109,7 +109,7 @@ class RunSelector:
     def _make_runs(self, files: Sequence[str]) -> None:
         beside: dict[str, Any] = {"stylesheets": [WIDGET_STYLES, _LABEL_BESIDE]}
         self.file = select_widget("file", list(files), self.settings.file, **beside)
-        self.wanted = select_widget("final accuracy", [("all", "all runs")], "all")
+        self.ending = select_widget("final accuracy", [("all", "all runs")], "all")
         self.kind = select_widget("kind of run", [("", "any")], "")
         self.order = select_widget("order", list(RUN_ORDERS.items()), "place", **beside)
         styles = [WIDGET_STYLES, _TABLE_STYLE]
@@ -175,7 +175,7 @@ class RunSelector:
         }
         for name, widget in bound.items():
             widget.on_change("value", partial(self._chosen, name))
-        for widget in (self.wanted, self.kind, self.order):
+        for widget in (self.ending, self.kind, self.order):
             widget.on_change("value", lambda attribute, old, new: self._list_runs())
         self.runs.on_change("value", self._run_chosen)
         self.other_run.on_change(
@@ -211,7 +211,7 @@ class RunSelector:
         entries: list[RunEntry],
         others: Sequence[RunEntry],
         titles: dict[str, str],
-        shown: Sequence[str],
+        panels: Sequence[str],
         split: str = "",
     ) -> None:
         """Display the settings.
@@ -235,7 +235,7 @@ class RunSelector:
             said = "; ".join(filter(None, (said, f"{running} in progress")))
         self.about.update(text=said, visible=bool(said))
         self._show_kinds()
-        self._show_boxes(titles, shown)
+        self._show_boxes(titles, panels)
         two = s.other_file != NO_CHOICE
         self.other_run.visible = self.by.visible = two
         if two:
@@ -251,8 +251,11 @@ class RunSelector:
             ("", "any"),
             *((kind, f"{kind} ({counts[kind]})") for kind in sorted(counts)),
         ]
-        wanted = run_endings(self.entries)
-        for widget, some in ((self.kind, options), (self.wanted, list(wanted.items()))):
+        endings = run_endings(self.entries)
+        for widget, some in (
+            (self.kind, options),
+            (self.ending, list(endings.items())),
+        ):
             value = (
                 widget.value
                 if any(widget.value == item for item, _ in some)
@@ -260,7 +263,7 @@ class RunSelector:
             )
             widget.update(options=some, value=value, visible=len(some) > 1)
 
-    def _show_boxes(self, titles: dict[str, str], shown: Sequence[str]) -> None:
+    def _show_boxes(self, titles: dict[str, str], panels: Sequence[str]) -> None:
         if list(self.boxes) != list(titles):
             self.names = list(titles)
             styles = [WIDGET_STYLES, _WRAPPED_LABEL]
@@ -271,14 +274,14 @@ class RunSelector:
                 box.on_change("active", self._panels_chosen)
             self.boxes_of_panels.children = list(self.boxes.values())
         for name, box in self.boxes.items():
-            box.update(labels=[titles[name]], active=[0] if name in shown else [])
+            box.update(labels=[titles[name]], active=[0] if name in panels else [])
 
     def _list_runs(self) -> None:
         """The runs that pass the filters, and the run that is shown."""
         if self._quiet:
             return
         runs = filter_runs(
-            self.entries, self.wanted.value, self.kind.value, self.order.value
+            self.entries, self.ending.value, self.kind.value, self.order.value
         )
         header, lines = run_table_lines(runs)
         self._quiet = True

@@ -34,14 +34,14 @@ _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
     """Facts about a run in one line, with the number of its frames if only some are
     sent."""
-    known = [
+    facts = [
         f"{name} {value}"
         for name, value in {**scene.facts, **scene.event_counts()}.items()
         if name not in ("run", "seed")
     ]
     few = len(frames) < len(scene.steps)
     return ", ".join(
-        known + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few
+        facts + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few
     )
 
 
@@ -96,7 +96,7 @@ class Screen:
         scenes: Sequence[Scene],
         panels: Sequence[str],
         bar: Div,
-        told: Div | None,
+        status: Div | None,
         step: int | None = None,
         by: str = "clock",
         size: str = "medium",
@@ -134,7 +134,7 @@ class Screen:
         self.layout = Row(children=grids, sizing_mode="stretch_width", margin=0)
         self.layout.tags = [self.parcel]  # makes it part of the page
         Screen.made += 1
-        self.told = told
+        self.status = status
         self.arguments = {
             "number": Screen.made,
             "parts": self.parts,
@@ -145,7 +145,7 @@ class Screen:
             "start": place,
             "keep": keep,
             "bar": bar,
-            "told": told,
+            "told": status,
         }
 
     def _grid(self, lane: int, place: int, width: int) -> Column:
@@ -243,8 +243,8 @@ class Screen:
 
     def steps_at(self, step: int) -> list[int]:
         """The step of each run when the first is at a step."""
-        shown = zip(self.scenes, self.frames, self.frames_at(step), strict=True)
-        return [int(scene.steps[kept[frame]]) for scene, kept, frame in shown]
+        lanes = zip(self.scenes, self.frames, self.frames_at(step), strict=True)
+        return [int(scene.steps[frames[frame]]) for scene, frames, frame in lanes]
 
     def listen(self) -> None:
         """Let the script of a served page receive the batches of buffers."""

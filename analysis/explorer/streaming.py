@@ -137,12 +137,12 @@ def _nearest_first(
                 )
                 first.append(_FrameBatch(lane, maps, some))
     for batch in batches:
-        taken = [
+        sent = [
             item.frames
             for item in first
             if (item.lane, item.maps) == (batch.lane, batch.maps)
         ]
-        frames = np.setdiff1d(batch.frames, taken[0], assume_unique=True)
+        frames = np.setdiff1d(batch.frames, sent[0], assume_unique=True)
         if len(frames):
             rest.append(batch._replace(frames=frames))
     return first + rest
@@ -160,9 +160,9 @@ def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:
     some = {
         name: layer for name, layer in layers if isinstance(layer, Map) == piece.maps
     }
-    shown = scene.compute_arrays(frames[piece.frames], list(some))
+    arrays = scene.compute_arrays(frames[piece.frames], list(some))
     result = {
-        f"{piece.lane}/{name}": encode_layer(layer, shown[name])
+        f"{piece.lane}/{name}": encode_layer(layer, arrays[name])
         for name, layer in some.items()
     }
     return (

@@ -31,17 +31,17 @@ def read_url_state(
     also: names in the address that other code reads.
     """
     refused: list[SettingsError] = []
-    known = url_setting_names(settings)
+    names = url_setting_names(settings)
     with batch_call_watchers(settings):  # watchers are called once for all changes
         for name, values in arguments.items():
             if name in also:
                 continue
             try:
-                if name not in known:
+                if name not in names:
                     raise SettingsError(
                         printable_text(name),
                         "an unknown setting",
-                        ", ".join((*also, *known)),
+                        ", ".join((*also, *names)),
                     )
                 setattr(
                     settings,

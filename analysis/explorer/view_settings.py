@@ -79,14 +79,14 @@ def default_panel_names(*runs: Sequence[str], most: int = _DEFAULT_PANELS) -> li
     runs: names of the panels of one run, or of two; if both have a panel with priority,
     it is shown."""
     shared = [name for name in _PANEL_PRIORITY if all(name in names for names in runs)]
-    wanted = set()
+    requested = set()
     for names in runs:
         ranked = dict.fromkeys(
             name for name in (*shared, *_PANEL_PRIORITY, *names) if name in names
         )
-        wanted.update(list(ranked)[:most])
+        requested.update(list(ranked)[:most])
     return list(
-        dict.fromkeys(name for names in runs for name in names if name in wanted)
+        dict.fromkeys(name for names in runs for name in names if name in requested)
     )
 
 
@@ -102,11 +102,11 @@ def split_panels(words: str) -> list[str]:
 def parse_panels(words: str, names: Sequence[str]) -> list[str]:
     """The panels that a comma-separated list names, in the order of `names`. Raises
     SettingsError."""
-    wanted = split_panels(words)
-    for word in wanted:
+    requested = split_panels(words)
+    for word in requested:
         if word not in names:
             raise SettingsError("panels", word, "one or more of " + ", ".join(names))
-    return [name for name in names if name in wanted]
+    return [name for name in names if name in requested]
 
 
 def parse_axes(words: str) -> tuple[int, int] | None:

@@ -406,14 +406,14 @@ _PLANE_COLUMNS = ("plane_cosine", "plane_r_squared", "plane_renamed_r_squared")
 
 def audit_columns(audit: xr.Dataset) -> list[Column]:
     """The columns of the table of an audit."""
-    shown = {
+    headings = {
         name: heading
         for name, heading in _HEADINGS.items()
         if name not in _PLANE_COLUMNS or name in audit
     }
     columns = [
         Column(heading, name, digits=2, interval="half-width")
-        for name, heading in shown.items()
+        for name, heading in headings.items()
     ]
     return [Column(audit.attrs["clock"], "epoch"), Column("runs", "runs"), *columns]
 

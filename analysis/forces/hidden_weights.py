@@ -103,8 +103,8 @@ def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
     one."""
 
     def by_seed(name: str) -> np.ndarray:
-        known = np.isfinite(runs[name])  # a run without living units has no alignment
-        values, seeds = runs[name][known], runs["seed"][known]
+        finite = np.isfinite(runs[name])  # a run without living units has no alignment
+        values, seeds = runs[name][finite], runs["seed"][finite]
         return np.array([values[seeds == seed].mean() for seed in np.unique(seeds)])
 
     return WeightGroup(
@@ -183,7 +183,7 @@ def _settings_of_decays(
         raise SettingsError("weight_decays", error.found, error.allowed) from None
     if not replaces:
         raise SettingsError("weight_decays", "none", "at least one")
-    return sorted(replaces, key=lambda each: each.weight_decay)
+    return sorted(replaces, key=lambda one: one.weight_decay)
 
 
 # ---------------------------------------------------------------------------- the table

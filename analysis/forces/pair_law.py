@@ -172,11 +172,11 @@ def held_out_cosines(
     """
     fold = run % _FOLDS
     cosines = np.full(len(run), np.nan)
-    known = np.isfinite(moments.product).all(axis=-1)
+    finite = np.isfinite(moments.product).all(axis=-1)
     for item in np.unique(fold):
         for parity in range(2):
-            others = known & (fold != item) & (frame % 2 != parity)
-            tested = known & (fold == item) & (frame % 2 == parity)
+            others = finite & (fold != item) & (frame % 2 != parity)
+            tested = finite & (fold == item) & (frame % 2 == parity)
             if not others.any():
                 continue
             fitted = moments.select(others)
@@ -196,12 +196,12 @@ def frame_r_squared(moments: Moments) -> np.ndarray:
     scale = np.sqrt(np.diagonal(moments.gram, axis1=-2, axis2=-1))
     scale = np.where(scale > 0, scale, 1)
     normal = moments.gram / scale[..., None] / scale[..., None, :]
-    known = np.nan_to_num(moments.product / scale)
+    scaled = np.nan_to_num(moments.product / scale)
     einsum = np.einsum(
         "...f,...fg,...g->...",
-        known,
+        scaled,
         np.linalg.pinv(normal, rcond=1e-9, hermitian=True),
-        known,
+        scaled,
     )
     return np.where(
         np.isfinite(moments.product).all(axis=-1), np.clip(einsum, 0, 1), np.nan
@@ -432,11 +432,13 @@ def _overall_law(
     scales an embedding if all pairs are present, so k is not determined: it is chosen
     so that f is nearest to CA's. The largest value is 1; NaN where hardly any force
     depends on a coefficient."""
-    known = np.isfinite(moments.product).all(axis=-1)
-    kept = moments.select(known)
-    coefficients = fit_coefficients(kept, choose_ridge(kept, run[known] % _FOLDS))
-    mean = kept.gram.mean(axis=0)
-    expected = paper[known].mean(axis=0)
+    finite = np.isfinite(moments.product).all(axis=-1)
+    selected = moments.select(finite)
+    coefficients = fit_coefficients(
+        selected, choose_ridge(selected, run[finite] % _FOLDS)
+    )
+    mean = selected.gram.mean(axis=0)
+    expected = paper[finite].mean(axis=0)
     size, other = (np.sqrt(_quadratic(mean, item)) for item in (coefficients, expected))
     power = mean.diagonal()
     expected = expected * size / other

@@ -104,12 +104,12 @@ def linearize_trajectory(
 
 
 def _check_system(trajectory: xr.Dataset) -> Settings:
-    settings, known = (
+    settings, systems = (
         read_settings(trajectory),
         (ParticleSettings, ModularSettings, SparseSettings),
     )
-    if settings.system not in (item.system for item in known):
-        names = ", ".join(item.system for item in known)
+    if settings.system not in (item.system for item in systems):
+        names = ", ".join(item.system for item in systems)
         raise TrajectoryError(
             f"attribute system: found {settings.system}, expected one of {names}"
         )

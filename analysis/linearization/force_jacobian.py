@@ -298,11 +298,11 @@ def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
     n, dim = x.shape[-2:]
     lead, axes = x.shape[:-2], np.eye(dim)
     x = x - x.mean(axis=-2, keepdims=True)
-    kept = [
+    directions = [
         np.broadcast_to(np.tile(row, n) / np.sqrt(n), (*lead, n * dim)) for row in axes
     ]
     if settings.variance == "axis":
-        kept += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
+        directions += [_unit((x * row).reshape(*lead, n * dim)) for row in axes]
     else:
         size = _unit(x.reshape(*lead, n * dim))
         planes = [
@@ -310,11 +310,11 @@ def free_directions(embedding: np.ndarray, settings: ParticleSettings) -> np.nda
             for a in range(dim)
             for b in range(a)
         ]
-        kept += [
+        directions += [
             (size.reshape(x.shape) @ plane).reshape(*lead, n * dim) for plane in planes
         ]
-        kept += [size] if settings.variance == "overall" else []
-    basis, sizes, _ = np.linalg.svd(np.stack(kept, -1))
+        directions += [size] if settings.variance == "overall" else []
+    basis, sizes, _ = np.linalg.svd(np.stack(directions, -1))
     rank = (sizes > _RANK_TOLERANCE * sizes[..., :1]).sum(axis=-1)[..., None, None]
     column = np.arange(rank.min(initial=n * dim), n * dim)
     return np.where(column < rank, np.nan, basis[..., column])

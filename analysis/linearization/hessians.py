@@ -126,7 +126,7 @@ def lanczos(
     if not product(torch.from_numpy(start)).any():
         return ExtremeEigenpairs(np.zeros(count), nowhere)
     try:
-        operator, kept = (
+        operator, vector_count = (
             LinearOperator((size, size), matvec=apply, dtype=float),
             min(size, basis),
         )
@@ -135,7 +135,7 @@ def lanczos(
             count,
             which=which,
             v0=start,
-            ncv=kept,
+            ncv=vector_count,
             maxiter=_MAX_RESTARTS,
             tol=tolerance,
         )

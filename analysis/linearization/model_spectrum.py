@@ -304,14 +304,14 @@ def hessian_product(model: RecordedModel, row: torch.Tensor) -> Vectors:
 
     With one batch its gradient's graph is kept; with several, only that of one batch at
     a time is in memory."""
-    kept = (
+    compiled = (
         hessian_vector_product(model.losses[0], row) if len(model.losses) == 1 else None
     )
 
     def product(vector: torch.Tensor) -> torch.Tensor:
         given = vector.to(row)
-        if kept is not None:
-            return kept(given).to("cpu", torch.float64)
+        if compiled is not None:
+            return compiled(given).to("cpu", torch.float64)
         total = torch.zeros_like(given)
         for loss in model.losses:
             total += hessian_vector_product(loss, row)(given)

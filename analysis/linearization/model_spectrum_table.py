@@ -49,11 +49,11 @@ def tabulate_model(result: xr.Dataset) -> pd.DataFrame:
 
 def model_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_model`."""
-    known = [name for name in _MEDIANS if result[name].notnull().any()]
+    names = [name for name in _MEDIANS if result[name].notnull().any()]
     return [
         Column("step", "step"),
         Column("runs", "runs"),
-        *(Column(_MEDIANS[name], text=median_text(name)) for name in known),
+        *(Column(_MEDIANS[name], text=median_text(name)) for name in names),
         *(
             Column(
                 heading.format(result.attrs["eigenvalues"]),

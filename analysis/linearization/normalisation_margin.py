@@ -134,8 +134,8 @@ def measure_normalisation_margins(
     )  # (run, frame, this or next, ...)
     data: dict[str, tuple] = {}
     for name, values in _measure(x[:, :, 0], x[:, :, 1], s).items():
-        known = moves if name == "flip_ratio" else here
-        masked = np.where(known[..., None, None], values, np.nan)
+        defined = moves if name == "flip_ratio" else here
+        masked = np.where(defined[..., None, None], values, np.nan)
         meaning = dimensionless(f"{_MEASURES[name]}, of E + P")
         data[f"x_{name}"] = (("run", "step", "position", "token"), masked, meaning)
     quantiles = {name: np.full((*shape, len(_QUANTILES)), np.nan) for name in _MEASURES}

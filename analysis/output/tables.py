@@ -149,7 +149,7 @@ def output_table(
     table: pd.DataFrame,
     columns: Sequence[Column],
     csv: Path | None = None,
-    shown: Any = slice(None),
+    rows: Any = slice(None),
 ) -> None:
     """Print the rows `shown` (a slice or a mask) under the headings of `columns`; write
     the whole table as CSV.
@@ -157,7 +157,7 @@ def output_table(
     If `csv` is "-", only the CSV is printed.
     """
     if str(csv) != "-":
-        print("\n" + format_table(table[shown], columns))
+        print("\n" + format_table(table[rows], columns))
     if csv:
         write_csv(table, csv)
 

@@ -134,9 +134,9 @@ def _plot_means(axes: Axes, points: pd.DataFrame) -> None:
         linewidth=0,
         label="± standard deviation (VC's band)",
     )
-    known = np.pad(np.isfinite(deviation), 1)
+    finite = np.pad(np.isfinite(deviation), 1)
     alone = (
-        known[1:-1] & ~known[:-2] & ~known[2:]
+        finite[1:-1] & ~finite[:-2] & ~finite[2:]
     )  # isolated points, at which the band has no width
     axes.vlines(
         x[alone],

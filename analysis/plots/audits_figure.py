@@ -38,14 +38,14 @@ def plot_audits(audits: xr.Dataset, x: str = "attention_rate") -> Figure:
     x = x if x in differing else differing[0]
     curves = _files_of_curves(audits, [name for name in differing if name != x], x)
     reached = audits["recorded_step"].notnull().any(("file", "run"))
-    shown = [
+    cases = [
         (m, s)
         for m in _MOMENTS
         if reached.sel(moment=m)
         for s in audits["space"].values
     ]
-    figure, panels = new_panels([1.0] * (2 * len(shown)), "", height=1.1)
-    for at, (moment, space) in enumerate(shown):
+    figure, panels = new_panels([1.0] * (2 * len(cases)), "", height=1.1)
+    for at, (moment, space) in enumerate(cases):
         for panel, name in zip(
             panels[2 * at : 2 * at + 2], ("cosine", "r_squared"), strict=True
         ):

@@ -111,9 +111,9 @@ def _median_run(result: xr.Dataset) -> int | None:
     """Run with the median correlation of initial and final attention, among successful
     runs or, without any, all."""
     correlation = np.diagonal(result["inherited"].values)
-    known = np.isfinite(correlation)
-    members = known & result["successful"].values.astype(bool)
-    members = members if members.any() else known
+    finite = np.isfinite(correlation)
+    members = finite & result["successful"].values.astype(bool)
+    members = members if members.any() else finite
     order = np.flatnonzero(members)[np.argsort(correlation[members])]
     return int(order[(len(order) - 1) // 2]) if len(order) else None
 

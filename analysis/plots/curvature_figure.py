@@ -63,9 +63,14 @@ def _spectrum(panel: Axes, result: xr.Dataset) -> None:
         (1, colour_of("growing"), "growing"),
         (-1, colour_of("decaying"), "decaying"),
     ):
-        shown = sign * growth > NULL_MODE_TOLERANCE * largest
+        visible = sign * growth > NULL_MODE_TOLERANCE * largest
         panel.scatter(
-            places[shown], growth[shown], s=4, color=colour, label=label, linewidths=0
+            places[visible],
+            growth[visible],
+            s=4,
+            color=colour,
+            label=label,
+            linewidths=0,
         )
     panel.set_yscale("symlog", linthresh=linear, linscale=1.0)
     threshold = result.attrs["threshold"]
@@ -370,8 +375,8 @@ def _draw(
 def title_panel(panel: Axes, result: xr.Dataset, what: str, statistic: str) -> None:
     """Title: what a panel shows and, for several runs, what its lines and bands are."""
     bands = ", 95% bands" if panel.collections else ""
-    told = f"{what}; {statistic}{bands}" if result.sizes["run"] > 1 else what
-    panel.set_title(told)
+    title = f"{what}; {statistic}{bands}" if result.sizes["run"] > 1 else what
+    panel.set_title(title)
 
 
 def use_log_axis(panel: Axes) -> None:
@@ -385,11 +390,13 @@ def use_log_axis(panel: Axes) -> None:
     values = (
         np.concatenate([np.ravel(curve) for curve in curves]) if curves else np.empty(0)
     )
-    shown = values[np.isfinite(values) & (values > 0)]
-    low, high = (shown.min() / 1.5, shown.max() * 1.5) if shown.size else (0.1, 10.0)
+    positive = values[np.isfinite(values) & (values > 0)]
+    low, high = (
+        (positive.min() / 1.5, positive.max() * 1.5) if positive.size else (0.1, 10.0)
+    )
     panel.set_yscale("log")
     panel.set_ylim(low, high * max(high / low, 10.0) ** 0.35)
-    if not shown.size:
+    if not positive.size:
         annotate_panel(panel, "no value is above 0")
 
 

@@ -26,10 +26,10 @@ def metric_quartiles(trajectory: xr.Dataset, name: str) -> np.ndarray:
         .astype(np.float64)
         .values
     )
-    known = np.where(np.isfinite(item), item, np.nan)
-    result = np.full((3, *known.shape[1:]), np.nan)
-    some = np.isfinite(known).any(axis=0)
-    result[:, some] = np.nanquantile(known[:, some], (0.25, 0.5, 0.75), axis=0)
+    finite = np.where(np.isfinite(item), item, np.nan)
+    result = np.full((3, *finite.shape[1:]), np.nan)
+    some = np.isfinite(finite).any(axis=0)
+    result[:, some] = np.nanquantile(finite[:, some], (0.25, 0.5, 0.75), axis=0)
     return result
 
 

@@ -190,14 +190,20 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
         for layer in layers:
             ratios = speed.sel(phase=drop, layer=layer).values
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
-        known = [index for index, median in enumerate(medians) if median.value > 0]
-        if known:
-            x, shown = (
-                np.array(known) + 0.24 * (place - 0.5),
-                [medians[index] for index in known],
+        indices = [index for index, median in enumerate(medians) if median.value > 0]
+        if indices:
+            x, positive = (
+                np.array(indices) + 0.24 * (place - 0.5),
+                [medians[index] for index in indices],
             )
             draw_intervals(
-                axes, x, shown, fmt="o", color=colour, capsize=3, label=f"{drop} drop"
+                axes,
+                x,
+                positive,
+                fmt="o",
+                color=colour,
+                capsize=3,
+                label=f"{drop} drop",
             )
     axes.axhline(1, color=colours.colour("faint"), linewidth=0.8)
     of_all = (

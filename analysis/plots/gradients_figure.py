@@ -96,9 +96,9 @@ def plot_gradient_norms(
             f" {scale}"
         )
         axes.set(title=title, ylabel="dimensionless")
-    shown = [axes for axes in upper if axes.axison]
+    visible = [axes for axes in upper if axes.axison]
     marked = (
-        _mark_events(shown, falling, not with_loss, time, config)
+        _mark_events(visible, falling, not with_loss, time, config)
         if len(falling) > 1
         else {}
     )
@@ -106,7 +106,7 @@ def plot_gradient_norms(
     named = dict(zip(labels, lines, strict=True))
     peak = Line2D([], [], color=colours.colour("muted"), marker="o", linestyle="none")
     marked["peak of a norm"] = peak
-    for axes in shown:
+    for axes in visible:
         axes.set_xlabel(clock)
         if len(time):
             axes.set_xlim(time[0], max(time[-1], time[0] + 1))

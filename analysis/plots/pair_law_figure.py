@@ -48,7 +48,7 @@ def plot_pair_law(result: xr.Dataset, name: str) -> Figure:
 def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
     """Draw R² on held-out runs and frames, and of fits to each frame."""
     step, (first, second, third) = result["step"].values, colours.series_colours(3)
-    shown = {
+    laws = {
         "CA": ("r_squared", first, "law of CA"),
         "four fields": ("r_squared", second, "its four fields, fitted"),
         "pair law": ("r_squared", third, "fitted pair law"),
@@ -58,7 +58,7 @@ def _plot_r_squared(panel: Axes, result: xr.Dataset, heading: str) -> None:
             "fitted pair law, tokens renamed",
         ),
     }
-    for law, (variable, colour, label) in shown.items():
+    for law, (variable, colour, label) in laws.items():
         plot_quartile_band(panel, step, result[variable].sel(law=law), colour, label)
     for law, colour, label in (
         ("pair law", third, ""),

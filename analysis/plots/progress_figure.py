@@ -94,22 +94,22 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     """Draw the fraction of the runs that have memorised and have not yet generalised,
     with its 95% interval."""
     delay = result["delay"].values / result.attrs["unit"]
-    known = np.isfinite(delay)
+    finite = np.isfinite(delay)
     unit = result.attrs["unit_of_time"]
     panel.set(
         title=(
-            f"{known.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)"
+            f"{finite.sum()} runs that memorise: not yet generalised (Kaplan-Meier, 95%)"
         ),
         ylim=(0, 1.03),
     )
     panel.set(xlabel=f"{unit}s since memorisation", ylabel="fraction of runs")
-    if not known.any():
+    if not finite.any():
         return
     curve, colour = (
-        kaplan_meier(delay[known], result["observed"].values[known]),
+        kaplan_meier(delay[finite], result["observed"].values[finite]),
         colours.colour("ink"),
     )
-    end = max(delay[known].max(), 1)
+    end = max(delay[finite].max(), 1)
     x, *heights = (
         np.append(item, last)
         for item, last in (

@@ -142,12 +142,13 @@ def _plot_parameter(
         )
     power = result[f"{name}_power"].values
     if np.isfinite(power).all():
-        known = np.isfinite(bounded).all(axis=1) & (bounded[:, 1] > 0)
-        weights = np.log(bounded[known, 2] / bounded[known, 1]) ** -2.0
+        bounded_sizes = np.isfinite(bounded).all(axis=1) & (bounded[:, 1] > 0)
+        weights = np.log(bounded[bounded_sizes, 2] / bounded[bounded_sizes, 1]) ** -2.0
         level = np.average(
-            np.log(bounded[known, 0]) - power[0] * np.log(sizes[known]), weights=weights
+            np.log(bounded[bounded_sizes, 0]) - power[0] * np.log(sizes[bounded_sizes]),
+            weights=weights,
         )
-        ends = sizes[known][[0, -1]]
+        ends = sizes[bounded_sizes][[0, -1]]
         label = f"$N^b$: b = {power[0]:.2f} [{power[1]:.2f}, {power[2]:.2f}]"
         panel.plot(
             ends,

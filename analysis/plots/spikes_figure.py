@@ -99,11 +99,11 @@ def _plot_path(axes: Axes, result: xr.Dataset, spike: int) -> None:
     )
     cause = str(one["cause"].values)
     cause += f" ({one['way'].values} crosses)" if cause == "feed-forward" else ""
-    known = offset[np.isfinite(path)]
+    finite = offset[np.isfinite(path)]
     axes.set(xlabel="steps from the recorded peak", ylabel="training loss (nats)")
     axes.set_title(f"seed {int(one['of_seed'])}: {cause}")
-    first = max(known[0], foot - 60)
-    axes.set_xlim(first, known[-1])
+    first = max(finite[0], foot - 60)
+    axes.set_xlim(first, finite[-1])
     axes.set_ylim(0, 1.05 * np.nanmax(path[offset >= first]))
 
 
@@ -137,10 +137,10 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
     generator = np.random.default_rng(0)  # for horizontal positions only
     for place, change in enumerate(STEP_CHANGES):
         for beside, cause in enumerate(there):
-            kept = (causes == cause) & (
+            selected = (causes == cause) & (
                 (change != "smooth") | smooth_norm_applies(result)
             )
-            values = result[f"remaining_{change}"].values[kept]
+            values = result[f"remaining_{change}"].values[selected]
             x = (
                 place
                 + 0.26 * (beside - (len(there) - 1) / 2)

@@ -436,17 +436,17 @@ def describe_progress(result: xr.Dataset) -> str:
     measures in the phases."""
     unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
     delay, observed = result["delay"].values / unit, result["observed"].values
-    known, runs = np.isfinite(delay), result.sizes["run"]
+    finite, runs = np.isfinite(delay), result.sizes["run"]
     lines = [
-        f"{known.sum()} of {runs} runs memorise, {observed[known].sum()} of these"
+        f"{finite.sum()} of {runs} runs memorise, {observed[finite].sum()} of these"
         " generalise"
     ]
-    if known.any():
-        median = kaplan_meier(delay[known], observed[known]).median
+    if finite.any():
+        median = kaplan_meier(delay[finite], observed[finite]).median
         reached = (
             format_interval(median)
             if math.isfinite(median.value)
-            else f"more than {delay[known].max():.0f}"
+            else f"more than {delay[finite].max():.0f}"
         )
         lines.append(f"median delay: {reached} {word}s (Kaplan-Meier, 95%)")
     for name, (measure, phase) in _PHASE_CHANGES.items():

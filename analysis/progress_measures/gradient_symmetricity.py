@@ -61,11 +61,11 @@ def gradient_symmetricity(
         for gradient in _input_gradients(network, weights, torch.from_numpy(triples))
     )
     size = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
-    known = size > 0
+    nonzero = size > 0
     cosine = np.divide(
-        (first * second).sum(axis=-1), size, out=np.zeros_like(size), where=known
+        (first * second).sum(axis=-1), size, out=np.zeros_like(size), where=nonzero
     )
-    count = known.sum(axis=-1)
+    count = nonzero.sum(axis=-1)
     return np.divide(
         cosine.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
     )
@@ -85,7 +85,7 @@ def _input_gradients(
         n if getattr(network.settings, "own_vocabularies", False) else 0
     )  # where the rows of b begin
     result = []
-    for a, b, wanted in (part.T for part in triples.split(n // 2)):
+    for a, b, label in (part.T for part in triples.split(n // 2)):
         at = torch.arange(len(a))
         pairs = torch.stack([at, len(a) + at], dim=-1)
         rows = table.clone()
@@ -95,10 +95,10 @@ def _input_gradients(
         )
 
         def summed_logits(
-            embedding: torch.Tensor, pairs=pairs, at=at, wanted=wanted
+            embedding: torch.Tensor, pairs=pairs, at=at, label=label
         ) -> torch.Tensor:
             return network.logits({**weights, "embedding": embedding}, pairs)[
-                ..., at, wanted
+                ..., at, label
             ].sum()
 
         gradient = torch.func.grad(summed_logits)(rows)

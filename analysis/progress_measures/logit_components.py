@@ -100,8 +100,8 @@ def key_frequencies(
     >>> key_frequencies(np.array([0.5, 0.005, 0.2]))
     array([ True, False,  True])
     """
-    known = np.nan_to_num(fractions)
-    return (known >= threshold * known.max(axis=-1, keepdims=True)) & (known > 0)
+    defined = np.nan_to_num(fractions)
+    return (defined >= threshold * defined.max(axis=-1, keepdims=True)) & (defined > 0)
 
 
 def key_component(component: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -112,8 +112,8 @@ def key_component(component: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """
     n = component.shape[-2]
     spectrum = np.fft.rfft(component, axis=-2)
-    kept = np.concatenate([np.zeros_like(keys[..., :1]), keys], axis=-1)
-    return np.fft.irfft(spectrum * kept[..., None], n, axis=-2)
+    weights = np.concatenate([np.zeros_like(keys[..., :1]), keys], axis=-1)
+    return np.fft.irfft(spectrum * weights[..., None], n, axis=-2)
 
 
 def restricted_loss(logits: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -140,9 +140,9 @@ def restricted_loss(logits: np.ndarray, keys: np.ndarray) -> np.ndarray:
     (1.609, 1.609)
     """
     component = sum_component(logits)
-    kept = component.mean(axis=-2, keepdims=True) + key_component(component, keys)
+    restricted = component.mean(axis=-2, keepdims=True) + key_component(component, keys)
     correct = np.arange(logits.shape[-1])
-    return -log_softmax(kept, axis=-1)[..., correct, correct].mean(axis=-1)
+    return -log_softmax(restricted, axis=-1)[..., correct, correct].mean(axis=-1)
 
 
 def excluded_loss(

@@ -102,13 +102,13 @@ def component_circularity(embedding: np.ndarray) -> np.ndarray:
     left, size, _ = np.linalg.svd(
         x - x.mean(axis=-2, keepdims=True), full_matrices=False
     )
-    known = (size > 1e-9 * size[..., :1]) & (size > 0)
-    known = known[..., :COMPONENTS]
+    nonzero = (size > 1e-9 * size[..., :1]) & (size > 0)
+    nonzero = nonzero[..., :COMPONENTS]
     components = np.swapaxes(left[..., :COMPONENTS], -1, -2)[
         ..., None
     ]  # (..., component, token, 1)
-    largest = np.where(known, power_fractions(components).max(axis=-1), 0.0)
-    count = known.sum(axis=-1)
+    largest = np.where(nonzero, power_fractions(components).max(axis=-1), 0.0)
+    count = nonzero.sum(axis=-1)
     return np.divide(
         largest.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0
     )

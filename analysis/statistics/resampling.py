@@ -170,18 +170,18 @@ def mean_distance_between(distances: np.ndarray, paired: bool = False) -> Interv
     """
     if not distances.size:
         return NO_INTERVAL
-    kept = (
+    selected = (
         np.where(np.eye(*distances.shape, dtype=np.bool_), np.nan, distances)
         if paired
         else distances
     )
-    if not np.isfinite(kept).any():
+    if not np.isfinite(selected).any():
         return NO_INTERVAL
-    mean = float(np.nanmean(kept))
+    mean = float(np.nanmean(selected))
     if min(distances.shape) < 2:
         return Interval(mean, math.nan, math.nan)
     variances = [
-        np.nanmean(kept, axis=axis).var(ddof=1) / distances.shape[1 - axis]
+        np.nanmean(selected, axis=axis).var(ddof=1) / distances.shape[1 - axis]
         for axis in (0, 1)
     ]
     return t_interval(mean, float(np.sqrt(sum(variances))), min(distances.shape) - 1)

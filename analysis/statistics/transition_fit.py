@@ -188,12 +188,18 @@ def fit_power(size: np.ndarray, estimates: list[Interval]) -> Interval:
     >>> round(fit_power(size, [Interval(3 * n**2, 2 * n**2, 4.5 * n**2) for n in size]).value, 6)
     2.0
     """
-    kept = [estimate.low > 0 and math.isfinite(estimate.high) for estimate in estimates]
-    x = np.log(np.asarray(size, np.float64)[kept])
+    resolved = [
+        estimate.low > 0 and math.isfinite(estimate.high) for estimate in estimates
+    ]
+    x = np.log(np.asarray(size, np.float64)[resolved])
     if len(np.unique(x)) < 3:
         return NO_INTERVAL
     y, low, high = np.log(
-        [estimate for estimate, known in zip(estimates, kept, strict=True) if known]
+        [
+            estimate
+            for estimate, is_resolved in zip(estimates, resolved, strict=True)
+            if is_resolved
+        ]
     ).T
     weights = (high - low) ** -2.0
     x = x - np.average(x, weights=weights)

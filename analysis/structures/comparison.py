@@ -183,21 +183,21 @@ def simulate_particles_from(
 
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:
-    kept = not_diverged(trajectory)
-    start, ends = (_frame_embedding(trajectory, at)[kept] for at in (0, -1))
+    finite = not_diverged(trajectory)
+    start, ends = (_frame_embedding(trajectory, at)[finite] for at in (0, -1))
     measures = {
         "circle": is_circle(ends),
         "imperfections": (
             count_imperfections(ends) if trajectory.attrs["modulus"] else np.nan
         ),
         "circularity": circularity(ends),
-        "departure": embedding_motion.departure_times(trajectory).values[kept],
+        "departure": embedding_motion.departure_times(trajectory).values[finite],
         "from_start": match_shapes(start, ends).distance,
     }
     result = {}
     for name, values in measures.items():
-        all_runs = np.full(len(kept), np.nan)
-        all_runs[kept] = values
+        all_runs = np.full(len(finite), np.nan)
+        all_runs[finite] = values
         result[f"{side}_{name}"] = (f"{side}_run", all_runs)
     return result
 

@@ -251,10 +251,10 @@ def _fit_among_values(
 ) -> TransitionFit:
     """The transition of one N if its midpoint is among the values (value,) at which
     there are runs."""
-    fit, known = fit_transition(values, counts, totals), values[totals > 0]
+    fit, tested = fit_transition(values, counts, totals), values[totals > 0]
     return (
         fit
-        if known.size and known[0] <= fit.midpoint.value <= known[-1]
+        if tested.size and tested[0] <= fit.midpoint.value <= tested[-1]
         else NO_TRANSITION
     )
 

@@ -116,8 +116,8 @@ def _comparable(
     if clock == "step" and first.system != second.system:
         return False
     if event == "structure":  # without grids it means circles only
-        known = ["grid" in item.onsets["event"].values for item in (first, second)]
-        return known[0] == known[1]
+        have_grids = ["grid" in item.onsets["event"].values for item in (first, second)]
+        return have_grids[0] == have_grids[1]
     return event in first.onsets["event"].values
 
 

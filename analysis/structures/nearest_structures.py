@@ -91,14 +91,14 @@ def nearest_circle(embedding: np.ndarray) -> NearestStructure:
     n = x.shape[-2]
     if n < 3:
         raise ValueError(f"embedding: found {n} tokens, expected at least 3")
-    kept = np.array([k for k in fourier_frequencies(n) if math.gcd(int(k), n) == 1])
-    coefficients = np.fft.fft(x, axis=-2)[..., kept, :]
+    coprime = np.array([k for k in fourier_frequencies(n) if math.gcd(int(k), n) == 1])
+    coefficients = np.fft.fft(x, axis=-2)[..., coprime, :]
     a, b = coefficients.real, coefficients.imag
     squares = (a * a).sum(axis=-1), (b * b).sum(axis=-1)
     area = np.sqrt(np.maximum(squares[0] * squares[1] - (a * b).sum(axis=-1) ** 2, 0.0))
     overlap = (squares[0] + squares[1] + 2 * area) / n  # squared, (..., frequency)
     best = overlap.argmax(axis=-1)
-    return NearestStructure(_distance(overlap.max(axis=-1)), kept[best])
+    return NearestStructure(_distance(overlap.max(axis=-1)), coprime[best])
 
 
 def nearest_perfect_grid(embedding: np.ndarray) -> NearestStructure:

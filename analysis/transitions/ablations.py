@@ -75,8 +75,8 @@ def plan_ablation(
 
     settings: the recipe. points, max_hidden: as in `swept_values`. Only the first and
     the last frame are recorded."""
-    wanted = {name.replace("-", "_") for name in panels}
-    if not wanted:
+    requested = {name.replace("-", "_") for name in panels}
+    if not requested:
         raise SettingsError(
             "panels",
             "none",
@@ -97,7 +97,7 @@ def plan_ablation(
             folder=folder,
         )
         for name in ABLATION_PANELS
-        if name in wanted
+        if name in requested
     }
 
 

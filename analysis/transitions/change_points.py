@@ -242,7 +242,7 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
     only a longer one does."""
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     result: list[SeriesEvent] = []
-    known: list[tuple[float, float]] = []
+    intervals: list[tuple[float, float]] = []
     for factor in _WINDOW_FACTORS:
         longer = levels if factor == 1 else levels.with_longer_windows(factor)
         for kind in ("drop", "rise"):
@@ -250,10 +250,10 @@ def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]
                 _changes_in_window(kind, longer, config, smooth), smooth
             ):
                 if all(
-                    event.end <= begin or end <= event.begin for begin, end in known
+                    event.end <= begin or end <= event.begin for begin, end in intervals
                 ):
                     result.append(event)
-        known = [(event.begin, event.end) for event in result]
+        intervals = [(event.begin, event.end) for event in result]
     return sorted(result, key=lambda event: event.middle)
 
 

@@ -253,15 +253,15 @@ def _correlation_statistics(
     )
     means = np.full((len(layers), len(lags)), np.nan)
     for layer in range(len(layers)):
-        known = np.isfinite(tally.correlations[:, layer, 0])
-        if not known.any():
+        finite = np.isfinite(tally.correlations[:, layer, 0])
+        if not finite.any():
             continue
-        value = tally.correlations[known, layer]
+        value = tally.correlations[finite, layer]
         means[layer] = np.tanh(gradient_peaks.fisher_z(value).mean(axis=0))
         best = int(np.abs(means[layer]).argmax())
-        shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / known.sum()).max(axis=-1))
+        shifted = np.tanh(np.abs(tally.shifted_z[:, layer] / finite.sum()).max(axis=-1))
         reached = (shifted >= abs(means[layer, best]) - 1e-6).sum(axis=1)
-        chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, known)
+        chance[:, layer] = shifted.mean(axis=1), tally.p_values(reached, finite)
         gain = mean_interval(value[:, best] - value[:, [0, -1]].mean(axis=1))
         gain_in_range = np.clip(
             gain, -2, 2

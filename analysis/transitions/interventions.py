@@ -260,8 +260,8 @@ def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
 
     counts, epochs: (one or two, run). The interval is a jackknife interval over runs.
     """
-    known = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
-    counts, epochs = counts[:, known], epochs[:, known]
+    finite = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
+    counts, epochs = counts[:, finite], epochs[:, finite]
     totals, total_epochs = (
         counts.sum(axis=1, keepdims=True),
         epochs.sum(axis=1, keepdims=True),

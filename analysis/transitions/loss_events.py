@@ -141,8 +141,8 @@ class _Frames(NamedTuple):
 def _valid_frames_of_runs(values: xr.DataArray) -> list[_Frames]:
     steps, result = values["step"].values.astype(np.float64), []
     for row in values.values.astype(np.float64):
-        known = np.isfinite(row)
-        result.append(_Frames(row[known], steps[known]))
+        finite = np.isfinite(row)
+        result.append(_Frames(row[finite], steps[finite]))
     return result
 
 

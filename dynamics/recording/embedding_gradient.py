@@ -52,11 +52,11 @@ class EmbeddingGradient:
             )
         self.view, self.parameter, self.place = view, named[view.name], places[0]
         self.optimizer = optimizers[self.place]
-        self.kept = torch.zeros_like(view.of({view.name: self.parameter.detach()}))
+        self.last = torch.zeros_like(view.of({view.name: self.parameter.detach()}))
 
     def __call__(self, model: torch.nn.Module) -> torch.Tensor:
         """The gradient that is kept."""
-        return self.kept
+        return self.last
 
     @torch.no_grad()
     def keep(self) -> None:
@@ -65,4 +65,4 @@ class EmbeddingGradient:
         if gradient is None:
             gradient = torch.zeros_like(self.parameter)
         dense = gradient.to_dense() if gradient.is_sparse else gradient
-        self.kept = self.view.of({self.view.name: dense}) * loss_scale(self.optimizer)
+        self.last = self.view.of({self.view.name: dense}) * loss_scale(self.optimizer)

@@ -715,7 +715,7 @@ class Recording:
         )
         state |= {"updates": self.norms.updates, "last_step": self._last_step}
         if self.gradient is not None:
-            state[GRADIENT] = self.gradient.kept
+            state[GRADIENT] = self.gradient.last
         data = padded(state_to_bytes(state), self._state_bytes)
         self._state_bytes = len(data)
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
@@ -783,7 +783,7 @@ class Recording:
         self._must_restore = False
         self.norms.start_at(state["updates"])
         if self.gradient is not None:
-            self.gradient.kept = state[GRADIENT].to(self.gradient.parameter.device)
+            self.gradient.last = state[GRADIENT].to(self.gradient.parameter.device)
         return state["updates"]
 
 

@@ -175,9 +175,9 @@ def sweep_design(
 def _check_axes(settings: Settings, axes: Mapping[str, Sequence[Any]]) -> None:
     """Check that the axes are settings whose values can be coordinates, and that there
     are not too many points."""
-    known = {field.name for field in dataclasses.fields(settings)}
+    names = {field.name for field in dataclasses.fields(settings)}
     for name, values in axes.items():
-        if name not in known:
+        if name not in names:
             raise SettingsError(name, values, f"a setting of {settings.system}")
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
             raise SettingsError(name, values, "a list of values")

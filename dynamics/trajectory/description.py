@@ -112,11 +112,11 @@ def describe_run(
 ) -> RunDescription:
     """The description of a run of `steps` steps with the identity that `run_identity`
     returned."""
-    kept = recorded_variables(system, identity["record"])
+    recorded = recorded_variables(system, identity["record"])
     settings, width = system.settings, max(identity["runs"], system.ensemble_width)
     attrs = describe_origin(settings, identity, steps, numba.get_num_threads(), width)
     return RunDescription(
-        kept,
+        recorded,
         system.variables,
         system.coords(),
         seeds_of(identity),
@@ -188,8 +188,8 @@ def add_variable_attributes(dataset: xr.Dataset) -> xr.Dataset:
     """Add the descriptions of the schema to the variables of a dataset in place; return
     the dataset."""
     for name in dataset.variables:
-        if known := VARIABLES.get(str(name)):
-            dataset[name].attrs.update(long_name=known.long_name, units="1")
+        if variable := VARIABLES.get(str(name)):
+            dataset[name].attrs.update(long_name=variable.long_name, units="1")
     dataset["status"].attrs.update(
         flag_values=np.arange(3, dtype=np.int8), flag_meanings=" ".join(STATUS_MEANINGS)
     )

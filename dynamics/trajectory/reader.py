@@ -120,7 +120,7 @@ def _open_ensemble(
     if not paths:
         raise TrajectoryError(f"{pattern}: no such file")
     members = [open_trajectory(path, thoroughly) for path in paths]
-    longest = max(members, key=lambda each: int(each["step"][-1]))
+    longest = max(members, key=lambda one: int(one["step"][-1]))
     members = [
         _match_member(member, path, longest)
         for member, path in zip(members, paths, strict=True)

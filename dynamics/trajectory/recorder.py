@@ -289,11 +289,11 @@ class FileRecorder(MemoryRecorder):
 
     def add(self, state: State, system: System) -> None:
         super().add(state, system)
-        kept = [self.frames.get(state.step, {})]
+        held = [self.frames.get(state.step, {})]
         if self.schedule.keeps_checkpoint(state.step):
             self.keep_state(state, system)
-            kept.append(self.states[state.step])
-        self.bytes += sum(array.nbytes for arrays in kept for array in arrays.values())
+            held.append(self.states[state.step])
+        self.bytes += sum(array.nbytes for arrays in held for array in arrays.values())
 
     def part_is_due(self) -> bool:
         """Whether the data in memory exceed `PART_BYTES`, or `PART_SECONDS` have passed
@@ -403,17 +403,17 @@ def kept_entries(
 ) -> StackedDatasets:
     """The entries of consecutive pieces that the schedule keeps; if two have the same
     step, the first one."""
-    kept, reached = [], -1
+    parts, reached = [], -1
     for piece in pieces:
         steps = piece[along].values
-        kept.append(
+        parts.append(
             (
                 piece,
                 np.flatnonzero([step > reached and keeps(int(step)) for step in steps]),
             )
         )
         reached = max(reached, int(steps[-1]))
-    return StackedDatasets(kept, along)
+    return StackedDatasets(parts, along)
 
 
 def _checkpoint_dataset(

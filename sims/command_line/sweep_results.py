@@ -84,7 +84,7 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
     scale, digits = (100, 1) if metric == "accuracy" else (1, 4)
     swept = [Column(axis.replace("_", " "), axis, text=str) for axis in axes]
     heading = _HEADINGS[metric]
-    shown = [
+    measures = [
         Column(f"{part} {heading}", f"{part}_{metric}", digits, "half-width", scale)
         for part in parts
     ]
@@ -93,7 +93,7 @@ def sweep_table_columns(result: xr.Dataset, names: Container[str]) -> list[Colum
         *swept,
         Column("runs", "runs"),
         *structures,
-        *shown,
+        *measures,
         Column("diverged", "diverged"),
         Column("file", "file"),
     ]

@@ -54,7 +54,7 @@ def test_words_are_aligned_to_the_left_and_numbers_to_the_right():
 
 
 def test_the_csv_has_numbers_in_full(capsys, tmp_path):
-    output_table(make_table(ROWS), COLUMNS, Path("-"), shown=[True, False])
+    output_table(make_table(ROWS), COLUMNS, Path("-"), rows=[True, False])
     printed = capsys.readouterr().out
     assert printed.splitlines() == [
         "name,count,fraction,fraction_low,fraction_high,single,ok",
@@ -62,7 +62,7 @@ def test_the_csv_has_numbers_in_full(capsys, tmp_path):
         '"long, name",,,,,2.0,0',
     ]
     output_table(
-        make_table(ROWS), COLUMNS, tmp_path / "deep" / "t.csv", shown=[True, False]
+        make_table(ROWS), COLUMNS, tmp_path / "deep" / "t.csv", rows=[True, False]
     )
     assert (tmp_path / "deep" / "t.csv").read_text() == printed
     assert (
