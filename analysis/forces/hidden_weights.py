@@ -107,22 +107,14 @@ def mean_weight_measures(runs: WeightMeasures) -> WeightGroup:
         values, seeds = runs[name][finite], runs["seed"][finite]
         return np.array([values[seeds == seed].mean() for seed in np.unique(seeds)])
 
-    return WeightGroup(
-        runs=len(runs["seed"]),
-        circles=int(runs["circle"].sum()),
-        mean={
-            name: mean_interval(by_seed(name), limits=(0, np.inf))
-            for name in WEIGHT_SIZES
-        }
-        | {
-            name: mean_interval(by_seed(name), limits=(0, 1))
-            for name in ALIGNMENT_MEASURES
-        },
-        chance={
-            name: mean_interval(by_seed(f"{name}_chance")).value
-            for name in ALIGNMENT_MEASURES
-        },
-    )
+    mean, chance = {}, {}
+    for name in WEIGHT_SIZES:
+        mean[name] = mean_interval(by_seed(name), limits=(0, np.inf))
+    for name in ALIGNMENT_MEASURES:
+        mean[name] = mean_interval(by_seed(name), limits=(0, 1))
+        chance[name] = mean_interval(by_seed(f"{name}_chance")).value
+    circles = int(runs["circle"].sum())
+    return WeightGroup(len(runs["seed"]), circles, mean=mean, chance=chance)
 
 
 def groups_by_structure(measures: Sequence[WeightMeasures]) -> dict[str, WeightGroup]:

@@ -362,6 +362,11 @@ def _paper_coefficients(constants: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
+def _join_moments(moments: Sequence[Moments]) -> Moments:
+    """The moments of several samples as those of one."""
+    return Moments(*map(np.concatenate, zip(*moments, strict=True)))
+
+
 def _fit_space(
     samples: Sequence[tuple[int, _Samples]], runs: int, free: int
 ) -> xr.Dataset:
@@ -371,13 +376,8 @@ def _fit_space(
     can be fitted in a frame."""
     of_run, steps = np.array([run for run, _ in samples]), len(samples[0][1].cosine)
     run, frame = np.repeat(of_run, steps), np.tile(np.arange(steps), len(samples))
-    moments, renamed = (
-        Moments(*(np.concatenate(parts) for parts in zip(*item, strict=True)))
-        for item in (
-            [one.moments for _, one in samples],
-            [one.renamed for _, one in samples],
-        )
-    )
+    moments = _join_moments([one.moments for _, one in samples])
+    renamed = _join_moments([one.renamed for _, one in samples])
 
     def by_run(values: np.ndarray) -> np.ndarray:
         means = np.full((runs, steps), np.nan)
@@ -404,14 +404,15 @@ def _fit_space(
             else np.full(len(run), np.nan)
         )
     dims = ("law", "run", "step")
-    data: dict[str, Any] = {
-        "cosine": (dims, np.stack([by_run(cosines[name]) for name in LAWS])),
-        "r_squared": (
-            dims,
-            np.stack([by_run(scaled_r_squared(cosines[name])) for name in LAWS]),
-        ),
-        "frame_r_squared": (dims, np.stack([by_run(in_frame[name]) for name in LAWS])),
+    r_squared = {name: scaled_r_squared(cosines[name]) for name in LAWS}
+    measures = {
+        "cosine": cosines,
+        "r_squared": r_squared,
+        "frame_r_squared": in_frame,
     }
+    data: dict[str, Any] = {}
+    for measure, values_of in measures.items():
+        data[measure] = (dims, np.stack([by_run(values_of[name]) for name in LAWS]))
     paper = np.concatenate([one.paper for _, one in samples])
     values = _overall_law(fitted["pair law"], run, paper)
     for name, split, expected in zip(

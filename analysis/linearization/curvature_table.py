@@ -98,36 +98,23 @@ def tabulate_curvature(result: xr.Dataset) -> pd.DataFrame:
 
 def curvature_columns(result: xr.Dataset) -> list[Column]:
     """The printed columns of `tabulate_curvature`."""
-    particles = result.attrs["system"] == "particles"
-    return [
-        Column("step", "step"),
-        Column("runs", "runs"),
-        *(
-            Column(heading, text=median_text(name))
-            for name, heading in _MEDIANS.items()
-        ),
-        _percent(
-            f"above 2/lr = {result.attrs['threshold']:.4g}, %",
-            "above_threshold",
-            "bounds",
-        ),
-        *(
-            Column(heading, text=median_text(name))
-            for name, heading in _PARTICLE_MEDIANS.items()
-            if particles
-        ),
-        *(
-            (
-                Column(heading, text=_chance_text(name))
-                if name.endswith("chance")
-                else _percent(heading, name)
-            )
-            for name, heading in _NETWORK_MEANS.items()
-            if not particles
-        ),
-        _percent("saddles, %", "saddle", "bounds"),
-        _percent("stable, %", "stable", "bounds"),
-    ]
+    columns = [Column("step", "step"), Column("runs", "runs")]
+    for name, heading in _MEDIANS.items():
+        columns.append(Column(heading, text=median_text(name)))
+    above = f"above 2/lr = {result.attrs['threshold']:.4g}, %"
+    columns.append(_percent(above, "above_threshold", "bounds"))
+    if result.attrs["system"] == "particles":
+        for name, heading in _PARTICLE_MEDIANS.items():
+            columns.append(Column(heading, text=median_text(name)))
+    else:
+        for name, heading in _NETWORK_MEANS.items():
+            if name.endswith("chance"):
+                columns.append(Column(heading, text=_chance_text(name)))
+            else:
+                columns.append(_percent(heading, name))
+    columns.append(_percent("saddles, %", "saddle", "bounds"))
+    columns.append(_percent("stable, %", "stable", "bounds"))
+    return columns
 
 
 def _percent(

@@ -110,15 +110,9 @@ def plan_scaling(
             )
         for number in numbers:
             check_integer(name, number, 1, 2**53)
-    count, length = (
-        dict(
-            zip(
-                sizes,
-                numbers if len(numbers) > 1 else tuple(numbers) * len(sizes),
-                strict=True,
-            )
-        )
-        for numbers in (runs, lengths)
+    count = dict(zip(sizes, np.broadcast_to(runs, len(sizes)).tolist(), strict=True))
+    length = dict(
+        zip(sizes, np.broadcast_to(lengths, len(sizes)).tolist(), strict=True)
     )
     epochs = bool(settings.epoch_steps)
     return [

@@ -69,7 +69,10 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
     """The layout of a network's parameters."""
     s, dim = network.settings, network.settings.dim
     at = {name: begin // dim for name, begin in network.begins.items()}
-    rms, smooth = s.norm.startswith("rms"), s.norm.endswith("smooth")
+    smooth, radius, epsilon = s.norm.endswith("smooth"), 1.0, 0.0
+    if s.norm.startswith("rms"):
+        radius = float(np.sqrt(dim))
+        epsilon = 0.0 if smooth else NORMALISATION_EPSILON
     return SparseLayout(
         rows=s.rows,
         positions=s.length,
@@ -82,8 +85,8 @@ def sparse_layout(network: ClusteringHead) -> SparseLayout:
         transform_bias=at.get("transform_bias", -1),
         receptor_bias=network.begins.get("receptor_bias", -1),
         size=sum(network.lengths),
-        radius=float(np.sqrt(dim)) if rms else 1.0,
-        epsilon=NORMALISATION_EPSILON if rms and not smooth else 0.0,
+        radius=radius,
+        epsilon=epsilon,
         smooth=smooth,
         activation=_GELU if s.activation == "gelu" else _RELU,
     )

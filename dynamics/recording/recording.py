@@ -822,12 +822,8 @@ def _by_split(name: str, measured: Any) -> dict[str, float]:
 def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
     """The splits of loss and accuracy that both have; those of one if the other is not
     measured."""
-    measured = [given[name] for name in METRICS if name in given]
-    return (
-        [split for split in measured[0] if all(split in names for names in measured)]
-        if measured
-        else []
-    )
+    first, *others = [given[name] for name in METRICS if name in given] or [[]]
+    return [split for split in first if all(split in names for names in others)]
 
 
 def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:

@@ -19,6 +19,16 @@ Layers = Mapping[str, str | Sequence[str]]
 """Patterns of parameter names, such as "blocks.*.mlp.*", by the name of a layer."""
 
 
+def parameter_ids(optimizers: Sequence[torch.optim.Optimizer]) -> set[int]:
+    """The identities of the parameters that the optimizers train."""
+    return {
+        id(parameter)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+
+
 def group_parameters(
     model: torch.nn.Module,
     optimizers: Sequence[torch.optim.Optimizer],
@@ -29,12 +39,7 @@ def group_parameters(
 
     Raises SettingsError if a pattern matches nothing or a parameter is in two layers.
     """
-    trained = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
+    trained = parameter_ids(optimizers)
     named = {
         name: parameter
         for name, parameter in model.named_parameters()
@@ -97,20 +102,13 @@ class UpdateNorms:
         self.counts = [0] * len(optimizers)
         self._before: list[list[torch.Tensor]] = [[] for _ in optimizers]
         self._measures = [False] * len(optimizers)
-        self._owned = [
-            [
-                [parameter for parameter in members if id(parameter) in ids]
-                for members in groups.values()
+        self._owned = []
+        for optimizer in optimizers:
+            ids = parameter_ids([optimizer])
+            owned = [
+                [p for p in members if id(p) in ids] for members in groups.values()
             ]
-            for ids in (
-                {
-                    id(parameter)
-                    for group in one.param_groups
-                    for parameter in group["params"]
-                }
-                for one in optimizers
-            )
-        ]
+            self._owned.append(owned)
         self._squares = np.zeros((2, len(optimizers), len(groups)))
         self._hooks = []
         for index, optimizer in enumerate(optimizers):

@@ -7,7 +7,6 @@ cluster, and `combine_points` summarises all in one dataset."""
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import signal
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -300,19 +299,13 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     (2, 3)
     """
     summaries = [_point_summary(design, point) for point in design.points]
-    names = {
-        dim: [summary[dim].values.tolist() for summary in summaries]
-        for dim in ("split", "layer")
-        if dim in summaries[0]
-    }
-    common = {
-        dim: [name for name in lists[0] if all(name in item for item in lists)]
-        for dim, lists in names.items()
-    }
-    omitted = {
-        dim: sorted(set(itertools.chain(*lists)) - set(common[dim]))
-        for dim, lists in names.items()
-    }
+    common, omitted = {}, {}
+    for dim in ("split", "layer"):
+        if dim in summaries[0]:
+            first, *others = [summary[dim].values.tolist() for summary in summaries]
+            shared = set(first).intersection(*others)
+            common[dim] = [name for name in first if name in shared]
+            omitted[dim] = sorted(set(first).union(*others) - shared)
     summaries = [summary.sel(common) for summary in summaries]
     variables = {}
     for name, first in summaries[0].data_vars.items():

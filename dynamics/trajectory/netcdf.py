@@ -336,15 +336,11 @@ def _create_variable(
 ) -> netCDF4.Variable:
     """A variable in compressed chunks of one run and some hundred steps."""
     dims, shape = tuple(map(str, variable.dims)), stack.shape(name)
+    largest = {stack.along: CHUNK_STEPS}
+    if len(shape) > 1:
+        largest["run"] = 1
     chunks = tuple(
-        (
-            1
-            if dim == "run" and len(shape) > 1
-            else min(size, CHUNK_STEPS)
-            if dim == stack.along
-            else size
-        )
-        for dim, size in zip(dims, shape, strict=True)
+        min(size, largest.get(dim, size)) for dim, size in zip(dims, shape, strict=True)
     )
     packed: Any = (
         {"zlib": True, "complevel": 1, "shuffle": True, "chunksizes": chunks}
