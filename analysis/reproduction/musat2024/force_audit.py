@@ -123,7 +123,7 @@ def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
         mean_of(at_epoch(evidence, epoch), "networks", name=name, weight_decay=1)
         for name in ("r_squared", "law_r_squared")
     )
-    note = f"{law.interval.value:.2f} with the paper's constants"
+    note = f"{law.value:.2f} with the paper's constants"
     return fields._replace(note=fields.note or note)
 
 

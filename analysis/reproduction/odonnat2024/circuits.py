@@ -217,7 +217,7 @@ CIRCUITS = Experiment(
 
 def without_interval_if_few(estimate: Estimate, fewest: float = FEWEST) -> Estimate:
     """The same estimate; without an interval if it is of fewer cases."""
-    few = Interval(estimate.interval.value, np.nan, np.nan)
+    few = Interval(estimate.value, np.nan, np.nan)
     return estimate._replace(interval=few) if estimate.count < fewest else estimate
 
 
@@ -353,7 +353,7 @@ def start_similarity(evidence: xr.Dataset, name: str, excess: bool = False) -> E
     matrix = evidence[name].values
     if not excess:
         estimate = samples.estimate_mean(np.diagonal(matrix))
-        return estimate._replace(effect=estimate.interval.value, effect_name="r")
+        return estimate._replace(effect=estimate.value, effect_name="r")
     estimate = samples.paired_difference(*samples.own_and_others(matrix.T))
     if estimate.count < 2:
         return estimate

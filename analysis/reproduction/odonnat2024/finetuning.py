@@ -357,7 +357,7 @@ def attention_correlation(evidence: xr.Dataset) -> Estimate:
         else estimate.note
     )
     estimate = estimate._replace(
-        effect=estimate.interval.value, effect_name="Pearson's r", note=note
+        effect=estimate.value, effect_name="Pearson's r", note=note
     )
     return without_interval_if_few(estimate)
 

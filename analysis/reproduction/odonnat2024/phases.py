@@ -239,7 +239,7 @@ def speed_up(evidence: xr.Dataset, layer: str, phase: str = "first") -> Estimate
         estimate = median_of(
             evidence, name="speed", layer=layer, phase=phase, **OF_SUCCESSFUL
         )
-    return estimate._replace(effect=estimate.interval.value, effect_name="ratio")
+    return estimate._replace(effect=estimate.value, effect_name="ratio")
 
 
 def front_speed_up(evidence: xr.Dataset) -> Estimate:
@@ -272,7 +272,7 @@ def _percentage_earlier(first: np.ndarray, second: np.ndarray) -> Estimate:
         first < second, apart, SUCCESSFUL, note if tied else ""
     )
     return estimate._replace(
-        effect=2 * estimate.interval.value / 100 - 1,
+        effect=2 * estimate.value / 100 - 1,
         effect_name="rank-biserial of pairs",
     )
 
@@ -302,7 +302,7 @@ def first_layers_settle_first(evidence: xr.Dataset, way: str = "direction") -> E
     for name, other in estimates.items():
         if other.count:
             words = drop_measures.WAYS[name]
-            notes.append(f"by {words} it is {other.interval.value:.0f}%")
+            notes.append(f"by {words} it is {other.value:.0f}%")
     return estimate._replace(note="; ".join(notes))
 
 

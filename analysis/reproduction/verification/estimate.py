@@ -51,6 +51,11 @@ class Estimate(NamedTuple):
     skipped: bool = False
     """True if it was not measured at this size; the note gives the reason"""
 
+    @property
+    def value(self) -> float:
+        """The number itself; NaN if there is nothing to measure."""
+        return self.interval.value
+
 
 def as_percentage(share: Interval) -> Interval:
     """A fraction with its interval, as a percentage."""

@@ -30,7 +30,7 @@ def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(
     for name in ("OWN.sensitivity", "OWN.sensitivity-rise"):
         assert part_verdicts(name, found)[0] == expected
     estimate = particles.percentage_of_choices(found, particles.contradicted_numbers)
-    assert (estimate.interval.value, estimate.count) == (
+    assert (estimate.value, estimate.count) == (
         pytest.approx(100 * (9 - changed) / 9),
         9,
     )
@@ -72,7 +72,7 @@ def test_readings_against_the_papers_text_are_shown_and_not_counted(failure):
         PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against
     )
     estimate = particles.percentage_of_choices(found, failure)
-    assert (estimate.interval.value, estimate.count) == (100, 2)
+    assert (estimate.value, estimate.count) == (100, 2)
     assert against in estimate.note
     assert "not counted" in estimate.note
     assert (

@@ -45,7 +45,7 @@ def test_ideal_end_states_have_their_kind(generator):
     assert (
         structures.percentage_of_kinds(
             evidence, "network", 1.0, ("circle", "grid")
-        ).interval.value
+        ).value
         == 75
     )
     for of_circles, percentage, count in (
@@ -53,11 +53,11 @@ def test_ideal_end_states_have_their_kind(generator):
         (False, 100, 1),
     ):  # a circle in another order is no polygon
         overlap = structures.overlap_with_algorithm(evidence, "network", of_circles)
-        assert (overlap.interval.value, overlap.count) == (percentage, count)
+        assert (overlap.value, overlap.count) == (percentage, count)
     far = structures.overlap_with_algorithm(
         evidence.assign(chance_circle_distance=-1.0), "network", True
     )
-    assert (far.interval.value, far.count) == (
+    assert (far.value, far.count) == (
         0,
         2,
     )  # no end state is as near to a polygon as this

@@ -73,14 +73,14 @@ def test_estimates_are_those_of_the_networks(generator):
     percentage, of_circles, _, imperfections, correlation = (
         part_estimate("CA.table1.wd1", evidence, part) for part in range(5)
     )
-    assert percentage.interval.value == pytest.approx(18)
+    assert percentage.value == pytest.approx(18)
     assert of_circles.count == 180
     expected = others["imperfections"].values.mean()
-    assert imperfections.interval.value == pytest.approx(expected)
+    assert imperfections.value == pytest.approx(expected)
     expected = np.corrcoef(others["imperfections"], others["accuracy"])[0, 1]
-    assert correlation.interval.value == pytest.approx(expected)
+    assert correlation.value == pytest.approx(expected)
     none = evidence.where(evidence["circle"] == 0)
-    assert np.isnan(part_estimate("CA.table1.wd1", none, 1).interval.value)
+    assert np.isnan(part_estimate("CA.table1.wd1", none, 1).value)
     same = evidence.assign(accuracy=0 * evidence["accuracy"])
     assert part_estimate("CA.table1.wd1", same, 4).note
 

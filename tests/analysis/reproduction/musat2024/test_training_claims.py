@@ -187,12 +187,12 @@ def test_estimates_and_notes(noise):
     found = classifiers(1, noise)
     assert part_estimate("CA.s5.classified", found).count == 30
     clustered = part_estimate("CA.figure3.clusters", outcomes(1, 0 * noise))
-    assert clustered.interval.value == pytest.approx(100 * (1 - 40 / 153))
-    assert weight_decay.bias_to_weight_ratio(
-        sizes(1, noise)
-    ).interval.value == pytest.approx(np.e, rel=0.05)
+    assert clustered.value == pytest.approx(100 * (1 - 40 / 153))
+    assert weight_decay.bias_to_weight_ratio(sizes(1, noise)).value == pytest.approx(
+        np.e, rel=0.05
+    )
     gap_change = part_estimate("CA.s7.overfit", outcomes(1, noise), 1)
-    assert gap_change.interval.value == pytest.approx(40, abs=2)
+    assert gap_change.value == pytest.approx(40, abs=2)
     assert (
         force_audit.fields_r_squared(audits(1, noise), 20).note
         == "0.00 with the paper's constants"
@@ -216,10 +216,10 @@ def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
         (9, -0.75),
     ):  # between the powers that were tried, and at their ends
         found = force_audit.best_power(neighbours(effect, noise), "repulsion", 20)
-        assert found.interval.value == pytest.approx(expected, abs=0.05)
+        assert found.value == pytest.approx(expected, abs=0.05)
         assert ("end of the powers" in found.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
-    assert np.isnan(force_audit.best_power(nothing, "repulsion", 20).interval.value)
+    assert np.isnan(force_audit.best_power(nothing, "repulsion", 20).value)
     none = neighbours(1, noise).assign(
         like_count=lambda evidence: 0 * evidence["like_count"]
     )

@@ -96,7 +96,7 @@ def test_measures_that_change_late_or_evenly_are_not_reproduced(made):
 
 def test_half_of_a_change_is_found_between_memorisation_and_the_end(made):
     lead = phases.half_lead(made, "restricted_loss")
-    assert lead.interval.value == pytest.approx(700, abs=10)
+    assert lead.value == pytest.approx(700, abs=10)
     first = made.assign(memorised=made["memorised"].where(made["run"] > 0))
     assert phases.half_lead(first, "restricted_loss").count == RUNS - 1
 

@@ -27,12 +27,9 @@ def test_percentage_of_accuracy_jumps():
     found = ablations.accuracy_jumps(
         panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr"
     )
-    assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
+    assert (found.value, found.count) == (pytest.approx(200 / 3), 3)
     assert found.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
-    assert (
-        ablations.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").interval.value
-        == 0
-    )
+    assert ablations.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").value == 0
 
 
 @pytest.mark.parametrize(("every", "expected"), [(2, YES), (8, OPEN), (40, OPEN)])
@@ -66,7 +63,7 @@ def test_the_regularity_leaves_out_what_diverged(generator):
     lost[0, 3] = np.nan
     assert regularity(lost).count == 31
     for values in (lost[-3:], np.ones((5, 8))):
-        assert np.isnan(regularity(values).interval.value)
+        assert np.isnan(regularity(values).value)
 
 
 def test_regularity_is_a_mean_over_all_halves(generator):
@@ -79,7 +76,7 @@ def test_regularity_is_a_mean_over_all_halves(generator):
         ]
     )
     others = 2 * apart.mean(axis=1) - halves
-    assert regularity(values).interval.value == pytest.approx(
+    assert regularity(values).value == pytest.approx(
         (halves * others).sum() / (halves**2).sum()
     )
 
@@ -102,8 +99,8 @@ def test_the_best_value_is_that_of_runs_that_have_not_diverged(generator):
         "at the end of the range"
     )
     values[2, 1:] = np.nan
-    assert ablations.best_value(panel(values), "lr").interval.value != 0.25
-    assert np.isnan(ablations.best_value(panel(values * np.nan), "lr").interval.value)
+    assert ablations.best_value(panel(values), "lr").value != 0.25
+    assert np.isnan(ablations.best_value(panel(values * np.nan), "lr").value)
 
 
 def test_percentage_of_equal_initial_losses():
@@ -111,6 +108,6 @@ def test_percentage_of_equal_initial_losses():
         f"first_loss_{name}": ((name, "run"), [[0.7, 0.8], [0.7, 0.8]])
         for name in ablations.SAME_START
     }
-    assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 100
+    assert ablations.same_initial_loss(xr.Dataset(losses)).value == 100
     losses["first_loss_lr"] = (("lr", "run"), [[0.7, 0.8], [0.7, 0.81]])
-    assert ablations.same_initial_loss(xr.Dataset(losses)).interval.value == 50
+    assert ablations.same_initial_loss(xr.Dataset(losses)).value == 50

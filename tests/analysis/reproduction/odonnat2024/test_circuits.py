@@ -87,9 +87,9 @@ def test_kinds_of_runs_are_counted(kind, among, expected):
         apart=[0, 0, 2, 0, 4, 0],
         sum_congruent=[1, 1, 1, 0, 0, 1],
     )
-    assert circuits.circuit_percentage(
-        evidence, kind, among
-    ).interval.value == pytest.approx(expected)
+    assert circuits.circuit_percentage(evidence, kind, among).value == pytest.approx(
+        expected
+    )
 
 
 def test_clusters_are_counted_at_each_link_length():
@@ -97,28 +97,28 @@ def test_clusters_are_counted_at_each_link_length():
     more = circuits.circuit_percentage(
         evidence, "more clusters", "partial circuits", 0.1
     )
-    assert more.interval.value == 25
+    assert more.value == 25
     for link, percentage in ((0.01, 0), (0.1, 50), (0.6, 0)):
         six = circuits.circuit_percentage(
             evidence, "ideal clusters", "successful runs", link
         )
-        assert six.interval.value == percentage
+        assert six.value == percentage
     lasting = circuits.lasting_six_clusters(evidence, 25)
-    assert (lasting.interval.value, lasting.note) == (
+    assert (lasting.value, lasting.note) == (
         50,
         "at link lengths from 0.02 to 0.50, medians of these runs",
     )
-    assert circuits.lasting_six_clusters(evidence, 26).interval.value == 0
+    assert circuits.lasting_six_clusters(evidence, 26).value == 0
     exact = evidence.assign(
         merge_length=evidence["merge_length"].where(evidence["merge_length"] > 0.1, 0)
     )
-    assert circuits.lasting_six_clusters(exact, 1e9).interval.value == 50  # six points
+    assert circuits.lasting_six_clusters(exact, 1e9).value == 50  # six points
 
 
 def test_the_variance_that_sums_explain_is_that_of_successful_runs():
     sums = {"sum_share": [0.9, 0.95, 1, 0.2, 0.1], "sum_congruent": [1, 1, 1, 1, 0]}
     evidence = made(["partial"] * 5, [1.0, 1, 1, 0.9, 1], **sums)
-    assert circuits.explained_variance(evidence).interval.value == pytest.approx(95)
+    assert circuits.explained_variance(evidence).value == pytest.approx(95)
 
 
 def test_pairs_of_sums_are_compared():
@@ -126,7 +126,7 @@ def test_pairs_of_sums_are_compared():
     evidence = made(["ideal"] * 4, [1.0] * 4)
     assert circuits.different_sums(
         evidence.assign(sum_steps=steps)
-    ).interval.value == pytest.approx(500 / 6)
+    ).value == pytest.approx(500 / 6)
     value, low, high = circuits.different_sums(
         evidence.assign(sum_steps=0 * steps)
     ).interval
@@ -142,7 +142,7 @@ def test_pairs_of_sums_are_compared():
 def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
     evidence = made(["corrected"] * 5, [1.0] * 5)
     found = circuits.spurious_collapse(evidence)
-    assert found.interval.low < found.interval.value == pytest.approx(0.105, abs=0.005)
+    assert found.interval.low < found.value == pytest.approx(0.105, abs=0.005)
     assert np.isnan(
         circuits.spurious_collapse(evidence.isel(run=slice(4))).interval.low
     )  # too few runs
@@ -152,18 +152,18 @@ def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
         " value matrix"
     )
     before = evidence.assign(embedding_spread=evidence["value_spread"])
-    assert circuits.spurious_collapse(before).interval.value == pytest.approx(1)
-    assert np.isnan(circuits.spurious_collapse(made(["none"], [0.5])).interval.value)
+    assert circuits.spurious_collapse(before).value == pytest.approx(1)
+    assert np.isnan(circuits.spurious_collapse(made(["none"], [0.5])).value)
 
 
 def test_similarity_to_the_own_start_exceeds_that_to_other_starts(generator):
     noise = 0.05 * generator.standard_normal((30, 30))
     own = dataset(("run", "other_run"), inherited=0.1 + 0.6 * np.eye(30) + noise)
     similarity = partial(circuits.start_similarity, name="inherited")
-    assert similarity(own).interval.value == pytest.approx(0.7, abs=0.05)
+    assert similarity(own).value == pytest.approx(0.7, abs=0.05)
     assert similarity(own, excess=True).interval.low > 0.5
     shared = own - 0.6 * np.eye(30) + 0.6
-    assert abs(similarity(shared, excess=True).interval.value) < 0.05
+    assert abs(similarity(shared, excess=True).value) < 0.05
     diverged = own.where((own["run"] != 3) & (own["other_run"] != 3))
     assert similarity(diverged, excess=True).count == 29
 

@@ -91,13 +91,13 @@ def circuits(**changed):
 )
 def test_estimates_from_four_circuits(measure, value, note):
     found = measure(circuits())
-    assert (found.interval.value, found.note) == (pytest.approx(value), note)
+    assert (found.value, found.note) == (pytest.approx(value), note)
 
 
 def test_one_exception_refutes_that_only_ideal_circuits_transfer():
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
     found = finetuning.perfect_from_ideal(other)
-    assert (found.interval.value, found.count) == (50, 2)
+    assert (found.value, found.count) == (50, 2)
     assert np.isnan(found.interval.high)  # a single exception decides
     assert (
         found.note
@@ -117,7 +117,7 @@ def test_without_accurate_runs_there_is_no_estimate():
         finetuning.attention_correlation,
         finetuning.attention_on_old,
     ):
-        assert np.isnan(measure(failed).interval.value)
+        assert np.isnan(measure(failed).value)
         assert measure(failed).note == "there are no finetuned runs above .98"
 
 
@@ -165,17 +165,9 @@ def test_verdicts_on_clusters_as_predictors_of_transfer(generator):
     assert (
         finetuning.cluster_correlation(predicting, successful=True).interval.high < -0.9
     )
-    assert (
-        finetuning.fewer_clusters_probability(
-            predicting, successful=True
-        ).interval.value
-        == 1
-    )
+    assert finetuning.fewer_clusters_probability(predicting, successful=True).value == 1
     shuffled = sources(counts, generator.permutation(falling))
-    assert (
-        abs(finetuning.cluster_correlation(shuffled, successful=False).interval.value)
-        < 0.6
-    )
+    assert abs(finetuning.cluster_correlation(shuffled, successful=False).value) < 0.6
     assert (
         part_verdicts("OWN.clusters-transfer", sources(counts[::-1], falling))
         == [NO] * 3
@@ -187,5 +179,5 @@ def test_verdicts_on_clusters_as_predictors_of_transfer(generator):
     assert np.isnan(
         finetuning.fewer_clusters_probability(
             sources(counts, np.full(20, 0.4)), True
-        ).interval.value
+        ).value
     )

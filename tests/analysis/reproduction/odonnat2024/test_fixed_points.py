@@ -13,13 +13,10 @@ CLAIMS = ("CH.summary.fixed-points", "CH.summary.fixed-points-without-decay")
 
 def test_the_settled_circuit_is_at_rest_and_the_built_one_is_not(evidence):
     evidence = evidence["ch.fixed-points"]
-    assert fixed_points.residual_gradient(evidence, "settled").interval.value < 1e-8
-    assert (
-        fixed_points.residual_gradient(evidence, fixed_points.BUILT).interval.value
-        > 1e-6
-    )
-    assert fixed_points.settled_accuracy(evidence).interval.value == pytest.approx(100)
-    assert fixed_points.breaking_eigenvalue(evidence).interval.value > 0
+    assert fixed_points.residual_gradient(evidence, "settled").value < 1e-8
+    assert fixed_points.residual_gradient(evidence, fixed_points.BUILT).value > 1e-6
+    assert fixed_points.settled_accuracy(evidence).value == pytest.approx(100)
+    assert fixed_points.breaking_eigenvalue(evidence).value > 0
 
 
 def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
@@ -69,5 +66,5 @@ def test_perturbations_that_grow_are_counted():
     evidence = made()
     evidence["distance"][0, 1, 1:11] = 2.0
     found = fixed_points.returned_pushes(evidence)
-    assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 30)
+    assert (found.value, found.count) == (pytest.approx(200 / 3), 30)
     assert "at most to 2.00" in found.note

@@ -55,7 +55,7 @@ def made_counts(matched, total, chance, **changed):
 def test_peaks_beyond_chance_have_an_interval_over_runs():
     many = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
     estimate = norms.excess_peaks(many, "mini-batch", "drop")
-    assert (estimate.interval.value, estimate.count, estimate.note) == (
+    assert (estimate.value, estimate.count, estimate.note) == (
         pytest.approx(62.5),
         80,
         "88% against 25%",
@@ -64,17 +64,11 @@ def test_peaks_beyond_chance_have_an_interval_over_runs():
     assert estimate.interval.low == pytest.approx(
         62.5 - 12.5 * 2.093 / np.sqrt(19), abs=0.01
     )
-    assert norms.matched_peaks(
-        many, "mini-batch", "drop"
-    ).interval.value == pytest.approx(87.5)
+    assert norms.matched_peaks(many, "mini-batch", "drop").value == pytest.approx(87.5)
     none = made_counts([1, 2] * 10, [4] * 20, [1.5] * 20)
-    assert norms.excess_peaks(
-        none, "mini-batch", "drop"
-    ).interval.value == pytest.approx(0)
+    assert norms.excess_peaks(none, "mini-batch", "drop").value == pytest.approx(0)
     assert np.isnan(
-        norms.excess_peaks(
-            made_counts([0], [0], [0]), "mini-batch", "drop"
-        ).interval.value
+        norms.excess_peaks(made_counts([0], [0], [0]), "mini-batch", "drop").value
     )
     most = norms.excess_peaks(
         made_counts([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]), "mini-batch", "drop"
@@ -85,15 +79,13 @@ def test_peaks_beyond_chance_have_an_interval_over_runs():
 def test_runs_without_drops_do_not_count():
     evidence = made_counts([2, 0, np.nan, 2], [2, 0, np.nan, 2], [0, 0, np.nan, 0])
     assert norms.matched_peaks(evidence, "full batch", "drop").count == 4
-    assert norms.setup_drops(evidence, "full batch", 2).interval.value == pytest.approx(
-        200 / 3
-    )
+    assert norms.setup_drops(evidence, "full batch", 2).value == pytest.approx(200 / 3)
 
 
 def test_a_rise_counts_within_a_window_of_the_drop():
     evidence = made_counts([1] * 4, [1] * 4, [0] * 4, rise=[79.0, 81.0, 129.0, np.nan])
     estimate = norms.rises_with_drop(evidence, "full batch")
-    assert (estimate.interval.value, estimate.note) == (
+    assert (estimate.value, estimate.note) == (
         50,
         "runs in which it never rises so far: 1",
     )
@@ -127,7 +119,7 @@ def test_distances_to_the_nearest_peak():
 )
 def test_the_nearest_peak_is_a_mean_over_drops(nearest, expected):
     evidence = made_counts([1] * 8, [2] * 8, [0] * 8, nearest=nearest)
-    assert norms.nearest_peak(evidence, "full batch").interval.value == pytest.approx(
+    assert norms.nearest_peak(evidence, "full batch").value == pytest.approx(
         expected, nan_ok=True
     )
 
@@ -137,14 +129,8 @@ def test_a_run_like_the_example_has_both_drops_with_a_rise():
     evidence["drop_rise"][1, 1, 1] = 0
     evidence["drop_epoch"][1, 2] = [600, 700]
     evidence["drop_epoch"][1, 3, 1] = np.nan
-    assert (
-        norms.runs_like_example(evidence, "full batch", norms.EXAMPLE).interval.value
-        == 100
-    )
-    assert (
-        norms.runs_like_example(evidence, "mini-batch", norms.EXAMPLE).interval.value
-        == 25
-    )
+    assert norms.runs_like_example(evidence, "full batch", norms.EXAMPLE).value == 100
+    assert norms.runs_like_example(evidence, "mini-batch", norms.EXAMPLE).value == 25
 
 
 def test_updates_after_a_spike_are_compared_with_those_before():
@@ -192,7 +178,7 @@ def test_salience_is_a_difference_of_setups():
     evidence["matched"].loc[{"setup": "mini-batch"}] -= 2.5
     assert norms.excess_peak_difference(
         evidence, "full batch", "mini-batch"
-    ).interval.value == pytest.approx(62.5)
+    ).value == pytest.approx(62.5)
     names = (
         "VC.appA.1.less-salient",
         "VC.figure16.more-salient",

@@ -17,7 +17,7 @@ def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
         assert found.interval == Interval(count, count, count)
         assert ideal_circuits.worst_circuit(
             evidence, "accuracy", vocab=vocab
-        ).interval.value == pytest.approx(1)
+        ).value == pytest.approx(1)
     assert (
         ideal_circuits.worst_circuit(evidence, "attention", scale=100).interval.low > 99
     )
@@ -29,13 +29,8 @@ def test_measured_ideal_circuits_have_the_papers_numbers(evidence):
         ("absorbed", 1e-9),
         ("value_share", 1e-2),
     ):
-        assert (
-            ideal_circuits.networks_within_bound(evidence, name, bound).interval.value
-            == 100
-        )
-    assert np.isnan(
-        ideal_circuits.worst_circuit(evidence, "clusters", dim=9).interval.value
-    )
+        assert ideal_circuits.networks_within_bound(evidence, name, bound).value == 100
+    assert np.isnan(ideal_circuits.worst_circuit(evidence, "clusters", dim=9).value)
     assert ideal_circuits.worst_circuit(evidence, "clusters", dim=9).note
 
 
@@ -67,18 +62,16 @@ def test_the_circuit_furthest_from_its_ideal_value_is_the_worst():
     assert (
         ideal_circuits.worst_circuit(
             evidence, "accuracy", vocab=2, dim=2, scale=100
-        ).interval.value
+        ).value
         == 70
     )
-    assert (
-        ideal_circuits.worst_circuit(evidence, "clusters", vocab=3).interval.value == 20
-    )
+    assert ideal_circuits.worst_circuit(evidence, "clusters", vocab=3).value == 20
     assert ideal_circuits.worst_circuit(
         evidence, "leak"
     ) == ideal_circuits.worst_circuit(evidence, "unswapped")
     assert ideal_circuits.networks_within_bound(
         evidence, "order_share", 0.1
-    ).interval.value == pytest.approx(100 / 3)
+    ).value == pytest.approx(100 / 3)
 
 
 @pytest.mark.parametrize(

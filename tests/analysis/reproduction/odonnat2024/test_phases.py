@@ -168,13 +168,11 @@ def test_verdicts_on_marginal_evidence(name, changes, expected):
 def test_runs_that_never_escape_count_as_later():
     times, runs = np.where(np.arange(20) < 15, 100.0, 1000.0), np.arange(20)
     assert (
-        phases.escape_spread(
-            dataset("run", escape=times, escaped=runs < 15)
-        ).interval.value
+        phases.escape_spread(dataset("run", escape=times, escaped=runs < 15)).value
         == 25
     )
     few = phases.escape_spread(dataset("run", escape=times, escaped=runs < 9))
-    assert np.isnan(few.interval.value)
+    assert np.isnan(few.value)
     assert "9 of 20" in few.note
 
 
@@ -182,7 +180,7 @@ def test_runs_without_clusters_are_left_out_of_their_percentage():
     lost = evidence()
     lost["formed"][:4] = np.nan
     found = phases.clusters_in_first_drop(lost)
-    assert (found.interval.value, found.count) == (100, RUNS - 4)
+    assert (found.value, found.count) == (100, RUNS - 4)
 
 
 def test_ties_are_left_out_of_an_order():
@@ -193,7 +191,7 @@ def test_ties_are_left_out_of_an_order():
         successful=np.ones(4, bool),
     )
     found = phases.clusters_before_accuracy(evidence)
-    assert (found.interval.value, found.count) == (pytest.approx(200 / 3), 3)
+    assert (found.value, found.count) == (pytest.approx(200 / 3), 3)
     assert "1 of 4" in found.note
 
 

@@ -19,7 +19,7 @@ def test_pairs_of_escape_times_that_are_far_apart():
         [True, True, False, True, False, False],
     ]
     found = recipe_changes.escape_times_apart(waits(wait, escaped))
-    assert (found.interval.value, found.count) == (
+    assert (found.value, found.count) == (
         75,
         4,
     )  # apart: the second, third and fourth; the fifth is unknown
@@ -43,8 +43,8 @@ def test_correlation_of_escape_times(generator):
         recipe_changes.escape_time_correlation(waits([wait, 2 * wait], each))
         for each in (escaped, ~escaped)
     )
-    assert found.interval.value == pytest.approx(1)
-    assert np.isnan(none.interval.value)
+    assert found.value == pytest.approx(1)
+    assert np.isnan(none.value)
 
 
 def test_ends_of_the_same_start():
@@ -56,13 +56,11 @@ def test_ends_of_the_same_start():
         ("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **distances
     )
     ends = recipe_changes.end_similarity(found, "weight_distance")
-    assert ends.interval.value == pytest.approx(0.4)
+    assert ends.value == pytest.approx(0.4)
     seeds = "between different seeds 1.40, a difference of -1.00 [-2.27, 0.27]"
     assert ends.note == f"0.30 with lr 0.005, 0.50 with batch 64; {seeds}"
     lost = found * np.nan
-    assert np.isnan(
-        recipe_changes.end_similarity(lost, "weight_distance").interval.value
-    )
+    assert np.isnan(recipe_changes.end_similarity(lost, "weight_distance").value)
     assert (
         recipe_changes.end_similarity(lost, "weight_distance").note
         == "all runs have diverged"

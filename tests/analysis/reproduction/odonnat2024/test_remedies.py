@@ -34,13 +34,13 @@ def test_changes_by_a_remedy():
     found = made_runs()
     fewer = remedies.spike_rate_change(found, remedies.SMOOTH)
     late = found["late"].values
-    assert fewer.interval.value == pytest.approx(late[1].mean() - late[0].mean())
+    assert fewer.value == pytest.approx(late[1].mean() - late[0].mean())
     assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
     assert fewer.note.endswith(
         "spikes; 40 against 40 runs escape, test accuracy -20.0 points"
     )
     cost = remedies.accuracy_change(found, remedies.SMOOTH)
-    assert (cost.interval.value, cost.note) == (
+    assert (cost.value, cost.note) == (
         pytest.approx(-20),
         "0 against 40 runs above .98 (McNemar's p 1.8e-12)",
     )
@@ -51,7 +51,7 @@ def test_changes_by_a_remedy():
     calm = remedies.spike_rate_change(
         found.assign(late=0 * found["late"]), remedies.SMOOTH
     )
-    assert np.isnan(calm.interval.value)
+    assert np.isnan(calm.value)
     assert calm.note.startswith("no run has spikes")
 
 
@@ -65,7 +65,7 @@ def test_runs_that_escape_with_both_norms():
         for each in (False, True)
     )
     assert "20 against 40 runs escape" in every.note
-    assert (every.interval.value, both.interval.value, both.count) == (
+    assert (every.value, both.value, both.count) == (
         pytest.approx(-1.75),
         0,
         20,

@@ -73,12 +73,12 @@ def test_plateaus_are_compared_with_the_end_of_the_same_runs():
     evidence = made_saddles()
     evidence["negative"].loc[{"run": 0, "moment": "plateau"}] = np.nan
     estimate = saddles.excess_negative_curvature(evidence, "mini-batch")
-    assert (estimate.interval.value, estimate.count) == (pytest.approx(30, abs=0.1), 23)
+    assert (estimate.value, estimate.count) == (pytest.approx(30, abs=0.1), 23)
     assert (
         estimate.note
         == "70 against 40 at the end (medians); 100% and 100% of the runs have any"
     )
-    assert saddles.plateau_gradient_ratio(evidence, "mini-batch").interval.value == 0.01
+    assert saddles.plateau_gradient_ratio(evidence, "mini-batch").value == 0.01
 
 
 @pytest.mark.parametrize(("lowest", "along"), [(0.03, NO), (0.8, YES), (0.52, NO)])

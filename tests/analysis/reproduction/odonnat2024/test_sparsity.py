@@ -110,7 +110,7 @@ def test_verdicts_follow_the_evidence(case):
 def test_inactive_units_contradict_the_range():
     evidence = made(RISING)
     evidence["sparsity"][..., 0] += 0.07 + 0.01 * evidence["test_accuracy"]
-    assert sparsity.sparsity_at_threshold(evidence, 0).interval.value == pytest.approx(
+    assert sparsity.sparsity_at_threshold(evidence, 0).value == pytest.approx(
         7.65, abs=0.2
     )
     assert verdicts(evidence, "vc.sparsity")["VC.figure17.range"] == PARTLY
@@ -142,12 +142,12 @@ def test_success_by_dimension():
     correlation = sparsity.dimension_correlation(rising)
     assert correlation.interval.low > 0.3
     assert "15 of 60 at d = 2" in correlation.note
-    assert sparsity.success_gain(rising).interval.value == pytest.approx(75)
-    assert abs(sparsity.dimension_correlation(level).interval.value) < 1e-9
-    assert sparsity.success_gain(level).interval.value == pytest.approx(0)
+    assert sparsity.success_gain(rising).value == pytest.approx(75)
+    assert abs(sparsity.dimension_correlation(level).value) < 1e-9
+    assert sparsity.success_gain(level).value == pytest.approx(0)
     assert sparsity.generalisation_gap(
         made(RISING, slope=0, noise=0.01)
-    ).interval.value == pytest.approx(15, abs=0.1)
+    ).value == pytest.approx(15, abs=0.1)
 
 
 def test_dimensions_without_runs_have_no_estimate():
@@ -159,7 +159,7 @@ def test_dimensions_without_runs_have_no_estimate():
         assert missing.skipped
         assert "not run" in missing.note
     assert not sparsity.success_at_dim(evidence, 2).skipped
-    assert np.isnan(sparsity.success_gain(evidence).interval.value)
+    assert np.isnan(sparsity.success_gain(evidence).value)
     diverged = evidence.where(evidence["run"] > 9)
     assert (
         sparsity.success_at_dim(diverged, 2).count
@@ -186,4 +186,4 @@ def test_thresholds_without_a_significant_difference_are_no_exceptions():
     assert opposite.value < shown
     assert opposite.high == pytest.approx(opposite.value + 100 - shown)
     undefined = evidence.assign(p_value=evidence["p_value"] * np.nan)
-    assert np.isnan(sparsity.less_sparse_thresholds(undefined).interval.value)
+    assert np.isnan(sparsity.less_sparse_thresholds(undefined).value)

@@ -53,9 +53,7 @@ def made_spikes(causes, of_run, runs=None, **columns):
 
 
 def percentages(evidence, *conditions):
-    return [
-        spikes.spike_percentage(evidence, each).interval.value for each in conditions
-    ]
+    return [spikes.spike_percentage(evidence, each).value for each in conditions]
 
 
 def test_percentages_of_causes():
@@ -64,7 +62,7 @@ def test_percentages_of_causes():
         [0, 0, 1, 2, 3],
         runs=6,
     )
-    assert spikes.runs_with_spikes(found).interval.value == pytest.approx(100 * 4 / 6)
+    assert spikes.runs_with_spikes(found).value == pytest.approx(100 * 4 / 6)
     assert percentages(found, "flips", "crossings", "flips or crossings") == [
         50,
         50,
@@ -81,7 +79,7 @@ def test_percentages_of_causes():
         "crossing_closeness",
         "misclassified_beyond_ordinary",
     ):
-        assert np.isnan(getattr(spikes, name)(calm).interval.value)
+        assert np.isnan(getattr(spikes, name)(calm).value)
 
 
 def test_a_vector_that_turns_far_is_no_flip():
@@ -119,16 +117,16 @@ def test_spikes_with_crossings_are_averaged_by_run():
         spikes.crossing_update,
         spikes.misclassified_beyond_ordinary,
     )
-    assert [measure(found).interval.value for measure in measures] == pytest.approx(
+    assert [measure(found).value for measure in measures] == pytest.approx(
         [200 / 3, 30, 15]
     )
     rank = spikes.mean_assembler_rank(found)
-    assert (rank.interval.value, rank.effect) == pytest.approx((80, 0.6))
+    assert (rank.value, rank.effect) == pytest.approx((80, 0.6))
     assert percentages(found, "smooth norm", "half step") == [50, 25]
     assert (
         spikes.spike_percentage(found, "smooth norm").note == "3 comparable; in 2 runs"
     )
-    assert spikes.crossing_closeness(found).interval.value == pytest.approx(70)
+    assert spikes.crossing_closeness(found).value == pytest.approx(70)
     assert (
         spikes.crossing_closeness(found).note
         == "median distance 10.0% of |xi|, of others 40.0%"
@@ -139,10 +137,10 @@ def test_updates_longer_than_either_vector():
     found = made_spikes(
         ["neither"] * 3, [0, 0, 2], runs=4, largest_xi_ratio=[0.5, 2.99, np.nan]
     )
-    assert spikes.runs_with_long_updates(found).interval.value == 25
+    assert spikes.runs_with_long_updates(found).value == 25
     found["reach"][3] = 1.5
     estimate = spikes.runs_with_long_updates(found)
-    assert estimate.interval.value == 50
+    assert estimate.value == 50
     assert estimate.note.startswith(
         "in single steps E + P moves by at most 1.50 of its length, xi by 2.99; "
     )
@@ -163,9 +161,7 @@ def test_flips_at_each_learning_rate():
     )  # over all steps
     grid["cause"][0] = "normalisation"  # in the steepest step
     assert part_verdicts("OWN.flip", grid) == [NO, YES, YES, NO]
-    assert spikes.spikes_without_flips(grid, 0.03).interval.value == pytest.approx(
-        100 * 29 / 30
-    )
+    assert spikes.spikes_without_flips(grid, 0.03).value == pytest.approx(100 * 29 / 30)
 
 
 MIXED = [OPEN, NO, NO]

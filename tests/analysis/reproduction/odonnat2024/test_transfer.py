@@ -24,14 +24,12 @@ def test_runs_that_learn_from_scratch(generator):
         found = accuracies(
             [[np.full(30, 0.5), np.where(np.arange(30) < count, 0.9, chance)]]
         )
-        assert transfer.learned_runs(found, 3).interval.value == pytest.approx(
-            100 * count / 30
+        assert transfer.learned_runs(found, 3).value == pytest.approx(100 * count / 30)
+        assert transfer.learned_runs(found, 3, something=False).value == pytest.approx(
+            100 - 100 * count / 30
         )
-        assert transfer.learned_runs(
-            found, 3, something=False
-        ).interval.value == pytest.approx(100 - 100 * count / 30)
     assert transfer.learned_runs(found, 3).note == "the best run has 90.0%"
-    assert np.isnan(transfer.learned_runs(found, 7).interval.value)
+    assert np.isnan(transfer.learned_runs(found, 7).value)
     assert (
         transfer.learned_runs(
             accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]]), 3
@@ -53,15 +51,9 @@ def test_correlation_with_the_vocabulary():
         np.linspace(0.7, 0.6, 10),
         np.linspace(0.3, 0.29, 10),
     ]
+    assert transfer.vocabulary_correlation(accuracies([rows], (2, 3, 4))).value < -0.9
     assert (
-        transfer.vocabulary_correlation(accuracies([rows], (2, 3, 4))).interval.value
-        < -0.9
-    )
-    assert (
-        transfer.vocabulary_correlation(
-            accuracies([rows[::-1]], (2, 3, 4))
-        ).interval.value
-        > 0.5
+        transfer.vocabulary_correlation(accuracies([rows[::-1]], (2, 3, 4))).value > 0.5
     )
     assert (
         "fewer than three"
@@ -80,7 +72,7 @@ def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
         [[scratch, scratch], [scratch, scratch], [scratch * np.nan, tuned]]
     )
     estimate = transfer.finetuning_gain(found, 3)
-    assert estimate.interval.value == pytest.approx(100 * gain)
+    assert estimate.value == pytest.approx(100 * gain)
     assert set(part_verdicts("VC.s4.2.finetuning-p3", found)) == {expected}
     assert transfer.finetuning_gain(
         found, 3, over=transfer.LONG
@@ -96,7 +88,7 @@ def test_runs_better_than_all_from_scratch(best, percentage):
             [[np.nan] * 4, [0.3, 0.3, best, best]],
         ]
     )
-    assert transfer.better_than_all(found, 3).interval.value == percentage
+    assert transfer.better_than_all(found, 3).value == percentage
 
 
 @pytest.mark.parametrize(("best", "expected"), [(1, YES), (0.995, YES), (0.9, NO)])

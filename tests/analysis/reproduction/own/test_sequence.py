@@ -34,7 +34,7 @@ def test_equal_and_opposite_orders(factor, expected, agreement, times):
     found = evidence(times, factor * times)
     assert part_verdicts("OWN.sequence", found) == [expected] * 2
     between = sequence.agreement_of_systems(found, sequence.mean_agreement)
-    assert agreement[0] < between.interval.value < agreement[1]
+    assert agreement[0] < between.value < agreement[1]
     assert (
         "networks: frequency, polygon, imperfections, circle; particles: "
         in between.note
@@ -47,7 +47,7 @@ def test_events_that_do_not_happen_are_last_and_few_circles_have_no_estimate(tim
     few = sequence.agreement_of_systems(
         evidence(times[:2], times), sequence.mean_agreement
     )
-    assert np.isnan(few.interval.value)
+    assert np.isnan(few.value)
     assert few.note
 
 

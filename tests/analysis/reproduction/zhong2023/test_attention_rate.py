@@ -65,7 +65,7 @@ def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
         assert [each.criterion.reported.printed for each in parts] == [
             row[name] for row in ZL_RUNS
         ]
-        values = [each.measure(printed).interval.value for each in parts]
+        values = [each.measure(printed).value for each in parts]
         np.testing.assert_allclose(
             values, printed[name].sel(attention_rate=MIDDLES).mean("run")
         )
@@ -83,9 +83,7 @@ def test_circular_networks_are_those_above_the_threshold(printed):
     part = CLAIMS_BY_NAME["ZL.runs.circular"].parts[-1]
     found = part.measure(printed.assign(circularity=circular, symmetricity=low))
     assert (found.count, found.of) == (10, "circular networks")
-    assert found.interval.value == pytest.approx(
-        float(low.sel(attention_rate=0.9)[:10].mean())
-    )
+    assert found.value == pytest.approx(float(low.sel(attention_rate=0.9)[:10].mean()))
 
 
 def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
