@@ -29,6 +29,22 @@ def dataset(dims, coords=None, **columns) -> xr.Dataset:
     )
 
 
+def made_evidence(lengths, columns, **attrs) -> xr.Dataset:
+    """Evidence from columns by their dimensions, such as "run phase", to whose lengths
+    they are broadcast. lengths: of each dimension the length or the coordinates."""
+    coords = {
+        dim: names for dim, names in lengths.items() if not isinstance(names, int)
+    }
+    sizes = lengths | {dim: len(names) for dim, names in coords.items()}
+    data = {}
+    for dims, values_by_name in columns.items():
+        names = dims.split()
+        shape = [sizes[dim] for dim in names]
+        for column, values in values_by_name.items():
+            data[column] = (names, np.broadcast_to(values, shape).copy())
+    return xr.Dataset(data, coords, attrs)
+
+
 def part_estimate(name: str, evidence: xr.Dataset, part: int = 0) -> Estimate:
     """The estimate of one part of a claim."""
     return CLAIMS_BY_NAME[name].parts[part].measure(evidence)

@@ -12,6 +12,7 @@ from tests.analysis.reproduction.judging import (
     PARTLY,
     UNTESTABLE,
     YES,
+    made_evidence,
     part_verdicts,
     verdicts,
 )
@@ -21,46 +22,36 @@ CHANCE = {"chance_grid_distance": 0.13, "chance_circle_distance": 0.79}
 
 
 def test_ideal_end_states_have_their_kind(generator):
-    circle, grid, order = (
-        polygon(11, step=3),
-        perfect_grids(11).basis[7],
-        generator.permutation(11),
-    )
-    x = np.stack(
-        [circle, grid, generator.standard_normal((11, 2)), circle[order], grid[order]]
-    )
-    found = {
-        f"network_{name}": (("weight_decay", "network"), values[None])
+    circle, grid = polygon(11, step=3), perfect_grids(11).basis[7]
+    order = generator.permutation(11)
+    random = generator.standard_normal((11, 2))
+    x = np.stack([circle, grid, random, circle[order], grid[order]])
+    columns = {
+        f"network_{name}": values
         for name, values in structures.structure_distances(x).items()
     }
-    evidence = xr.Dataset(found, {"weight_decay": [1.0]}).assign(CHANCE)
-    evidence["network_circle"] = (
-        ("weight_decay", "network"),
-        [[1.0, 0.0, 0.0, 1.0, np.nan]],
-    )
+    columns["network_circle"] = [1.0, 0.0, 0.0, 1.0, np.nan]
+    evidence = made_evidence(
+        {"weight_decay": [1.0], "network": 5}, {"weight_decay network": columns}
+    ).assign(CHANCE)
     kinds = structures.end_states_by_kind(evidence, "network")
-    assert kinds["circle"].tolist() == [[True, False, False, True, False]]
-    assert kinds["grid"].tolist() == [[False, True, False, False, False]]
-    assert kinds["neither"].tolist() == [[False, False, True, False, False]]
-    assert (
-        structures.percentage_of_kinds(
-            evidence, "network", 1.0, ("circle", "grid")
-        ).value
-        == 75
-    )
-    for of_circles, percentage, count in (
-        (True, 50, 2),
-        (False, 100, 1),
-    ):  # a circle in another order is no polygon
-        overlap = structures.overlap_with_algorithm(evidence, "network", of_circles)
-        assert (overlap.value, overlap.count) == (percentage, count)
-    far = structures.overlap_with_algorithm(
-        evidence.assign(chance_circle_distance=-1.0), "network", True
-    )
-    assert (far.value, far.count) == (
-        0,
-        2,
-    )  # no end state is as near to a polygon as this
+    for kind, states in (
+        ("circle", [True, False, False, True, False]),
+        ("grid", [False, True, False, False, False]),
+        ("neither", [False, False, True, False, False]),
+    ):
+        assert kinds[kind].tolist() == [states]
+    both = ("circle", "grid")
+    assert structures.percentage_of_kinds(evidence, "network", 1.0, both).value == 75
+
+    def overlap(evidence, of_circles):
+        estimate = structures.overlap_with_algorithm(evidence, "network", of_circles)
+        return estimate.value, estimate.count
+
+    # A circle in another order is no polygon.
+    assert (overlap(evidence, True), overlap(evidence, False)) == ((50, 2), (100, 1))
+    far = evidence.assign(chance_circle_distance=-1.0)  # no end state is as near
+    assert overlap(far, True) == (0, 2)
 
 
 DISTANCES = {
@@ -77,33 +68,27 @@ def evidence(
 ) -> xr.Dataset:
     """End states by the percentages of circles, grids and imperfect grids; mean
     accuracies of all four kinds."""
-    data, names = {}, list(DISTANCES)
+    evidence = xr.Dataset(CHANCE)
+    grids, perfect_grids = np.transpose(list(DISTANCES.values()))
+    vary = np.arange(runs) % 7
+    settings = {"network": networks.DECAYS, "particle": particles.FAS}
     for system, rows in (("network", network_rows), ("particle", particle_rows)):
-        dims = (structures.SYSTEMS[system], system)
-        places = np.array(
-            [
-                np.searchsorted(np.cumsum(row), 100 * np.arange(runs) / runs, "right")
-                for row in rows
-            ]
-        )
-        grid, perfect = (
-            np.array([DISTANCES[name][k] for name in names])[places] for k in (0, 1)
-        )
-        data |= {
-            f"{system}_circle": (dims, (places == 0).astype(float)),
-            f"{system}_grid_distance": (dims, grid),
+        setting = structures.SYSTEMS[system]
+        bounds = np.cumsum(rows, axis=1)[:, :, None]
+        places = (bounds <= 100 * np.arange(runs) / runs).sum(axis=1)
+        columns = {
+            f"{system}_circle": (places == 0).astype(float),
+            f"{system}_grid_distance": grids[places],
+            f"{system}_perfect_distance": perfect_grids[places],
+            f"{system}_circle_distance": np.where(places == 0, 0.02, 0.85),
+            f"{system}_imperfections": np.where(places == 3, 140.0, 30.0) + vary,
         }
-        data |= {f"{system}_perfect_distance": (dims, perfect)}
-        data[f"{system}_circle_distance"] = (dims, np.where(places == 0, 0.02, 0.85))
-        vary = np.arange(runs) % 7
-        data[f"{system}_imperfections"] = (
-            dims,
-            np.where(places == 3, 140.0, 30.0) + vary,
-        )
         if system == "network":
-            data["network_accuracy"] = (dims, np.array(accuracy, float)[places] + vary)
-    coords = {"weight_decay": list(networks.DECAYS), "fa": list(particles.FAS)}
-    return xr.Dataset(data, coords).assign(CHANCE)
+            columns["network_accuracy"] = np.array(accuracy, float)[places] + vary
+        lengths = {setting: list(settings[system]), system: runs}
+        made = made_evidence(lengths, {f"{setting} {system}": columns})
+        evidence = evidence.merge(made)
+    return evidence
 
 
 MIXED = (20, 30, 30)

@@ -3,7 +3,6 @@ made evidence."""
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import (
@@ -20,6 +19,7 @@ from tests.analysis.reproduction.judging import (
     PARTLY,
     UNTESTABLE,
     YES,
+    made_evidence,
     part_estimate,
     part_verdicts,
     verdicts,
@@ -90,75 +90,70 @@ def sizes(effect, noise):
 
 def neighbours(effect, noise):
     noise = 5 * noise[:2]
-    values = dict.fromkeys(
-        ("unlike_rank", "right_side", "wrong_side"), -0.4 * effect + noise
-    )
-    values |= dict.fromkeys(
-        ("unlike_hits", "like_hits", "like_region"), 200 + 100 * effect + 0 * noise
-    )
-    values |= dict.fromkeys(("unlike_count", "like_count"), 400 + 0 * noise)
-    dims = ("epoch", "run")
-    found = xr.Dataset(
-        {name: (dims, each) for name, each in values.items()}, {"epoch": [20, 100]}
-    )
-    found["like_rank"] = (dims, 0.25 - 0.25 * effect + noise)
+    falling, most = -0.4 * effect + noise, 200 + 100 * effect
+    columns = {
+        **dict.fromkeys(("unlike_rank", "right_side", "wrong_side"), falling),
+        **dict.fromkeys(("unlike_hits", "like_hits", "like_region"), most),
+        **dict.fromkeys(("unlike_count", "like_count"), 400),
+        "like_rank": 0.25 - 0.25 * effect + noise,
+    }
+    evidence = made_evidence({"epoch": [20, 100], "run": 40}, {"epoch run": columns})
     for kind, powers in force_audit.POWERS.items():
         top = force_audit.PAPERS[kind] + 1 - effect + noise
-        found[f"{kind}_power"] = list(powers)
-        found[f"by_{kind}"] = (
-            (*dims, f"{kind}_power"),
-            0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2,
-        )
-    return found
+        curves = 0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2
+        evidence[f"{kind}_power"] = list(powers)
+        evidence[f"by_{kind}"] = (("epoch", "run", f"{kind}_power"), curves)
+    return evidence
 
 
 def audits(effect, noise):
     grows = effect * (1 + np.array(DECAYS)[:, None, None])
-    noise = np.stack([noise] * 4, axis=1)
-    dims = ("weight_decay", "epoch", "run")
-    data = {
-        "r_squared": 0.15 + 0.3 * grows + noise,
-        "renamed_r_squared": 0.15 + 0 * noise,
-        "law_r_squared": 0 * noise,
+    noise = noise[:, None]
+    columns = {
+        "weight_decay epoch run": {
+            "r_squared": 0.15 + 0.3 * grows + noise,
+            "renamed_r_squared": 0.15,
+            "law_r_squared": 0.0,
+        },
+        "field weight_decay epoch run": {"weight": 0.4 * grows + noise},
     }
-    found = xr.Dataset(
-        {name: (dims, values) for name, values in data.items()},
-        {"weight_decay": list(DECAYS), "epoch": [0, 20, 100, 2000]},
-    )
-    weight = xr.DataArray(0.4 * grows + noise, dims=dims)
-    return found.assign(weight=weight.expand_dims(field=list(force_audit.FIELDS)))
+    lengths = {
+        "weight_decay": list(DECAYS),
+        "epoch": [0, 20, 100, 2000],
+        "field": list(force_audit.FIELDS),
+        "run": 40,
+    }
+    return made_evidence(lengths, columns)
 
 
 def angles(effect, noise):
-    dims = ("epoch", "direction", "circle")
-    relative = np.broadcast_to(
-        1 - 0.6 * effect + noise[0], (len(classifier.EPOCHS), 2, 40)
-    )
-    return xr.Dataset(
-        {
-            "angle": (dims, 2 * relative),
-            "random": (dims, 2 + 0 * relative),
-            "tokens": ("circle", np.full(40, 17)),
-            "corners": ("circle", 8 + np.arange(40) % 2),
+    columns = {
+        "epoch direction circle": {
+            "angle": 2 * (1 - 0.6 * effect + noise[0]),
+            "random": 2.0,
         },
-        {"epoch": list(classifier.EPOCHS), "direction": ["weight", "boundary"]},
-    )
+        "circle": {"tokens": 17, "corners": 8 + np.arange(40) % 2},
+    }
+    lengths = {
+        "epoch": list(classifier.EPOCHS),
+        "direction": ["weight", "boundary"],
+        "circle": 40,
+    }
+    return made_evidence(lengths, columns)
 
 
 @pytest.mark.parametrize(
-    ("module", "experiment", "made", "opposite", "small"),
+    ("experiment", "made", "opposite", "small"),
     [
-        (classifier, "ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
-        (weight_decay, "ca.halt", halt, {OPEN}, {PARTLY}),
-        (weight_decay, "ca.figure6", sizes, {NO}, {NO, YES}),
-        (force_audit, "ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
-        (force_audit, "ca.audit", audits, {NO}, {PARTLY, NO}),
-        (classifier, "ca.weight-angles", angles, {NO}, {NO}),
+        ("ca.classifier", classifiers, {NO, OPEN}, {PARTLY, NO, OPEN}),
+        ("ca.halt", halt, {OPEN}, {PARTLY}),
+        ("ca.figure6", sizes, {NO}, {NO, YES}),
+        ("ca.distance", neighbours, {NO, OPEN}, {OPEN, NO}),
+        ("ca.audit", audits, {NO}, {PARTLY, NO}),
+        ("ca.weight-angles", angles, {NO}, {NO}),
     ],
 )
-def test_verdicts_follow_the_size_of_effects(
-    module, experiment, made, opposite, small, noise
-):
+def test_verdicts_follow_the_size_of_effects(experiment, made, opposite, small, noise):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
         found = verdicts(made(effect, noise), experiment)
         assert set(found.values()) == expected, effect

@@ -11,6 +11,7 @@ from tests.analysis.reproduction.judging import (
     NO,
     OPEN,
     YES,
+    made_evidence,
     part_verdict,
     part_verdicts,
 )
@@ -30,34 +31,30 @@ def made(generator):
     apart = generator.uniform(-20, 20, (RUNS, 1))
     epoch = EPOCHS - apart
     before, after = np.minimum(epoch, 1400) / 1400, np.clip((epoch - 1400) / 400, 0, 1)
-    series = {
-        "test_loss": 8 * (1 - sigmoid(epoch, 1600, 60)),
-        "test_accuracy": sigmoid(epoch, 1600, 60),
-        "restricted_loss": 4 * (1 - sigmoid(epoch, 900)),
-        "excluded_loss": 4 * sigmoid(epoch, 900),
-        **dict.fromkeys(
-            ("embedding_gini", "map_gini"), 0.1 + 0.1 * before + 0.4 * after
-        ),
-        "squared_weights": 2500 - 800 * before - 900 * after,
-    }
+    generalised = sigmoid(epoch, 1600, 60)
+    gini = 0.1 + 0.1 * before + 0.4 * after
     begin = np.array([0.0, 100.0, 1400.0]) + apart
-    times = {
-        "memorised": 100 + apart[:, 0],
-        "generalised": 1650 + apart[:, 0],
-        "keys": np.full(RUNS, 5),
+    end = np.array([100.0, 1400.0, 1800.0]) + apart
+    columns = {
+        "run step": {
+            "test_loss": 8 * (1 - generalised),
+            "test_accuracy": generalised,
+            "restricted_loss": 4 * (1 - sigmoid(epoch, 900)),
+            "excluded_loss": 4 * sigmoid(epoch, 900),
+            "embedding_gini": gini,
+            "map_gini": gini,
+            "squared_weights": 2500 - 800 * before - 900 * after,
+        },
+        "run": {
+            "memorised": 100 + apart[:, 0],
+            "generalised": 1650 + apart[:, 0],
+            "keys": 5,
+        },
+        "run phase": {"begin": begin, "end": end},
     }
-    data = {name: (("run", "step"), values) for name, values in series.items()}
-    data |= {name: ("run", values) for name, values in times.items()}
-    data |= {
-        "begin": (("run", "phase"), begin),
-        "end": (("run", "phase"), np.roll(begin, -1, axis=1)),
-    }
-    found = xr.Dataset(
-        data,
-        {"step": EPOCHS, "phase": ["memorisation", phases.FORMATION, phases.CLEANUP]},
-    )
-    found["end"][:, 2] = 1800 + apart[:, 0]
-    return found.assign_attrs(preset="small")
+    phase_names = ["memorisation", phases.FORMATION, phases.CLEANUP]
+    lengths = {"run": RUNS, "step": EPOCHS, "phase": phase_names}
+    return made_evidence(lengths, columns, preset="small")
 
 
 DESCRIBED = (

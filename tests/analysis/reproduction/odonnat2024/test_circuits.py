@@ -14,6 +14,7 @@ from tests.analysis.reproduction.judging import (
     UNTESTABLE,
     YES,
     dataset,
+    made_evidence,
     verdicts,
 )
 
@@ -21,34 +22,34 @@ from tests.analysis.reproduction.judging import (
 def made(labels, accuracy, counts=6, **more):
     """Evidence by run: so many clusters at link lengths from .02 to .5, different sums,
     ends alike own starts alone."""
-    runs, learned = len(labels), np.array(accuracy) > 0.98
+    runs = len(labels)
     lacking = np.array(labels) == "partial"
+    merged = np.arange(1, 65) < np.broadcast_to(counts, runs)[:, None]
+    spread = np.linspace(0.1, 0.11, 2 * runs).reshape(runs, 2)
     alike = np.diag(np.linspace(0.7, 0.9, runs))
-    merges = np.where(
-        np.arange(1, 65) < np.broadcast_to(counts, runs)[:, None], 0.5, 0.02
-    )
-    by_run = {
-        "label": labels,
-        "test_accuracy": accuracy,
-        "unseen_accuracy": accuracy,
-        "sum_whole": np.ones(runs),
-        "sum_congruent": learned,
-        "sum_share": np.linspace(0.97, 1, runs),
-        "leaking": lacking,
-        "apart": lacking,
-        **more,
+    columns = {
+        "run": {
+            "label": labels,
+            "test_accuracy": accuracy,
+            "unseen_accuracy": accuracy,
+            "sum_whole": 1.0,
+            "sum_congruent": np.array(accuracy) > 0.98,
+            "sum_share": np.linspace(0.97, 1, runs),
+            "leaking": lacking,
+            "apart": lacking,
+            **more,
+        },
+        "run clusters": {"merge_length": np.where(merged, 0.5, 0.02)},
+        "run position": {"sum_steps": np.arange(2 * runs).reshape(runs, 2)},
+        "run place": {
+            "spurious_attention": 1.0,
+            "embedding_spread": 1.0,
+            "value_spread": spread,
+        },
+        "run other_run": {"inherited": alike, "weights_kept": alike},
     }
-    matrices = {
-        "merge_length": ("clusters", merges),
-        "sum_steps": ("position", np.arange(2 * runs).reshape(runs, 2)),
-        "spurious_attention": ("place", np.ones((runs, 2))),
-        "embedding_spread": ("place", np.ones((runs, 2))),
-        "value_spread": ("place", np.linspace(0.1, 0.11, 2 * runs).reshape(runs, 2)),
-        "inherited": ("other_run", alike),
-        "weights_kept": ("other_run", alike),
-    }
-    columns = {name: (("run", dim), values) for name, (dim, values) in matrices.items()}
-    return dataset("run", {"clusters": np.arange(1, 65)}, **by_run).assign(columns)
+    lengths = {"clusters": np.arange(1, 65), "position": 2, "place": 2}
+    return made_evidence(lengths | {"run": runs, "other_run": runs}, columns)
 
 
 def learned(**numbers):

@@ -3,10 +3,9 @@ known."""
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import fixed_points
-from tests.analysis.reproduction.judging import NO, PARTLY, YES, verdicts
+from tests.analysis.reproduction.judging import NO, PARTLY, YES, made_evidence, verdicts
 
 CLAIMS = ("CH.summary.fixed-points", "CH.summary.fixed-points-without-decay")
 
@@ -20,29 +19,29 @@ def test_the_settled_circuit_is_at_rest_and_the_built_one_is_not(evidence):
 
 
 def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
-    distance = np.stack([np.ones(31), np.full(31, after)])
+    distance = np.ones((2, 31)) * [[1], [after]]
     distance[:, 0] = 0  # not pushed
-    point = ("circuit", [0.0, 1.0])
-    return xr.Dataset(
-        {
-            "gradient": ("circuit", list(gradients)),
-            "loss": point,
-            "circuit_accuracy": ("circuit", [1.0, accuracy]),
-            "order_eigenvalue": (
-                ("circuit", "order_mode"),
-                [[1.0, 1.0], [lowest, 1.0]],
-            ),
-            "lowest": point,
-            "suffix_eigenvalue": (("circuit", "suffix_mode"), [[1.0], [1.0]]),
-            "distance": (("start", "step", "pushed"), distance[None]),
+    columns = {
+        "circuit": {
+            "gradient": gradients,
+            "loss": [0.0, 1.0],
+            "circuit_accuracy": [1.0, accuracy],
+            "lowest": [0.0, 1.0],
         },
-        {
-            "circuit": [fixed_points.BUILT, "settled"],
-            "start": ["settled"],
-            "step": ["pushed", "after"],
-            "push": ("pushed", np.append(0, np.full(30, 1e-3))),
-        },
-    )
+        "circuit order_mode": {"order_eigenvalue": [[1.0, 1.0], [lowest, 1.0]]},
+        "circuit suffix_mode": {"suffix_eigenvalue": 1.0},
+        "start step pushed": {"distance": distance},
+    }
+    lengths = {
+        "circuit": [fixed_points.BUILT, "settled"],
+        "start": ["settled"],
+        "step": ["pushed", "after"],
+        "order_mode": 2,
+        "suffix_mode": 1,
+        "pushed": 31,
+    }
+    push = ("pushed", np.append(0, np.full(30, 1e-3)))
+    return made_evidence(lengths, columns).assign_coords(push=push)
 
 
 @pytest.mark.parametrize(

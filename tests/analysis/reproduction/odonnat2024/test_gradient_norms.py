@@ -3,17 +3,22 @@ made-up runs."""
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import gradient_norms as norms
 from analysis.transitions.change_points import SeriesEvent
-from tests.analysis.reproduction.judging import NO, OPEN, YES, part_verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    YES,
+    made_evidence,
+    part_verdicts,
+)
 
 
-def made_counts(matched, total, chance, **changed):
+def made_counts(matched, total, chance, **changes):
     """Evidence with the same numbers of events, (run,), in all setups, layers and
     kinds."""
-    counts = {"total": total, "matched": matched, "chance": chance}
+    counts = {"matched": matched, "total": total, "chance": chance}
     by_run = {
         "drop_begin": 100.0,
         "drop_end": 110.0,
@@ -23,56 +28,43 @@ def made_counts(matched, total, chance, **changed):
     }
     by_drop = {
         "drop_epoch": [250.0, 700.0],
-        "drop_rise": [1.0, 1.0],
+        "drop_rise": 1.0,
         "nearest": [0.002, 0.004],
         "nearest_chance": 0.02,
     }
-    coords = {
+    lengths = {
         "setup": list(norms.SETUPS),
         "layer": [*norms.LAYERS, norms.WHOLE],
         "kind": list(norms.KINDS),
+        "run": range(len(total)),
+        "drop": 2,
     }
-    every = xr.DataArray(
-        1.0, {**coords, "run": range(len(total))}, ("setup", "run", "layer", "kind")
-    )
-    setups = every.isel(layer=0, kind=0, drop=True)
-    drops = setups.expand_dims(drop=2, axis=2)
-    found = {
-        name: every * xr.DataArray(np.array(each, float), dims="run")
-        for name, each in counts.items()
+    counts = {
+        name: np.reshape(values, (-1, 1, 1)) * 1.0 for name, values in counts.items()
     }
-    found |= {
-        name: setups * np.array(changed.get(name, each))
-        for name, each in by_run.items()
-    }
-    found |= {
-        name: drops * np.array(changed.get(name, each))
-        for name, each in by_drop.items()
-    }
-    return xr.Dataset(found)
+    columns = {"setup run layer kind": counts, "setup run": by_run}
+    columns["setup run drop"] = by_drop
+    for values in (by_run, by_drop):
+        values |= {name: changes[name] for name in values if name in changes}
+    return made_evidence(lengths, columns)
 
 
 def test_peaks_beyond_chance_have_an_interval_over_runs():
-    many = made_counts([4, 3] * 10, [4] * 20, [1.0] * 20)
-    estimate = norms.excess_peaks(many, "mini-batch", "drop")
-    assert (estimate.value, estimate.count, estimate.note) == (
-        pytest.approx(62.5),
-        80,
-        "88% against 25%",
-    )
+    def excess(*counts):
+        return norms.excess_peaks(made_counts(*counts), "mini-batch", "drop")
+
+    many = [4, 3] * 10, [4] * 20, [1.0] * 20
+    estimate = excess(*many)
+    assert estimate.value == pytest.approx(62.5)
+    assert (estimate.count, estimate.note) == (80, "88% against 25%")
     assert estimate.effect == pytest.approx(2 * np.arcsin(0.875**0.5) - np.pi / 3)
-    assert estimate.interval.low == pytest.approx(
-        62.5 - 12.5 * 2.093 / np.sqrt(19), abs=0.01
-    )
-    assert norms.matched_peaks(many, "mini-batch", "drop").value == pytest.approx(87.5)
-    none = made_counts([1, 2] * 10, [4] * 20, [1.5] * 20)
-    assert norms.excess_peaks(none, "mini-batch", "drop").value == pytest.approx(0)
-    assert np.isnan(
-        norms.excess_peaks(made_counts([0], [0], [0]), "mini-batch", "drop").value
-    )
-    most = norms.excess_peaks(
-        made_counts([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]), "mini-batch", "drop"
-    ).interval
+    half = 12.5 * 2.093 / np.sqrt(19)
+    assert estimate.interval.low == pytest.approx(62.5 - half, abs=0.01)
+    matched = norms.matched_peaks(made_counts(*many), "mini-batch", "drop")
+    assert matched.value == pytest.approx(87.5)
+    assert excess([1, 2] * 10, [4] * 20, [1.5] * 20).value == pytest.approx(0)
+    assert np.isnan(excess([0], [0], [0]).value)
+    most = excess([10, 10, 10, 6], [10] * 4, [0, 0, 1, 0]).interval
     assert most.low < most.value < most.high == 100
 
 
@@ -92,25 +84,22 @@ def test_a_rise_counts_within_a_window_of_the_drop():
 
 
 def test_distances_to_the_nearest_peak():
+    frames = np.arange(1000.0)
     drop = SeriesEvent("drop", 90, 100.0, 110, 1.0, 0.5)
-    norm = np.ones(1000) + 0.001 * np.sin(np.arange(1000) / 3)
-    norm[398:403] += [1, 3, 5, 3, 1]
-    ((epoch, rising, distance, chance),) = norms._drop_measures(
-        [drop], norm, np.arange(1000.0)
-    )
+    ripple = 0.001 * np.sin(frames / 3)
+
+    def measures(norm):
+        return norms._drop_measures([drop], norm, frames)[0]
+
+    peak = 1 + ripple
+    peak[398:403] += [1, 3, 5, 3, 1]
+    epoch, rising, *distances = measures(peak)
     assert (epoch, rising) == (100, False)
-    assert (distance, chance) == (
-        pytest.approx(0.3, abs=0.003),
-        pytest.approx(0.3, abs=0.003),
-    )  # shifted both ways
-    ((_, rising, distance, _),) = norms._drop_measures(
-        [drop], np.ones(1000), np.arange(1000.0)
-    )
+    assert distances == pytest.approx([0.3, 0.3], abs=0.003)  # shifted both ways
+    _, rising, distance, _ = measures(np.ones(1000))
     assert (rising, distance) == (False, 1.0)
-    risen = np.where(np.arange(1000) < 100, 1.0, 4.0) + 0.001 * np.sin(
-        np.arange(1000) / 3
-    )
-    assert norms._drop_measures([drop], risen, np.arange(1000.0))[0][1]
+    _, rising, *_ = measures(np.where(frames < 100, 1.0, 4.0) + ripple)
+    assert rising
 
 
 @pytest.mark.parametrize(

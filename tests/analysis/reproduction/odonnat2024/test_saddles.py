@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from analysis.reproduction.odonnat2024 import saddles
-from tests.analysis.reproduction.judging import NO, OPEN, YES, dataset, part_verdicts
+from tests.analysis.reproduction.judging import (
+    NO,
+    OPEN,
+    YES,
+    dataset,
+    made_evidence,
+    part_verdicts,
+)
 
 
 def test_moments_of_a_run_are_those_of_its_events():
@@ -27,29 +34,21 @@ def test_moments_of_a_run_are_those_of_its_events():
 def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
     """24 runs per setup, with a gradient of 1 in drops and 40 negative eigenvalues at
     the end."""
-    noise, dims = np.linspace(-0.01, 0.01, 24), ("setup", "run", "moment")
-    gradients, counts = (
-        np.array([1.0, gradient, 1.0, gradient, 0.1]),
-        np.array([70.0, negative, 50, negative, 40]),
-    )
-    whole = {
-        "gradient": np.tile(gradients, (2, 24, 1)),
-        "negative": counts + np.tile(noise[:, None], (2, 1, 5)),
+    noise = np.linspace(-0.01, 0.01, 24)
+    column = noise[:, None] * [1, 101, 101, 101, 1]
+    columns = {
+        "setup run moment": {
+            "gradient": [1.0, gradient, 1.0, gradient, 0.1],
+            "negative": np.array([70, negative, 50, negative, 40]) + column,
+        },
+        "setup run": {
+            "escape_lowest_share": lowest + noise,
+            "escape_negative_share": down + noise,
+            "escape_negative_chance": 0.3,
+        },
     }
-    whole["negative"][..., 1:4] += 100 * noise[:, None]
-    escape = {
-        "escape_lowest_share": lowest + noise,
-        "escape_negative_share": down + noise,
-    }
-    escape["escape_negative_chance"] = 0.3 + 0 * noise
-    evidence = dataset(
-        dims, {"setup": list(saddles.SETUPS), "moment": list(saddles.MOMENTS)}, **whole
-    )
-    return evidence.merge(
-        dataset(
-            dims[:2], **{name: np.tile(each, (2, 1)) for name, each in escape.items()}
-        )
-    )
+    lengths = {"setup": list(saddles.SETUPS), "moment": list(saddles.MOMENTS)}
+    return made_evidence(lengths | {"run": 24}, columns)
 
 
 @pytest.mark.parametrize(

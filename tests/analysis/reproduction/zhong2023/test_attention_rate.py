@@ -14,7 +14,7 @@ from tests.analysis.reproduction.judging import (
     NO,
     OPEN,
     YES,
-    dataset,
+    made_evidence,
     part_estimate,
     part_verdict,
     part_verdicts,
@@ -29,22 +29,13 @@ def printed(generator):
     """Evidence whose means are near those that are printed, between the middles of the
     rows interpolated."""
 
-    def around(name, spread):
+    columns = {"test_accuracy": 100.0}
+    for name in attention_rate.MEASURES:
         means = np.interp(RATES, MIDDLES, [float(row[name]) for row in ZL_RUNS])
-        return means[:, None] + spread * generator.standard_normal((len(RATES), 30))
-
-    measures = {name: around(name, 0.004) for name in attention_rate.MEASURES}
-    earlier = {
-        f"earlier_{name}": around(name, 0.004) for name in attention_rate.MEASURES
-    }
-    accuracy = np.full((len(RATES), 30), 100.0)
-    return dataset(
-        attention_rate.DIMS,
-        {"attention_rate": RATES},
-        test_accuracy=accuracy,
-        **measures,
-        **earlier,
-    )
+        noise = 0.004 * generator.standard_normal((2, len(RATES), 30))
+        columns[name], columns[f"earlier_{name}"] = means[:, None] + noise
+    lengths = {"attention_rate": RATES, "run": 30}
+    return made_evidence(lengths, {"attention_rate run": columns})
 
 
 @pytest.mark.parametrize("name", ["symmetricity", "irrelevance"])
