@@ -139,8 +139,8 @@ def run_path(
     that defines the run.
 
     Parameters
-    ---------- settings : ParticleSettings, ModularSettings, SparseSettings or those of
-    a registered system runs, seed, every, record, device, backend
+    ----------
+    settings, runs, seed, every, record, device, backend
         As in `simulate`.
 
     Returns

@@ -45,9 +45,10 @@ def simulate(
     """Simulate an ensemble of runs and return its trajectory.
 
     Parameters
-    ---------- settings : ParticleSettings, ModularSettings, SparseSettings or those of
-    a registered system
-        Physics or optimisation of the runs.
+    ----------
+    settings : Settings
+        Physics or optimisation of the runs: ParticleSettings, ModularSettings,
+        SparseSettings, TransformerSettings, or those of a registered system.
     runs : int
         Number of runs. Run r has seed ``seed + r`` and does not depend on the other
         runs.

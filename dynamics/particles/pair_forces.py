@@ -535,7 +535,8 @@ def force_fields(embedding: np.ndarray, pairs: PairList | None = None) -> ForceF
         `pairs` is for another N.
 
     Notes
-    ----- CA equations 2-4. The formulas, and their values at coincident pair sums, are
+    -----
+    CA equations 2-4. The formulas, and their values at coincident pair sums, are
     in `dynamics.particles.pair_forces`.
 
     Examples
