@@ -12,6 +12,9 @@ from . import structures as structures
 from . import transitions as transitions
 from .clustering_heads import measure_circuits as measure_circuits
 from .clustering_heads import measure_sparsity as measure_sparsity
+from .command_line.record import Analysis as Analysis
+from .command_line.record import AnalysisOptions as AnalysisOptions
+from .command_line.record import Measurement as Measurement
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
 from .forces import fit_force_fields as fit_force_fields

@@ -14,6 +14,7 @@ from typing import Literal
 from analysis import output, plots, transitions
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
+from analysis.command_line.record import write_result_and_picture
 from analysis.output.tables import Column, output_table
 from dynamics.settings import SettingsError
 
@@ -90,11 +91,7 @@ def main(options: Options) -> None:
         " found)"
     )
     print(f"ensembles   {count}", file=options.log)
-    output.write_result(result, out)
-    plots.save_figure(plots.plot_ablation(result), options.picture_path(out))
-    print(
-        f"result      {out}\npicture     {options.picture_path(out)}", file=options.log
-    )
+    write_result_and_picture(options, result, plots.plot_ablation(result), out)
     output_table(
         transitions.ablation_table(result), _columns(options.seed), options.csv
     )

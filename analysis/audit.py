@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tyro
 
 from analysis import forces, output, plots, progress_measures, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
+from analysis.command_line.record import (
     TrajectoryOptions,
+    label_result,
     open_input,
     write_result_and_picture,
 )
@@ -25,13 +25,8 @@ from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
     SettingsError,
-    TransformerSettings,
     check_real,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import xarray as xr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +117,7 @@ def audit_file(options: Options) -> None:
         csv=options.csv, trajectory=path, out=options.out, format=options.format
     )
     trajectory, out = open_input(files, "audit")
-    keys = _key_frequencies(trajectory, options)
+    keys = progress_measures.plane_key_frequencies(trajectory, options.key_fraction)
     audit = forces.audit_forces(
         trajectory, ParticleSettings(fa=options.fa), options.frames, keys=keys
     )
@@ -132,14 +127,9 @@ def audit_file(options: Options) -> None:
         options.csv,
     )
     print("\n" + forces.audit_legend(audit), file=options.log)
-    write_result_and_picture(
-        files,
-        "audit",
-        "The force audit",
-        audit,
-        plots.plot_audit(audit, path.stem),
-        out,
-    )
+    figure = plots.plot_audit(audit, path.stem)
+    result = label_result(audit, "audit", "The force audit", path)
+    write_result_and_picture(options, result, figure, out)
 
 
 def compare_files(options: Options) -> None:
@@ -170,10 +160,8 @@ def compare_files(options: Options) -> None:
         )
     audits = {}
     for path, trajectory in zip(paths, trajectories, strict=True):
-        moments, keys = (
-            progress_measures.moment_frames(trajectory),
-            _key_frequencies(trajectory, options),
-        )
+        moments = progress_measures.moment_frames(trajectory)
+        keys = progress_measures.plane_key_frequencies(trajectory, options.key_fraction)
         audits[str(path)] = forces.audit_moments(
             trajectory, moments, ParticleSettings(fa=options.fa), keys
         )
@@ -185,31 +173,11 @@ def compare_files(options: Options) -> None:
         options.csv,
     )
     print("\n" + forces.MOMENT_LEGEND, file=options.log)
-    output.write_result(
-        result.assign_attrs(title="The force audit at moments of training", **inputs),
-        out,
+    result = result.assign_attrs(
+        title="The force audit at moments of training", **inputs
     )
-    plots.save_figure(
-        plots.plot_audits(result, options.x or "attention_rate"),
-        options.picture_path(out),
-    )
-    print(
-        f"result      {out}\npicture     {options.picture_path(out)}", file=options.log
-    )
-
-
-def _key_frequencies(trajectory: xr.Dataset, options: Options) -> np.ndarray | None:
-    """The key frequencies of transformers in more than two dimensions, (run, frequency)
-    bool."""
-    in_planes = (
-        trajectory.attrs["system"] == TransformerSettings.system
-        and trajectory.sizes["axis"] > 2
-    )
-    return (
-        progress_measures.trajectory_key_frequencies(trajectory, options.key_fraction)
-        if in_planes
-        else None
-    )
+    figure = plots.plot_audits(result, options.x or "attention_rate")
+    write_result_and_picture(options, result, figure, out)
 
 
 if __name__ == "__main__":

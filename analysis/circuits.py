@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 import dynamics
-from analysis import clustering_heads, output, plots
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
+from analysis import clustering_heads, plots
+from analysis.command_line.record import Analysis, Measurement, TrajectoryOptions
 from dynamics import networks
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,43 +37,65 @@ class Options(TrajectoryOptions):
     other: tyro.conf.Positional[Path | None] = None
     """Trajectory with the same seeds and the same initial weights, but a different
     setting."""
-    frames: int = 201
-    """Number of recorded frames in which clusters are detected."""
+    selection: Selection = Selection(frames=201)
+
+    def __post_init__(self) -> None:
+        if self.other is None or not (self.trajectory.exists() and self.other.exists()):
+            return
+        if self.trajectory.samefile(self.other):
+            raise dynamics.TrajectoryError(
+                f"{self.other}: found the same file as the first, expected another"
+            )
 
 
-def main(options: Options) -> None:
-    """Label the runs of a trajectory; print the tables, write the result and draw the
-    figure."""
-    if options.other is not None and _same_file(options.trajectory, options.other):
-        raise dynamics.TrajectoryError(
-            f"{options.other}: found the same file as the first, expected another"
-        )
-    trajectory, out = open_input(options, "circuits")
-    ideal = clustering_heads.ideal_cluster_count(
-        networks.clustering_head_of(trajectory).settings
-    )
-    other = None if options.other is None else dynamics.open_trajectory(options.other)
-    circuits = clustering_heads.measure_circuits(trajectory, other, options.frames)
-    if options.other is not None:
-        circuits.attrs["other"] = options.other.name
-    figure = plots.plot_circuits(circuits, trajectory)
-    write_result_and_picture(
-        options, "circuits", clustering_heads.CIRCUITS_TITLE, circuits, figure, out
-    )
-    columns = clustering_heads.circuit_columns(ideal)
-    output.output_table(
-        clustering_heads.circuit_table(circuits, ideal), columns, options.csv
-    )
-    missing = clustering_heads.format_missing_invariances(circuits)
-    summary = "\n".join(clustering_heads.describe_circuits(circuits, ideal))
-    legend = "\n".join(clustering_heads.circuit_legend(ideal, bool(missing)))
-    for text in (summary, missing, legend):
-        print(f"\n{text}" if text else "", file=options.log)
+def measure(
+    trajectory: xr.Dataset, selection: Selection, other: Path | None
+) -> xr.Dataset:
+    trajectory = selection.select_runs(trajectory)
+    if other is None:
+        return clustering_heads.measure_circuits(trajectory, None, selection)
+    changed = selection.select_runs(dynamics.open_trajectory(other))
+    result = clustering_heads.measure_circuits(trajectory, changed, selection)
+    return result.assign_attrs(other=other.name)
 
 
-def _same_file(first: Path, second: Path) -> bool:
-    return first.exists() and second.exists() and first.samefile(second)
+def ideal_clusters(measurement: Measurement) -> int:
+    network = networks.clustering_head_of(measurement.trajectory)
+    return clustering_heads.ideal_cluster_count(network.settings)
 
+
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    ideal = ideal_clusters(measurement)
+    return clustering_heads.circuit_table(measurement.result, ideal)
+
+
+def explain(measurement: Measurement) -> str:
+    """The summary, the missing invariances and the legend."""
+    result, ideal = measurement.result, ideal_clusters(measurement)
+    missing = clustering_heads.format_missing_invariances(result)
+    summary = clustering_heads.describe_circuits(result, ideal)
+    legend = clustering_heads.circuit_legend(ideal, bool(missing))
+    texts = ["\n".join(summary), missing, "\n".join(legend)]
+    return "\n".join(f"\n{text}" if text else "" for text in texts)
+
+
+def draw(measurement: Measurement) -> Figure:
+    trajectory = measurement.options.selection.select_runs(measurement.trajectory)
+    return plots.plot_circuits(measurement.result, trajectory)
+
+
+ANALYSIS = Analysis(
+    name="circuits",
+    title="Circuits of VC's network",
+    measure=measure,
+    table=tabulate,
+    columns=lambda item: clustering_heads.circuit_columns(ideal_clusters(item)),
+    legend=explain,
+    figure=draw,
+    options=Options,
+    diverged="",
+    files_first=True,
+)
 
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.circuits")
+    ANALYSIS.run_command()

@@ -14,6 +14,7 @@ import dynamics
 from analysis import forces, output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import ParticleSettings, SettingsError
 
 if TYPE_CHECKING:
@@ -83,11 +84,7 @@ def main(options: Options) -> None:
         for item, name in ((first, options.first.stem), (second, path.stem))
     ]
     picture = plots.plot_comparison(result, names)
-    output.write_result(result.assign_attrs(inputs), out)
-    plots.save_figure(picture, options.picture_path(out))
-    print(
-        f"result      {out}\npicture     {options.picture_path(out)}", file=options.log
-    )
+    write_result_and_picture(options, result.assign_attrs(inputs), picture, out)
     table = output.make_table(structures.comparison_rows(result))
     output.output_table(table, structures.COMPARISON_COLUMNS, options.csv)
     if audit is not None:

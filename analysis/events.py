@@ -12,29 +12,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-import dynamics
 from analysis import plots, transitions
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
+from analysis.command_line.record import (
+    PRINTED_ROWS,
+    Analysis,
+    Measurement,
     TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
 )
-from analysis.output.tables import Column, format_interval, format_table, output_table
+from analysis.output.tables import Column, format_interval, format_table
 from analysis.transitions.detection import DetectionConfig
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import xarray as xr
-
-TITLE = "Plateaus, drops and spikes"
-
-PRINTED_RUNS = 40
-"""Runs in the table on the terminal; the CSV has all."""
+    from matplotlib.figure import Figure
 
 SCALAR_DESCRIPTIONS = {
     "loss": "the loss",
@@ -91,72 +88,63 @@ class Options(TrajectoryOptions):
     """Change, as a fraction of the first level, that counts as an escape. Default: 0.1
     (decrease) for a loss, 0.5 (decrease) for a force, 1 (increase) for a gradient or a
     speed."""
+    selection: Selection = Selection()
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
-def main(options: Options) -> None:
-    """Analyse the trajectories; print the tables, write the result, draw the figure."""
-    trajectory, out = open_input(options, "events")
-    choice: dict[str, Any] = {
-        "split": options.split,
-        "escape_fraction": options.escape_share,
-    }
-    choice["config"] = options.detection
-    result = transitions.analyse_events(trajectory, options.of, **choice)
-    name, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
-    results = [result]
-    results += [
-        transitions.analyse_events(dynamics.open_trajectory(path), name, **choice)
-        for path in options.others
-    ]
-    names = [path.stem for path in (options.trajectory, *options.others)]
-    comparison = transitions.escape_comparison(results, names)
-    values = transitions.trajectory_scalar(trajectory, name, options.split)
-    write_result_and_picture(
-        options,
-        "events",
-        TITLE,
-        result,
-        plots.plot_events(values, results, names, unit),
-        out,
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    of: Literal["loss", "gradient", "force", "speed"] | None,
+    split: str | None,
+    escape_share: float | None,
+    detection: DetectionConfig,
+    first: xr.Dataset | None,
+) -> xr.Dataset:
+    return transitions.analyse_events(
+        selection.apply(trajectory),
+        of if first is None else first.attrs["scalar"],
+        split=split,
+        escape_fraction=escape_share,
+        config=detection,
     )
+
+
+def analysed_scalar(measurement: Measurement) -> xr.DataArray:
+    scalar, split = measurement.result.attrs["scalar"], measurement.options.split
+    return transitions.trajectory_scalar(measurement.selected, scalar, split)
+
+
+def describe_events(measurement: Measurement) -> str:
+    """The text above the table: the ensemble, drops in other windows, motion of the
+    layers, and the escape times of all trajectories."""
+    result, options = measurement.result, measurement.options
+    values = analysed_scalar(measurement)
+    unit = result.attrs["unit_of_time"]
+    comparison = transitions.escape_comparison(
+        [item.result for item in measurement.together],
+        [item.path.stem for item in measurement.together],
+    )
+    lines = []
     if values.sizes["step"] < transitions.MIN_FRAMES:
-        few = f"only {values.sizes['step']} frames: events and escapes are uncertain"
-        print(
-            f"\n{few} with fewer than {transitions.MIN_FRAMES}; record more often",
-            file=options.log,
+        lines.append(
+            f"\nonly {values.sizes['step']} frames: events and escapes are uncertain"
+            f" with fewer than {transitions.MIN_FRAMES}; record more often"
         )
-    print(
-        "\n" + _describe_ensemble(result, comparison.iloc[0], options.escape_share),
-        file=options.log,
-    )
-    for window, drops in transitions.two_drops_by_window(
-        values, options.detection
-    ).items():
-        print(
-            f"with --window {window:g}: {_describe_two_drops(drops, result)}",
-            file=options.log,
-        )
+    ensemble = _describe_ensemble(result, comparison.iloc[0], options.escape_share)
+    lines.append("\n" + ensemble)
+    windows = transitions.two_drops_by_window(values, options.detection)
+    for window, drops in windows.items():
+        lines.append(f"with --window {window:g}: {_describe_two_drops(drops, result)}")
+    runs = transitions.describe_reported_runs(result)
     if result.sizes["layer"]:
-        print(
-            LAYER_LEGEND.format(
-                runs=transitions.describe_reported_runs(result), unit=unit
-            ),
-            file=options.log,
-            end="",
-        )
-        print(
-            format_table(transitions.layer_motion_table(result), LAYER_COLUMNS),
-            file=options.log,
-        )
+        layers = transitions.layer_motion_table(result)
+        lines.append(LAYER_LEGEND.format(runs=runs, unit=unit).rstrip("\n"))
+        lines.append(format_table(layers, LAYER_COLUMNS))
     if options.others:
-        print(
-            "\n" + format_table(comparison, _comparison_columns(unit)), file=options.log
-        )
-    reported = transitions.reported_runs(result)
-    printed = reported & (reported.cumsum() <= PRINTED_RUNS)
-    print(f"\ntable: {transitions.describe_reported_runs(result)}", file=options.log)
-    output_table(transitions.run_event_table(result), RUN_COLUMNS, options.csv, printed)
+        lines.append("\n" + format_table(comparison, _comparison_columns(unit)))
+    lines.append(f"\ntable: {runs}")
+    return "\n".join(lines)
 
 
 def _describe_ensemble(
@@ -216,5 +204,34 @@ def _comparison_columns(unit: str) -> list[Column]:
     ]
 
 
+def printed_rows(measurement: Measurement) -> np.ndarray:
+    reported = transitions.reported_runs(measurement.result)
+    return reported & (reported.cumsum() <= PRINTED_ROWS)
+
+
+def draw(measurement: Measurement) -> Figure:
+    return plots.plot_events(
+        analysed_scalar(measurement),
+        [item.result for item in measurement.together],
+        [item.path.stem for item in measurement.together],
+        measurement.result.attrs["unit_of_time"],
+    )
+
+
+ANALYSIS = Analysis(
+    name="events",
+    title="Plateaus, drops and spikes",
+    measure=measure,
+    summary=describe_events,
+    table=lambda measurement: transitions.run_event_table(measurement.result),
+    columns=RUN_COLUMNS,
+    printed_rows=printed_rows,
+    figure=draw,
+    options=Options,
+    diverged="",
+    compared=True,
+    files_first=True,
+)
+
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.events")
+    ANALYSIS.run_command()

@@ -15,6 +15,7 @@ from pathlib import Path
 from analysis import clustering_heads, output, plots
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
+from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import SUCCESS_ACCURACY
 
 
@@ -60,10 +61,8 @@ def main(options: Options) -> None:
     landscape = clustering_heads.fixed_point_landscape(
         options.settings.settings, *numbers
     ).assign_attrs(attributes)
-    output.write_result(landscape, out)
-    picture = options.picture_path(out)
-    plots.save_figure(plots.plot_fixed_points(landscape), picture)
-    print(f"result      {out}\npicture     {picture}", file=options.log)
+    figure = plots.plot_fixed_points(landscape)
+    write_result_and_picture(options, landscape, figure, out)
     output.output_table(
         clustering_heads.landscape_table(landscape),
         clustering_heads.LANDSCAPE_COLUMNS,

@@ -4,109 +4,99 @@ particles.
 python -m analysis.formation RUN.nc [OTHER.nc]
 """
 
+from __future__ import annotations
+
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import tyro
-
-import dynamics
 from analysis import output, plots, structures
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
 from dynamics.settings import SettingsError
+from dynamics.trajectory.selection import Selection, check_run_index
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Options(AnalysisOptions):
     """Measure when circles, grids and dominant frequencies form in the embeddings of
     one or two trajectories of any system. Circles and grids are defined as in CA
     appendix A."""
 
-    other: tyro.conf.Positional[Path | None] = None
-    """Second trajectory, compared with the first."""
-    every: int = 1
-    """Interval between the analysed frames, in recorded frames; the last frame is
-    always included."""
     run: int = 0
-    """Index of the run whose frequencies are drawn."""
+    """Index of the run whose frequencies are drawn, among the selected runs."""
     clock: Literal["normalised", "step"] = "normalised"
     """Unit in which times are compared and printed: fractions of the trajectory
     (normalised), or steps."""
 
-
-def main(options: Options) -> None:
-    """Measure the trajectories; print, draw and write when structures form."""
-    if options.every < 1:
-        raise SettingsError("every", options.every, "a whole number from 1")
-    paths = [options.trajectory, *([options.other] if options.other else [])]
-    if options.other and options.out is None:
-        options = dataclasses.replace(
-            options, out=output.combined_path(paths, "formation", ".nc")
-        )
-    first, out = open_input(options, "formation")
-    trajectories = [first, *map(dynamics.open_trajectory, paths[1:])]
-    fewest = min(item.sizes["run"] for item in trajectories)
-    if not 0 <= options.run < fewest:
-        raise SettingsError("run", options.run, f"a run index from 0 to {fewest - 1}")
-    for trajectory, path in zip(trajectories, paths, strict=True):
-        _check(trajectory, path)  # all of them before any is measured
-    names = [item.attrs["system"] for item in trajectories]
-    names = names if len(set(names)) == len(names) else [path.stem for path in paths]
-    results = [
-        _measure(*item, options)
-        for item in zip(trajectories, paths, names, strict=True)
-    ]
-    table = output.make_table(structures.formation_rows(results, options.clock))
-    output.output_table(table, structures.FORMATION_COLUMNS, options.csv)
-    print(structures.formation_legend(results, options.clock), file=options.log)
-    picture = plots.plot_formation(results, options.run)
-    title = "Structure over time, and when it forms"
-    write_result_and_picture(
-        options, "formation", title, structures.merge_formation(results), picture, out
-    )
+    def __post_init__(self) -> None:
+        if len(self.others) > 1:
+            others = " ".join(map(str, self.others))
+            raise SettingsError("others", others, "one further trajectory")
 
 
-def _check(trajectory: "xr.Dataset", path: Path) -> None:
-    """Raise TrajectoryError with the file's name unless the trajectory has structure to
-    look at."""
-    try:
-        structures.modular_embedding(trajectory)
-    except dynamics.TrajectoryError as error:
-        raise dynamics.TrajectoryError(f"{path}: {error}") from None
-
-
-def _measure(
-    trajectory: "xr.Dataset", path: Path, name: str, options: Options
-) -> "structures.FormationResult":
-    measures = structures.structure_measures(trajectory, options.every)
-    if diverged := dynamics.count_diverged(trajectory):
-        print(
-            f"{path.name}: {diverged} runs diverged and are censored there",
-            file=options.log,
-        )
-    if "grid_distance" not in measures:
-        n = trajectory.attrs["modulus"]
-        reason = (
-            f"with {n} tokens there are too many grids to compare with (the limit is"
-            f" {structures.MAX_GRID_TOKENS})"
-        )
-        print(
-            f"{path.name}: distances from grids are not computed, because {reason}",
-            file=options.log,
-        )
+def measure(trajectory: xr.Dataset, selection: Selection, run: int) -> xr.Dataset:
+    selected = selection.select_runs(trajectory)
+    check_run_index("run", run, selected)
+    measures = structures.structure_measures(selected, selection)
     onsets = structures.find_formation_times(measures)
-    return structures.FormationResult(
-        name, trajectory.attrs["system"], measures, onsets
+    return measures.merge(onsets, compat="override", join="exact")
+
+
+def results(measurement: Measurement) -> list[structures.FormationResult]:
+    """The result of each trajectory, named by its system or, if both have the same, by
+    its file."""
+    systems = [item.trajectory.attrs["system"] for item in measurement.together]
+    names = systems
+    if len(set(systems)) < len(systems):
+        names = [item.path.stem for item in measurement.together]
+    return [
+        structures.FormationResult(name, system, item.result, item.result)
+        for name, system, item in zip(names, systems, measurement.together, strict=True)
+    ]
+
+
+def describe_missing_grids(measurement: Measurement) -> str:
+    return "\n".join(
+        f"{item.path.name}: distances from grids are not computed, because with"
+        f" {item.trajectory.attrs['modulus']} tokens there are too many grids to compare"
+        f" with (the limit is {structures.MAX_GRID_TOKENS})"
+        for item in measurement.together
+        if "grid_distance" not in item.result
     )
 
+
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    clock = measurement.options.clock
+    return output.make_table(structures.formation_rows(results(measurement), clock))
+
+
+def legend(measurement: Measurement) -> str:
+    clock = measurement.options.clock
+    return structures.formation_legend(results(measurement), clock)
+
+
+def draw(measurement: Measurement) -> Figure:
+    return plots.plot_formation(results(measurement), measurement.options.run)
+
+
+ANALYSIS = Analysis(
+    name="formation",
+    title="Structure over time, and when it forms",
+    measure=measure,
+    summary=describe_missing_grids,
+    table=tabulate,
+    columns=lambda measurement: structures.FORMATION_COLUMNS,
+    legend=legend,
+    figure=draw,
+    options=Options,
+    check=lambda trajectory, selection: structures.modular_embedding(trajectory),
+    diverged="diverged and are censored there",
+    combine=lambda measurement: structures.merge_formation(results(measurement)),
+)
 
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.formation")
+    ANALYSIS.run_command()

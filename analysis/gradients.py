@@ -11,19 +11,18 @@ instead of the gradient norm and the drops of the loss."""
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
-from analysis.output.tables import Column, output_table
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
-from dynamics.settings import SettingsError
+from dynamics.trajectory.selection import Selection, check_run_index
 
-TITLE = "Peaks of gradient norms, and drops and spikes of the loss"
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 LEGEND = """number: number of events or of runs. value: fraction of the events that have a peak, or a correlation
 peak: a spike of the norm, or the highest frame between a rise of the norm and the drop after it
@@ -39,47 +38,38 @@ below gives the difference from the largest lags, where only slow trends of both
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Options(AnalysisOptions):
     """Compare peaks of the gradient norm of each layer with drops and spikes of the
     loss, and draw the gradient norms of one run (VC appendix A.1, figures 15, 16, 18
     and 19)."""
 
     run: int | None = None
-    """Index of the run to draw. Default: the run with the most drops and, among these,
-    the most spikes."""
+    """Index of the run to draw, among the selected runs. Default: the run with the most
+    drops and, among these, the most spikes."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
-def main(options: Options) -> None:
-    """Compare peaks and events with chance; print the table, write the result, draw the
-    figure."""
-    trajectory, out = open_input(options, "gradients")
-    if options.run is not None and not 0 <= options.run < trajectory.sizes["run"]:
-        raise SettingsError(
-            "run", options.run, f"a run index from 0 to {trajectory.sizes['run'] - 1}"
-        )
-    peak_coincidence = transitions.peak_coincidence(trajectory, options.detection)
-    run = (
-        transitions.most_eventful_run(peak_coincidence["events"].values)
-        if options.run is None
-        else options.run
-    )
-    clock, frame = transitions.frame_interval(trajectory)
-    peak_coincidence = peak_coincidence.assign_attrs(frame=f"{frame:g} {clock}s")
-    output_table(
-        transitions.coincidence_table(peak_coincidence, frame),
-        _columns(clock),
-        options.csv,
-    )
-    width = options.detection.width(trajectory.sizes["step"])
-    print(LEGEND.format(width, 2 * width), file=options.log)
-    figure = plots.plot_gradient_norms(
-        trajectory, peak_coincidence, run, options.detection
-    )
-    write_result_and_picture(options, "gradients", TITLE, peak_coincidence, figure, out)
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    detection: DetectionConfig,
+    run: int | None,
+) -> xr.Dataset:
+    selected = selection.apply(trajectory)
+    if run is not None:
+        check_run_index("run", run, selected)
+    result = transitions.peak_coincidence(selected, detection)
+    clock, frame = transitions.frame_interval(selected)
+    return result.assign_attrs(frame=f"{frame:g} {clock}s")
 
 
-def _columns(clock: str) -> list[Column]:
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    _, frame = transitions.frame_interval(measurement.selected)
+    return transitions.coincidence_table(measurement.result, frame)
+
+
+def columns(measurement: Measurement) -> list[Column]:
+    clock, _ = transitions.frame_interval(measurement.selected)
     return [
         Column("layer", "layer"),
         Column("measure", "measure"),
@@ -93,5 +83,32 @@ def _columns(clock: str) -> list[Column]:
     ]
 
 
+def legend(measurement: Measurement) -> str:
+    frames = measurement.selected.sizes["step"]
+    width = measurement.options.detection.width(frames)
+    return LEGEND.format(width, 2 * width)
+
+
+def draw(measurement: Measurement) -> Figure:
+    options, result = measurement.options, measurement.result
+    run = options.run
+    if run is None:
+        run = transitions.most_eventful_run(result["events"].values)
+    return plots.plot_gradient_norms(
+        measurement.selected, result, run, options.detection
+    )
+
+
+ANALYSIS = Analysis(
+    name="gradients",
+    title="Peaks of gradient norms, and drops and spikes of the loss",
+    measure=measure,
+    table=tabulate,
+    columns=columns,
+    legend=legend,
+    figure=draw,
+    options=Options,
+)
+
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.gradients")
+    ANALYSIS.run_command()

@@ -7,19 +7,21 @@ python -m analysis.pair_law RUN.nc
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from analysis import forces, output, plots, progress_measures
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
-from dynamics.settings import ParticleSettings, TransformerSettings, check_real
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from dynamics.settings import ParticleSettings, check_real
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Options(AnalysisOptions):
     """Estimate the forces between pair sums from the recorded gradients of a network's
     embeddings: functions of the distance and of the angle, for pairs with equal and
     with different modular sums. Compare on held-out runs and frames how much of the
@@ -27,42 +29,43 @@ class Options(TrajectoryOptions):
     trajectory is one that analysis.audit reads, with at least two runs; transformers
     are also measured in the planes of their key frequencies."""
 
-    frames: int = 16
-    """Number of frames, denser at the start."""
+    selection: Selection = Selection(frames=16, spacing="early")
     key_fraction: float = 0.02
     """Power of a key frequency in the last logits, as a fraction of the largest
     power."""
     fa: float = ParticleSettings.fa
     """Alignment constant f_a of the law of CA."""
 
+    def __post_init__(self) -> None:
+        check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
 
-def main(options: Options) -> None:
-    """Fit the law; print the table, write the result, draw the figure."""
-    threshold = check_real("key_fraction", options.key_fraction, positive=True, up_to=1)
-    trajectory, out = open_input(options, "pair_law")
-    in_planes = (
-        trajectory.attrs["system"] == TransformerSettings.system
-        and trajectory.sizes["axis"] > 2
-    )
-    keys = (
-        progress_measures.trajectory_key_frequencies(trajectory, threshold)
-        if in_planes
-        else None
-    )
-    result = forces.fit_pair_law(
-        trajectory, ParticleSettings(fa=options.fa), options.frames, keys
-    )
-    output.output_table(
-        output.make_table(forces.pair_law_rows(result)),
-        forces.pair_law_columns(result),
-        options.csv,
-    )
-    print("\n" + forces.PAIR_LAW_LEGEND, file=options.log)
-    picture = plots.plot_pair_law(result, options.trajectory.stem)
-    write_result_and_picture(
-        options, "pair_law", "The best pair law", result, picture, out
-    )
 
+def measure(
+    trajectory: xr.Dataset, selection: Selection, key_fraction: float, fa: float
+) -> xr.Dataset:
+    trajectory = selection.select_runs(trajectory)
+    keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
+    return forces.fit_pair_law(trajectory, ParticleSettings(fa=fa), selection, keys)
+
+
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    return output.make_table(forces.pair_law_rows(measurement.result))
+
+
+def draw(measurement: Measurement) -> Figure:
+    return plots.plot_pair_law(measurement.result, measurement.path.stem)
+
+
+ANALYSIS = Analysis(
+    name="pair_law",
+    title="The best pair law",
+    measure=measure,
+    table=tabulate,
+    columns=lambda measurement: forces.pair_law_columns(measurement.result),
+    legend=lambda measurement: "\n" + forces.PAIR_LAW_LEGEND,
+    figure=draw,
+    options=Options,
+)
 
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.pair_law")
+    ANALYSIS.run_command()

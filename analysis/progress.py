@@ -7,55 +7,69 @@ python -m analysis.progress RUN.nc
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from analysis import output, plots, progress_measures
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
+from analysis.command_line.record import (
+    PRINTED_ROWS,
+    Analysis,
+    AnalysisOptions,
+    Measurement,
 )
 from dynamics.settings import check_real
+from dynamics.trajectory.selection import Selection
 
-PRINTED_RUNS = 40
-"""Runs in the table on the terminal; the CSV has all."""
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Options(AnalysisOptions):
     """Measure how networks that add two numbers modulo N come to generalise: Fourier
     norms and key frequencies, Gini coefficients, restricted and excluded loss (Nanda et
     al., arXiv 2301.05217), gradient symmetricity, distance irrelevance and circularity
     (Zhong et al., arXiv 2306.17844), the phases of training, and the delay between
     memorisation and generalisation."""
 
-    frames: int = 101
-    """Number of frames that are measured, evenly spaced, with the first and the
-    last."""
+    selection: Selection = Selection(frames=101)
     key_fraction: float = 0.02
     """Power of a key frequency in the last logits, as a fraction of the largest
     power."""
 
+    def __post_init__(self) -> None:
+        check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
 
-def main(options: Options) -> None:
-    """Measure the trajectory; print the table, write the result, draw the figure."""
-    threshold = check_real("key_fraction", options.key_fraction, positive=True, up_to=1)
-    trajectory, out = open_input(options, "progress")
-    result = progress_measures.measure_progress(trajectory, options.frames, threshold)
-    table = output.make_table(progress_measures.progress_rows(result))
-    output.output_table(
-        table, progress_measures.PROGRESS_COLUMNS, options.csv, slice(PRINTED_RUNS)
-    )
-    print("\n" + progress_measures.describe_progress(result), file=options.log)
-    write_result_and_picture(
-        options,
-        "progress",
-        "Progress measures",
-        result,
-        plots.plot_progress(trajectory, result),
-        out,
+
+def measure(
+    trajectory: xr.Dataset, selection: Selection, key_fraction: float
+) -> xr.Dataset:
+    return progress_measures.measure_progress(
+        selection.select_runs(trajectory), selection, key_fraction
     )
 
+
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    return output.make_table(progress_measures.progress_rows(measurement.result))
+
+
+def draw(measurement: Measurement) -> Figure:
+    trajectory = measurement.options.selection.select_runs(measurement.trajectory)
+    return plots.plot_progress(trajectory, measurement.result)
+
+
+ANALYSIS = Analysis(
+    name="progress",
+    title="Progress measures",
+    measure=measure,
+    table=tabulate,
+    columns=lambda measurement: progress_measures.PROGRESS_COLUMNS,
+    printed_rows=PRINTED_ROWS,
+    legend=lambda item: "\n" + progress_measures.describe_progress(item.result),
+    figure=draw,
+    options=Options,
+)
 
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.progress")
+    ANALYSIS.run_command()

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING, TextIO
 
 from analysis import plots, transitions
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
-from analysis.output.tables import Column, output_table
+from analysis.command_line.record import Analysis, TrajectoryOptions
+from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 COLUMNS = (
     Column("remedy", "remedy"),
@@ -57,27 +57,36 @@ class Options(TrajectoryOptions):
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
 
-def main(options: Options) -> None:
-    """Train or find the changed ensembles; print the table, write the result, draw the
-    figure."""
-    trajectory, out = open_input(options, "remedies")
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    hidden: int,
+    assembler_decays: tuple[float, ...],
+    detection: DetectionConfig,
+    log: TextIO,
+) -> xr.Dataset:
     settings = transitions.check_complete_ensemble(trajectory)
     ensembles = {transitions.UNCHANGED: trajectory}
-    changes = transitions.intervention_settings(
-        settings, options.hidden, options.assembler_decays
-    )
+    changes = transitions.intervention_settings(settings, hidden, assembler_decays)
     for name, changed in changes.items():
         path, ensembles[name] = transitions.train_intervention(trajectory, changed)
-        print(f"{name:<11} {path}", file=options.log)
-    result = transitions.compare_interventions(ensembles, options.detection)
-    result = result.assign_attrs(dataclasses.asdict(options.detection))
-    figure = plots.plot_interventions(result)
-    write_result_and_picture(
-        options, "remedies", "Remedies of loss spikes", result, figure, out
-    )
-    output_table(transitions.intervention_table(result), COLUMNS, options.csv)
-    print(LEGEND, file=options.log)
+        print(f"{name:<11} {path}", file=log)
+    result = transitions.compare_interventions(ensembles, detection)
+    return result.assign_attrs(dataclasses.asdict(detection))
 
+
+ANALYSIS = Analysis(
+    name="remedies",
+    title="Remedies of loss spikes",
+    measure=measure,
+    table=lambda measurement: transitions.intervention_table(measurement.result),
+    columns=COLUMNS,
+    legend=LEGEND,
+    figure=lambda measurement: plots.plot_interventions(measurement.result),
+    options=Options,
+    diverged="",
+    files_first=True,
+)
 
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.remedies")
+    ANALYSIS.run_command()

@@ -12,6 +12,7 @@ from typing import Literal
 from analysis import output, plots, structures
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
+from analysis.command_line.record import write_result_and_picture
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
 
 DEFAULT_VALUES = {
@@ -112,11 +113,8 @@ def main(options: Options) -> None:
         " computed)",
         file=options.log,
     )
-    output.write_result(result.assign_attrs(attrs), out)
-    plots.save_figure(plots.plot_scaling(result), options.picture_path(out))
-    print(
-        f"result      {out}\npicture     {options.picture_path(out)}", file=options.log
-    )
+    figure = plots.plot_scaling(result)
+    write_result_and_picture(options, result.assign_attrs(attrs), figure, out)
     output.output_table(
         output.make_table(rows), structures.scaling_columns(result), options.csv
     )

@@ -6,70 +6,91 @@ python -m analysis.sparsity RUN.nc [MORE.nc ...]
 `analysis/clustering_heads/activation_sparsity.py` defines the quantities and the tests.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from pathlib import Path
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
-import tyro
-
-import dynamics
-from analysis import clustering_heads, output, plots
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
+from analysis import clustering_heads, plots
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
 from dynamics.settings import SettingsError
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(TrajectoryOptions):
+class Options(AnalysisOptions):
     """Reproduce figures 17 and 20 of VC: sparsity of the hidden activations of VC's
     network against the threshold, for successful and failed runs."""
 
-    more: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Further trajectories; each has its own row of panels."""
-    step: int | None = None
-    """Recorded step to analyse. Default: the last step of each trajectory."""
-    runs: int | None = None
-    """Number of runs of each trajectory, starting with the first; the paper uses 20.
-    Default: all."""
+    former_names: ClassVar[Mapping[str, str]] = {"--step": "--at"}
 
 
-def main(options: Options) -> None:
-    """Measure and compare the sparsity of each trajectory; print the table, write the
-    result, draw the figure."""
-    paths = [options.trajectory, *options.more]
-    if options.runs is not None and options.runs < 1:
-        raise SettingsError("runs", options.runs, "a whole number from 1")
-    if options.more and options.out is None:
-        options = dataclasses.replace(
-            options, out=output.combined_path(paths, "sparsity", ".nc")
-        )
-    first, out = open_input(options, "sparsity")
-    trajectories = [first, *(dynamics.open_trajectory(path) for path in options.more)]
-    clustering_heads.check_activation_files(trajectories, paths, options.step)
-    results = []
-    for trajectory, path in zip(trajectories, paths, strict=True):
-        sparsity = clustering_heads.measure_sparsity(
-            trajectory.isel(run=slice(options.runs)), options.step
-        )
-        if diverged := int(sparsity["success"].isnull().sum()):
-            print(
-                f"{path.name}: {diverged} runs have diverged and are left out",
-                file=options.log,
-            )
-        results.append(clustering_heads.compare_successes(sparsity))
-    labels = clustering_heads.trajectory_labels(trajectories, paths)
-    table = clustering_heads.sparsity_table(results, labels)
-    output.output_table(table, clustering_heads.SPARSITY_COLUMNS, options.csv)
-    print(clustering_heads.SPARSITY_LEGEND, file=options.log)
-    combined = clustering_heads.combine_sparsity(results, labels, paths)
-    figure = plots.plot_sparsity(results, labels)
-    write_result_and_picture(
-        options, "sparsity", "Sparsity of hidden activations", combined, figure, out
+def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
+    """The selected step, by default the last. Raises SettingsError for several."""
+    if not selection.selects_frames:
+        return int(trajectory["step"][-1])
+    selected = selection.apply(trajectory)["step"].values
+    if len(selected) > 1:
+        steps = " ".join(map(str, selected))
+        raise SettingsError("at", steps, "one recorded step")
+    return int(selected[0])
+
+
+def check(trajectory: xr.Dataset, selection: Selection) -> None:
+    clustering_heads.check_activations(trajectory, selected_step(trajectory, selection))
+
+
+def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
+    result = clustering_heads.measure_sparsity(
+        selection.select_runs(trajectory), selected_step(trajectory, selection)
+    )
+    return clustering_heads.compare_successes(result)
+
+
+def labels(measurement: Measurement) -> list[str]:
+    return clustering_heads.trajectory_labels(
+        [item.trajectory for item in measurement.together],
+        [item.path for item in measurement.together],
     )
 
 
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    results = [item.result for item in measurement.together]
+    return clustering_heads.sparsity_table(results, labels(measurement))
+
+
+def combine(measurement: Measurement) -> xr.Dataset:
+    return clustering_heads.combine_sparsity(
+        [item.result for item in measurement.together],
+        labels(measurement),
+        [item.path for item in measurement.together],
+    )
+
+
+def draw(measurement: Measurement) -> Figure:
+    results = [item.result for item in measurement.together]
+    return plots.plot_sparsity(results, labels(measurement))
+
+
+ANALYSIS = Analysis(
+    name="sparsity",
+    title="Sparsity of hidden activations",
+    measure=measure,
+    table=tabulate,
+    columns=lambda measurement: clustering_heads.SPARSITY_COLUMNS,
+    legend=lambda measurement: clustering_heads.SPARSITY_LEGEND,
+    figure=draw,
+    options=Options,
+    check=check,
+    diverged="have diverged and are left out",
+    combine=combine,
+)
+
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.sparsity")
+    ANALYSIS.run_command()

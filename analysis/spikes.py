@@ -11,15 +11,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.parsing import run_command
-from analysis.command_line.reading import (
-    TrajectoryOptions,
-    open_input,
-    write_result_and_picture,
-)
-from analysis.output.tables import Column, output_table
+from analysis.command_line.record import Analysis, Measurement, TrajectoryOptions
+from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import check_integer
+from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,43 +58,34 @@ class Options(TrajectoryOptions):
     minute. Default: all."""
     detection: DetectionConfig = dataclasses.field(default_factory=DetectionConfig)
 
+    def __post_init__(self) -> None:
+        if self.most is not None:
+            check_integer("most", self.most, 1, 10**9)
 
-def main(options: Options) -> None:
-    """Examine the spikes; print the table, write the result, draw the figure."""
-    count = (
-        None if options.most is None else check_integer("most", options.most, 1, 10**9)
-    )
-    trajectory, out = open_input(options, "spikes")
-    spikes = transitions.recorded_spikes(trajectory, options.detection)
+
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    detection: DetectionConfig,
+    most: int | None,
+) -> xr.Dataset:
+    spikes = transitions.recorded_spikes(trajectory, detection)
     result = transitions.attribute_spikes(
-        trajectory, transitions.evenly_spaced_spikes(spikes, count)
+        trajectory, transitions.evenly_spaced_spikes(spikes, most)
     )
-    result = result.assign_attrs(
-        recorded=len(spikes), **dataclasses.asdict(options.detection)
-    )
-    figure = plots.plot_spike_attribution(result)
-    write_result_and_picture(
-        options, "spikes", "Spikes of the loss and their causes", result, figure, out
-    )
+    return result.assign_attrs(recorded=len(spikes), **dataclasses.asdict(detection))
+
+
+def describe_spikes(measurement: Measurement) -> str:
+    """How many spikes were found and examined, and the size of their updates."""
+    trajectory, result = measurement.trajectory, measurement.result
+    spikes = transitions.recorded_spikes(trajectory, measurement.options.detection)
     runs = f"{len({spike.run for spike in spikes})} of {trajectory.sizes['run']} runs"
-    print(
-        f"\n{len(spikes)} spikes in {runs}, {_describe_examined(result)}",
-        file=options.log,
-    )
-    output_table(transitions.cause_table(result), COLUMNS, options.csv)
-    print(
-        LEGEND.format(int(transitions.smooth_norm_applies(result).sum())),
-        file=options.log,
-    )
-
-
-def _describe_examined(result: xr.Dataset) -> str:
-    """How many spikes were examined, and the size of their updates."""
     attributed = result.isel(spike=result["cause"].values != "")
     lost = result.sizes["spike"] - attributed.sizes["spike"]
-    text = f"{result.sizes['spike']} examined" + (
-        f"; {lost} have no rise of the loss in the replay" if lost else ""
-    )
+    text = f"\n{len(spikes)} spikes in {runs}, {result.sizes['spike']} examined"
+    if lost:
+        text += f"; {lost} have no rise of the loss in the replay"
     if not attributed.sizes["spike"]:
         return text
     rise = float(
@@ -123,5 +110,23 @@ def _describe_examined(result: xr.Dataset) -> str:
     return text
 
 
+def legend(measurement: Measurement) -> str:
+    smooth = int(transitions.smooth_norm_applies(measurement.result).sum())
+    return LEGEND.format(smooth)
+
+
+ANALYSIS = Analysis(
+    name="spikes",
+    title="Spikes of the loss and their causes",
+    measure=measure,
+    summary=describe_spikes,
+    table=lambda measurement: transitions.cause_table(measurement.result),
+    columns=COLUMNS,
+    legend=legend,
+    figure=lambda measurement: plots.plot_spike_attribution(measurement.result),
+    options=Options,
+    files_first=True,
+)
+
 if __name__ == "__main__":
-    run_command(main, Options, "analysis.spikes")
+    ANALYSIS.run_command()

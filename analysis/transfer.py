@@ -16,6 +16,7 @@ from analysis.clustering_heads.transfer_design import (
 )
 from analysis.command_line.options import PictureOptions, SparseOptions
 from analysis.command_line.parsing import run_command
+from analysis.command_line.record import write_result_and_picture
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +59,9 @@ def main(options: Options) -> None:
     out = output.check_result_path(
         options.out or output.combined_path(paths, "transfer", ".nc"), title
     )
-    output.write_result(result, out)
     ideal = clustering_heads.ideal_cluster_count(design.source)
-    picture = options.picture_path(out)
-    plots.save_figure(plots.plot_transfer(result, ideal), picture)
-    print(f"result      {out}\npicture     {picture}", file=options.log)
+    figure = plots.plot_transfer(result, ideal)
+    write_result_and_picture(options, result, figure, out)
     output.output_table(
         clustering_heads.transfer_table(result),
         clustering_heads.TRANSFER_COLUMNS,

@@ -41,3 +41,4 @@ from .trajectory.reader import open_trajectory as open_trajectory
 from .trajectory.reader import truncate_trajectory as truncate_trajectory
 from .trajectory.recorder import save_trajectory as save_trajectory
 from .trajectory.schema import read_settings as read_settings
+from .trajectory.selection import Selection as Selection

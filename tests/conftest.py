@@ -126,9 +126,12 @@ def typed(monkeypatch, capsys):
         module, code = importlib.import_module(program), 0
         monkeypatch.setattr("sys.argv", [program, *map(str, words)])
         try:
-            run_command(
-                module.main, module.Options, program, getattr(module, "DEFAULTS", None)
-            )
+            if hasattr(module, "ANALYSIS"):
+                analysis = module.ANALYSIS
+                run_command(analysis.main, analysis.options, program)
+            else:
+                defaults = getattr(module, "DEFAULTS", None)
+                run_command(module.main, module.Options, program, defaults)
         except SystemExit as end:
             code = end.code
         return code, *capsys.readouterr()

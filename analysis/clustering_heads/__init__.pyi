@@ -1,12 +1,11 @@
 from .activation_sparsity import SPARSITY_COLUMNS as SPARSITY_COLUMNS
 from .activation_sparsity import SPARSITY_LEGEND as SPARSITY_LEGEND
-from .activation_sparsity import check_activation_files as check_activation_files
+from .activation_sparsity import check_activations as check_activations
 from .activation_sparsity import combine_sparsity as combine_sparsity
 from .activation_sparsity import compare_successes as compare_successes
 from .activation_sparsity import measure_sparsity as measure_sparsity
 from .activation_sparsity import sparsity_table as sparsity_table
 from .activation_sparsity import trajectory_labels as trajectory_labels
-from .circuit_analysis import CIRCUITS_TITLE as CIRCUITS_TITLE
 from .circuit_analysis import circuit_columns as circuit_columns
 from .circuit_analysis import circuit_legend as circuit_legend
 from .circuit_analysis import circuit_table as circuit_table

@@ -29,7 +29,6 @@ from analysis.statistics.ranks import (
     rank_biserial_profile,
     rank_correlation,
 )
-from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
@@ -365,22 +364,6 @@ effect: rank-biserial correlation, -1 if every successful run is less sparse tha
 less sparse, more sparse: thresholds at which successful runs are less or more sparse than failed runs, with p < .05
 jointly for all thresholds
 with accuracy: Spearman's correlation of sparsity and test accuracy over runs; all intervals are 95%"""
-
-
-def check_activation_files(
-    trajectories: Sequence[xr.Dataset], paths: Sequence[Path], step: int | None
-) -> None:
-    """Check each trajectory for activations at a step. Raises TrajectoryError,
-    SettingsError that name its file."""
-    for trajectory, path in zip(trajectories, paths, strict=True):
-        try:
-            check_activations(trajectory, step)
-        except TrajectoryError as error:
-            raise TrajectoryError(f"{path}: {error}") from None
-        except SettingsError as error:
-            raise SettingsError(
-                error.field, error.found, f"{error.allowed} in {path.name}"
-            ) from None
 
 
 def combine_sparsity(

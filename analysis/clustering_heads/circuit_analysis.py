@@ -33,14 +33,14 @@ from analysis.output.tables import (
     make_table,
 )
 from analysis.statistics.intervals import binomial_interval, mean_interval
-from dynamics.settings import check_integer
 from dynamics.training.finetuning import successful_runs
-
-CIRCUITS_TITLE = "Circuits of VC's network"
+from dynamics.trajectory.selection import Selection, selected_frames
 
 
 def measure_circuits(
-    trajectory: xr.Dataset, other: xr.Dataset | None = None, frames: int = 201
+    trajectory: xr.Dataset,
+    other: xr.Dataset | None = None,
+    frames: int | Selection = 201,
 ) -> xr.Dataset:
     """The circuit of every run of VC's network at the last recorded step, and how it
     formed.
@@ -51,8 +51,9 @@ def measure_circuits(
         Of VC's network, with its weights.
     other : xr.Dataset, optional
         A trajectory of the same seeds and first weights with another setting.
-    frames : int
-        Largest number of recorded frames in which clusters are determined.
+    frames : int or Selection
+        Largest number of recorded frames in which clusters are determined, or a
+        selection of them.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def measure_circuits(
     ------
     TrajectoryError, SettingsError
     """
-    check_integer("frames", frames, 2, 10**9)
+    selected_frames(trajectory, frames, least=2)  # checked before the work begins
     result = invariances.measure_invariances(trajectory)
     parts = [
         result,

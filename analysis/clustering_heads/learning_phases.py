@@ -25,9 +25,9 @@ from analysis.output.results import dimensionless
 from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
-from dynamics.settings import check_integer
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import check_variable_recorded
+from dynamics.trajectory.selection import Selection, selected_frames
 
 MIN_RISE = 0.01
 """Least rise from the first to the last frame."""
@@ -61,28 +61,18 @@ def half_rise_time(values: np.ndarray, time: np.ndarray) -> np.ndarray:
     return np.where(rises, result, np.nan)
 
 
-def evenly_spaced_frames(count: int, most: int) -> np.ndarray:
-    """Indices of at most `most` (from 2) of `count` frames, evenly spaced, with the
-    first and the last.
-
-    >>> evenly_spaced_frames(11, 6)
-    array([ 0,  2,  4,  6,  8, 10])
-    """
-    return np.unique(
-        np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
-    )
-
-
 @torch.no_grad()
-def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dataset:
+def measure_learning_phases(
+    trajectory: xr.Dataset, frames: int | Selection = 101
+) -> xr.Dataset:
     """When clusters form and when the MLP separates them.
 
     Parameters
     ----------
     trajectory : xr.Dataset
         Of VC's network, with its weights.
-    frames : int
-        Largest number of recorded frames that are used.
+    frames : int or Selection
+        Largest number of recorded frames that are used, or a selection of them.
 
     Returns
     -------
@@ -97,9 +87,7 @@ def measure_learning_phases(trajectory: xr.Dataset, frames: int = 101) -> xr.Dat
     network = clustering_head_of(trajectory)
     for name in network.variables:
         check_variable_recorded(trajectory, name)
-    indices = evenly_spaced_frames(
-        trajectory.sizes["step"], check_integer("frames", frames, 2, 10**9)
-    )
+    indices = selected_frames(trajectory, frames, least=2)
     if len(indices) < 2:
         raise TrajectoryError("dimension step: found one frame, expected at least two")
     some, valid = trajectory.isel(step=indices), not_diverged(trajectory)

@@ -10,7 +10,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn, TypeVar
 
@@ -98,7 +98,8 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
 
     Raises SettingsError for invalid arguments.
     """
-    asks_for_help = {"-h", "--help"} & set(sys.argv[1:])
+    arguments = _current_names(sys.argv[1:], options)
+    asks_for_help = {"-h", "--help"} & set(arguments)
 
     def refuse(event: parse_errors.ParseErrorEvent) -> NoReturn:
         raise _parse_error(event, options)
@@ -107,12 +108,24 @@ def parse_options(options: type[Options], program: str, default: Any = None) -> 
     with parse_errors.on_parse_error(refuse):
         return tyro.cli(
             options,
+            args=arguments,
             prog=f"python -m {program}",
             description=command_description(options) if asks_for_help else "",
             default=default,
             config=(tyro.conf.OmitArgPrefixes,),
             registry=REGISTRY,
         )
+
+
+def _current_names(arguments: Sequence[str], options: type) -> list[str]:
+    """The arguments with the current names of options that had other names before
+    (the class attribute `former_names` of the options)."""
+    former_names: Mapping[str, str] = getattr(options, "former_names", {})
+    result = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        result.append(former_names.get(name, name) + equals + value)
+    return result
 
 
 def _check_output_names(arguments: Sequence[str]) -> None:

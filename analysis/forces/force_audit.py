@@ -56,8 +56,9 @@ from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.pair_forces import FIELD_NAMES
 from dynamics.randomness import random_stream
-from dynamics.settings import ParticleSettings, check_integer
+from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.selection import Selection
 
 RENAMINGS = 8
 PLANE_RENAMINGS = 2
@@ -147,14 +148,17 @@ def _preserves_modular_sums(names: np.ndarray) -> bool:
 
 
 def audited_frames(
-    trajectory: xr.Dataset, frames: int | np.ndarray, least: int
+    trajectory: xr.Dataset, frames: int | Selection | np.ndarray, least: int
 ) -> np.ndarray:
-    """Indices of at most `frames` frames that have a gradient, or the given indices
-    among those. Raises SettingsError for a number of frames below `least`."""
+    """Indices of the selected frames that have a gradient: of at most `frames`, denser
+    at the start, or of the given indices. Raises SettingsError for a number of frames
+    below `least`."""
     count = trajectory.sizes["step"] - (0 if is_network(trajectory) else 1)
     if isinstance(frames, np.ndarray):
         return np.unique(np.minimum(frames, count - 1))
-    return geometric_frames(count, check_integer("frames", frames, least, 10**9))
+    if not isinstance(frames, Selection):
+        frames = Selection(frames=frames, spacing="early")
+    return frames.frame_indices(trajectory.isel(step=slice(count)), least)
 
 
 def scaled_r_squared(cosine: np.ndarray) -> np.ndarray:
@@ -163,18 +167,10 @@ def scaled_r_squared(cosine: np.ndarray) -> np.ndarray:
     return np.where(cosine > 0, cosine, 0 * cosine) ** 2
 
 
-def geometric_frames(count: int, most: int) -> np.ndarray:
-    """Indices (frame,) of at most `most` (2 or more) of `count` frames, denser at the
-    start, with the first and last."""
-    if count <= most:
-        return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
-
-
 def audit_forces(
     trajectory: xr.Dataset,
     law: ParticleSettings | None = None,
-    frames: int | np.ndarray = AUDITED_FRAMES,
+    frames: int | Selection | np.ndarray = AUDITED_FRAMES,
     renamings: int = RENAMINGS,
     keys: np.ndarray | None = None,
 ) -> xr.Dataset:
@@ -190,8 +186,9 @@ def audit_forces(
     law : ParticleSettings, optional
         Constants and balance of the particle forces, by default CA's at f_a = 1. Its n
         and dim are the network's.
-    frames : int or array of int
-        Number of audited frames, denser at the start, or the indices of these frames.
+    frames : int, Selection or array of int
+        Number of audited frames, denser at the start, a selection of frames, or their
+        indices.
     renamings : int
         Number of random renamings of the tokens for the baseline.
     keys : array of bool, shape (run, frequency), optional

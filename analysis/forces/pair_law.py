@@ -56,6 +56,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.particles import FIELD_NAMES, group_pairs
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.selection import Selection
 
 LAW_FRAMES, LEAST_FRAMES = 16, 4
 """Default and smallest number of frames."""
@@ -225,7 +226,7 @@ class _Samples(NamedTuple):
 def fit_pair_law(
     trajectory: xr.Dataset,
     law: ParticleSettings | None = None,
-    frames: int | np.ndarray = LAW_FRAMES,
+    frames: int | Selection | np.ndarray = LAW_FRAMES,
     keys: np.ndarray | None = None,
 ) -> xr.Dataset:
     """Fit a pair law to -dL/dE of a network's embeddings, and compare it with CA's on
@@ -237,9 +238,9 @@ def fit_pair_law(
         As `audit_forces` takes, with at least two runs.
     law : ParticleSettings, optional
         Constants and balance of CA's law, by default those at f_a = 1.
-    frames : int or array of int
-        Number of frames, 4 or more, denser at the start, or the indices of these
-        frames.
+    frames : int, Selection or array of int
+        Number of frames, 4 or more, denser at the start, a selection of frames, or
+        their indices.
     keys : array of bool, shape (run, frequency), optional
         Frequencies in whose planes laws are also fitted.
 

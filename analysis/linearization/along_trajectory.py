@@ -34,10 +34,10 @@ from dynamics.settings import (
     ParticleSettings,
     RecordedSettings,
     Settings,
-    SettingsError,
     SparseSettings,
 )
 from dynamics.trajectory.schema import read_settings
+from dynamics.trajectory.selection import Selection, selected_frames
 
 _FRAMES, _LARGE, _FEWER_FRAMES = 20, 400, 10
 """Default number of frames; number of parameters above which a network has fewer
@@ -160,29 +160,13 @@ def _parameters(trajectory: xr.Dataset) -> int:
 
 
 def frame_indices(
-    trajectory: xr.Dataset, count: int | None = None, at: Sequence[int] = ()
+    trajectory: xr.Dataset, frames: int | Selection | None = None
 ) -> list[int]:
-    """Indices along `step` of recorded steps `at`, or of `count` evenly spaced frames
+    """Indices along `step` of selected frames, or of a number of evenly spaced frames
     with the first and the last.
 
     Default: 20 frames, or 10 of a network or model with more than 400 parameters.
     Raises SettingsError."""
-    recorded = trajectory["step"].values
-    if at:
-        missing = [step for step in at if step not in recorded]
-        if missing:
-            raise SettingsError(
-                "at",
-                missing[0],
-                f"recorded steps, from {recorded[0]} to {recorded[-1]}",
-            )
-        return np.searchsorted(recorded, np.unique(at)).tolist()
-    if count is None:
-        count = _FEWER_FRAMES if _parameters(trajectory) > _LARGE else _FRAMES
-    if count < 1:
-        raise SettingsError("steps", count, "a whole number from 1")
-    return np.unique(
-        np.round(np.linspace(0, len(recorded) - 1, min(count, len(recorded)))).astype(
-            int
-        )
-    ).tolist()
+    if frames is None or frames == Selection():
+        frames = _FEWER_FRAMES if _parameters(trajectory) > _LARGE else _FRAMES
+    return selected_frames(trajectory, frames).tolist()

@@ -24,6 +24,7 @@ from .figure_files import StyleName as StyleName
 from .figure_files import colour as colour
 from .figure_files import current_style as current_style
 from .figure_files import new_figure as new_figure
+from .figure_files import new_panels as new_panels
 from .figure_files import save_figure as save_figure
 from .figure_files import use_style as use_style
 from .film_events import find_event as find_event

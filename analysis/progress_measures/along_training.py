@@ -34,10 +34,11 @@ from analysis.structures.embedding_motion import time_unit
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.settings import ModularSettings, TransformerSettings, check_integer
+from dynamics.settings import ModularSettings, TransformerSettings
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import check_variable_recorded, read_settings
+from dynamics.trajectory.selection import Selection, selected_frames
 
 MEASURED_FRAMES = 101
 
@@ -65,7 +66,7 @@ _BLOCK_BYTES, _MOST_BYTES = 2**30, 2**32
 
 def measure_progress(
     trajectory: xr.Dataset,
-    frames: int = MEASURED_FRAMES,
+    frames: int | Selection = MEASURED_FRAMES,
     threshold: float = logit_components.KEY_FRACTION,
 ) -> xr.Dataset:
     """The progress measures of networks that add numbers modulo N, along their
@@ -76,8 +77,9 @@ def measure_progress(
     trajectory : xarray.Dataset
         A trajectory of networks that learn addition, with recorded weights: system
         ``modular``, or ``transformer`` with the task ``add``.
-    frames : int
-        Number of measured frames, evenly spaced, with the first and the last.
+    frames : int or Selection
+        Number of measured frames, evenly spaced, with the first and the last, or a
+        selection of frames.
     threshold : float
         Power of a key frequency, as a fraction of the largest power
         (`key_frequencies`).
@@ -112,9 +114,7 @@ def measure_progress(
     """
     network = _adding_network(trajectory)
     learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
-    count = trajectory.sizes["step"]
-    frames = check_integer("frames", frames, 2, 10**9)
-    at = np.unique(np.round(np.linspace(0, count - 1, min(frames, count))).astype(int))
+    at = selected_frames(trajectory, frames, least=2)
     valid = valid_frames(trajectory).values[:, at]
     seeds = trajectory["seed"].values
     runs = []
@@ -259,6 +259,17 @@ def trajectory_key_frequencies(
             )
         )
     return np.stack(keys)
+
+
+def plane_key_frequencies(
+    trajectory: xr.Dataset, threshold: float = logit_components.KEY_FRACTION
+) -> np.ndarray | None:
+    """The key frequencies in whose planes forces are compared: those of transformers in
+    more than two dimensions, (run, frequency) bool; None for others."""
+    transformer = trajectory.attrs["system"] == TransformerSettings.system
+    if not transformer or trajectory.sizes["axis"] <= 2:
+        return None
+    return trajectory_key_frequencies(trajectory, threshold)
 
 
 def neuron_logit_map(weights: Mapping[str, torch.Tensor]) -> np.ndarray:

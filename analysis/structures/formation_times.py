@@ -47,6 +47,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.randomness import normal_samples
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import numbers_modulo
+from dynamics.trajectory.selection import Selection
 
 FEWEST_TOKENS = 5
 """Smallest number of tokens; random embeddings of fewer have structure by chance."""
@@ -128,15 +129,17 @@ def halfway_time(values: np.ndarray, moments: np.ndarray) -> np.ndarray:
 # ----------------------------------------------------------------------------- labelled
 
 
-def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
+def structure_measures(
+    trajectory: xr.Dataset, every: int | Selection = 1
+) -> xr.Dataset:
     """Measures of the structure of the embedding in the frames of a trajectory.
 
     Parameters
     ----------
     trajectory : xarray.Dataset
         With at least two frames and five numbers modulo N.
-    every : int
-        Use every `every`-th recorded frame and the last.
+    every : int or Selection
+        Use every `every`-th recorded frame and the last, or the selected frames.
 
     Returns
     -------
@@ -163,11 +166,8 @@ def structure_measures(trajectory: xr.Dataset, every: int = 1) -> xr.Dataset:
     array([0, 0], dtype=int8)
     """
     embedding = modular_embedding(trajectory)
-    steps = np.unique(
-        np.append(
-            np.arange(0, embedding.sizes["step"], every), embedding.sizes["step"] - 1
-        )
-    )
+    selection = every if isinstance(every, Selection) else Selection(every=every)
+    steps = selection.frame_indices(trajectory)
     embedding = embedding.isel(step=steps).transpose("run", "step", "token", "axis")
     valid = valid_frames(trajectory.isel(step=steps))
     starts = range(0, embedding.sizes["run"], _RUNS_PER_BLOCK)

@@ -2,6 +2,10 @@ from .diverged import count_diverged as count_diverged
 from .diverged import mask_diverged as mask_diverged
 from .diverged import not_diverged as not_diverged
 from .diverged import valid_frames as valid_frames
+from .frames import early_frames as early_frames
+from .frames import evenly_spaced_frames as evenly_spaced_frames
+from .frames import frames_at as frames_at
+from .frames import strided_frames as strided_frames
 from .netcdf import NETCDF_LOCK as NETCDF_LOCK
 from .parts import closed_parts as closed_parts
 from .reader import check_file_unchanged as check_file_unchanged
@@ -16,4 +20,5 @@ from .schema import RUNNING as RUNNING
 from .schema import VARIABLES as VARIABLES
 from .schema import read_settings as read_settings
 from .schema import validate_trajectory as validate_trajectory
+from .selection import Selection as Selection
 from .success import successful_runs as successful_runs

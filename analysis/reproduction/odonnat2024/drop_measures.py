@@ -34,6 +34,7 @@ from dynamics.networks.clustering_head import MLP_VARIABLES, ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.tasks import sparse_sum
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.frames import evenly_spaced_frames
 
 MOMENTS = (
     "initial",
@@ -134,9 +135,7 @@ def measure_drops(trajectory: xr.Dataset, drops: xr.Dataset) -> xr.Dataset:
             first, last = frames[at]
             if first < 0:
                 continue
-            used = first + learning_phases.evenly_spaced_frames(
-                last - first + 1, MOST_FRAMES
-            )
+            used = first + evenly_spaced_frames(last - first + 1, MOST_FRAMES)
             rows = _flat_weights(one, network, used)
             work, decrease = loss_decrease_by_parameter(loss, rows)
             decrease = decrease if decrease > 0 else np.nan

@@ -27,7 +27,6 @@ from analysis.clustering_heads.invariances import (
     network_invariances,
 )
 from analysis.clustering_heads.learning_phases import (
-    evenly_spaced_frames,
     half_rise_time,
     measure_learning_phases,
 )
@@ -285,11 +284,6 @@ def test_half_rise_times_are_those_of_plain_loops(generator):
         np.testing.assert_equal(half_rise_time(np.array(row), np.arange(3)), expected)
     with pytest.raises(ValueError, match="2 frames"):
         half_rise_time(np.zeros(3), np.arange(2))
-
-
-def test_frames_are_evenly_spaced_and_include_both_ends():
-    np.testing.assert_array_equal(evenly_spaced_frames(11, 6), [0, 2, 4, 6, 8, 10])
-    np.testing.assert_array_equal(evenly_spaced_frames(3, 10), [0, 1, 2])
 
 
 def planted(tiny, moments):

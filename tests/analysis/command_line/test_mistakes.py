@@ -37,7 +37,7 @@ VALUES = {
         "--fa -1.0, --start n.nc, --n 9, --csv n.nc, --csv ., --csv x.png"
     ),
     "analysis.compare n.nc n.nc": "--out x.txt, --out n.nc, --steps 9",
-    "analysis.curvature n.nc": "--at 5, --steps 0, --runs 4, --runs 0, --out a.png",
+    "analysis.curvature n.nc": "--at 5, --frames 0, --runs 4, --runs 0, --out a.png",
     "analysis.events p.nc": (
         "--escape-share 0.0, --escape-share 2.0, --split train, --depth -1.0, --out"
         " p.nc, --csv p.nc"
@@ -167,7 +167,7 @@ MESSAGES = [
     ),
     (
         "analysis.sparsity s.nc --step 3",
-        "--step: found 3, allowed is a recorded step, nearest are 0 and 4 in s.nc",
+        "--at: found 3, allowed is a recorded step, nearest are 0 and 4",
     ),
 ]
 FILES = {

@@ -177,16 +177,6 @@ def test_networks_of_any_size_are_audited(n, dim, share):
     assert result.sizes["step"] == 3
 
 
-@pytest.mark.parametrize(
-    ("count", "most"), [(1, 5), (5, 5), (201, 41), (3, 2), (10_000, 41)]
-)
-def test_frames_include_the_first_and_the_last(count, most):
-    at = force_audit.geometric_frames(count, most)
-    assert (at[0], at[-1]) == (0, count - 1)
-    assert len(at) <= max(most, 1)
-    assert (np.diff(at) > 0).all()
-
-
 def test_the_gradient_is_that_of_finite_differences(trajectory):
     network, result = network_of(trajectory), weights(trajectory, run=1)
     _, chosen = training_list(trajectory, 1)

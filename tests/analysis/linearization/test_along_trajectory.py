@@ -33,7 +33,6 @@ from dynamics import open_trajectory, save_trajectory, simulate
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
-    SettingsError,
     SparseSettings,
 )
 
@@ -102,29 +101,15 @@ def test_stability_kinds_do_not_depend_on_the_unit_of_time(rates, scale):
 # ------------------------------------------------------------------------------- frames
 
 
-def test_frames_are_evenly_spaced_or_those_that_are_named():
-    trajectory = simulate(ParticleSettings(n=5), runs=1, steps=100, every=10)
-    assert frame_indices(trajectory, 3) == [0, 5, 10]
-    assert frame_indices(trajectory, 1) == [0]
-    assert frame_indices(trajectory, 10**9) == list(range(11))
-    assert frame_indices(trajectory, 20, at=(100, 0, 0, 30)) == [0, 3, 10]
-    with pytest.raises(SettingsError, match="at: found 5"):
-        frame_indices(trajectory, 20, at=(0, 5))
-    with pytest.raises(SettingsError, match="steps: found 0"):
-        frame_indices(trajectory, 0)
+def test_the_default_number_of_frames():
     for settings, count in (
         (ParticleSettings(n=5), 20),
         (SYSTEMS["modular"], 20),
         (ModularSettings(), 10),
     ):
-        assert (
-            len(
-                frame_indices(
-                    simulate(settings, runs=1, steps=25, every=1, progress=False)
-                )
-            )
-            == count
-        )
+        trajectory = simulate(settings, runs=1, steps=25, every=1, progress=False)
+        assert len(frame_indices(trajectory)) == count
+        assert frame_indices(trajectory, 2) == [0, 25]
 
 
 @pytest.fixture(scope="module")

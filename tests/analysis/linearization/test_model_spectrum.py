@@ -467,7 +467,8 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
         SettingsError,
         match="probes: found 3, allowed is no value for the system particles",
     ):
-        curvature.check_options(curvature.Options(recorded[0], probes=3), "particles")
+        particles = dynamics.simulate(dynamics.ParticleSettings(n=5), runs=1, steps=1)
+        curvature.check_model_options(particles, {"probes": 3})
     bare = dynamics.open_trajectory(recorded[0])
     bare = bare.drop_vars([name for name in bare.data_vars if "." in name])
     with pytest.raises(

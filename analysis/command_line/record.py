@@ -1,0 +1,339 @@
+"""Analyses as records, the command that a record makes, and what the commands that are
+no records share with it: reading of trajectories, and output of results and
+pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader as lazy
+import tyro
+
+import dynamics
+from analysis import output, plots
+from analysis.command_line.options import PictureOptions
+from analysis.command_line.parsing import run_command
+from analysis.output.tables import Column
+from dynamics.errors import TrajectoryError
+from dynamics.settings import SettingsError
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:
+    pd = lazy.load("pandas")
+
+PRINTED_ROWS = 40
+"""Rows of a long table on the terminal; the CSV has all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrajectoryOptions(PictureOptions):
+    """Options of a command that reads a trajectory and writes a result and a
+    picture."""
+
+    trajectory: tyro.conf.Positional[Path]
+    """Trajectory file; its runs may still be in progress. A pattern in quotes, such as
+    "seed*.nc", opens several files with the same settings as one ensemble."""
+    out: Path | None = None
+    """NetCDF file for the result; the picture is saved beside it. Default:
+    TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AnalysisOptions(TrajectoryOptions):
+    """Measure one or several trajectories."""
+
+    others: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Further trajectories. The table has the rows of all, and each has its own result
+    and picture."""
+    selection: Selection = Selection()
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """The result of an analysis, and what it is the result of."""
+
+    options: Any
+    """Options of the command."""
+    path: Path
+    trajectory: xr.Dataset
+    """The whole trajectory."""
+    selected: xr.Dataset
+    """Its selected runs and frames."""
+    result: xr.Dataset
+    others: tuple[Measurement, ...] = ()
+    """Measurements of further trajectories, of an analysis that combines or compares
+    trajectories."""
+
+    @property
+    def together(self) -> tuple[Measurement, ...]:
+        """This measurement and the others."""
+        return (self, *self.others)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """An analysis of trajectories, and its command.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command; the result of RUN.nc is written to RUN-NAME.nc.
+    measure : callable
+        ``measure(trajectory, selection, **options)`` returns an `xarray.Dataset`. The
+        options are the fields of `options` that are named like its further parameters;
+        a parameter ``log`` is the stream for messages, and a parameter ``first`` the
+        result of the first of several trajectories (None for the first itself).
+    columns : sequence of Column, or callable
+        Columns of the printed table, or a function of a `Measurement` that returns
+        them.
+    title : str
+        Title of the result.
+    table : callable, optional
+        Function of a `Measurement` that returns the table as a `pandas.DataFrame`.
+        Default: a row for each point of the result, with its variables and coordinates,
+        of which the first 40 are printed.
+    printed_rows : int or callable, optional
+        Number of rows that are printed, or a function of a `Measurement` that returns a
+        mask of these rows. Default: all.
+    legend : str or callable
+        Explanation under the table, or a function of a `Measurement` that returns it.
+    summary : callable, optional
+        Function of a `Measurement` that returns a text above the table.
+    plot : callable, optional
+        ``plot(result, axes)`` draws the result into matplotlib's axes.
+    figure : callable, optional
+        Function of a `Measurement` that returns a figure, instead of `plot`.
+    options : type
+        Dataclass of the command's options, derived from `AnalysisOptions`. Its
+        docstring is the description in the help.
+    check : callable, optional
+        ``check(trajectory, selection)`` raises TrajectoryError or SettingsError; it is
+        called for all trajectories before any is measured.
+    diverged : str
+        What is printed of runs that diverged, after their number.
+    combine : callable, optional
+        Function of a `Measurement` that returns one result of several trajectories.
+        Default: each trajectory has its own result, picture and rows.
+    compared : bool
+        Whether further trajectories are only compared with the first, whose result is
+        written.
+    files_first : bool
+        Whether the files are written and named above the table.
+
+    Examples
+    --------
+    >>> from analysis import Analysis
+    >>> from analysis.output import Column
+    >>> from dynamics import ParticleSettings, Selection, simulate
+    >>> def measure(trajectory, selection):
+    ...     return selection.apply(trajectory)[["update_norm"]].sum(["step", "layer"])
+    >>> path_length = Analysis(
+    ...     name="path_length", measure=measure, columns=[Column("length", "update_norm")]
+    ... )
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=8, progress=False)
+    >>> path_length.measure(trajectory, Selection(runs=2))["update_norm"].dims
+    ('run',)
+    """
+
+    name: str
+    measure: Callable[..., xr.Dataset]
+    columns: Sequence[Column] | Callable[[Measurement], Sequence[Column]]
+    title: str = ""
+    table: Callable[[Measurement], pd.DataFrame] | None = None
+    printed_rows: int | Callable[[Measurement], Any] | None = None
+    legend: str | Callable[[Measurement], str] = ""
+    summary: Callable[[Measurement], str] | None = None
+    plot: Callable[[xr.Dataset, Axes], object] | None = None
+    figure: Callable[[Measurement], Figure] | None = None
+    options: type = AnalysisOptions
+    check: Callable[[xr.Dataset, Selection], object] | None = None
+    diverged: str = "diverged and have no values from then on"
+    combine: Callable[[Measurement], xr.Dataset] | None = None
+    compared: bool = False
+    files_first: bool = False
+
+    def run_command(self) -> None:
+        """Run the command of this analysis with the arguments of the command line."""
+        spec = sys.modules["__main__"].__spec__
+        program = f"analysis.{self.name}" if spec is None else spec.name
+        run_command(self.main, self.options, program)
+
+    def main(self, options: Any) -> None:
+        """Measure the trajectories; print the table, write the results, draw the
+        figures."""
+        paths = (options.trajectory, *getattr(options, "others", ()))
+        trajectories, outs = self._open(options, paths)
+        measurements = self._measure(options, paths, trajectories)
+        summaries = [self.summary(item) for item in measurements if self.summary]
+        if self.files_first:
+            self._write(measurements, outs)
+        for summary in filter(None, summaries):
+            print(summary, file=options.log)
+        self._print(measurements, options)
+        if not self.files_first:
+            self._write(measurements, outs)
+        if any(item.result.attrs.get("frames_left") for item in measurements):
+            raise KeyboardInterrupt
+
+    def _open(
+        self, options: Any, paths: Sequence[Path]
+    ) -> tuple[list[xr.Dataset], list[Path]]:
+        """The trajectories, and the paths for the results, all of them checked before
+        any is measured."""
+        separate = not (self.combine or self.compared)
+        if len(set(paths)) < len(paths) and separate:
+            raise SettingsError("others", " ".join(map(str, paths)), "each file once")
+        if len(paths) > 1 and options.out is None and self.combine:
+            out = output.combined_path(paths, self.name, ".nc")
+            options = dataclasses.replace(options, out=out)
+        if len(paths) > 1 and options.out is not None and separate:
+            allowed = "no value with several trajectories: each has its own result"
+            raise SettingsError("out", options.out, allowed)
+        trajectories: list[xr.Dataset] = []
+        outs: list[Path] = []
+        for path in paths:
+            if outs and not separate:
+                trajectories.append(dynamics.open_trajectory(path))
+            else:
+                file_options = dataclasses.replace(options, trajectory=path)
+                trajectory, out = open_input(file_options, self.name)
+                trajectories.append(trajectory)
+                outs.append(out)
+        if self.check is not None:
+            for path, trajectory in zip(paths, trajectories, strict=True):
+                with _named_errors(path, len(paths) > 1):
+                    self.check(trajectory, _selection(options))
+        return trajectories, outs
+
+    def _measure(
+        self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
+    ) -> list[Measurement]:
+        """The measurements that have a result of their own."""
+        selection: Selection = _selection(options)
+        measurements: list[Measurement] = []
+        names = list(inspect.signature(self.measure).parameters)[2:]
+        values = {name: getattr(options, name, None) for name in names}
+        if "log" in names:
+            values["log"] = options.log
+        for path, trajectory in zip(paths, trajectories, strict=True):
+            if "first" in names:
+                values["first"] = measurements[0].result if measurements else None
+            with _named_errors(path, len(trajectories) > 1):
+                result = self.measure(trajectory, selection, **values)
+            selected = selection.apply(trajectory)
+            diverged = dynamics.count_diverged(selected)
+            if diverged and self.diverged:
+                print(f"{path.name}: {diverged} runs {self.diverged}", file=options.log)
+            measurements.append(
+                Measurement(options, path, trajectory, selected, result)
+            )
+        if not (self.combine or self.compared):
+            return measurements
+        first, *others = measurements
+        return [dataclasses.replace(first, others=tuple(others))]
+
+    def _print(self, measurements: Sequence[Measurement], options: Any) -> None:
+        """Print the table with its legend, and write it as CSV."""
+        tables = []
+        for item in measurements:
+            if self.table is not None:
+                tables.append(self.table(item))
+            else:
+                tables.append(item.result.to_dataframe().reset_index())
+        first = measurements[0]
+        columns = list(self.columns(first) if callable(self.columns) else self.columns)
+        table = tables[0]
+        if len(measurements) > 1:
+            for item, part in zip(measurements, tables, strict=True):
+                part.insert(0, "trajectory", item.path.name)
+            columns.insert(0, Column("trajectory", "trajectory"))
+            table = pd.concat(tables, ignore_index=True)
+        rows: Any = slice(PRINTED_ROWS if self.table is None else None)
+        if callable(self.printed_rows):
+            rows = self.printed_rows(first)
+        elif self.printed_rows is not None:
+            rows = slice(self.printed_rows)
+        output.output_table(table, columns, options.csv, rows)
+        legend = self.legend(first) if callable(self.legend) else self.legend
+        if legend:
+            print(legend, file=options.log)
+
+    def _write(self, measurements: Sequence[Measurement], outs: Sequence[Path]) -> None:
+        """Write the results, and draw their pictures."""
+        for item, out in zip(measurements, outs, strict=True):
+            result = item.result if self.combine is None else self.combine(item)
+            figure = None
+            if self.figure is not None:
+                figure = self.figure(item)
+            elif self.plot is not None:
+                figure, (axes,) = plots.new_panels([2])
+                self.plot(result, axes)
+            title = result.attrs.get("title", self.title)
+            result = label_result(result, self.name, title, item.path)
+            write_result_and_picture(item.options, result, figure, out)
+
+
+def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Path]:
+    """The trajectory, and the path for the result, checked before any work is done.
+
+    command: name of the command without its package. Raises TrajectoryError,
+    SettingsError."""
+    path = options.trajectory
+    out = options.out or path.with_name(f"{output.plain_stem(path)}-{command}.nc")
+    out = output.check_result_path(out, _result_attributes(path, command))
+    trajectory = dynamics.open_trajectory(path)
+    sizes = f"{trajectory.sizes['run']} runs, {trajectory.sizes['step']} frames"
+    print(
+        f"trajectory  {path}  ({trajectory.attrs['system']}: {sizes})", file=options.log
+    )
+    return trajectory, out
+
+
+def write_result_and_picture(
+    options: PictureOptions, result: xr.Dataset, figure: Figure | None, out: Path
+) -> None:
+    """Write the result to `out`, and the picture beside it. Raises RecordingError."""
+    output.write_result(result, out)
+    print(f"result      {out}", file=options.log)
+    if figure is not None:
+        picture = options.picture_path(out)
+        plots.save_figure(figure, picture)
+        print(f"picture     {picture}", file=options.log)
+
+
+def label_result(
+    result: xr.Dataset, command: str, title: str, path: Path
+) -> xr.Dataset:
+    """The result with its title and the names of the command and the trajectory."""
+    return result.assign_attrs(title=title, **_result_attributes(path, command))
+
+
+def _result_attributes(path: Path, command: str) -> dict[str, str]:
+    return {"result_of": f"analysis.{command}", "trajectory": path.name}
+
+
+def _selection(options: Any) -> Selection:
+    """The selection of the command's options: everything, if it offers none."""
+    return getattr(options, "selection", Selection())
+
+
+@contextmanager
+def _named_errors(path: Path, several: bool) -> Iterator[None]:
+    """Begin the message of a TrajectoryError with the file, if there are several."""
+    try:
+        yield
+    except TrajectoryError as error:
+        if not several or str(path) in str(error):
+            raise
+        raise TrajectoryError(f"{path}: {error}") from None
