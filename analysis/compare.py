@@ -98,7 +98,7 @@ def _open_second(options: Options, first: "xr.Dataset") -> "tuple[Path, xr.Datas
         _refuse_changes(
             options.law,
             ("n", "dim", "start", "start_step"),
-            "that of the first trajectory is taken",
+            "that of the first trajectory is used",
         )
         return structures.simulate_particles_from(
             first, options.first, options.law, options.steps

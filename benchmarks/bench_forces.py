@@ -40,7 +40,7 @@ class Fields:
 class Methods:
     """All four fields of one embedding by direct and by fast sums, over N and D."""
 
-    params = ([59, 113, 199, 257, 499, 997, 1997], [1, 2, 3, 4], ["direct", "tree"])
+    params = ([59, 113, 199, 257, 499, 997, 1997], [1, 2, 3, 4], ["direct", "mesh"])
     param_names = ("N", "D", "method")
     timeout = 600
 

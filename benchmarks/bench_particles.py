@@ -28,7 +28,7 @@ class Runs:
 class Steps:
     """One step of one run by direct and by fast sums, over N and D."""
 
-    params = ([59, 113, 199, 257, 997, 1997], [2, 3, 4], ["direct", "tree"])
+    params = ([59, 113, 199, 257, 997, 1997], [2, 3, 4], ["direct", "mesh"])
     param_names = ("N", "D", "method")
     timeout = 600
 

@@ -110,9 +110,10 @@ StepRule = Literal["force", "direction", "particle"]
 BalanceRule = Literal["magnitude", "count", "none"]
 VarianceRule = Literal["overall", "axis", "none"]
 DiagonalRule = Literal["twice", "once", "none"]
-SumMethod = Literal["auto", "direct", "tree"]
+SumMethod = Literal["auto", "direct", "mesh", "tree"]
+"""How forces are summed; "tree" is the former name of "mesh", which files keep."""
 
-TREE_PARTICLES = {1: 128, 2: 128, 3: 257, 4: 600}
+MESH_PARTICLES = {1: 128, 2: 128, 3: 257, 4: 600}
 """Number of particles from which "auto" selects the fast summation, for each dimension
 that has one. It is faster there, by measured time up to N = 257, from which the time at
 larger N is extrapolated in four dimensions."""
@@ -130,6 +131,8 @@ def saved_settings(settings: Any) -> dict[str, Any]:
         if field.metadata == SAVED_IF_CHANGED
     }
     values = dataclasses.asdict(settings)
+    if values.get("method") == "mesh":
+        values["method"] = "tree"  # so that names of files stay as they were
     return {
         name: value
         for name, value in values.items()
@@ -206,11 +209,11 @@ class ParticleSettings:
     step."""
     method: SumMethod = dataclasses.field(default="auto", metadata=SAVED_IF_CHANGED)
     """Summation of forces: over all pairs of pair sums ("direct"), by a fast summation
-    with cells, a mesh and Fourier transforms in one to four dimensions ("tree"), or the
-    one or the other by the number of particles ("auto": tree from N = 128 in one or two
-    dimensions, 257 in three, 600 in four)."""
+    with cells, a mesh and Fourier transforms in one to four dimensions ("mesh"; "tree"
+    is its former name), or the one or the other by the number of particles ("auto":
+    mesh from N = 128 in one or two dimensions, 257 in three, 600 in four)."""
     accuracy: float = dataclasses.field(default=1e-6, metadata=SAVED_IF_CHANGED)
-    """Largest error of the forces of method "tree", relative to the largest force;
+    """Largest error of the forces of method "mesh", relative to the largest force;
     direct sums are exact."""
 
     @property
@@ -234,11 +237,13 @@ class ParticleSettings:
         for name, choices in PARTICLE_CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         check_choice("method", self.method, get_args(SumMethod))
-        if self.method == "tree" and self.dim not in TREE_PARTICLES:
+        if self.method == "tree":
+            object.__setattr__(self, "method", "mesh")
+        if self.method == "mesh" and self.dim not in MESH_PARTICLES:
             raise SettingsError(
                 "method",
-                "tree",
-                f"direct or auto for more than {max(TREE_PARTICLES)} dimensions",
+                "mesh",
+                f"direct or auto for more than {max(MESH_PARTICLES)} dimensions",
             )
         _check_field(self, "accuracy", check_real, positive=True, up_to=0.01)
         if self.accuracy < 1e-10:

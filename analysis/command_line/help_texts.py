@@ -170,27 +170,26 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        text = functools.partial(_help_text, info.type, field, kind)
-        hint = functools.partial(_default_hint, info.type, field)
-        argument = tyro.conf.arg(
-            metavar=_placeholder(field.name, kind, extras), help_behavior_hint=hint
+        description = _description(info.type, field)
+        text, _, stated_default = description.partition(" Default: ")
+        if not text and dataclasses.is_dataclass(kind):
+            text = docstring_summary(kind)
+        required = default is tyro.MISSING
+        hint = functools.partial(
+            _default_hint, required, stated_default.removesuffix(".")
         )
+        placeholder = _placeholder(field.name, kind, extras, required)
+        argument = tyro.conf.arg(metavar=placeholder, help_behavior_hint=hint)
         described: Any = Annotated[(kind, *extras, argument)]
-        fields.append(StructFieldSpec(field.name, described, default, text))
+        fields.append(StructFieldSpec(field.name, described, default, text or None))
     return StructConstructorSpec(info.type, tuple(fields))
 
 
-def _help_text(options: type, field: dataclasses.Field[Any], kind: Any) -> str | None:
-    """The help text of an option, without a last sentence that states the default, or
-    of a group of options."""
-    text = _description(options, field).partition(" Default: ")[0]
-    return text or (docstring_summary(kind) if dataclasses.is_dataclass(kind) else None)
-
-
-def _default_hint(options: type, field: dataclasses.Field[Any], default: str) -> str:
+def _default_hint(required: bool, stated_default: str, default: str) -> str:
     """The text in parentheses after the help text of an option."""
-    named = _description(options, field).partition(" Default: ")[2].removesuffix(".")
-    hint = named if default in ("", "''", "None") else default
+    if required:
+        return "(required)"
+    hint = stated_default if default in ("", "''", "None") else default
     return f"(default: {hint})" if hint else ""
 
 
@@ -198,21 +197,17 @@ def _description(options: type, field: dataclasses.Field[Any]) -> str:
     return field.metadata.get("help") or field_descriptions(options).get(field.name, "")
 
 
-def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
+def _placeholder(
+    name: str, kind: Any, extras: tuple[Any, ...], required: bool
+) -> str | None:
     """The placeholder for the value of an option; None means the default of tyro."""
     if given := [extra.metavar for extra in extras if getattr(extra, "metavar", None)]:
         return given[0]
-    optional = _is_union(kind) and type(None) in get_args(kind)
     if tyro.conf.Positional in extras:
         word = name.upper().replace("_", "-")
-        return (
-            f"[{word} ...]"
-            if get_origin(kind) is tuple
-            else f"[{word}]"
-            if optional
-            else word
-        )
-    if not optional:
+        words = f"{word} ..." if get_origin(kind) is tuple else word
+        return words if required else f"[{words}]"
+    if not _is_union(kind) or type(None) not in get_args(kind):
         return None
     kinds = [argument for argument in get_args(kind) if argument is not type(None)]
     return "|".join(
@@ -221,18 +216,13 @@ def _placeholder(name: str, kind: Any, extras: tuple[Any, ...]) -> str | None:
 
 
 def _compound_placeholder(kind: Any) -> str:
+    arguments = get_args(kind)
     if get_origin(kind) is Literal:
-        return "{" + ",".join(map(str, get_args(kind))) + "}"
-    words = [
-        _PLACEHOLDERS[argument]
-        for argument in get_args(kind)
-        if argument is not Ellipsis
-    ]
-    return (
-        f"{words[0]} [{words[0]} ...]"
-        if Ellipsis in get_args(kind)
-        else " ".join(words)
-    )
+        return "{" + ",".join(map(str, arguments)) + "}"
+    words = [_PLACEHOLDERS[item] for item in arguments if item is not Ellipsis]
+    if Ellipsis in arguments:
+        return f"{words[0]} [{words[0]} ...]"
+    return " ".join(words)
 
 
 def _is_union(kind: Any) -> bool:

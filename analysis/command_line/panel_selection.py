@@ -99,9 +99,18 @@ class PanelOptions:
     """Run index in the second trajectory. Default: the same index, or the next index if
     both files are the same."""
     panels: tuple[str, ...] = ()
-    """Names of the panels, in the order of drawing, or all; the error for an unknown
-    name lists all names. Default: the main panels of the system, or the first 16; the
-    most important ones are larger."""
+    """Names of the panels, in the order of drawing, or all. Particles: embedding,
+    pair_sums, force, like_attraction, unlike_repulsion, like_alignment,
+    unlike_alignment, imperfect_pair_sums (of many particles), circularity,
+    imperfections. The network of CA: embedding, pair_sums, descent, law, hidden,
+    circularity, imperfections, loss, accuracy, cosine. The network of VC:
+    token_embeddings, position_embeddings, sums, normalised_sums, attention, values,
+    sequence_embeddings, transform_map, normalised_sequences, receptors, assemblers,
+    transforms, output_map, output_probabilities, loss, accuracy. Transformers:
+    frequency_1, frequency_2 and so on, attention, correct_logits, loss, accuracy,
+    restricted_loss, fourier_norms, embedding, circularity. All: gradient_norm,
+    update_norm. Default: the main panels of the system, or the first 16; the most
+    important ones are larger."""
     columns: int | None = None
     """Number of panels per row. Default: up to 4, or 3 in the style paper, 1 for a
     column."""

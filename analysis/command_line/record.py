@@ -250,7 +250,11 @@ class Analysis:
             if self.table is not None:
                 tables.append(self.table(item))
             else:
-                tables.append(item.result.to_dataframe().reset_index())
+                names = ["run", "step", *map(str, item.result.dims)]
+                dims = [
+                    name for name in dict.fromkeys(names) if name in item.result.dims
+                ]
+                tables.append(item.result.to_dataframe(dim_order=dims).reset_index())
         first = measurements[0]
         columns = list(self.columns(first) if callable(self.columns) else self.columns)
         table = tables[0]

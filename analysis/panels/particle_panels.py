@@ -107,7 +107,7 @@ def balanced_force_fields(
 
     Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method
     that `law` names."""
-    if law.method == "tree":
+    if law.method == "mesh":
         fields = [
             fast_forces.fast_fields(x, pairs, law.accuracy)
             for x in embedding.reshape(-1, *embedding.shape[-2:])

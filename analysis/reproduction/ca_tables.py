@@ -243,7 +243,9 @@ def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
     of_paper = next(item for item in TABLES.values() if item.setting in rows[0])
     output_table(table, of_paper.columns, csv)
     if str(csv) != "-":
-        print("others: the runs that are no circle; imperfections are theirs")
+        print(
+            "others: runs that do not end as a circle; imperfections: mean over these runs"
+        )
     settings = table[of_paper.setting][table["paper_circles_of_100"].notna()]
     if len(settings) and str(csv) != "-":
         print(

@@ -36,8 +36,8 @@ from dynamics.particles.integrator import (
 from dynamics.particles.pair_forces import ATTRACTION
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import (
+    MESH_PARTICLES,
     PARTICLE_CHOICES,
-    TREE_PARTICLES,
     ParticleSettings,
     SettingsError,
 )
@@ -102,8 +102,8 @@ class ParticleSystem:
             )
         self.device, self.ensemble_width = "cpu", 0
         s = with_start_hash(settings)
-        if s.method == "auto" and s.n >= TREE_PARTICLES.get(s.dim, np.inf):
-            s = dataclasses.replace(s, method="tree")
+        if s.method == "auto" and s.n >= MESH_PARTICLES.get(s.dim, np.inf):
+            s = dataclasses.replace(s, method="mesh")
         self.settings = s
         self.variables = {
             "embedding": ("token", "axis"),
@@ -141,7 +141,7 @@ class ParticleSystem:
     def working_bytes(self, runs: int) -> int:
         """Estimated memory in bytes that `advance` needs for an ensemble of `runs`."""
         s = self.settings
-        if s.method == "tree":
+        if s.method == "mesh":
             return (
                 fast_forces.working_bytes(s.n, s.dim, s.accuracy)
                 + 8 * 32 * runs * s.n * s.dim
@@ -213,8 +213,8 @@ class ParticleSystem:
         lanes = np.zeros((4, len(blocks) * LANES_64))
         lanes[:, :runs] = track
         lanes = np.ascontiguousarray(lanes.reshape(4, -1, LANES_64).swapaxes(0, 1))
-        if self.settings.method == "tree":
-            total = self._advance_by_tree(blocks, runs, steps, lanes)
+        if self.settings.method == "mesh":
+            total = self._advance_by_mesh(blocks, runs, steps, lanes)
         else:
             across, threads = pair_forces.summation_plan(runs, self.pairs)
             with numba_threads(threads):
@@ -233,7 +233,7 @@ class ParticleSystem:
             total, runs, n, dim
         )
 
-    def _advance_by_tree(
+    def _advance_by_mesh(
         self, blocks: np.ndarray, runs: int, steps: int, track: np.ndarray
     ) -> np.ndarray:
         """The same as `advance_blocks`, with fast sums."""

@@ -1,10 +1,14 @@
 """Figures of runs of all systems: what is written, what is said, and what is
 refused."""
 
+import re
+
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from analysis.command_line.help_texts import field_descriptions
+from analysis.command_line.panel_selection import PanelOptions
 from dynamics.trajectory.reader import open_trajectory
 from tests.analysis.conftest import SMALL_RUNS
 
@@ -41,6 +45,9 @@ def test_figures_of_every_system(name, small_runs, frame):
     assert ("embedding" in out.split("panels   ")[1]) == (name != "metrics")
     assert ("need a run with --record all" in out) == (name == "metrics")
     assert "loss" in out or name == "particles"
+    names = out.split("panels      ")[1].partition("\n")[0]
+    helped = field_descriptions(PanelOptions)["panels"]
+    assert set(re.findall(r"\w+_\w+", names)) <= set(re.findall(r"\w+", helped))
 
 
 def test_the_nearest_recorded_step_is_drawn_and_named(small_runs, frame):

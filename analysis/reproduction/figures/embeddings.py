@@ -333,7 +333,7 @@ def ca6(data: FigureData) -> DrawnFigure:
         "All runs. Left: the paper's figure. Middle and right: what the paper says of"
         " it in words (5.2), measured: "
     )
-    rule += "how hidden weights and pair sums lie to each other, with chance levels."
+    rule += "the alignment of hidden weights with pair sums, with chance levels."
     return DrawnFigure(
         figure, f"{len(result)} weight decays", rule, data.only["seed"].values.tolist()
     )

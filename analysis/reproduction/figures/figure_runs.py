@@ -150,7 +150,7 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
     ensemble = None
     for need in figure.needs:
         if isinstance(need, RequiredResult):
-            print(f"needs {need.words()}, whose runs are found or made")
+            print(f"needs {need.words()}, whose runs are read or computed")
             result.append(need.make(sizes))
             continue
         ensemble = plan_ensemble(need, sizes, ensemble)
@@ -158,7 +158,11 @@ def _find_or_make_runs(figure: PaperFigure, sizes: SizeOverrides) -> list[xr.Dat
             RUNNER.path(ensemble),
             f" ({figure.cost})" if sizes == SizeOverrides() else "",
         )
-        plan = "found, or gone on with" if path.exists() else f"to be made{cost}"
+        plan = (
+            "read from the file, or continued"
+            if path.exists()
+            else f"to be computed{cost}"
+        )
         print(
             f"{need.words()}: {ensemble.runs} runs of {ensemble.steps} steps, {path},"
             f" {plan}",

@@ -23,7 +23,7 @@ def plot_frame(
     """All panels of a scene at its first frame under a title, in so many columns, the
     whole so many pixels wide.
 
-    timed: whether the step is told.
+    timed: whether the figure shows the step.
     """
     sheet = PanelGrid(
         [dataclasses.replace(scene, title=title)], columns=columns, width=width

@@ -580,7 +580,7 @@ def test_cells_are_counted_from_the_top_left():
     ]
 
 
-@pytest.mark.parametrize("method", ["direct", "tree"])
+@pytest.mark.parametrize("method", ["direct", "mesh"])
 def test_fields_are_summed_by_the_method_of_the_law(method, generator):
     law, x = (
         ParticleSettings(n=9, fa=2.0, method=method),

@@ -175,7 +175,7 @@ def test_half_planes_against_plain_sums(generator):
 @pytest.mark.parametrize("dim", [1, 2, 3, 4])
 def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
     monkeypatch.setattr(fast_forces, "MIN_PAIRS_FOR_THREADS", 0)
-    system = ParticleSystem(ParticleSettings(n=61, dim=dim, fa=2.0, method="tree"))
+    system = ParticleSystem(ParticleSettings(n=61, dim=dim, fa=2.0, method="mesh"))
     state = system.initial(np.arange(3))
     together = system.advance(state, 3)
     with numba_threads(1):
@@ -189,7 +189,7 @@ def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
 def test_steps_by_both_methods_agree(dim, balance):
     """A start at zero steps has the norm of the force, too."""
     ends = []
-    for method in ("direct", "tree"):
+    for method in ("direct", "mesh"):
         settings = ParticleSettings(
             n=23,
             dim=dim,
@@ -211,8 +211,8 @@ def test_steps_by_both_methods_agree(dim, balance):
 def test_auto_selects_by_number_and_dimension():
     for n, dim, method in (
         (127, 2, "auto"),
-        (128, 2, "tree"),
-        (128, 1, "tree"),
+        (128, 2, "mesh"),
+        (128, 1, "mesh"),
         (128, 3, "auto"),
         (997, 5, "auto"),
     ):
@@ -228,12 +228,14 @@ def test_saved_settings_name_method_and_accuracy_only_where_they_change_results(
         )
 
     assert saved().keys().isdisjoint({"method", "accuracy"})
-    assert saved(n=997)["method"] == "tree"
+    assert saved(n=997)["method"] == "tree"  # the former name, which files keep
+    assert saved(method="mesh") == saved(method="tree")
+    assert ParticleSettings(method="tree").method == "mesh"
     assert saved(accuracy=1e-8)["accuracy"] == 1e-8
 
 
 @pytest.mark.parametrize(
-    "changes", [{"method": "tree", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}]
+    "changes", [{"method": "mesh", "dim": 5}, {"accuracy": 0.5}, {"accuracy": 1e-20}]
 )
 def test_what_the_fast_sums_do_not_cover_is_refused(changes):
     with pytest.raises(SettingsError, match=next(iter(changes))):
@@ -255,7 +257,7 @@ def peak():
     return 1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 for n in (13, 997):
     before = peak()
-    system = ParticleSystem(ParticleSettings(n=n, method="tree"))
+    system = ParticleSystem(ParticleSettings(n=n, method="mesh"))
     system.initial(np.arange(1))
 print(peak() - before, system.working_bytes(1))
 """
@@ -266,7 +268,7 @@ print(peak() - before, system.working_bytes(1))
     sys.platform != "linux", reason="the peak memory is read from /proc"
 )
 def test_the_estimated_memory_is_at_most_half_more_than_what_is_used():
-    ParticleSystem(ParticleSettings(n=13, method="tree")).initial(
+    ParticleSystem(ParticleSettings(n=13, method="mesh")).initial(
         np.arange(1)
     )  # compiled, which takes memory, too
     printed = subprocess.run(
@@ -281,7 +283,7 @@ def test_ends_of_runs_by_both_methods_agree_within_sampling_error():
     """At f_a = 1.25 about half of the runs end as circles; each run starts from the
     same positions by both methods."""
     circles, imperfections = [], []
-    for method in ("direct", "tree"):
+    for method in ("direct", "mesh"):
         settings = ParticleSettings(
             n=29, fa=1.25, step_size=2 * 0.003 * 17**2 / 29**2, method=method
         )

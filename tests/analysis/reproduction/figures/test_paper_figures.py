@@ -430,7 +430,7 @@ def test_small_pictures_have_legible_texts(name, drawn):
 def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
     words = ["analysis.paper", "ca5", "--runs", 4, "--epochs", 50]
     text = output_of(*words)
-    assert re.search("4 runs of 50 steps, .*, to be made", text)
+    assert re.search("4 runs of 50 steps, .*, to be computed", text)
     assert "50 steps, 4 runs" in text
     (run,) = Path("runs").glob("particles-*.nc")
     before = run.stat().st_mtime_ns

@@ -1,0 +1,100 @@
+"""Analyses as records: the command of an analysis of one's own, for one trajectory and
+for several."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from analysis.command_line.parsing import parse_options
+from analysis.curvature import Options as CurvatureOptions
+from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
+
+PAGE = Path(__file__).parents[3] / "docs/analyses/own-analysis.md"
+EXAMPLE, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+
+
+@pytest.fixture
+def drift(output_of, tmp_path, monkeypatch):
+    """The command of the page, in a folder with two trajectories."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "drift.py").write_text(EXAMPLE)
+    for name, seed in (("a", 0), ("b", 5)):
+        simulate(
+            ModularSettings(n=5, hidden=6),
+            runs=3,
+            seed=seed,
+            steps=40,
+            every=10,
+            out=f"{name}.nc",
+            progress=False,
+        )
+    yield lambda words, code=0: output_of("drift", *words.split(), code=code)
+    sys.modules.pop("drift", None)
+
+
+def distances(name):
+    """The distances by plain numbers, (run, step)."""
+    embedding = open_trajectory(f"{name}.nc")["embedding"].values
+    return np.linalg.norm(embedding.mean(axis=2), axis=-1)
+
+
+def test_the_example_of_the_page(drift, tmp_path):
+    out = drift("a.nc --runs 2 --frames 3 --csv t.csv --style paper")
+    assert "trajectory  a.nc  (modular: 3 runs, 5 frames)" in out
+    assert "of the mean of all tokens" in out.split("\n  1    40")[1]
+    expected = distances("a")[:2, ::2]
+    with xr.open_dataset("a-drift.nc") as result:
+        np.testing.assert_allclose(result["distance"], expected, rtol=1e-6)
+        assert result.attrs["title"].startswith("Distance of the centre of mass")
+    table = pd.read_csv("t.csv")
+    assert table["step"].tolist() == [0, 20, 40] * 2
+    np.testing.assert_allclose(table["distance"], expected.ravel(), rtol=1e-6)
+    assert (tmp_path / "a-drift.png").stat().st_size > 1000
+    assert len(EXAMPLE.splitlines()) < 40
+
+
+def test_rows_of_several_trajectories_are_grouped_by_file(drift):
+    out = drift("a.nc b.nc --at 0 40 --run-indices 2 --csv t.csv")
+    assert "result      a-drift.nc" in out
+    assert "picture     b-drift.png" in out
+    table = pd.read_csv("t.csv")
+    assert table["trajectory"].tolist() == ["a.nc", "a.nc", "b.nc", "b.nc"]
+    expected = [distances(name)[2, [0, -1]] for name in "ab"]
+    np.testing.assert_allclose(table["distance"], np.ravel(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("a.nc b.nc --out c.nc", "--out: found c.nc, allowed is no value with several"),
+        ("a.nc a.nc", "OTHERS: found a.nc a.nc, allowed is each file once"),
+        ("a.nc --runs 4", "--runs: found 4, allowed is a whole number from 1 to 3"),
+        ("a.nc --at 5", "--at: found 5, allowed is a recorded step, nearest are 0 and"),
+        ("a.nc --at 0 --every 2", "--every --at: found both, allowed is one of them"),
+    ],
+)
+def test_mistakes_are_explained_before_anything_is_written(drift, words, message):
+    assert message in drift(words, code=2)
+    assert not list(Path().glob("*drift.nc"))
+
+
+def test_errors_name_the_trajectory(drift, output_of):
+    simulate(ParticleSettings(n=5), runs=2, steps=2, out="p.nc", progress=False)
+    assert "p.nc: " in output_of("analysis.progress", "p.nc", "a.nc", code=1)
+
+
+def test_diverged_runs_are_announced(drift, diverging):
+    simulate(diverging, runs=2, steps=4, out="d.nc", progress=False)
+    assert "d.nc: 1 runs diverged" in drift("d.nc")
+
+
+def test_former_names_of_options_are_accepted(monkeypatch):
+    for words in (["--steps", "5"], ["--steps=5"]):
+        monkeypatch.setattr("sys.argv", ["curvature", "a.nc", *words])
+        options = parse_options(CurvatureOptions, "analysis.curvature")
+        assert options.selection.frames == 5
