@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
@@ -16,8 +17,9 @@ from analysis import forces, output, plots, progress_measures, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
 from analysis.command_line.record import (
+    Analysis,
+    Measurement,
     TrajectoryOptions,
-    label_result,
     open_input,
     write_result_and_picture,
 )
@@ -27,6 +29,12 @@ from dynamics.settings import (
     SettingsError,
     check_real,
 )
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Options(PictureOptions):
     particle forces of CA (section 6) during training. The table gives the cosine and
     R², the weight of each of the four force fields, and a baseline with randomly
     permuted (renamed) tokens. Without a trajectory, networks are trained at weight
-    decay 0, 0.3, 0.6 and 1. Transformers (sims.transformer) are also audited in the
+    decay 0, 0.3, 0.6 and 1, --runs (default: 100) for each. Transformers (sims.transformer) are also audited in the
     planes of their key frequencies.
 
     Several trajectories are compared in one table and figure, with the settings in
@@ -51,16 +59,13 @@ class Options(PictureOptions):
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Trajectories of the network of CA, of transformers that add numbers, or of
     recorded models. Default: networks are trained."""
-    frames: int = 41
-    """Number of audited frames of a single trajectory, denser at the start."""
+    selection: Selection = Selection(frames=41, spacing="early")
     key_fraction: float = 0.02
     """Power of a key frequency in the last logits of a transformer, as a fraction of
     the largest power."""
     x: str | None = None
     """With several trajectories: the setting on the horizontal axis of the figure.
     Default: attention_rate, or the first in which they differ."""
-    runs: int = 100
-    """Number of networks for each weight decay."""
     seed: int = 0
     """Seed of the first network."""
     epochs: int | None = None
@@ -74,33 +79,86 @@ class Options(PictureOptions):
     trajectory."""
     settings: ModularSettings = dataclasses.field(default_factory=ModularSettings)
 
+    def __post_init__(self) -> None:
+        check_real("key_fraction", self.key_fraction, positive=True, up_to=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FileOptions(TrajectoryOptions):
+    """Options of the audit of one trajectory."""
+
+    selection: Selection = Selection()
+    key_fraction: float = 0.02
+    fa: float = ParticleSettings.fa
+
+
+def measure(
+    trajectory: xr.Dataset, selection: Selection, key_fraction: float, fa: float
+) -> xr.Dataset:
+    trajectory = selection.select_runs(trajectory)
+    keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
+    return forces.audit_forces(
+        trajectory, ParticleSettings(fa=fa), selection, keys=keys
+    )
+
+
+def tabulate(measurement: Measurement) -> pd.DataFrame:
+    return output.make_table(forces.audit_rows(measurement.result))
+
+
+def draw(measurement: Measurement) -> Figure:
+    return plots.plot_audit(measurement.result, measurement.path.stem)
+
+
+FILE_AUDIT = Analysis(
+    name="audit",
+    title="The force audit",
+    measure=measure,
+    table=tabulate,
+    columns=lambda measurement: forces.audit_columns(measurement.result),
+    legend=lambda measurement: "\n" + forces.audit_legend(measurement.result),
+    figure=draw,
+    options=FileOptions,
+)
+
 
 def main(options: Options) -> None:
     """Audit the trajectories, or train or find the four ensembles of table 1 and audit
     them; print the results."""
-    check_real("key_fraction", options.key_fraction, positive=True, up_to=1)
-    if options.trajectories:
-        for name in ("runs", "seed", "epochs", "settings"):
-            if getattr(options, name) != getattr(Options(), name):
-                raise SettingsError(
-                    name,
-                    getattr(options, name),
-                    "no value here: no networks are trained",
-                )
-        (audit_file if len(options.trajectories) == 1 else compare_files)(options)
+    if not options.trajectories:
+        audit_trained(options)
         return
+    for name in ("seed", "epochs", "settings"):
+        if getattr(options, name) != getattr(Options(), name):
+            raise SettingsError(
+                name,
+                getattr(options, name),
+                "no value here: no networks are trained",
+            )
+    if len(options.trajectories) > 1:
+        compare_files(options)
+        return
+    shared = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(FileOptions)
+        if field.name != "trajectory"
+    }
+    FILE_AUDIT.main(FileOptions(trajectory=options.trajectories[0], **shared))
+
+
+def audit_trained(options: Options) -> None:
+    """Train or find the four ensembles of table 1, and audit them."""
     if options.out is not None:
         raise SettingsError(
             "out", options.out, "no value here: without a trajectory no file is written"
         )
     rows = []
+    runs, law = options.selection.runs or 100, ParticleSettings(fa=options.fa)
     ensembles = reproduction.table_ensembles(
-        options.settings, options.runs, options.seed, options.epochs, options.log
+        options.settings, runs, options.seed, options.epochs, options.log
     )
     for settings, trajectory in ensembles:
-        audit = forces.audit_forces(
-            trajectory, ParticleSettings(fa=options.fa), options.frames
-        )
+        audit = forces.audit_forces(trajectory, law, options.selection)
         rows += forces.audit_rows(audit, weight_decay=settings.weight_decay)
     columns = [
         output.Column("weight decay", "weight_decay"),
@@ -108,28 +166,6 @@ def main(options: Options) -> None:
     ]
     output.output_table(output.make_table(rows), columns, options.csv)
     print("\n" + forces.audit_legend(audit), file=options.log)
-
-
-def audit_file(options: Options) -> None:
-    """Audit a trajectory; print the table, write the result, draw the figure."""
-    (path,) = options.trajectories
-    files = TrajectoryOptions(
-        csv=options.csv, trajectory=path, out=options.out, format=options.format
-    )
-    trajectory, out = open_input(files, "audit")
-    keys = progress_measures.plane_key_frequencies(trajectory, options.key_fraction)
-    audit = forces.audit_forces(
-        trajectory, ParticleSettings(fa=options.fa), options.frames, keys=keys
-    )
-    output.output_table(
-        output.make_table(forces.audit_rows(audit)),
-        forces.audit_columns(audit),
-        options.csv,
-    )
-    print("\n" + forces.audit_legend(audit), file=options.log)
-    figure = plots.plot_audit(audit, path.stem)
-    result = label_result(audit, "audit", "The force audit", path)
-    write_result_and_picture(options, result, figure, out)
 
 
 def compare_files(options: Options) -> None:
@@ -158,14 +194,13 @@ def compare_files(options: Options) -> None:
             options.x,
             " or ".join(differing) or "no value here: no setting differs",
         )
-    audits = {}
-    for path, trajectory in zip(paths, trajectories, strict=True):
+    audits, law = {}, ParticleSettings(fa=options.fa)
+    for path, whole in zip(paths, trajectories, strict=True):
+        trajectory = options.selection.select_runs(whole)
         moments = progress_measures.moment_frames(trajectory)
         keys = progress_measures.plane_key_frequencies(trajectory, options.key_fraction)
-        audits[str(path)] = forces.audit_moments(
-            trajectory, moments, ParticleSettings(fa=options.fa), keys
-        )
-        trajectory.close()
+        audits[str(path)] = forces.audit_moments(trajectory, moments, law, keys)
+        whole.close()
     result = forces.combine_audits(audits)
     output.output_table(
         output.make_table(forces.moment_rows(result)),

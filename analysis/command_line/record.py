@@ -284,7 +284,8 @@ class Analysis:
                 figure, (axes,) = plots.new_panels([2])
                 self.plot(result, axes)
             title = result.attrs.get("title", self.title)
-            result = label_result(result, self.name, title, item.path)
+            attributes = _result_attributes(item.path, self.name)
+            result = result.assign_attrs(title=title, **attributes)
             write_result_and_picture(item.options, result, figure, out)
 
 
@@ -314,13 +315,6 @@ def write_result_and_picture(
         picture = options.picture_path(out)
         plots.save_figure(figure, picture)
         print(f"picture     {picture}", file=options.log)
-
-
-def label_result(
-    result: xr.Dataset, command: str, title: str, path: Path
-) -> xr.Dataset:
-    """The result with its title and the names of the command and the trajectory."""
-    return result.assign_attrs(title=title, **_result_attributes(path, command))
 
 
 def _result_attributes(path: Path, command: str) -> dict[str, str]:

@@ -434,7 +434,7 @@ def audit_rows(audit: xr.Dataset, **leading: float) -> list[dict[str, float]]:
             samples |= {
                 f"{name}_{field}": fit.sel(field=field).values for field in FIELD_NAMES
             }
-        for name in set(_PLANE_COLUMNS).intersection(audit):
+        for name in [name for name in _PLANE_COLUMNS if name in audit]:
             samples[name] = frame[name].sel(target="gradient").mean("frequency").values
         row = {
             **leading,
