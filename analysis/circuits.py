@@ -80,8 +80,7 @@ def explain(measurement: Measurement) -> str:
 
 
 def draw(measurement: Measurement) -> Figure:
-    trajectory = measurement.options.selection.select_runs(measurement.trajectory)
-    return plots.plot_circuits(measurement.result, trajectory)
+    return plots.plot_circuits(measurement.result, measurement.trajectory)
 
 
 ANALYSIS = Analysis(

@@ -126,9 +126,9 @@ def columns(measurement: Measurement) -> list[Column]:
 
 
 def legend(measurement: Measurement) -> str:
-    result, selection = measurement.result, measurement.options.selection
+    result, trajectory = measurement.result, measurement.trajectory
     if is_model(measurement):
-        trajectory = selection.select_runs(measurement.trajectory)
+        selection = measurement.options.selection
         first = linearization.frame_indices(trajectory, selection)[0]
         warning = linearization.loss_warning(result, trajectory, first)
         texts = ["\n" + linearization.model_legend(result), warning]

@@ -93,7 +93,6 @@ ANALYSIS = Analysis(
     legend=legend,
     figure=draw,
     options=Options,
-    check=lambda trajectory, selection: structures.modular_embedding(trajectory),
     diverged="diverged and are censored there",
     combine=lambda measurement: structures.merge_formation(results(measurement)),
 )

@@ -55,8 +55,7 @@ def tabulate(measurement: Measurement) -> pd.DataFrame:
 
 
 def draw(measurement: Measurement) -> Figure:
-    trajectory = measurement.options.selection.select_runs(measurement.trajectory)
-    return plots.plot_progress(trajectory, measurement.result)
+    return plots.plot_progress(measurement.trajectory, measurement.result)
 
 
 ANALYSIS = Analysis(

@@ -42,10 +42,6 @@ def selected_step(trajectory: xr.Dataset, selection: Selection) -> int:
     return int(selected[0])
 
 
-def check(trajectory: xr.Dataset, selection: Selection) -> None:
-    clustering_heads.check_activations(trajectory, selected_step(trajectory, selection))
-
-
 def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
     result = clustering_heads.measure_sparsity(
         selection.select_runs(trajectory), selected_step(trajectory, selection)
@@ -87,7 +83,6 @@ ANALYSIS = Analysis(
     legend=lambda measurement: clustering_heads.SPARSITY_LEGEND,
     figure=draw,
     options=Options,
-    check=check,
     diverged="have diverged and are left out",
     combine=combine,
 )

@@ -93,23 +93,19 @@ def command_description(options: type) -> str:
     paragraphs = [
         " ".join(text.split()) for text in docstring_summary(options).split("\n\n")
     ]
-    texts = " ".join([*paragraphs, *_help_texts(options)])
+    texts = list(paragraphs)
+    for option in _nested_options(options):
+        texts += [option.__doc__ or "", *field_descriptions(option).values()]
     papers = [
         f"{name}: {title}."
         for name, title in PAPERS.items()
-        if re.search(rf"\b{name}\b", texts)
+        if re.search(rf"\b{name}\b", " ".join(texts))
     ]
     columns = shutil.get_terminal_size().columns
     wrap = textwrap.TextWrapper(
         columns, subsequent_indent=" "
     )  # tyro joins unindented lines
     return "\n\n".join(map(wrap.fill, [*paragraphs, *papers]))
-
-
-def _help_texts(options: Any) -> Iterator[str]:
-    for option in _nested_options(options):
-        yield option.__doc__ or ""
-        yield from field_descriptions(option).values()
 
 
 def option_names(options: Any) -> tuple[list[str], list[str]]:
@@ -161,7 +157,7 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """The specification from which tyro builds a dataclass of options."""
     if not (isinstance(info.type, type) and dataclasses.is_dataclass(info.type)):
         return None
-    fields = []
+    fields, descriptions = [], field_descriptions(info.type)
     for field, kind, extras in _fields(info.type):
         default: Any = tyro.MISSING
         if hasattr(info.default, field.name):
@@ -170,7 +166,7 @@ def _dataclass_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        description = _description(info.type, field)
+        description = field.metadata.get("help") or descriptions.get(field.name, "")
         text, _, stated_default = description.partition(" Default: ")
         if not text and dataclasses.is_dataclass(kind):
             text = docstring_summary(kind)
@@ -191,10 +187,6 @@ def _default_hint(required: bool, stated_default: str, default: str) -> str:
         return "(required)"
     hint = stated_default if default in ("", "''", "None") else default
     return f"(default: {hint})" if hint else ""
-
-
-def _description(options: type, field: dataclasses.Field[Any]) -> str:
-    return field.metadata.get("help") or field_descriptions(options).get(field.name, "")
 
 
 def _placeholder(

@@ -25,7 +25,7 @@ def exit_on_interrupt() -> None:
     Has no effect on programs that import the package: sys.argv begins with "-m" only
     until the module has been found."""
     if getattr(sys, "argv", [])[:1] == ["-m"]:
-        _handle(_exit_before_start)
+        _handle(lambda signum, frame: _exit(signum, BEFORE_START))
 
 
 @contextmanager
@@ -60,10 +60,6 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
     print(MESSAGE, file=sys.stderr)
     sys.exit(128 + signum)
-
-
-def _exit_before_start(signum: int, frame: FrameType | None) -> NoReturn:
-    _exit(signum, BEFORE_START)
 
 
 def _exit(signum: int, message: str = MESSAGE) -> NoReturn:

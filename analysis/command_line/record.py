@@ -48,6 +48,8 @@ class TrajectoryOptions(PictureOptions):
     """NetCDF file for the result; the picture is saved beside it. Default:
     TRAJECTORY-COMMAND.nc in the folder of the trajectory."""
 
+    selection = Selection()
+
 
 @dataclasses.dataclass(frozen=True)
 class AnalysisOptions(TrajectoryOptions):
@@ -67,9 +69,9 @@ class Measurement:
     """Options of the command."""
     path: Path
     trajectory: xr.Dataset
-    """The whole trajectory."""
+    """The trajectory with all frames of the selected runs."""
     selected: xr.Dataset
-    """Its selected runs and frames."""
+    """The selected frames of these runs."""
     result: xr.Dataset
     others: tuple[Measurement, ...] = ()
     """Measurements of further trajectories, of an analysis that combines or compares
@@ -117,9 +119,6 @@ class Analysis:
     options : type
         Dataclass of the command's options, derived from `AnalysisOptions`. Its
         docstring is the description in the help.
-    check : callable, optional
-        ``check(trajectory, selection)`` raises TrajectoryError or SettingsError; it is
-        called for all trajectories before any is measured.
     diverged : str
         What is printed of runs that diverged, after their number.
     combine : callable, optional
@@ -157,7 +156,6 @@ class Analysis:
     plot: Callable[[xr.Dataset, Axes], object] | None = None
     figure: Callable[[Measurement], Figure] | None = None
     options: type = AnalysisOptions
-    check: Callable[[xr.Dataset, Selection], object] | None = None
     diverged: str = "diverged and have no values from then on"
     combine: Callable[[Measurement], xr.Dataset] | None = None
     compared: bool = False
@@ -189,7 +187,7 @@ class Analysis:
     def _open(
         self, options: Any, paths: Sequence[Path]
     ) -> tuple[list[xr.Dataset], list[Path]]:
-        """The trajectories, and the paths for the results, all of them checked before
+        """The trajectories, and the paths for the results, which are checked before
         any is measured."""
         separate = not (self.combine or self.compared)
         if len(set(paths)) < len(paths) and separate:
@@ -210,17 +208,13 @@ class Analysis:
                 trajectory, out = open_input(file_options, self.name)
                 trajectories.append(trajectory)
                 outs.append(out)
-        if self.check is not None:
-            for path, trajectory in zip(paths, trajectories, strict=True):
-                with _named_errors(path, len(paths) > 1):
-                    self.check(trajectory, _selection(options))
         return trajectories, outs
 
     def _measure(
         self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
     ) -> list[Measurement]:
         """The measurements that have a result of their own."""
-        selection: Selection = _selection(options)
+        selection: Selection = options.selection
         measurements: list[Measurement] = []
         names = list(inspect.signature(self.measure).parameters)[2:]
         values = {name: getattr(options, name, None) for name in names}
@@ -231,13 +225,14 @@ class Analysis:
                 values["first"] = measurements[0].result if measurements else None
             with _named_errors(path, len(trajectories) > 1):
                 result = self.measure(trajectory, selection, **values)
-            selected = selection.apply(trajectory)
+            runs, selected = (
+                selection.select_runs(trajectory),
+                selection.apply(trajectory),
+            )
             diverged = dynamics.count_diverged(selected)
             if diverged and self.diverged:
                 print(f"{path.name}: {diverged} runs {self.diverged}", file=options.log)
-            measurements.append(
-                Measurement(options, path, trajectory, selected, result)
-            )
+            measurements.append(Measurement(options, path, runs, selected, result))
         if not (self.combine or self.compared):
             return measurements
         first, *others = measurements
@@ -319,11 +314,6 @@ def write_result_and_picture(
 
 def _result_attributes(path: Path, command: str) -> dict[str, str]:
     return {"result_of": f"analysis.{command}", "trajectory": path.name}
-
-
-def _selection(options: Any) -> Selection:
-    """The selection of the command's options: everything, if it offers none."""
-    return getattr(options, "selection", Selection())
 
 
 @contextmanager

@@ -83,23 +83,15 @@ def format_table(table: pd.DataFrame, columns: Sequence[Column] | None = None) -
     columns = (
         [Column(str(name), str(name)) for name in table] if columns is None else columns
     )
-    rows = table.to_dict("records")
-    cells = [[_format_cell(column, row) for row in rows] for column in columns]
-    words = [
-        any(isinstance(row.get(column.name), str) for row in rows) for column in columns
-    ]
-    aligned = [
-        _align(column.heading, cell, left)
-        for column, cell, left in zip(columns, cells, words, strict=True)
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in zip(*aligned, strict=True))
-
-
-def _align(heading: str, cells: Sequence[str], left: bool) -> list[str]:
-    """A column with its heading, padded to equal width."""
-    width = max(map(len, [heading, *cells]))
-    align = str.ljust if left else str.rjust
-    return [align(heading, width), "-" * width, *(align(cell, width) for cell in cells)]
+    rows, cells = table.to_dict("records"), []
+    for column in columns:
+        texts = [_format_cell(column, row) for row in rows]
+        width = max(map(len, [column.heading, *texts]))
+        words = any(isinstance(row.get(column.name), str) for row in rows)
+        align = str.ljust if words else str.rjust
+        lines = [column.heading, "-" * width, *texts]
+        cells.append([align(line, width) for line in lines])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*cells, strict=True))
 
 
 def _format_cell(column: Column, row: Mapping[str, Any]) -> str:
@@ -180,18 +172,16 @@ def format_interval(interval: Sequence[float], digits: int | None = 0) -> str:
 
     digits: decimal places; None is three significant digits.
     """
-    value, low, high = (_format_finite(item, digits) for item in interval)
-    return (
-        value
-        if value == MISSING or all(math.isnan(bound) for bound in interval[1:])
-        else f"{value} [{low}, {high}]"
-    )
-
-
-def _format_finite(value: float, digits: int | None) -> str:
-    if not math.isfinite(value):
+    if not math.isfinite(interval[0]):
         return MISSING
-    return f"{value:.3g}" if digits is None else _fixed(value, digits)
+    texts = []
+    for number in interval:
+        text = f"{number:.3g}" if digits is None else _fixed(number, digits)
+        texts.append(text if math.isfinite(number) else MISSING)
+    value, low, high = texts
+    if all(math.isnan(bound) for bound in interval[1:]):
+        return value
+    return f"{value} [{low}, {high}]"
 
 
 def format_plus_minus(interval: Sequence[float], digits: int = 1) -> str:
