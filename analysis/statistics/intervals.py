@@ -286,10 +286,8 @@ def correlation_interval(first: np.ndarray, second: np.ndarray) -> Interval:
     >>> correlation_interval(np.arange(4), np.array([0, 1, 2, 4])).value
     0.98...
     """
-    first, second = (
-        np.asarray(first, dtype=np.float64),
-        np.asarray(second, dtype=np.float64),
-    )
+    first = np.asarray(first, dtype=np.float64)
+    second = np.asarray(second, dtype=np.float64)
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return NO_INTERVAL
     result = stats.pearsonr(first, second)

@@ -49,10 +49,8 @@ def rank_biserial(first: np.ndarray, second: np.ndarray) -> Interval:
     theta = float(
         (ranks.sum() - first.size * (first.size + 1) / 2) / (first.size * second.size)
     )
-    low, high = (
-        1 - _upper_bound(1 - theta, first.size, second.size),
-        _upper_bound(theta, first.size, second.size),
-    )
+    low = 1 - _upper_bound(1 - theta, first.size, second.size)
+    high = _upper_bound(theta, first.size, second.size)
     return Interval(2 * theta - 1, 2 * low - 1, 2 * high - 1)
 
 

@@ -118,7 +118,7 @@ def _mark_mismatches(sums, residue, order, result):
     """Find pair sums whose nearest other pair sum has another residue; the first pair
     wins ties.
 
-    sums (pair, axis); found (pair,) bool is written; order sorts the pair sums along
+    sums (pair, axis); result (pair,) bool is written; order sorts the pair sums along
     axis 0, so that the search outward from each can stop when the distance along that
     axis alone exceeds the nearest so far."""
     pairs, dim = sums.shape

@@ -241,10 +241,8 @@ def _gradient_norm(trajectory: xr.Dataset) -> xr.DataArray:
         return xr.full_like(
             trajectory["embedding"].isel(token=0, axis=0, drop=True), np.nan, np.float64
         )
-    norm, layer = (
-        trajectory["gradient_norm"],
-        trajectory.attrs.get(EMBEDDING_LAYER, "embedding"),
-    )
+    norm = trajectory["gradient_norm"]
+    layer = trajectory.attrs.get(EMBEDDING_LAYER, "embedding")
     if (
         layer in norm["layer"]
     ):  # a system defined elsewhere may have parameters of other names
@@ -392,16 +390,12 @@ def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:
     in the last row."""
     first, second = (comparison[f"{side}_circle"].values for side in COMPARED_SIDES)
     both = np.isfinite(first) & np.isfinite(second)
-    a, b, between = (
-        first[both] == 1,
-        second[both] == 1,
-        comparison["between"].values[np.ix_(both, both)],
-    )
-    count, own, generator = (
-        len(a),
-        np.diag(between),
-        random_stream(0, "compare/permutations"),
-    )
+    a = first[both] == 1
+    b = second[both] == 1
+    between = comparison["between"].values[np.ix_(both, both)]
+    count = len(a)
+    own = np.diag(between)
+    generator = random_stream(0, "compare/permutations")
     distances = [mean_interval(own, limits=(0, 1)), NO_INTERVAL]
     if count < 2:
         return [_row("shape distance: of pairs; of shuffled pairs", distances)]

@@ -182,10 +182,8 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
         bound: `midpoint_power` and `width_power`, their exponents of N.
     """
     axis, values = next(iter(designs[0].axes.items()))
-    sizes, runs = (
-        [design.points[0].settings.modulus for design in designs],
-        max(design.runs for design in designs),
-    )
+    sizes = [design.points[0].settings.modulus for design in designs]
+    runs = max(design.runs for design in designs)
     outcome = np.full((3, len(sizes), len(values), runs), np.nan)
     for at, design in enumerate(designs):
         for point in design.points:

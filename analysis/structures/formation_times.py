@@ -247,10 +247,8 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
         for name, measure in FORMATION_EVENTS.items()
         if not measure or measure in measures
     ]
-    times, formed = (
-        np.tile(observed, (len(events), 1)),
-        np.zeros((len(events), len(observed)), bool),
-    )
+    times = np.tile(observed, (len(events), 1))
+    formed = np.zeros((len(events), len(observed)), bool)
     if whole.any():
         for at, event in enumerate(events):
             when, has = _formation(measures.isel(run=whole), event)

@@ -113,11 +113,9 @@ def _nearest_other(points, at, leaf, order, low, high, first, waiting):
                         if distance < nearest or (
                             distance == nearest and other < result
                         ):
-                            nearest, limit, result = (
-                                distance,
-                                square * (1 + _ROUNDING),
-                                other,
-                            )
+                            nearest = distance
+                            limit = square * (1 + _ROUNDING)
+                            result = other
         if size == 0 and ancestor > 1:
             waiting[0], size = ancestor ^ 1, 1
             ancestor //= 2

@@ -193,10 +193,8 @@ def ablation_table(
                 for split in point["split"].values
             }
             test = accuracy["test"][~np.isnan(accuracy["test"])].astype(np.float64)
-            unseen, above = (
-                accuracy.get("unseen", np.empty(0)),
-                int((test > SUCCESS_ACCURACY).sum()),
-            )
+            unseen = accuracy.get("unseen", np.empty(0))
+            above = int((test > SUCCESS_ACCURACY).sum())
             row: dict[str, Any] = {
                 "panel": name.replace("_", "-"),
                 "value": None,

@@ -375,10 +375,8 @@ def _find_plateaus(
                 float(levels.after[first + low]),
                 float(levels.after[first + high]),
             )
-            begin, end = (
-                max(gap_begin, float(first + low)),
-                float(first + high + levels.width - 1),
-            )
+            begin = max(gap_begin, float(first + low))
+            end = float(first + high + levels.width - 1)
             end = gap_end if first + high == last else end
             begin = gap_begin if low == 0 else begin
             result.append(
@@ -492,10 +490,8 @@ def first_plateau_escape(
             and _depth(change) >= 0.5 * abs(change.before)
         ):
             return PlateauEscape(change.middle, True, change.before)
-    begin, last = (
-        int(np.ceil(max((change.end for change in initial), default=0.0))),
-        float(len(x) - 1),
-    )
+    begin = int(np.ceil(max((change.end for change in initial), default=0.0)))
+    last = float(len(x) - 1)
     level = float(levels.after[begin])
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
     following = levels.with_longer_windows(_WINDOW_FACTORS[-1]).after

@@ -198,19 +198,15 @@ class _Tally(NamedTuple):
 def _match_statistics(tally: _Tally, layers: list[str], kinds: list[str]) -> xr.Dataset:
     """The fraction of events with a peak, and the lag, by layer and kind."""
     shape = (len(layers), len(kinds))
-    values, chance = (
-        np.full((8, *shape), np.nan),
-        np.full((2, *shape, len(SHIFT_BASELINES)), np.nan),
-    )
+    values = np.full((8, *shape), np.nan)
+    chance = np.full((2, *shape, len(SHIFT_BASELINES)), np.nan)
     for layer, kind in np.ndindex(shape):
         total, matched = tally.total[:, layer, kind], tally.matched[:, layer, kind]
         if not total.sum():
             continue
         shifted = tally.shifted[:, layer, kind] / total.sum()
-        fraction, lag = (
-            clustered_binomial_interval(matched, total),
-            tally.lag[:, layer, kind],
-        )
+        fraction = clustered_binomial_interval(matched, total)
+        lag = tally.lag[:, layer, kind]
         reached = (shifted >= fraction.value - 1e-12).sum(axis=1)
         chance[:, layer, kind] = (
             shifted.mean(axis=1),
@@ -247,10 +243,8 @@ def _correlation_statistics(
 ) -> xr.Dataset:
     """The mean correlation over runs at the lag where it is farthest from 0, and the
     same for shifted runs."""
-    values, chance = (
-        np.full((7, len(layers)), np.nan),
-        np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan),
-    )
+    values = np.full((7, len(layers)), np.nan)
+    chance = np.full((2, len(layers), len(SHIFT_BASELINES)), np.nan)
     means = np.full((len(layers), len(lags)), np.nan)
     for layer in range(len(layers)):
         finite = np.isfinite(tally.correlations[:, layer, 0])

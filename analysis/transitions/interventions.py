@@ -125,11 +125,9 @@ def train_intervention(
 ) -> tuple[Path, xr.Dataset]:
     """Train the runs of a trajectory with other settings, or read them from runs/.
     Raises the errors of `simulate`."""
-    runs, seed, every = (
-        trajectory.sizes["run"],
-        int(trajectory["seed"][0]),
-        int(trajectory.attrs["every"]),
-    )
+    runs = trajectory.sizes["run"]
+    seed = int(trajectory["seed"][0])
+    every = int(trajectory.attrs["every"])
     path = run_path(settings, runs, seed, every, "metrics", "auto")
     steps = int(trajectory["step"][-1])
     return path, simulate(
@@ -162,15 +160,11 @@ def spike_measures(
     epochs after the escape; `test`, the test accuracy at the end. NaN for a run that
     has diverged."""
     losses = trajectory_scalar(trajectory, "loss")
-    events, left = (
-        event_table(losses, config),
-        plateau_escape_times(losses, config=config),
-    )
-    steps, epoch, runs = (
-        trajectory["step"].values,
-        trajectory["epoch"].values,
-        trajectory.sizes["run"],
-    )
+    events = event_table(losses, config)
+    left = plateau_escape_times(losses, config=config)
+    steps = trajectory["step"].values
+    epoch = trajectory["epoch"].values
+    runs = trajectory.sizes["run"]
     spike, of_run = events["kind"].values == "spike", events["of_run"].values
     late = spike & (events["middle"].values >= left["escape"].values[of_run])
     since = np.where(
@@ -262,10 +256,8 @@ def _jackknife_rate(counts: np.ndarray, epochs: np.ndarray) -> Interval:
     """
     finite = np.isfinite(counts).all(axis=0) & np.isfinite(epochs).all(axis=0)
     counts, epochs = counts[:, finite], epochs[:, finite]
-    totals, total_epochs = (
-        counts.sum(axis=1, keepdims=True),
-        epochs.sum(axis=1, keepdims=True),
-    )
+    totals = counts.sum(axis=1, keepdims=True)
+    total_epochs = epochs.sum(axis=1, keepdims=True)
     signs = np.array([1.0]) if len(counts) == 1 else np.array([-1.0, 1.0])
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(signs @ (1000 * totals / total_epochs)[:, 0])

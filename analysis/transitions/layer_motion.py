@@ -51,10 +51,8 @@ def layer_speeds(trajectory: xr.Dataset) -> xr.DataArray:
         flat = weights.reshape(*weights.shape[:2], -1).astype(np.float64)
         moved = np.linalg.norm(np.diff(flat, axis=1), axis=-1) / gaps
         speeds.append(np.concatenate([np.full((len(moved), 1), np.nan), moved], axis=1))
-    attrs, coords = (
-        dimensionless("distance between frames, per step"),
-        trajectory[["step", "layer"]].coords,
-    )
+    attrs = dimensionless("distance between frames, per step")
+    coords = trajectory[["step", "layer"]].coords
     values = xr.DataArray(
         np.stack(speeds, axis=-1),
         coords,
@@ -92,10 +90,8 @@ def layer_motion_at_drops(
     speeds = layer_speeds(trajectory).values
     norms = trajectory["gradient_norm"].transpose("run", "step", "layer").values
     norms = np.where(valid_frames(trajectory).values[..., None], norms, -np.inf)
-    width, shape = (
-        config.width(len(steps)),
-        (len(speeds), len(DROP_NAMES), speeds.shape[-1]),
-    )
+    width = config.width(len(steps))
+    shape = (len(speeds), len(DROP_NAMES), speeds.shape[-1])
     ratio, peak = np.full(shape, np.nan), np.full(shape, np.nan)
     for run, drop in np.argwhere(np.isfinite(drops["middle"].values)):
         begin, end = (float(drops[name].values[run, drop]) for name in ("begin", "end"))

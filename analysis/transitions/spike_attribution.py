@@ -279,15 +279,11 @@ class SpikeStep:
         """Which sequences are affected by flips, which inputs (position, token) flip,
         and which sequences flip."""
         old, new = self._passes
-        z_flips, xi_flips = (
-            flipped_vectors(old.inputs, new.inputs),
-            flipped_vectors(old.xi, new.xi),
-        )
+        z_flips = flipped_vectors(old.inputs, new.inputs)
+        xi_flips = flipped_vectors(old.xi, new.xi)
         unflipped = self._unflipped[1]
-        by_flips, moved = (
-            (new.xi - unflipped).norm(dim=-1),
-            (new.xi - old.xi).norm(dim=-1),
-        )
+        by_flips = (new.xi - unflipped).norm(dim=-1)
+        moved = (new.xi - old.xi).norm(dim=-1)
         return (
             xi_flips | ((by_flips > 0) & (by_flips >= 0.5 * moved)),
             z_flips,

@@ -48,10 +48,8 @@ def recorded_spikes(
 ) -> list[RecordedSpike]:
     """All spikes of the training loss, by run and step. Raises TrajectoryError."""
     clustering_head_of(trajectory)
-    events, seeds = (
-        event_table(trajectory_scalar(trajectory, "loss"), config),
-        trajectory["seed"].values,
-    )
+    events = event_table(trajectory_scalar(trajectory, "loss"), config)
+    seeds = trajectory["seed"].values
     spikes = events.isel(event=events["kind"].values == "spike")
     columns = (spikes[name].values for name in ("of_run", "middle", "before", "after"))
     return [
@@ -138,10 +136,8 @@ def replay_span(trajectory: xr.Dataset, spike: RecordedSpike) -> tuple[int, int,
     The rise begins after the last recorded frame that is no higher than a tenth of the
     spike; the frame before that one is replayed too, to determine the usual length of
     updates."""
-    steps, last = (
-        trajectory["step"].values,
-        int(trajectory["last_step"].values[spike.run]),
-    )
+    steps = trajectory["step"].values
+    last = int(trajectory["last_step"].values[spike.run])
     peak = int(np.searchsorted(steps, spike.step))
     earliest = max(0, peak - MAX_FRAMES_BEFORE_PEAK)
     losses = (
@@ -259,10 +255,8 @@ def _aligned_losses(
         item.steps[[0, -1]] - spike.step
         for spike, item in zip(spikes, examined, strict=True)
     ]
-    first, last = (
-        min((int(low) for low, _ in ends), default=0),
-        max((int(high) for _, high in ends), default=0),
-    )
+    first = min((int(low) for low, _ in ends), default=0)
+    last = max((int(high) for _, high in ends), default=0)
     path = np.full((len(spikes), last - first + 1), np.nan)
     for row, (low, high), item in zip(path, ends, examined, strict=True):
         row[low - first : high - first + 1] = item.loss

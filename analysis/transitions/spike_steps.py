@@ -114,12 +114,10 @@ def _flip_measures(
     loss: np.ndarray,
 ) -> dict[str, float]:
     """Flips in the steps between some weights, at which the loss (step,) is known."""
-    rises, ratios, steps, carried = (
-        np.clip(np.diff(loss), 0, None),
-        [[0.0, 0.0]],
-        0,
-        0.0,
-    )
+    rises = np.clip(np.diff(loss), 0, None)
+    ratios = [[0.0, 0.0]]
+    steps = 0
+    carried = 0.0
     new = _normalised_vectors(network, sequences, at[0])
     for before, after, risen in zip(at[:-1], at[1:], rises, strict=True):
         old, new = new, _normalised_vectors(network, sequences, after)
@@ -161,10 +159,8 @@ def _crossing_measures(
 ) -> dict[str, float]:
     """Closeness, and median distances of the sequences that cross a boundary and of the
     others; (sequence,) each."""
-    crossing, others = (
-        distances[correct & ~correct_after],
-        distances[correct & correct_after],
-    )
+    crossing = distances[correct & ~correct_after]
+    others = distances[correct & correct_after]
     return {
         "closeness": (1 - rank_biserial(crossing, others).value) / 2,
         "crossing_distance": float(np.median(crossing)) if crossing.size else np.nan,
