@@ -235,7 +235,7 @@ def filter_runs(
     """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a
     key of `RUN_ORDERS`."""
     _, has = _RUN_FILTERS[ending]
-    entrys = [
+    matching = [
         entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)
     ]
     sign = 1 if order in ("place", "imperfections") else -1
@@ -244,7 +244,7 @@ def filter_runs(
         value = getattr(entry, order)
         return value is None, sign * (value or 0)
 
-    return sorted(entrys, key=key)
+    return sorted(matching, key=key)
 
 
 def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:

@@ -91,7 +91,7 @@ class _SharedCache(FunctionCache):
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         super().__init__(function)
         (folder / "lock").touch()
-        self._lock = FileLock(folder / "lock")
+        self._lock: FileLock | None = None
         self._cache_path = str(folder)
         self._cache_file = IndexDataCacheFile(
             str(folder), self._impl.filename_base, source_stamp=None
@@ -101,6 +101,9 @@ class _SharedCache(FunctionCache):
         """Machine code for a signature. If there is none, the caller compiles and saves
         it, holding the lock."""
         if (overload := super().load_overload(signature, target_context)) is None:
+            # created here, because a process must not use a lock that was created
+            # before it was forked
+            self._lock = FileLock(Path(self._cache_path) / "lock")
             with contextlib.suppress(Timeout):
                 self._lock.acquire(timeout=LOCK_SECONDS)
                 if (
@@ -113,7 +116,8 @@ class _SharedCache(FunctionCache):
         try:
             super().save_overload(signature, data)
         finally:
-            self._lock.release(force=True)
+            if self._lock is not None:
+                self._lock.release(force=True)
 
 
 @contextlib.contextmanager

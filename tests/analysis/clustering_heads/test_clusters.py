@@ -13,16 +13,16 @@ from dynamics import ModularSettings, SparseSettings, TrajectoryError, simulate
 @given(
     count=st.integers(1, 12),
     dim=st.integers(1, 4),
-    each=st.integers(1, 30),
+    points_of_cluster=st.integers(1, 30),
     scale=st.sampled_from([1e-12, 1.0, 1e9]),
     seed=st.integers(0, 99),
 )
-def test_planted_clusters_are_counted(count, dim, item, scale, seed):
+def test_planted_clusters_are_counted(count, dim, points_of_cluster, scale, seed):
     generator = np.random.default_rng(seed)
     centres = np.zeros((count, dim))
     centres[:, 0] = np.arange(count)
     turn = np.linalg.qr(generator.standard_normal((dim, dim)))[0]
-    noise = generator.uniform(-1, 1, (count, item, dim)) / np.sqrt(dim)
+    noise = generator.uniform(-1, 1, (count, points_of_cluster, dim)) / np.sqrt(dim)
     points = (centres[:, None] + 0.02 * noise).reshape(
         -1, dim
     ) @ turn + generator.standard_normal(dim)
@@ -31,7 +31,7 @@ def test_planted_clusters_are_counted(count, dim, item, scale, seed):
         order = generator.permutation(len(points))
         labels, planted = (
             clusters.cluster_labels(scale * points[order]),
-            np.repeat(np.arange(count), item)[order],
+            np.repeat(np.arange(count), points_of_cluster)[order],
         )
         assert (
             len({*zip(labels.tolist(), planted.tolist(), strict=True)})

@@ -296,11 +296,11 @@ def test_runs_are_chosen_by_end_kind_and_order():
     ]
     for words, expected in (
         ({}, [0, 1, 2, 3]),
-        ({"wanted": "successful"}, [1, 3]),
-        ({"wanted": "failed"}, [0, 2]),
-        ({"wanted": "diverged"}, [2]),
+        ({"ending": "successful"}, [1, 3]),
+        ({"ending": "failed"}, [0, 2]),
+        ({"ending": "diverged"}, [2]),
         ({"kind": "none"}, [0, 2]),
-        ({"wanted": "successful", "kind": "ideal", "order": "accuracy"}, [3, 1]),
+        ({"ending": "successful", "kind": "ideal", "order": "accuracy"}, [3, 1]),
         ({"order": "spikes"}, [3, 0, 1, 2]),
     ):
         assert [

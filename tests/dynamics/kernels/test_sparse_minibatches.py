@@ -86,8 +86,11 @@ def test_gradients_are_those_of_autograd(
         receptor_biases=biases,
     )
     result, expected = both(s, runs, 2, 7, scale)
+    # on one axis N(x) is the sign of x: a difference of equal numbers is divided by x
+    is_sign = dim == 1 and not norm.endswith("smooth")
     np.testing.assert_array_less(
-        abs(result - expected) / abs(expected).max(axis=1, keepdims=True), 2e-5
+        abs(result - expected) / abs(expected).max(axis=1, keepdims=True),
+        2e-4 if is_sign else 2e-5,
     )
 
 
