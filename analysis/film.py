@@ -18,12 +18,10 @@ import dynamics
 from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
-    check_panel_options,
+    arrange_panels,
     check_picture_path,
     default_picture_path,
     open_shown_runs,
-    panels_per_row,
-    picture_width,
     select_panels,
 )
 from analysis.command_line.parsing import run_command
@@ -78,10 +76,23 @@ class Options(PanelOptions):
     all runs if none is successful), and first-drop from the default run. Default: the
     whole run."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.every is not None:
+            check_integer("every", self.every, 1, 2**53)
+        if self.fps is not None:
+            check_real("fps", self.fps, positive=True, up_to=240)
+            if self.fps < _MIN_FPS:
+                raise SettingsError("fps", self.fps, f"{_MIN_FPS:g} to 240")
+        other_range = self.begin is not None or self.end is not None
+        if self.event and (self.other or other_range):
+            allowed = "a film of one run, without --begin and --end"
+            raise SettingsError("event", self.event, allowed)
+
 
 def main(options: Options) -> None:
     """Choose runs, panels and frames; draw and encode them."""
-    _check_options(options)
+    check_picture_path(options, Path("film.mp4"), _FORMATS)
     write_film = plots.write_film  # raises MissingPackage before anything is computed
     gif = options.out is not None and options.out.suffix.lower() == ".gif"
     spike = drop = None
@@ -89,15 +100,13 @@ def main(options: Options) -> None:
         options, event = _select_event(options)
         spike, drop = (event, None) if options.event == "spike" else (None, event)
     trajectories, runs = open_shown_runs(options)
-    name = default_picture_path(
-        options, runs, f"-{options.event}.mp4" if options.event else ".mp4"
-    )
+    ending = f"-{options.event}.mp4" if options.event else ".mp4"
+    name = default_picture_path(options, runs, ending)
     out = check_picture_path(options, name, _FORMATS)
     if spike:
-        steps = trajectories[0]["step"].values
-        first, last = plots.replay_range(
-            spike, steps[steps <= int(trajectories[0]["last_step"][runs[0]])]
-        )
+        one = trajectories[0].isel(run=runs[0])
+        steps = one["step"].values[one["step"].values <= int(one["last_step"])]
+        first, last = plots.replay_range(spike, steps)
         print(
             f"spike       at step {spike.middle}; replayed from step {first} to {last},"
             " every step"
@@ -106,11 +115,7 @@ def main(options: Options) -> None:
         trajectories, runs = [replayed], [0]
     defaults = (_GIF_PANELS, _MAX_GIF_PANELS) if gif else ()
     names, left_out = select_panels(options, trajectories, *defaults)
-    width = (
-        _GIF_WIDTH * len(runs)
-        if gif and options.width is None
-        else picture_width(options, names)
-    )
+    layout = arrange_panels(options, names, _GIF_WIDTH * len(runs) if gif else None)
     scenes = [
         panels.build_scene(
             trajectory, run, options.axes, _MAP_PIXELS, names, follow=True
@@ -125,33 +130,15 @@ def main(options: Options) -> None:
                 detect_events=lambda: (spike,),
             )
         ]
-    fps = options.fps or (_GIF_FPS if gif else _FPS)
-    fps = (
-        100 / max(2, round(100 / fps)) if gif else fps
-    )  # a GIF counts hundredths of a second, at least 2
+    fps = options.fps or _FPS
+    if gif:  # a GIF counts hundredths of a second, at least 2
+        fps = 100 / max(2, round(100 / (options.fps or _GIF_FPS)))
     film = _plan_film(options, scenes, fps, drop, gif)
-    columns, leading = (options.columns, []) if gif else panels_per_row(options, names)
-    grid = plots.PanelGrid(scenes, names, columns, width, leading, even=True)
+    columns, leading = (options.columns, []) if gif else layout[:2]
+    grid = plots.PanelGrid(scenes, names, columns, layout.width, leading, even=True)
     write_film(grid, film, out, fps)
     size = f"{grid.width} x {grid.height}, {out.stat().st_size / 1e6:.2g} MB"
     print(f"panels      {', '.join(names)}{left_out}\nfilm        {out}  ({size})")
-
-
-def _check_options(options: Options) -> None:
-    check_panel_options(options)
-    check_picture_path(options, Path("film.mp4"), _FORMATS)
-    if options.every is not None:
-        check_integer("every", options.every, 1, 2**53)
-    if options.fps is not None:
-        check_real("fps", options.fps, positive=True, up_to=240)
-        if options.fps < _MIN_FPS:
-            raise SettingsError("fps", options.fps, f"{_MIN_FPS:g} to 240")
-    if options.event and (
-        options.other or options.begin is not None or options.end is not None
-    ):
-        raise SettingsError(
-            "event", options.event, "a film of one run, without --begin and --end"
-        )
 
 
 def _select_event(options: Options) -> tuple[Options, EventMark]:
@@ -173,33 +160,23 @@ def _plan_film(
     gif: bool,
 ) -> FilmFrames:
     """The frames of the film, which are printed. Raises SettingsError."""
-    begin, end = (
-        (options.begin, options.end)
-        if drop is None
-        else plots.steps_around_drop(drop, scenes[0].steps)
-    )
+    begin, end = options.begin, options.end
+    if drop is not None:
+        begin, end = plots.steps_around_drop(drop, scenes[0].steps)
     by_events, last = options.time == "events", max(1, round(_LAST_SECONDS * fps))
     every = options.every or (None if gif else 1)
     film = plots.film_frames(scenes, begin, end, every, by_events, last, _GIF_FRAMES)
     if drop is not None:
-        hold = min(
-            _MAX_DROP_HOLD, max(1, round(_DROP_SECONDS * fps / len(film.frames)))
-        )
-        film = film._replace(holds=film.holds * hold)
-    summary = (
-        "every recorded frame"
-        if film.every == 1
-        else f"one recorded frame in {film.every}, and the last"
-    )
+        hold = max(1, round(_DROP_SECONDS * fps / len(film.frames)))
+        film = film._replace(holds=film.holds * min(_MAX_DROP_HOLD, hold))
+    summary = "every recorded frame"
+    if film.every > 1:
+        summary = f"one recorded frame in {film.every}, and the last"
     summary += f" ({len(film.frames)}), the last one for {film.holds[-1]} film frames"
-    summary += (
-        f", {plots.EVENT_HOLD} times as long near drops and spikes" if by_events else ""
-    )
-    summary += (
-        "; runs with different units at the same fraction"
-        if plots.compares_by_run_fraction(scenes)
-        else ""
-    )
+    if by_events:
+        summary += f", {plots.EVENT_HOLD} times as long near drops and spikes"
+    if plots.compares_by_run_fraction(scenes):
+        summary += "; runs with different units at the same fraction"
     print(f"time        {summary}: {film.length} frames, {film.length / fps:.1f} s")
     return film
 

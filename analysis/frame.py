@@ -1,9 +1,10 @@
 """Draw panels of a run at one step: activations of a network, embeddings, forces (VC
 section 2.3; CA figures 1 to 5).
 
-python -m analysis.frame RUN.nc --run 3 --step 1200 python -m analysis.frame RUN.nc
---run 3 --panels attention sequence_embeddings --out attention.pdf python -m
-analysis.frame RUN.nc OTHER.nc --run 3"""
+python -m analysis.frame RUN.nc --run 3 --step 1200
+python -m analysis.frame RUN.nc --run 3 --panels attention --out attention.pdf
+python -m analysis.frame RUN.nc OTHER.nc --run 3
+"""
 
 from __future__ import annotations
 
@@ -13,13 +14,10 @@ from pathlib import Path
 from analysis import panels, plots
 from analysis.command_line.panel_selection import (
     PanelOptions,
-    check_panel_options,
+    arrange_panels,
     check_picture_path,
     default_picture_path,
-    map_pixels,
     open_shown_runs,
-    panels_per_row,
-    picture_width,
     select_panels,
 )
 from analysis.command_line.parsing import run_command
@@ -42,7 +40,6 @@ class Options(PanelOptions):
 def main(options: Options) -> None:
     """Find the frame, draw it and save it."""
     check_integer("step", options.step, -1, 2**62)
-    check_panel_options(options)
     check_picture_path(options, Path("figure.png"), _FORMATS)
     trajectories, runs = open_shown_runs(options)
     if any(trajectory.attrs["record"] == "metrics" for trajectory in trajectories):
@@ -51,9 +48,11 @@ def main(options: Options) -> None:
             " --record all"
         )
     names, left_out = select_panels(options, trajectories)
-    width, side = picture_width(options, names), map_pixels(options, names)
+    layout = arrange_panels(options, names)
     scenes = [
-        panels.build_scene(item, run, options.axes, side, names, follow=True)
+        panels.build_scene(
+            item, run, options.axes, layout.map_pixels, names, follow=True
+        )
         for item, run in zip(trajectories, runs, strict=True)
     ]
     frames = plots.simultaneous_frames(
@@ -70,20 +69,20 @@ def main(options: Options) -> None:
     out = check_picture_path(
         options, default_picture_path(options, runs, f"-step{step}.png"), _FORMATS
     )
-    columns, leading = panels_per_row(options, names)
-    grid = plots.PanelGrid(scenes, names, columns, width, leading)
-    grid.show(
-        frames,
-        [scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)],
-    )
+    grid = plots.PanelGrid(scenes, names, layout.columns, layout.width, layout.leading)
+    arrays = [
+        scene.arrays([frame]) for scene, frame in zip(scenes, frames, strict=True)
+    ]
+    grid.show(frames, arrays)
     dpi = STYLES["paper"].dpi if options.style == "paper" else GRID_DPI
     grid.save(out, dpi)
-    inches = grid.figure.get_size_inches()
-    pixels, millimetres = (
-        " x ".join(f"{length:.0f}" for length in unit * inches) for unit in (dpi, 25.4)
+    is_png = out.suffix.lower() == ".png"
+    lengths = grid.figure.get_size_inches() * (dpi if is_png else 25.4)
+    size = " x ".join(f"{length:.0f}" for length in lengths)
+    unit = "" if is_png else " mm"
+    print(
+        f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({size}{unit})"
     )
-    size = pixels if out.suffix.lower() == ".png" else f"{millimetres} mm"
-    print(f"panels      {', '.join(names)}{left_out}\npicture     {out}  ({size})")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import tyro
 
@@ -130,6 +130,18 @@ class PanelOptions:
     """File to write. Default: TRAJECTORY-runN with a suffix for the step or event, in
     the folder of the trajectory."""
 
+    def __post_init__(self) -> None:
+        if self.columns is not None:
+            check_integer("columns", self.columns, 1, 100)
+        if self.width is not None:
+            check_integer("width", self.width, MIN_WIDTH, MAX_WIDTH)
+        if self.run_of_other is not None and self.other is None:
+            allowed = "no value without a second file"
+            raise SettingsError("run_of_other", self.run_of_other, allowed)
+        for name in self.panels:
+            if self.panels.count(name) > 1:
+                raise SettingsError("panels", f"{name} twice", "each panel once")
+
     @property
     def runs(self) -> int:
         """Number of runs drawn."""
@@ -151,28 +163,22 @@ def select_panels(
     Without the option --panels, these are the first `most` (default: 16) panels, chosen
     from `default` if the trajectories have any of those, by default from the main
     panels of the system. Raises SettingsError, TrajectoryError."""
-    names = [panels.panel_names(trajectory) for trajectory in trajectories]
-    common = tuple(name for name in names[0] if all(name in others for others in names))
-    for name in options.panels:
-        if name not in common and options.panels != (ALL_PANELS,):
+    first, *others = [panels.panel_names(trajectory) for trajectory in trajectories]
+    common = tuple(name for name in first if all(name in names for names in others))
+    draw_all = options.panels == (ALL_PANELS,)
+    for name in () if draw_all else options.panels:
+        if name not in common:
             raise SettingsError("panels", name, "one or more of " + ", ".join(common))
     if not common:
         raise SettingsError(
             "other", options.other, "a run that has panels in common with the first"
         )
     if options.panels:
-        return (common if options.panels == (ALL_PANELS,) else options.panels), ""
-    default = default or next(
-        (
-            default_panel
-            for default_panel in _DEFAULT_PANELS
-            if set(default_panel) <= set(common)
-        ),
-        (),
-    )
-    drawn = ([name for name in default if name in common] or common)[
-        : most or MAX_PANELS
-    ]
+        return common if draw_all else options.panels, ""
+    choices = [names for names in _DEFAULT_PANELS if set(names) <= set(common)]
+    default = default or next(iter(choices), ())
+    drawn = [name for name in default if name in common] or list(common)
+    drawn = drawn[: most or MAX_PANELS]
     left = [name for name in common if name not in drawn]
     return tuple(drawn), f"; with --panels also {', '.join(left)}" if left else ""
 
@@ -184,7 +190,7 @@ def check_picture_path(
     trajectory or result file."""
     path = default if options.out is None else options.out
     if path.suffix[1:].lower() not in formats or path.is_dir():
-        suffixes = [f".{one}" for one in formats]
+        suffixes = [f".{name}" for name in formats]
         allowed = ", ".join(suffixes[:-1]) + f" or {suffixes[-1]}"
         raise SettingsError("out", path, f"the name of a file that ends in {allowed}")
     if path.is_file():
@@ -196,67 +202,49 @@ def check_picture_path(
     return path
 
 
-def check_panel_options(options: PanelOptions) -> None:
-    """Raise SettingsError for options that are invalid for every trajectory."""
-    if options.columns is not None:
-        check_integer("columns", options.columns, 1, 100)
-    if options.width is not None:
-        check_integer("width", options.width, MIN_WIDTH, MAX_WIDTH)
-    if options.run_of_other is not None and options.other is None:
-        raise SettingsError(
-            "run_of_other", options.run_of_other, "no value without a second file"
-        )
-    twice = next(
-        (name for name in options.panels if options.panels.count(name) > 1), None
-    )
-    if twice is not None:
-        raise SettingsError("panels", f"{twice} twice", "each panel once")
+class PanelLayout(NamedTuple):
+    """How the panels of a picture are arranged."""
+
+    columns: int
+    """Panels of a run beside each other."""
+    leading: list[str]
+    """Panels that are larger than the others."""
+    width: int
+    """Width of the picture in pixels."""
+    map_pixels: int
+    """Pixels along each side of a class map."""
 
 
-def panels_per_row(
-    options: PanelOptions, names: Sequence[str]
-) -> tuple[int, list[str]]:
-    """Number of panels of a run beside each other, and those panels that are larger
-    than the others.
+def arrange_panels(
+    options: PanelOptions, names: Sequence[str], default_width: int | None = None
+) -> PanelLayout:
+    """The arrangement of named panels of each run. Raises SettingsError for too small
+    panels.
 
     No panel is larger if panels are chosen by name, or if fewer than four fit beside
     each other in a picture for print."""
-    chosen = options.panels not in ((), (ALL_PANELS,))
-    leading = (
-        []
-        if chosen or len(names) < 3
-        else [name for name in _LEADING_PANELS if name in names]
-    )
-    for_print = options.column or options.style == "paper"
-    if options.columns or not for_print:
-        return (
-            options.columns or plots.default_columns(len(names), len(leading)),
-            leading,
-        )
-    width = options.width or _default_width(options, len(names))
-    most = max(1, width // (_MIN_READABLE_PANEL * options.runs))
-    return min(plots.default_columns(len(names)), most), leading if most > 3 else []
-
-
-def picture_width(options: PanelOptions, names: Sequence[str]) -> int:
-    """Width of the picture of named panels of each run, in pixels. Raises SettingsError
-    for too small panels."""
-    width = (
-        _default_width(options, len(names)) if options.width is None else options.width
-    )
-    columns = min(panels_per_row(options, names)[0], len(names))
-    if width >= MIN_PANEL_WIDTH * columns * options.runs:
-        return width
-    if options.width is None:
-        most = width // (MIN_PANEL_WIDTH * options.runs)
-        raise SettingsError(
-            "columns", options.columns, f"at most {most}, or a larger width"
-        )
-    raise SettingsError(
-        "width",
-        width,
-        f"at least {MIN_PANEL_WIDTH * columns * options.runs}, or fewer columns",
-    )
+    runs, for_print = options.runs, options.column or options.style == "paper"
+    default_width = default_width or _default_width(options, len(names))
+    width = default_width if options.width is None else options.width
+    leading: list[str] = []
+    if options.panels in ((), (ALL_PANELS,)) and len(names) >= 3:
+        leading = [name for name in _LEADING_PANELS if name in names]
+    if options.columns is None and for_print:
+        most = max(1, width // (_MIN_READABLE_PANEL * runs))
+        columns = min(plots.default_columns(len(names)), most)
+        leading = leading if most > 3 else []
+    else:
+        default_columns = plots.default_columns(len(names), len(leading))
+        columns = options.columns or default_columns
+    least = MIN_PANEL_WIDTH * min(columns, len(names)) * runs
+    if width < least and options.width is None:
+        most = width // (MIN_PANEL_WIDTH * runs)
+        allowed = f"at most {most}, or a larger width"
+        raise SettingsError("columns", options.columns, allowed)
+    if width < least:
+        raise SettingsError("width", width, f"at least {least}, or fewer columns")
+    side = width / runs / columns / _FIGURE_PIXELS_PER_MAP_PIXEL
+    return PanelLayout(columns, leading, width, int(min(480, max(96, side))))
 
 
 def _default_width(options: PanelOptions, count: int) -> int:
@@ -264,17 +252,9 @@ def _default_width(options: PanelOptions, count: int) -> int:
     print, or that of its runs."""
     if options.style == "paper":
         return round(GRID_DPI * (COLUMN if options.column else FULL) / 25.4)
-    width = (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * options.runs
-    return round(DEFAULT_WIDTH * COLUMN / FULL) if options.column else width
-
-
-def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
-    """Pixels along each side of a class map in a figure with named panels of each
-    run."""
-    panel_width = (
-        picture_width(options, names) / options.runs / panels_per_row(options, names)[0]
-    )
-    return int(min(480, max(96, panel_width / _FIGURE_PIXELS_PER_MAP_PIXEL)))
+    if options.column:
+        return round(DEFAULT_WIDTH * COLUMN / FULL)
+    return (DEFAULT_WIDTH if count > 1 else 2 * DEFAULT_WIDTH // 3) * options.runs
 
 
 # ----------------------------------------------------------------------------- the runs
@@ -283,21 +263,16 @@ def map_pixels(options: PanelOptions, names: Sequence[str]) -> int:
 def open_shown_runs(options: PanelOptions) -> tuple[list[xr.Dataset], list[int]]:
     """Open the trajectories to draw and print their paths; return them and the indices
     of their runs."""
-    paths = (
-        [options.trajectory]
-        if options.other is None
-        else [options.trajectory, options.other]
-    )
+    paths = [path for path in (options.trajectory, options.other) if path is not None]
     trajectories = [dynamics.open_trajectory(path) for path in paths]
     runs: list[int] = []
     for path, trajectory in zip(paths, trajectories, strict=True):
-        name, requested = (
-            ("run_of_other", options.run_of_other) if runs else ("run", options.run)
-        )
-        if runs and requested is None:
-            requested = (
-                runs[0] + (path.resolve() == paths[0].resolve())
-            ) % trajectory.sizes["run"]
+        name, requested = "run", options.run
+        if runs:
+            name, requested = "run_of_other", options.run_of_other
+            if requested is None:
+                same_file = path.resolve() == paths[0].resolve()
+                requested = (runs[0] + same_file) % trajectory.sizes["run"]
         run, remark = plots.select_run(trajectory, name, requested)
         runs.append(run)
         print(f"trajectory  {path}  (run {run}{remark})")
@@ -308,10 +283,7 @@ def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) 
     """Default name of a picture, beside the first trajectory."""
     stem = f"{output.plain_stem(options.trajectory)}-run{runs[0]}"
     if options.other is not None:
-        same = options.other.resolve() == options.trajectory.resolve()
-        stem += (
-            f"-run{runs[1]}"
-            if same
-            else f"-{output.plain_stem(options.other)}-run{runs[1]}"
-        )
+        if options.other.resolve() != options.trajectory.resolve():
+            stem += f"-{output.plain_stem(options.other)}"
+        stem += f"-run{runs[1]}"
     return options.trajectory.with_name(stem + rest)

@@ -1,7 +1,8 @@
 """The command that compares two trajectories."""
 
-import csv
+import io
 
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.image import imread
@@ -12,38 +13,25 @@ from dynamics import ModularSettings, ParticleSettings, simulate
 def test_particles_are_simulated_and_compared_with_a_network(
     small_runs, typed, tmp_path
 ):
-    words = (
-        "analysis.compare",
-        small_runs["modular"],
-        "--steps",
-        20,
-        "--fa",
-        2,
-        "--out",
-        "c.nc",
-        "--csv",
-        "-",
-    )
-    code, out, err = typed(*words)
+    words = "--steps 20 --fa 2 --out c.nc --csv -".split()
+    code, out, err = typed("analysis.compare", small_runs["modular"], *words)
     assert code == 0
-    table = list(csv.DictReader(out.splitlines()))
-    assert table[0]["quantity"] == "circles, fraction"
-    assert 0 <= float(table[0]["first"]) <= 1
+    row = pd.read_csv(io.StringIO(out)).iloc[0]
+    assert row["quantity"] == "circles, fraction"
+    assert 0 <= row["first"] <= 1
     assert "both end in the same structure" in out + err
     assert "Force audit" in err
     assert imread(tmp_path / "c.png").shape[0] > 500
     with xr.open_dataset("c.nc") as result:
-        assert {"first_circle", "between", "audit_cosine", "audit_coefficient"} <= set(
-            result.variables
-        )
+        names = "first_circle between audit_cosine audit_coefficient".split()
+        assert set(names) <= set(result.variables)
         assert '"fa": 2.0' in result.attrs["law"]
 
 
 def test_two_particle_systems_are_compared_without_an_audit(typed):
     for name, fa in (("b.nc", 1.0), ("c.nc", 3.0)):
-        simulate(
-            ParticleSettings(n=7, fa=fa), runs=3, steps=20, out=name, progress=False
-        )
+        settings = ParticleSettings(n=7, fa=fa)
+        simulate(settings, runs=3, steps=20, out=name, progress=False)
     _, out, _ = typed("analysis.compare", "b.nc", "c.nc")
     assert "Force audit" not in out
     assert " b-c-compare.png" in out

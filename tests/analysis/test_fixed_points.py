@@ -1,79 +1,40 @@
 """The command analysis.fixed_points: its tables and files, and the settings that it
 refuses."""
 
-import csv
+import re
 
+import pandas as pd
 import xarray as xr
 
-SMALL = ["--length", 6, "--sparsity", 3, "--hidden", 6, "--data", 50, "--out", "f.nc"]
+FIXED_POINTS = "analysis.fixed_points --hidden 6 --data 50 --sparsity 3 --out f.nc"
 
 
 def test_the_command_prints_writes_and_draws(output_of, tmp_path):
-    out = output_of(
-        "analysis.fixed_points",
-        *SMALL,
-        "--steps",
-        10,
-        "--csv",
-        "f.csv",
-        "--push",
-        0.001,
-        0.01,
-    )
+    words = "--length 6 --steps 10 --csv f.csv --push 0.001 0.01"
+    out = output_of(f"{FIXED_POINTS} {words}")
     assert "settled" in out
     with xr.open_dataset(tmp_path / "f.nc") as result:
-        assert result["circuit"].values.tolist() == [
-            "gain 1",
-            "gain 2",
-            "gain 5",
-            "gain 10",
-            "settled",
-        ]
+        circuits = "gain 1, gain 2, gain 5, gain 10, settled"
+        assert ", ".join(result["circuit"].values) == circuits
         assert result["start"].values.tolist() == ["gain 2", "settled"]
         assert result["order_share"].dims == ("start", "step", "pushed")
-        assert result["kind"].values.tolist() == [
-            "none",
-            *["order", "suffix", "all"] * 2,
-        ]
-        assert (
-            float(result["broken"].max()) < 1e-12 < float(result["sample_broken"].max())
-        )
-        loss = result["loss"].values.tolist()
+        kinds = "none order suffix all order suffix all"
+        assert " ".join(result["kind"].values) == kinds
+        assert result["broken"].max() < 1e-12 < result["sample_broken"].max()
+        loss = result["loss"].values
     assert (tmp_path / "f.png").stat().st_size > 10_000
-    rows = list(csv.DictReader((tmp_path / "f.csv").open()))
-    assert [float(row["loss"]) for row in rows] == loss
-    assert [float(row["accuracy"]) for row in rows] == [1] * 5
-    assert float(rows[-1]["negative_eigenvalues"]) == 0
-    printed = next(line for line in out.splitlines() if line.startswith("settled"))
-    assert printed.split()[1:3] == ["100.0", f"{loss[-1]:.1e}"]
-    assert "which is another file" in output_of(
-        "analysis.fixed_points", *SMALL, "--push", 0.5, code=2
-    )
+    table = pd.read_csv("f.csv", float_precision="round_trip")
+    assert (table["loss"] == loss).all()
+    assert (table["accuracy"] == 1).all()
+    assert table["negative_eigenvalues"].iloc[-1] == 0
+    assert re.search(rf"^settled +100.0 +{loss[-1]:.1e} ", out, re.M)
+    other = output_of(f"{FIXED_POINTS} --length 6 --push 0.5", code=2)
+    assert "which is another file" in other
 
 
 def test_a_network_that_collapses_under_its_decay_is_reported(output_of):
-    words = [
-        "--length",
-        4,
-        "--sparsity",
-        3,
-        "--hidden",
-        6,
-        "--data",
-        50,
-        "--decay",
-        1,
-        "--steps",
-        20,
-        "--out",
-        "f.nc",
-    ]
-    out = output_of("analysis.fixed_points", *words, "--push", 0.001)
+    out = output_of(f"{FIXED_POINTS} --length 4 --decay 1 --steps 20 --push 0.001")
     assert "it no longer solves the task: accuracy 50.0%" in out
     assert "nan" not in out
-    kinds = [
-        line.split()[2]
-        for line in out.splitlines()
-        if line.startswith("gain 2 ") and "0.001" in line
-    ]
+    kinds = re.findall(r"^gain 2 +(\w+) .*0\.001", out, re.M)
     assert kinds == ["order", "all"]  # one spurious position has no direction

@@ -12,6 +12,12 @@ from analysis.command_line.interrupts import BEFORE_START, MESSAGE
 from dynamics.trajectory.parts import closed_parts
 
 
+def start(environment, *words):
+    """A Python process whose errors can be read."""
+    command = [sys.executable, *words]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize(
     ("words", "module", "which"),
     [
@@ -24,12 +30,7 @@ from dynamics.trajectory.parts import closed_parts
 def test_a_command_interrupted_during_imports_prints_one_line(
     environment, words, module, which
 ):
-    process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", *words.split()],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(environment, "-X", "importtime", "-m", *words.split())
     errors = []
     for line in process.stderr:
         errors.append(line)
@@ -46,26 +47,9 @@ def test_a_command_interrupted_during_imports_prints_one_line(
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_simulation_prints_how_to_continue(environment, tmp_path, which):
-    words = [
-        "sims.particles",
-        "--n",
-        "3",
-        "--runs",
-        "2",
-        "--steps",
-        "100000000",
-        "--every",
-        "20000",
-        "--out",
-        "a.nc",
-    ]
-    words += ["--overwrite"] if which == signal.SIGTERM else []
-    process = subprocess.Popen(
-        [sys.executable, "-m", *words],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = "sims.particles --n 3 --runs 2 --steps 100000000 --every 20000 --out a.nc"
+    words += " --overwrite" if which == signal.SIGTERM else ""
+    process = start(environment, "-m", *words.split())
     while not (tmp_path / ".a.nc.lock").exists():  # taken right before the first step
         time.sleep(0.01)
     time.sleep(0.1)
