@@ -21,7 +21,7 @@ from analysis.plots.figure_files import (
 )
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.formation_table import FormationResult, mean_structure_measure
-from analysis.structures.formation_times import STRUCTURE_MEASURES
+from analysis.structures.formation_times import STRUCTURE_MEASURES, chance_levels
 
 _EVENTS = ("structure", "circle", "grid", "imperfections")
 """The events that are drawn; more could not be distinguished."""
@@ -81,8 +81,8 @@ def _groups(results: Sequence[FormationResult]) -> list[tuple[str, xr.Dataset]]:
 
 
 def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) -> None:
-    """Draw the means of a measure, and the level that one random embedding in a hundred
-    is beyond."""
+    """Draw the means of a measure, and the median over runs of the level that it exceeds
+    by chance in one run of a hundred."""
     for (label, result), colour in zip(
         _groups(results), _group_colours(), strict=False
     ):
@@ -105,7 +105,7 @@ def _plot_measure(panel: Axes, results: Sequence[FormationResult], name: str) ->
         )
         panel.plot(moment, means[:, 0], color=colour, label=label)
     levels = [
-        float(result.measures["chance"].sel(measure=name))
+        float(np.median(chance_levels(result.measures, name)))
         if name in result.measures
         else None
         for result in results

@@ -1,10 +1,12 @@
 """Formation of structure: whether and when circles, grids and frequencies form in each
 run.
 
-The measures of each frame are those of `analysis.structures`. A measure is beyond its
-chance level in one of a hundred random embeddings, which are standard normal like the
-initial embeddings of both systems. A structure has formed if the following holds in the
-last frame:
+The measures of each frame are those of `analysis.structures`. The chance levels of a run
+are those of its own last embedding with randomly renamed tokens: renaming keeps the
+shape of the cloud of points, however many axes it has and however unequal they are, and
+removes every relation between the points and the numbers. A measure is beyond its chance
+level if it is more extreme than in all of 99 renamings; without structure this happens
+in one run of a hundred. A structure has formed if the following holds in the last frame:
 
     circle         the embedding is a circle by CA algorithm 1; it forms at the first frame from which it stays one
     polygon        its distance from the nearest perfect circle is below the chance level
@@ -35,16 +37,22 @@ from analysis.structures.circles_and_grids import (
     count_imperfections,
     is_circle,
 )
-from analysis.structures.embedding_arrays import embedding_variable
+from analysis.structures.embedding_arrays import (
+    check_embedding,
+    embedding_variable,
+    rescale_by_power_of_two,
+)
 from analysis.structures.fourier import embedding_spectrum, power_fractions
 from analysis.structures.lattices import MAX_GRID_TOKENS, perfect_grids
+from analysis.structures.nearest_points import nearest_other_points
 from analysis.structures.nearest_structures import (
     nearest_circle,
     nearest_grid,
     nearest_perfect_grid,
 )
 from dynamics.errors import TrajectoryError
-from dynamics.randomness import normal_samples
+from dynamics.randomness import random_stream
+from dynamics.tasks import all_pairs
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.schema import numbers_modulo
 from dynamics.trajectory.selection import Selection
@@ -52,11 +60,19 @@ from dynamics.trajectory.selection import Selection
 FEWEST_TOKENS = 5
 """Smallest number of tokens; random embeddings of fewer have structure by chance."""
 
-RANDOM_EMBEDDINGS = 1000
-MANY_TOKENS = 200
-"""From this number of tokens on, a tenth of the random embeddings is measured: with 997
-each takes half a second."""
-RARE = 0.01
+RENAMINGS = 99
+"""Random renamings of the tokens of an embedding: a measure without structure is more
+extreme than in all of them with probability 1/100."""
+
+LABELLED_MEASURES = (
+    "imperfections",
+    "circle_distance",
+    "grid_distance",
+    "perfect_distance",
+    "dominant_fraction",
+)
+"""Measures that depend on which number a token represents; only these have chance
+levels."""
 
 _RUNS_PER_BLOCK = 10
 
@@ -147,8 +163,9 @@ def structure_measures(
         By run and step: `circle`, `circularity`, `imperfections`, `circle_distance`, up
         to 23 tokens also `grid_distance`, `perfect_distance` and `grid_lines`, and the
         variables of `embedding_spectrum`; NaN in the frames after a run diverged. By
-        measure: `chance`, the level that one random embedding in a hundred is beyond,
-        and `expected`, the mean of random embeddings. Coordinate `moment` (step) is the
+        run and measure, of the last embedding of the run with renamed tokens: `chance`,
+        the most extreme value, and `expected`, the mean; NaN for `circle` and
+        `circularity`, which do not depend on names. Coordinate `moment` (step) is the
         normalised time.
 
     Raises
@@ -191,9 +208,9 @@ def structure_measures(
             dimensionless(about),
         )
     names = [name for name in STRUCTURE_MEASURES if name in result]
-    chance, expected = _random_levels(
-        embedding.sizes["token"], embedding.sizes["axis"], names
-    )
+    last = np.array([np.flatnonzero(frames)[-1] for frames in valid.values])
+    ends = embedding.values[np.arange(len(last)), last]
+    chance, expected = _chance_levels(ends, names)
     time = trajectory["time"].values[steps]
     coords = {
         "step": embedding["step"],
@@ -207,11 +224,15 @@ def structure_measures(
     }
     return result.assign_coords(coords).assign(
         chance=(
-            "measure",
+            ("run", "measure"),
             chance,
-            dimensionless("level that one random embedding in a hundred is beyond"),
+            dimensionless("most extreme value with renamed tokens"),
         ),
-        expected=("measure", expected, dimensionless("mean of random embeddings")),
+        expected=(
+            ("run", "measure"),
+            expected,
+            dimensionless("mean with renamed tokens"),
+        ),
     )
 
 
@@ -302,9 +323,8 @@ def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray
         return persistent_onset(circle, moments), circle[:, -1]
     if event == "frequency":
         frequency = measures["dominant_frequency"].values
-        above = measures["dominant_fraction"].values > chance_level(
-            measures, "dominant_fraction"
-        )
+        chance = chance_levels(measures, "dominant_fraction")
+        above = measures["dominant_fraction"].values > chance[:, None]
         return (
             persistent_onset((frequency == frequency[:, -1:]) & above, moments),
             above[:, -1],
@@ -316,46 +336,79 @@ def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray
         grid, is_grid = _formation(measures, "grid")
         return np.where(circle[:, -1], polygon, grid), circle[:, -1] | is_grid
     values = measures[FORMATION_EVENTS[event]].values
-    return halfway_time(values, moments), values[:, -1] < chance_level(
-        measures, FORMATION_EVENTS[event]
-    )
+    chance = chance_levels(measures, FORMATION_EVENTS[event])
+    return halfway_time(values, moments), values[:, -1] < chance
 
 
-def chance_level(measures: xr.Dataset, name: str) -> float:
-    return float(measures["chance"].sel(measure=name))
+def chance_levels(measures: xr.Dataset, name: str) -> np.ndarray:
+    """The chance level of a measure in each run, (run,)."""
+    return measures["chance"].sel(measure=name).values
 
 
 def _measure_frames(x: np.ndarray) -> dict[str, np.ndarray]:
     """Measures of an embedding (..., token, axis) except those of its spectrum, each
     (...)."""
-    n = x.shape[-2]
-    measures = {
+    return {
         "circle": is_circle(x).astype(np.float64),
         "circularity": np.minimum(circularity(x), np.finfo(np.float64).max),
         "imperfections": count_imperfections(x),
-        "circle_distance": nearest_circle(x).distance,
+        **_label_distances(x),
     }
-    if n <= MAX_GRID_TOKENS:
-        perfect = nearest_perfect_grid(x)
-        measures |= {
-            "grid_distance": nearest_grid(x).distance,
-            "perfect_distance": perfect.distance,
-        }
-        measures["grid_lines"] = perfect_grids(n).lines[perfect.which]
-    return measures
 
 
-def _random_levels(
-    n: int, dim: int, names: Sequence[str]
-) -> tuple[list[float], list[float]]:
-    """The chance level and the mean of each measure over random embeddings."""
-    number = RANDOM_EMBEDDINGS if n < MANY_TOKENS else RANDOM_EMBEDDINGS // 10
-    x = normal_samples(np.arange(number), "formation/chance", (n, dim))
-    values = _measure_frames(x) | {"dominant_fraction": power_fractions(x).max(axis=-1)}
-    levels = {
-        name: 1 - RARE if name in ("dominant_fraction", "circle") else RARE
-        for name in names
+def _label_distances(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Distances of an embedding (..., token, axis) from labelled circles and grids, and
+    the lines of the nearest perfect grid, each (...)."""
+    n = x.shape[-2]
+    circle_distance = nearest_circle(x).distance
+    if n > MAX_GRID_TOKENS:
+        return {"circle_distance": circle_distance}
+    perfect = nearest_perfect_grid(x)
+    return {
+        "circle_distance": circle_distance,
+        "grid_distance": nearest_grid(x).distance,
+        "perfect_distance": perfect.distance,
+        "grid_lines": perfect_grids(n).lines[perfect.which],
     }
-    return [float(np.quantile(values[k], levels[k])) for k in names], [
-        float(np.mean(values[k])) for k in names
-    ]
+
+
+def _chance_levels(
+    ends: np.ndarray, names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The most extreme value and the mean of each measure over renamings of the tokens
+    of embeddings (run, token, axis), (run, measure) each."""
+    n = ends.shape[1]
+    generator = random_stream(0, "formation/renamings")
+    renamings = np.stack([generator.permutation(n) for _ in range(RENAMINGS)])
+    extreme = np.full((len(ends), len(names)), np.nan)
+    mean = np.full((len(ends), len(names)), np.nan)
+    runs = tqdm(ends, desc="chance levels", unit="run", disable=None, leave=False)
+    for run, embedding in enumerate(runs):
+        renamed = embedding[renamings]
+        values = _label_distances(renamed)
+        values["imperfections"] = _imperfections_of_renamings(embedding, renamings)
+        values["dominant_fraction"] = power_fractions(renamed).max(axis=-1)
+        for at, name in enumerate(names):
+            if name in values:
+                largest = name == "dominant_fraction"
+                extreme[run, at] = (np.max if largest else np.min)(values[name])
+                mean[run, at] = np.mean(values[name])
+    return extreme, mean
+
+
+def _imperfections_of_renamings(
+    embedding: np.ndarray, renamings: np.ndarray
+) -> np.ndarray:
+    """Imperfections of an embedding (token, axis) after renamings (renaming, token):
+    (renaming,).
+
+    Renaming does not move points, so the nearest other pair sum of each pair sum is
+    found once."""
+    n = len(embedding)
+    pairs = all_pairs(n)
+    points = rescale_by_power_of_two(check_embedding(embedding))
+    sums = points[pairs[:, 0]] + points[pairs[:, 1]]
+    nearest = nearest_other_points(np.ascontiguousarray(sums.T)[None])[0]
+    names = np.argsort(renamings, axis=1)
+    residues = (names[:, pairs[:, 0]] + names[:, pairs[:, 1]]) % n
+    return (residues[:, nearest] != residues).sum(axis=1)

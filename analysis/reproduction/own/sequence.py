@@ -93,8 +93,7 @@ SEQUENCE = Experiment(
     ensembles=ensembles,
     depends={
         "events": EVENTS,
-        "random": onset_times.RANDOM_EMBEDDINGS,
-        "rare": onset_times.RARE,
+        "renamings": onset_times.RENAMINGS,
     },
     command="python -m analysis.formation",
 )
