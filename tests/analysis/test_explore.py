@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import param
 import psutil
 import pytest
+from tornado.escape import parse_qs_bytes
 from tornado.httputil import HTTPHeaders
 
 from analysis.explorer import url_state
@@ -34,54 +35,37 @@ def asked(server, path="/", method="GET", **headers):
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("--port -1 --no-browser", "--port"),
-        ("--port 70000 --no-browser", "--port"),
-        ("--run 3 --no-browser", "--run"),
-        ("--export page.html", "--export"),
-    ],
+    "words", ["--port -1", "--port 70000", "--run 3", "--export page.html"]
 )
-def test_options_that_do_not_fit_are_refused(output_of, words, expected):
-    assert expected in output_of("analysis.explore", *words.split(), code=2)
+def test_options_that_do_not_fit_are_refused(output_of, words):
+    error = output_of(f"analysis.explore {words} --no-browser", code=2)
+    assert words.split()[0] in error
 
 
 def test_a_port_in_use_is_reported(output_of):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        err = output_of(
-            "analysis.explore --no-browser --port", taken.getsockname()[1], code=2
-        )
-    assert "--port" in err
-    assert "in use" in err
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        error = output_of("analysis.explore --no-browser --port", port, code=2)
+    assert "--port" in error
+    assert "in use" in error
 
 
 @pytest.mark.parametrize("name", ["text.nc", "folder.nc", "missing.nc"])
 def test_a_file_that_is_no_trajectory_is_reported(output_of, tmp_path, name):
     (tmp_path / "text.nc").write_text("words")
     (tmp_path / "folder.nc").mkdir()
-    assert name in output_of(
-        "analysis.explore", tmp_path / name, "--no-browser", "--port", 0, code=1
-    )
+    assert name in output_of(f"analysis.explore {name} --no-browser --port 0", code=1)
 
 
 # --------------------------------------------------------------------------- the server
 
 
 def test_the_server_listens_on_this_machine_only(explorer):
-    listening = [
-        connection
-        for connection in psutil.Process(explorer.process.pid).net_connections()
-        if connection.status == "LISTEN"
-    ]
-    assert [(item.laddr.ip, item.laddr.port) for item in listening] == [
-        ("127.0.0.1", explorer.port)
-    ]
-    others = [
-        item.address
-        for some in psutil.net_if_addrs().values()
-        for item in some
-        if item.family == socket.AF_INET
-    ]
+    connections = psutil.Process(explorer.process.pid).net_connections()
+    listening = [item.laddr for item in connections if item.status == "LISTEN"]
+    assert listening == [("127.0.0.1", explorer.port)]
+    interfaces = itertools.chain(*psutil.net_if_addrs().values())
+    others = {item.address for item in interfaces if item.family == socket.AF_INET}
     for other in {"127.0.0.2", *others} - {"127.0.0.1"}:
         with pytest.raises(OSError, match=r"refused|assign"):
             socket.create_connection((other, explorer.port), timeout=SECONDS)
@@ -114,22 +98,17 @@ def test_a_websocket_of_another_origin_is_refused(explorer):
         "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==",
         "Sec_WebSocket_Protocol": f"bokeh, {token}",
     }
-    assert (
-        asked(explorer, "/ws", Origin=f"http://127.0.0.1:{explorer.port}", **opening)[0]
-        == 101
-    )
-    here = f"http://127.0.0.1:{explorer.port + 1}"
-    for origin in (
-        "http://evil.example",
-        here,
-        f"http://evil.example:{explorer.port}",
-        "null",
+    port = explorer.port
+    for origin, status in (
+        (f"http://127.0.0.1:{port}", 101),
+        ("http://evil.example", 403),
+        (f"http://127.0.0.1:{port + 1}", 403),
+        (f"http://evil.example:{port}", 403),
+        ("null", 403),
     ):
-        assert asked(explorer, "/ws", Origin=origin, **opening)[0] == 403
-    assert (
-        asked(explorer, "/ws", **{**opening, "Sec_WebSocket_Protocol": "other"})[0]
-        == 400
-    )
+        assert asked(explorer, "/ws", Origin=origin, **opening)[0] == status
+    opening["Sec_WebSocket_Protocol"] = "other"
+    assert asked(explorer, "/ws", **opening)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -176,10 +155,8 @@ def test_security_headers(explorer):
     status, headers, text = asked(explorer)
     assert status == 200
     assert headers["Cache-Control"] == "no-store"
-    policy = dict(
-        part.strip().split(" ", 1)
-        for part in headers["Content-Security-Policy"].split(";")
-    )
+    parts = headers["Content-Security-Policy"].split(";")
+    policy = dict(part.strip().split(" ", 1) for part in parts)
     assert policy["default-src"] == "'none'"
     assert "unsafe-inline" not in policy["script-src"]
     assert not re.search(r"https?:|\*", " ".join(policy.values()))
@@ -191,13 +168,10 @@ def test_security_headers(explorer):
 
 def test_a_script_in_a_text_does_not_run():
     said = f'<script>1</script><script nonce="{NONCE_PLACEHOLDER}">2</script>'
-    given = HTTPHeaders(
-        {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(said))}
-    )
-    answer = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1")).transform_first_chunk(
-        200, given, said.encode(), True
-    )
-    _, headers, text = answer
+    content = {"Content-Type": "text/html; charset=utf-8"}
+    given = HTTPHeaders({**content, "Content-Length": str(len(said))})
+    transform = SecurityHeaders(SimpleNamespace(host="127.0.0.1:1"))
+    _, headers, text = transform.transform_first_chunk(200, given, said.encode(), True)
     nonce = re.search(r"'nonce-([\w-]+)'", headers["Content-Security-Policy"]).group(1)
     assert text.decode() == f'<script>1</script><script nonce="{nonce}">2</script>'
     assert int(headers["Content-Length"]) == len(text)
@@ -216,43 +190,21 @@ class Some(param.Parameterized):
 
 
 def test_settings_survive_the_round_trip_through_the_url():
-    settings, again = (
-        Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True),
-        Some(),
-    )
-    query = url_state.url_query(settings, {"tab": "some"})
+    settings = Some(rate=1.25, count=4, kind=2.0, parts=["z", "x"], on=True)
+    query, again = url_state.url_query(settings, {"tab": "some"}), Some()
     assert query == "tab=some&rate=1.25&count=4&kind=2&parts=z,x&on=True"
-    arguments = {
-        name: [value.encode()]
-        for name, value in (part.split("=") for part in query.split("&"))
-    }
-    assert url_state.read_url_state(arguments, again, ("tab",)) == []
+    assert url_state.read_url_state(parse_qs_bytes(query), again, ("tab",)) == []
     assert url_state.url_query(again, {"tab": "some"}) == query
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("rate", [b"abc"]),
-        ("rate", [b"nan"]),
-        ("rate", [b"inf"]),
-        ("rate", [b"-1"]),
-        ("rate", [b""]),
-        ("count", [b"2.5"]),
-        ("count", [b"99999999999999999999"]),
-        ("kind", [b"3"]),
-        ("parts", [b"x,w"]),
-        ("on", [b"perhaps"]),
-        ("inner", [b"1"]),
-        ("unknown", [b"1"]),
-        ("rate", [b"\xff\xfe"]),
-        ("count", [b"1" * 5000]),
-        ("<script>", [b"1"]),
-        ("name", [b"other"]),
-        ("rate", [b"1", b"2"]),
-    ],
-)
-def test_invalid_and_repeated_values_in_the_url_are_reported(name, values):
+INVALID = """rate=abc rate=nan rate=inf rate=-1 rate= count=2.5
+count=99999999999999999999 kind=3 parts=x,w on=perhaps inner=1 unknown=1 rate=%FF%FE
+<script>=1 name=other rate=1&rate=2"""
+
+
+@pytest.mark.parametrize("query", [*INVALID.split(), "count=" + 5000 * "1"])
+def test_invalid_and_repeated_values_in_the_url_are_reported(query):
+    ((name, values),) = parse_qs_bytes(query, keep_blank_values=True).items()
     settings = Some()
     before = settings.param.values()
     (refused,) = url_state.read_url_state({name: values}, settings)
@@ -268,13 +220,23 @@ def test_valid_values_of_a_url_are_set_together():
         lambda *events: heard.append({event.name for event in events}),
         ["rate", "count", "kind"],
     )
-    url_state.read_url_state(
-        {"rate": [b"1"], "count": [b"x"], "kind": [b"2"]}, settings
-    )
+    url_state.read_url_state(parse_qs_bytes("rate=1&count=x&kind=2"), settings)
     assert heard == [{"rate", "kind"}]
 
 
 # ----------------------------------------------------------------------- in the browser
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name)
+
+
+def textbox(page, name):
+    return page.get_by_role("textbox", name=name)
+
+
+def wait_for_query(page, words):
+    page.wait_for_function(f"() => location.search.includes('{words}')")
 
 
 def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quietly(
@@ -284,8 +246,8 @@ def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quie
     page = context.new_page()
     page.goto(server.address)
     page.get_by_text("python -m sims.particles").wait_for()
-    page.get_by_role("button", name="Particles").click()
-    page.get_by_role("button", name="Start").click()
+    button(page, "Particles").click()
+    button(page, "Start").click()
     page.wait_for_timeout(500)
     page.close()
     time.sleep(UNUSED_SECONDS + 2.5)  # until the session has ended
@@ -314,18 +276,15 @@ def wait_for_rest(page):
 def test_a_hidden_tab_is_paused(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address)
-    page.get_by_role("button", name="Particles").click()
-    page.get_by_role("button", name="Start").click()
+    button(page, "Particles").click()
+    button(page, "Start").click()
     page.get_by_text(re.compile(r"^step [1-9]")).wait_for()
-    page.get_by_role("button", name="Runs").click()
-    page.get_by_role("button", name="Reset").wait_for(state="detached")
-    page.get_by_role("button", name="Particles").click()
-    page.get_by_role("button", name="Start").wait_for()
+    button(page, "Runs").click()
+    button(page, "Reset").wait_for(state="detached")
+    button(page, "Particles").click()
+    button(page, "Start").wait_for()
     wait_for_rest(page)
-    assert (
-        page.get_by_role("button", name="Particles").get_attribute("aria-pressed")
-        == "true"
-    )
+    assert button(page, "Particles").get_attribute("aria-pressed") == "true"
 
 
 def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(
@@ -338,10 +297,10 @@ def test_a_hidden_tab_of_the_browser_pauses_and_goes_on_when_it_is_visible(
             page.keyboard.press("Space")
             page.get_by_text(re.compile(r"^step [1-9]")).wait_for()
         show_browser_tab(page, False)
-        page.get_by_role("button", name="Start").wait_for()
+        button(page, "Start").wait_for()
         step = wait_for_rest(page)
         show_browser_tab(page, True)
-        page.get_by_role("button", name="Pause" if running else "Start").wait_for()
+        button(page, "Pause" if running else "Start").wait_for()
         if running:
             page.get_by_text(step, exact=True).wait_for(state="detached")
     page.keyboard.press("Space")
@@ -380,12 +339,9 @@ def boxes_overlap(first, second):
 def test_hints_on_the_first_visit_cover_nothing_they_explain(
     explorer, chromium, violations, tab, size, stored
 ):
-    context, errors = (
-        chromium.new_context(
-            viewport=dict(zip(("width", "height"), size, strict=True))
-        ),
-        [],
-    )
+    width, height = size
+    context = chromium.new_context(viewport={"width": width, "height": height})
+    errors = []
     if not stored:
         context.add_init_script(
             "Object.defineProperty(window, 'localStorage', {get() { throw new"
@@ -399,15 +355,8 @@ def test_hints_on_the_first_visit_cover_nothing_they_explain(
         hint.get_by_text(f"{k} of 3").wait_for()
         ring, box = page.evaluate(RING)
         assert not boxes_overlap(ring, box)
-        assert (
-            min(
-                box["x"],
-                box["y"],
-                size[0] - box["x"] - box["width"],
-                size[1] - box["y"] - box["height"],
-            )
-            >= 0
-        )
+        assert 0 <= box["x"] <= width - box["width"]
+        assert 0 <= box["y"] <= height - box["height"]
         assert page.evaluate("document.activeElement.closest('#tour') !== null")
         if k == 2:
             assert violations(page) == []
@@ -424,32 +373,25 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
     page = chromium_page
     open_page(page, explorer.address)
     page.keyboard.press("2")
-    seed = page.get_by_role("textbox", name="seed")
+    seed = textbox(page, "seed")
     seed.fill("3")
     seed.press("1")
     assert seed.input_value() == "31"
     seed.press("Enter")
-    page.wait_for_function("() => location.search.includes('seed=31')")
+    wait_for_query(page, "seed=31")
     seed.evaluate("(field) => field.blur()")
-    for key, shown in (
-        ("ArrowRight", "step 1"),
-        ("ArrowRight", "step 2"),
-        ("Home", "step 0"),
-    ):
+    for key, step in (("ArrowRight", 1), ("ArrowRight", 2), ("Home", 0)):
         page.keyboard.press(key)
-        page.get_by_text(shown, exact=True).wait_for()
+        page.get_by_text(f"step {step}", exact=True).wait_for()
     with page.expect_download() as saved:
-        page.get_by_role("button", name="Save as PNG: embedding").click()
+        button(page, "Save as PNG: embedding").click()
     assert saved.value.suggested_filename == "particles-seed31-step0-embedding.png"
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Keys and hints").wait_for()
     page.keyboard.press("1")
     page.keyboard.press("Escape")
     page.get_by_role("dialog", name="Keys and hints").wait_for(state="hidden")
-    assert (
-        page.get_by_role("button", name="Particles").get_attribute("aria-pressed")
-        == "true"
-    )
+    assert button(page, "Particles").get_attribute("aria-pressed") == "true"
     page.keyboard.press("1")
     page.get_by_role("slider", name="Frame").wait_for()
 
@@ -461,7 +403,7 @@ def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(
     page = chromium_page
     page.set_viewport_size({"width": 1000, "height": 700})
     open_page(page, f"{explorer.address}?tab={tab}")
-    page.get_by_role("button", name="Save as PNG").first.wait_for()
+    button(page, "Save as PNG").first.wait_for()
     # marks of events may lie close to one another; the buttons beside them lead to the
     # same events
     boxes = [
@@ -476,26 +418,23 @@ def test_buttons_of_the_page_do_not_overlap_on_a_small_screen(
 def test_the_url_follows_what_is_shown(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address + "?tab=particles&fa=2&n=7&seed=3")
-    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "2"
-    page.wait_for_function("() => location.search.includes('step_size=0.003')")
+    assert textbox(page, "alignment f_a").input_value() == "2"
+    wait_for_query(page, "step_size=0.003")
     page.get_by_role("slider", name="seed").press("ArrowRight")
-    page.wait_for_function("() => location.search.includes('seed=4')")
+    wait_for_query(page, "seed=4")
     assert "fa=2" in page.evaluate("location.search")
     open_page(page, page.url)
-    assert page.get_by_role("textbox", name="seed").input_value() == "4"
+    assert textbox(page, "seed").input_value() == "4"
 
 
 def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_page):
     page = chromium_page
     page.goto(explorer.address + "?tab=particles&fa=abc&n=1e9&dim=3&<img%20src=x>=1")
-    for words in (
-        "fa: found abc, allowed is a number from 0 to 5",
-        "n: found 1e9",
-        "<img src: found",
-    ):
-        page.get_by_text(words).wait_for()
-    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "1"
-    assert page.get_by_role("textbox", name="dimensions D").input_value() == "3"
+    page.get_by_text("fa: found abc, allowed is a number from 0 to 5").wait_for()
+    page.get_by_text("n: found 1e9").wait_for()
+    page.get_by_text("<img src: found").wait_for()
+    assert textbox(page, "alignment f_a").input_value() == "1"
+    assert textbox(page, "dimensions D").input_value() == "3"
     page.wait_for_function(
         "() => location.search.includes('fa=1&') && !location.search.includes('abc')"
     )
@@ -510,5 +449,5 @@ def test_a_second_visitor_has_an_own_page(explorer, chromium_page):
     for page in (first, second):
         open_page(page, explorer.address + "?tab=particles")
     first.get_by_role("slider", name="seed").press("ArrowRight")
-    first.wait_for_function("() => location.search.includes('seed=1')")
-    assert second.get_by_role("textbox", name="seed").input_value() == "0"
+    wait_for_query(first, "seed=1")
+    assert textbox(second, "seed").input_value() == "0"
