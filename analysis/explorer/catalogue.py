@@ -201,13 +201,13 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
 
 # -------------------------------------------------------------------- filters and order
 
-_RUN_FILTERS: dict[str, tuple[str, Callable[[RunEntry], bool]]] = {
-    "all": ("all runs", lambda entry: True),
-    "successful": ("above .98", lambda entry: entry.successful is True),
-    "failed": ("not above .98", lambda entry: entry.successful is False),
-    "diverged": ("diverged", lambda entry: entry.status == "diverged"),
+_RUN_FILTERS: dict[str, tuple[str, str, Any]] = {
+    "all": ("all runs", "", None),
+    "successful": ("above .98", "successful", True),
+    "failed": ("not above .98", "successful", False),
+    "diverged": ("diverged", "status", "diverged"),
 }
-"""Filters by outcome: label, and condition."""
+"""Filters by outcome: label, field of RunEntry (empty: all runs), and its value."""
 RUN_ORDERS = {
     "place": "by seed",
     "accuracy": "best first",
@@ -216,12 +216,18 @@ RUN_ORDERS = {
 }
 
 
+def _ends(entry: RunEntry, ending: str) -> bool:
+    """Whether a run has an outcome, a key of `_RUN_FILTERS`."""
+    _, field, value = _RUN_FILTERS[ending]
+    return not field or getattr(entry, field) == value
+
+
 def run_endings(entries: Sequence[RunEntry]) -> dict[str, str]:
     """Outcomes that occur among the runs, with their labels."""
     result = {
         name: words
-        for name, (words, has) in _RUN_FILTERS.items()
-        if any(map(has, entries))
+        for name, (words, *_) in _RUN_FILTERS.items()
+        if any(_ends(entry, name) for entry in entries)
     }
     return {"all": _RUN_FILTERS["all"][0], **result}
 
@@ -234,9 +240,10 @@ def filter_runs(
 ) -> list[RunEntry]:
     """Runs of a kind ("" for any) and outcome (a key of `_RUN_FILTERS`), sorted by a
     key of `RUN_ORDERS`."""
-    _, has = _RUN_FILTERS[ending]
     matching = [
-        entry for entry in entries if has(entry) and (not kind or kind in entry.kinds)
+        entry
+        for entry in entries
+        if _ends(entry, ending) and (not kind or kind in entry.kinds)
     ]
     sign = 1 if order in ("place", "imperfections") else -1
 
@@ -275,29 +282,17 @@ def run_table_lines(entries: Sequence[RunEntry]) -> tuple[str, list[str]]:
         "diverged" if entry.status == "diverged" else " ".join(entry.kinds)
         for entry in entries
     ]
-    last = next(
-        (
-            name
-            for name in ("structure", "circuit")
-            if any(getattr(item, name) for item in entries)
-        ),
-        "status",
-    )
+    last = "status"
+    for name in ("circuit", "structure"):
+        if any(getattr(entry, name) for entry in entries):
+            last = name
 
     def line(cells: Sequence[str], word: str) -> str:
-        return " ".join(
-            [
-                *(
-                    cell.rjust(width)
-                    for cell, width in zip(cells, widths.values(), strict=True)
-                ),
-                word,
-            ]
-        ).rstrip()
+        padded = map(str.rjust, cells, widths.values())
+        return " ".join([*padded, word]).rstrip()
 
-    header = line(
-        ["" if title == upper else title for title in table], last if any(words) else ""
-    )
+    titles = ["" if title == upper else title for title in table]
+    header = line(titles, last if any(words) else "")
     if upper in table:
         until = list(widths)[: list(widths).index(upper) + 1]
         header = f"{upper:>{sum(widths[title] + 1 for title in until) - 1}}\n{header}"

@@ -27,20 +27,19 @@ def draw_event_marks(plot: figure, panel: Panel, scene: Scene) -> None:
         if panel.log
         else float(low + 0.93 * (high - low))
     )
-    for flat in (True, False):
-        some = [mark for mark in marks if (mark.kind == "plateau") == flat]
-        data = {
-            "begin": _clock_at(
-                scene, [mark.begin if flat else mark.middle for mark in some]
-            ),
-            "end": _clock_at(
-                scene, [mark.end if flat else mark.middle for mark in some]
-            ),
-            "colour": [EVENT_MARK_COLOURS[mark.kind] for mark in some],
-            "label": [event_text(mark, scene) for mark in some],
-        }
+    for bars in (True, False):
+        y0, width = (high, 5) if bars else (edge, 2)
+        data: dict[str, list] = {"begin": [], "end": [], "colour": [], "label": []}
+        for mark in marks:
+            if (mark.kind == "plateau") != bars:
+                continue
+            data["begin"].append(mark.begin if bars else mark.middle)
+            data["end"].append(mark.end if bars else mark.middle)
+            data["colour"].append(EVENT_MARK_COLOURS[mark.kind])
+            data["label"].append(event_text(mark, scene))
+        for end in ("begin", "end"):
+            data[end] = _clock_at(scene, data[end]).tolist()
         source = ColumnDataSource(data)
-        y0, width = (high, 5) if flat else (edge, 2)
         glyph = Segment(
             x0="begin", x1="end", y0=y0, y1=high, line_color="colour", line_width=width
         )

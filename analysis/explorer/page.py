@@ -2,6 +2,7 @@
 which holds the view settings."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import param
@@ -250,12 +251,14 @@ def network_tab(make: Callable[[Document], Tab], document: Document) -> Tab:
 def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs. files: those of the command line, shared
     by all visitors."""
-    Page(
-        document,
-        {
-            "runs": lambda: RunsPage(files) if files.paths else _MessageTab(_NO_RUNS),
-            "particles": lambda: ParticlesPage(document),
-            "training": lambda: network_tab(TrainingPage, document),
-            "transformer": lambda: network_tab(TransformerPage, document),
-        },
-    )
+    tabs: dict[str, Callable[[], Tab]] = {
+        "runs": partial(RunsPage, files) if files.paths else _no_runs,
+        "particles": partial(ParticlesPage, document),
+        "training": partial(network_tab, TrainingPage, document),
+        "transformer": partial(network_tab, TransformerPage, document),
+    }
+    Page(document, tabs)
+
+
+def _no_runs() -> Tab:
+    return _MessageTab(_NO_RUNS)

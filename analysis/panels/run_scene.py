@@ -55,23 +55,23 @@ from dynamics.settings import (
 )
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
-PANEL_BUILDERS: dict[str, Callable[[RecordedRun], RunPanels]] = {
-    SparseSettings.system: lambda recorded: systems.build_sparse_panels(
-        recorded
-    ),  # imports torch when called
-    ModularSettings.system: lambda recorded: systems.build_modular_panels(recorded),
-    TransformerSettings.system: lambda recorded: systems.build_transformer_panels(
-        recorded
-    ),
+PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {
+    SparseSettings.system: "build_sparse_panels",
+    ModularSettings.system: "build_modular_panels",
+    TransformerSettings.system: "build_transformer_panels",
     ParticleSettings.system: build_particle_panels,
 }
 """Function that returns the panels of a run, by the attribute `system` of its
-trajectory."""
+trajectory; the names are functions of `analysis.panels.systems`, which import torch
+when they are called."""
 
 
 def build_panels(recorded: RecordedRun) -> RunPanels:
     """Panels of a run, not yet computed."""
-    return PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)(recorded)
+    builder = PANEL_BUILDERS.get(recorded.settings.system, build_default_panels)
+    if isinstance(builder, str):
+        builder = getattr(systems, builder)
+    return builder(recorded)
 
 
 def panel_names(trajectory: xr.Dataset) -> tuple[str, ...]:

@@ -376,13 +376,13 @@ def _phase_changes(result: xr.Dataset) -> xr.Dataset:
     """The result with the changes of measures during a phase in which they show NA's
     three phases."""
     for name, (measure, phase) in _PHASE_CHANGES.items():
-        begin, end = (result[word].sel(phase=phase).values for word in ("begin", "end"))
-        rows = zip(begin, end, result[measure].values, strict=True)
+        moments = result[["begin", "end"]].sel(phase=phase)
         steps = result["step"].values
-        changes = [
-            np.interp(last, steps, values) - np.interp(first, steps, values)
-            for first, last, values in rows
-        ]
+        changes = []
+        for run, values in enumerate(result[measure].values):
+            first, last = moments["begin"].values[run], moments["end"].values[run]
+            change = np.interp(last, steps, values) - np.interp(first, steps, values)
+            changes.append(change)
         about = dimensionless(
             f"change of the {measure.replace('_', ' ')} during {phase}"
         )
@@ -392,27 +392,27 @@ def _phase_changes(result: xr.Dataset) -> xr.Dataset:
 
 # --------------------------------------------------------------------------- as a table
 
+
+def _format_cleanup(row: Mapping[str, Any]) -> str:
+    if np.isnan(row["cleanup_begin"]):
+        return "-"
+    return f"{row['cleanup_begin']:.0f} to {row['cleanup_end']:.0f}"
+
+
 PROGRESS_COLUMNS = (
     Column("seed", "seed"),
     Column("memorised", "memorised", digits=0),
     Column("generalised", "generalised", digits=0),
-    Column(
-        "cleanup",
-        text=lambda row: _format_range(row["cleanup_begin"], row["cleanup_end"]),
-    ),
+    Column("cleanup", text=_format_cleanup),
     Column("key frequencies", "key_frequencies"),
-    Column("restricted", "restricted_loss", text=lambda loss: f"{loss:.3g}"),
-    Column("excluded", "excluded_loss", text=lambda loss: f"{loss:.3g}"),
+    Column("restricted", "restricted_loss", text="{:.3g}".format),
+    Column("excluded", "excluded_loss", text="{:.3g}".format),
     Column("Gini E", "embedding_gini", digits=2),
     Column("Gini map", "map_gini", digits=2),
     Column("symmetricity", "gradient_symmetricity", digits=3),
     Column("irrelevance", "distance_irrelevance", digits=2),
     Column("circularity", "component_circularity", digits=3),
 )
-
-
-def _format_range(begin: float, end: float) -> str:
-    return "-" if np.isnan(begin) else f"{begin:.0f} to {end:.0f}"
 
 
 def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:

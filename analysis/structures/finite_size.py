@@ -110,25 +110,22 @@ def plan_scaling(
             )
         for number in numbers:
             check_integer(name, number, 1, 2**53)
-    count = dict(zip(sizes, np.broadcast_to(runs, len(sizes)).tolist(), strict=True))
-    length = dict(
-        zip(sizes, np.broadcast_to(lengths, len(sizes)).tolist(), strict=True)
-    )
     epochs = bool(settings.epoch_steps)
-    return [
-        sweep_design(
+    designs = {}
+    for at, n in enumerate(sizes):
+        length = lengths[at % len(lengths)]
+        designs[n] = sweep_design(
             settings_of_size(settings, n),
             {SCALING_SETTINGS[settings.system]: sorted(values)},
-            runs=count[n],
+            runs=runs[at % len(runs)],
             seed=seed,
-            steps=None if epochs else length[n],
-            epochs=length[n] if epochs else None,
-            every=min(every, length[n]),
+            steps=None if epochs else length,
+            epochs=length if epochs else None,
+            every=min(every, length),
             record="all",
             folder=folder,
         )
-        for n in sorted(sizes)
-    ]
+    return [designs[n] for n in sorted(sizes)]
 
 
 def run_seconds(point: SweepPoint) -> float:

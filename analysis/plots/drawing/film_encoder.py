@@ -170,20 +170,22 @@ def open_film_encoder(
     size: width and height, even for an MP4 (H.264). The file is moved to `path` when
     complete; after an error or interruption an earlier file of that name remains.
     Raises RecordingError."""
-    gif = path.suffix.lower() == ".gif"
+    codec, pixels, parameters = "libx264", "yuv420p", H264_OPTIONS
+    if path.suffix.lower() == ".gif":
+        codec, pixels, parameters = "gif", "pal8", _GIF_OPTIONS
     count = 0
     with replace_file(path) as temporary:
         frames = imageio_ffmpeg.write_frames(
             temporary,
             size,
             pix_fmt_in="rgba",
-            pix_fmt_out="pal8" if gif else "yuv420p",
+            pix_fmt_out=pixels,
             fps=fps,
             quality=None,
-            codec="gif" if gif else "libx264",
+            codec=codec,
             macro_block_size=1,
             ffmpeg_log_level="fatal",
-            output_params=_GIF_OPTIONS if gif else H264_OPTIONS,
+            output_params=parameters,
         )
         try:
             frames.send(None)
