@@ -13,6 +13,8 @@ from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "analyses").glob("*.md"))
+OTHER_PAGES = {"index", "own-analysis"}
+"""The index, and the page whose module tests/analysis/command_line runs."""
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 ENSEMBLES = {
     "particles": ParticleSettings(fa=2.0, n=7),
@@ -38,7 +40,9 @@ def ensembles(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.stem != "index"], ids=lambda page: page.stem
+    "page",
+    [page for page in PAGES if page.stem not in OTHER_PAGES],
+    ids=lambda page: page.stem,
 )
 def test_the_python_of_a_page_runs(page, ensembles, tmp_path):
     shutil.copytree(ensembles, tmp_path / "runs")

@@ -30,7 +30,7 @@ PACKAGES = {
 }
 """Each documented package, with its subject."""
 
-FULL_PAGES = ["dynamics", *(name for name in PACKAGES if "." in name)]
+FULL_PAGES = ["dynamics", *(name for name in PACKAGES if "." in name), "analysis"]
 """In this order, the first page whose package exports an object describes it; other
 pages link there."""
 

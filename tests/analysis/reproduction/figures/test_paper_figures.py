@@ -435,7 +435,7 @@ def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
     (run,) = Path("runs").glob("particles-*.nc")
     before = run.stat().st_mtime_ns
     assert int(open_trajectory(run)["step"][-1]) == 50
-    assert "found" in output_of(*words, "--out", "again.svg")
+    assert "read from the file" in output_of(*words, "--out", "again.svg")
     assert run.stat().st_mtime_ns == before
     assert Path("runs/paper-ca5.png").stat().st_size > 10_000
     assert Path("again.svg").read_text().startswith("<?xml")
