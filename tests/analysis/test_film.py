@@ -21,13 +21,9 @@ def film(small_runs, output_of, tmp_path):
     and seconds of its film."""
 
     def run(names, words, path=tmp_path / "film.mp4"):
-        out = () if "--out" in words else ("--out", "film.mp4")
-        said = output_of(
-            "analysis.film",
-            *(small_runs[name] for name in names.split()),
-            *words.split(),
-            *out,
-        )
+        runs = [small_runs[name] for name in names.split()]
+        words += "" if "--out" in words else " --out film.mp4"
+        said = output_of("analysis.film", *runs, *words.split())
         return said, *count_frames_and_secs(path)
 
     return run
@@ -48,24 +44,17 @@ def test_films_of_every_system(name, frames, film):
 
 
 def test_a_gif_is_as_long_as_printed(film, tmp_path):
-    out, frames, seconds = film(
-        "particles",
-        "--panels embedding --width 120 --fps 240 --out x.gif",
-        tmp_path / "x.gif",
-    )
+    words = "--panels embedding --width 120 --fps 240 --out x.gif"
+    out, frames, seconds = film("particles", words, tmp_path / "x.gif")
     assert f"{frames} frames, {frames / 50:.1f} s" in out
     assert seconds == pytest.approx(frames / 50, abs=0.02)
 
 
 def test_the_default_name_and_the_pace_of_a_film(small_runs, output_of):
     words = "--width 400 --panels embedding force --time events --fps 10 --every 2"
-    out = output_of(
-        "analysis.film",
-        small_runs["particles"],
-        small_runs["particles"],
-        *words.split(),
-    )
-    path = small_runs["particles"].with_name("particles-run0-run1.mp4")
+    run = small_runs["particles"]
+    out = output_of("analysis.film", run, run, *words.split())
+    path = run.with_name("particles-run0-run1.mp4")
     assert str(path) in out
     assert re.search(
         r"frame in 2, and the last \(\d+\), the last one for \d+ film frames, 4 times"
@@ -98,9 +87,8 @@ def test_a_missing_encoder_is_told(small_runs, output_of, monkeypatch):
         sys.modules, "analysis.plots.drawing.film_encoder", raising=False
     )
     monkeypatch.delitem(vars(plots), "write_film", raising=False)
-    assert "pip install 'training-dynamics[view]'" in output_of(
-        "analysis.film", small_runs["particles"], code=1
-    )
+    error = output_of("analysis.film", small_runs["particles"], code=1)
+    assert "pip install 'training-dynamics[view]'" in error
 
 
 def test_an_interrupted_film_leaves_no_file(
@@ -110,40 +98,30 @@ def test_an_interrupted_film_leaves_no_file(
 
     def interrupt_second_frame(grid):
         drawn.append(grid)
-        deadline = time.monotonic() + 30
-        while (
-            len(drawn) == 2
-            and not list(tmp_path.glob(".film.mp4.*"))
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
         if len(drawn) == 2:
-            assert list(tmp_path.glob(".film.mp4.*"))
+            deadline = time.monotonic() + 30
+            while not list(tmp_path.glob(".film.mp4.*")):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
         return draw(grid)
 
     monkeypatch.setattr(PanelGrid, "draw", interrupt_second_frame)
-    words = ("--out", "film.mp4", "--width", 320, "--panels", "loss", "receptors")
-    assert "interrupted" in output_of(
-        "analysis.film", small_runs["sparse"], *words, code=130
-    )
+    words = "--out film.mp4 --width 320 --panels loss receptors".split()
+    error = output_of("analysis.film", small_runs["sparse"], *words, code=130)
+    assert "interrupted" in error
     assert not list(tmp_path.iterdir())
 
 
 def test_a_spike_is_filmed_step_by_step(film, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        plots,
-        "find_event",
-        lambda trajectory, run, kind: (1, EventMark("spike", 8, 16, 24)),
-    )
+    spike = EventMark("spike", 8, 16, 24)
+    monkeypatch.setattr(plots, "find_event", lambda trajectory, run, kind: (1, spike))
     out, frames, _ = film("sparse", "--event spike --width 320 --panels loss receptors")
     assert "replayed from step 0 to 24, every step" in out
     assert "(run 1)" in out
     assert frames == 25 + 9
-    out, frames, _ = film(
-        "metrics", "--event spike --width 240 --out spike.gif", tmp_path / "spike.gif"
-    )
-    assert (
-        "embedding, pair_sums, loss" in out
-    )  # a replay has weights where only metrics were recorded
+    words = "--event spike --width 240 --out spike.gif"
+    out, frames, _ = film("metrics", words, tmp_path / "spike.gif")
+    # a replay has weights where only metrics were recorded
+    assert "embedding, pair_sums, loss" in out
     assert frames == 41 + 4

@@ -18,12 +18,8 @@ def frame(small_runs, output_of):
     """The output of the command with one of the small runs, or several, and words."""
 
     def run(names, words="", code=0):
-        return output_of(
-            "analysis.frame",
-            *(small_runs[name] for name in names.split()),
-            *words.split(),
-            code=code,
-        )
+        runs = [small_runs[name] for name in names.split()]
+        return output_of("analysis.frame", *runs, *words.split(), code=code)
 
     return run
 
@@ -36,9 +32,8 @@ def size(path):
 @pytest.mark.parametrize("name", ["particles", "modular", "sparse", "deep", "metrics"])
 def test_figures_of_every_system(name, small_runs, frame):
     out = frame(name, "" if name == "metrics" else "--width 480")
-    picture = small_runs[name].with_name(
-        f"{name}-run0-step{SMALL_RUNS[name][1]['steps']}.png"
-    )
+    steps = SMALL_RUNS[name][1]["steps"]
+    picture = small_runs[name].with_name(f"{name}-run0-step{steps}.png")
     assert str(picture) in out
     assert size(picture)[0] == (960 if name == "metrics" else 480)
     assert len(np.unique(imread(picture).reshape(-1, 4), axis=0)) > 50
@@ -62,18 +57,14 @@ def test_figures_are_reproducible_to_the_byte(suffix, frame, tmp_path):
     for name in ("one", "two"):
         out = frame("modular", f"--panels embedding --width 480 --out {name}.{suffix}")
         assert ("(480 x 535)" if suffix == "PNG" else "(122 x 136 mm)") in out
-    assert (tmp_path / f"one.{suffix}").read_bytes() == (
-        tmp_path / f"two.{suffix}"
-    ).read_bytes()
+    first, second = (tmp_path / f"{name}.{suffix}" for name in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_frames_for_print_have_the_width_of_a_page_or_column(frame):
     assert "(2127 x 1587)" in frame("particles", "--style paper --out page.png")
-    out = frame(
-        "particles",
-        "--style paper --column --panels embedding imperfections --out column.pdf",
-    )
-    assert "(85 x 181 mm)" in out
+    words = "--style paper --column --panels embedding imperfections --out column.pdf"
+    assert "(85 x 181 mm)" in frame("particles", words)
     assert "(453 x " in frame("particles", "--column --style dark --out narrow.png")
 
 
@@ -88,10 +79,8 @@ def test_two_runs_side_by_side(small_runs, frame):
 
 
 def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
-    assert (
-        "panels      embedding, pair_sums, descent, imperfections, loss, accuracy; with"
-        in frame("modular")
-    )
+    names = "embedding, pair_sums, descent, imperfections, loss, accuracy; with"
+    assert f"panels      {names}" in frame("modular")
     out = frame("modular", "--panels all --out all.png")
     assert "descent, law, hidden, circularity" in out
     assert "also" not in out
@@ -100,9 +89,8 @@ def test_main_panels_are_larger_and_all_panels_can_be_drawn(frame):
 def test_axes_of_the_receptors_are_chosen(frame, tmp_path):
     for name, words in (("principal", ""), ("chosen", " --axes 0 2")):
         frame("deep", f"--panels receptors --width 240 --out {name}.png{words}")
-    assert (tmp_path / "principal.png").read_bytes() != (
-        tmp_path / "chosen.png"
-    ).read_bytes()
+    first, second = (tmp_path / f"{name}.png" for name in ("principal", "chosen"))
+    assert first.read_bytes() != second.read_bytes()
     assert "--axes" in frame("deep", "--axes 0 3", code=2)
 
 

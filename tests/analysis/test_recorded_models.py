@@ -26,19 +26,22 @@ def record_plain_run(seed, path, **options):
 
     def evaluate(model):
         scores = {split: run.scores(split) for split in run.splits}
-        return {
-            name: {split: score[at] for split, score in scores.items()}
-            for at, name in enumerate(("loss", "accuracy"))
-        }
+        losses = {split: loss for split, (loss, _) in scores.items()}
+        accuracies = {split: accuracy for split, (_, accuracy) in scores.items()}
+        return {"loss": losses, "accuracy": accuracies}
 
-    options |= {
-        "evaluate": evaluate,
-        "every": EVERY,
-        "seed": seed,
-        "modulus": SETTINGS.n,
-    }
-    options |= {"embedding": "embedding.weight", "embedding_gradient": True}
-    with dynamics.record(run.net, run.rule, path, **options) as recording:
+    with dynamics.record(
+        run.net,
+        run.rule,
+        path,
+        evaluate=evaluate,
+        every=EVERY,
+        seed=seed,
+        modulus=SETTINGS.n,
+        embedding="embedding.weight",
+        embedding_gradient=True,
+        **options,
+    ) as recording:
         for _ in range(STEPS):
             run.step()
             recording.step()
@@ -51,84 +54,65 @@ def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     for seed in SEEDS:
         pairs = Run(SETTINGS, seed).splits["train"]
-        record_plain_run(
-            seed,
-            folder / f"{seed}.nc",
-            variables={"training_pairs": lambda model, pairs=pairs: pairs},
-        )
+        variables = {"training_pairs": lambda model, pairs=pairs: pairs}
+        record_plain_run(seed, folder / f"{seed}.nc", variables=variables)
     recorded = dynamics.open_trajectory(str(folder / "?.nc")).load()
-    return recorded, dynamics.simulate(
-        SETTINGS, runs=len(SEEDS), steps=STEPS, every=EVERY, progress=False
-    )
+    words = {"runs": len(SEEDS), "steps": STEPS, "every": EVERY}
+    return recorded, dynamics.simulate(SETTINGS, progress=False, **words)
+
+
+def assert_close(result, expected, names, **tolerance):
+    """Variables of two datasets are equal within a tolerance."""
+    for name in names.split():
+        values = result[name].transpose(*expected[name].dims)
+        np.testing.assert_allclose(values, expected[name], err_msg=name, **tolerance)
 
 
 def test_recorded_values_are_those_of_the_simulation(pair):
     recorded, simulated = pair
-    for name in ("embedding", "loss", "accuracy", "gradient_norm", "update_norm"):
-        result = recorded[name].transpose(*simulated[name].dims).values
-        np.testing.assert_allclose(
-            result, simulated[name].values, rtol=1e-4, atol=1e-5, err_msg=name
-        )
+    names = "embedding loss accuracy gradient_norm update_norm"
+    assert_close(recorded, simulated, names, rtol=1e-4, atol=1e-5)
 
 
 def test_the_audit_of_a_recorded_model_is_that_of_its_simulation(pair):
     result, expected = (audit_forces(item, frames=1000, renamings=2) for item in pair)
     assert result["step"].values.tolist() == expected["step"].values.tolist()[:-1]
-    for name in ("cosine", "law_r_squared", "r_squared", "renamed_r_squared", "weight"):
-        same = expected[name].isel(step=slice(-1))
-        assert np.isfinite(same).all()
-        np.testing.assert_allclose(
-            result[name].transpose(*same.dims), same, atol=1e-4, err_msg=name
-        )
+    names = "cosine law_r_squared r_squared renamed_r_squared weight"
+    expected = expected[names.split()].isel(step=slice(-1))
+    assert np.isfinite(expected).to_array().all()
+    assert_close(result, expected, names, atol=1e-4)
 
 
 def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pair):
     result, expected = (find_formation_times(structure_measures(item)) for item in pair)
     np.testing.assert_array_equal(result["formed"], expected["formed"])
-    np.testing.assert_allclose(result["onset"], expected["onset"], atol=1e-3)
+    assert_close(result, expected, "onset", atol=1e-3)
     result, expected = map(analyse_events, pair)
-    assert (
-        result["event_kind"].values.tolist() == expected["event_kind"].values.tolist()
-    )
-    for name in ("escape", "begin", "middle", "end", "event_middle"):
-        np.testing.assert_allclose(
-            result[name], expected[name], atol=1e-2, err_msg=name
-        )
+    np.testing.assert_array_equal(result["event_kind"], expected["event_kind"])
+    assert_close(result, expected, "escape begin middle end event_middle", atol=1e-2)
 
 
 def test_the_embedding_of_a_recorded_model_moves_as_that_of_its_simulation(pair):
-    result = compare_trajectories(*pair)
-    for name in ("speed", "gradient_norm", "displacement"):
-        np.testing.assert_allclose(
-            *result[name].transpose("side", ...).values,
-            rtol=1e-3,
-            atol=1e-5,
-            err_msg=name,
-        )
+    first, second = (compare_trajectories(*pair).isel(side=side) for side in (0, 1))
+    names = "speed gradient_norm displacement"
+    assert_close(first, second, names, rtol=1e-3, atol=1e-5)
 
 
 def test_frames_without_a_gradient_are_not_audited(pair):
     recorded = pair[0].copy()
     recorded["last_step"] = recorded["last_step"].copy(data=[STEPS, 20])
-    cosine = audit_forces(recorded, frames=1000, renamings=0)["cosine"].sel(
-        target="gradient", part="whole"
-    )
-    assert np.isfinite(cosine.transpose("run", "step")).sum("step").values.tolist() == [
-        STEPS // EVERY,
-        2,
-    ]
+    audit = audit_forces(recorded, frames=1000, renamings=0)
+    cosine = audit["cosine"].sel(target="gradient", part="whole")
+    assert cosine.notnull().sum("step").values.tolist() == [STEPS // EVERY, 2]
 
 
 def test_training_pairs_that_are_no_pairs_are_refused(pair):
     wrong = pair[0].drop_vars("training_pairs")
-    assert (
-        audit_forces(wrong, frames=2, renamings=0).attrs["pairs"]
-        == "all unordered pairs, each once"
-    )
+    audit = audit_forces(wrong, frames=2, renamings=0)
+    assert audit.attrs["pairs"] == "all unordered pairs, each once"
     wrong["training_pairs"] = (("run", "step"), np.zeros((2, wrong.sizes["step"]), int))
-    with pytest.raises(
-        dynamics.TrajectoryError, match="variable training_pairs: found"
-    ):
+    message = "variable training_pairs: found"
+    with pytest.raises(dynamics.TrajectoryError, match=message):
         audit_forces(wrong)
 
 
