@@ -15,6 +15,7 @@ from .clustering_heads import measure_sparsity as measure_sparsity
 from .command_line.record import Analysis as Analysis
 from .command_line.record import AnalysisOptions as AnalysisOptions
 from .command_line.record import Measurement as Measurement
+from .command_line.record import Report as Report
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
 from .forces import fit_force_fields as fit_force_fields

@@ -19,6 +19,7 @@ from analysis.command_line.parsing import run_command
 from analysis.command_line.record import (
     Analysis,
     Measurement,
+    Report,
     TrajectoryOptions,
     open_input,
     write_result_and_picture,
@@ -32,9 +33,7 @@ from dynamics.settings import (
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,22 +101,21 @@ def measure(
     )
 
 
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    return output.make_table(forces.audit_rows(measurement.result))
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_audit(measurement.result, measurement.path.stem)
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    return Report(
+        output.make_table(forces.audit_rows(result)),
+        forces.audit_columns(result),
+        "\n" + forces.audit_legend(result),
+        figure=plots.plot_audit(result, measurement.path.stem),
+    )
 
 
 FILE_AUDIT = Analysis(
     name="audit",
     title="The force audit",
     measure=measure,
-    table=tabulate,
-    columns=lambda measurement: forces.audit_columns(measurement.result),
-    legend=lambda measurement: "\n" + forces.audit_legend(measurement.result),
-    figure=draw,
+    report=report,
     options=FileOptions,
 )
 

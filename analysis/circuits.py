@@ -16,14 +16,17 @@ import tyro
 
 import dynamics
 from analysis import clustering_heads, plots
-from analysis.command_line.record import Analysis, Measurement, TrajectoryOptions
+from analysis.command_line.record import (
+    Analysis,
+    Measurement,
+    Report,
+    TrajectoryOptions,
+)
 from dynamics import networks
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,38 +62,28 @@ def measure(
     return result.assign_attrs(other=other.name)
 
 
-def ideal_clusters(measurement: Measurement) -> int:
-    network = networks.clustering_head_of(measurement.trajectory)
-    return clustering_heads.ideal_cluster_count(network.settings)
-
-
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    ideal = ideal_clusters(measurement)
-    return clustering_heads.circuit_table(measurement.result, ideal)
-
-
-def explain(measurement: Measurement) -> str:
-    """The summary, the missing invariances and the legend."""
-    result, ideal = measurement.result, ideal_clusters(measurement)
+def report(measurement: Measurement) -> Report:
+    """The table, and under it the summary, the missing invariances and the legend."""
+    trajectory, result = measurement.trajectory, measurement.result
+    settings = networks.clustering_head_of(trajectory).settings
+    ideal = clustering_heads.ideal_cluster_count(settings)
     missing = clustering_heads.format_missing_invariances(result)
     summary = clustering_heads.describe_circuits(result, ideal)
     legend = clustering_heads.circuit_legend(ideal, bool(missing))
     texts = ["\n".join(summary), missing, "\n".join(legend)]
-    return "\n".join(f"\n{text}" if text else "" for text in texts)
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_circuits(measurement.result, measurement.trajectory)
+    return Report(
+        clustering_heads.circuit_table(result, ideal),
+        clustering_heads.circuit_columns(ideal),
+        "\n".join(f"\n{text}" if text else "" for text in texts),
+        figure=plots.plot_circuits(result, trajectory),
+    )
 
 
 ANALYSIS = Analysis(
     name="circuits",
     title="Circuits of VC's network",
     measure=measure,
-    table=tabulate,
-    columns=lambda item: clustering_heads.circuit_columns(ideal_clusters(item)),
-    legend=explain,
-    figure=draw,
+    report=report,
     options=Options,
     diverged="",
     files_first=True,

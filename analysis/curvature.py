@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
 
 import dynamics
 from analysis import linearization, plots
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
-from analysis.output.tables import Column
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,50 +106,34 @@ def measure(
     return result.assign_attrs(title="Curvature of a recorded model")
 
 
-def is_model(measurement: Measurement) -> bool:
-    return measurement.options.loss is not None
-
-
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    if is_model(measurement):
-        return linearization.tabulate_model(measurement.result)
-    return linearization.tabulate_curvature(measurement.result)
-
-
-def columns(measurement: Measurement) -> list[Column]:
-    if is_model(measurement):
-        return linearization.model_columns(measurement.result)
-    return linearization.curvature_columns(measurement.result)
-
-
-def legend(measurement: Measurement) -> str:
-    result, trajectory = measurement.result, measurement.trajectory
-    if is_model(measurement):
-        selection = measurement.options.selection
-        first = linearization.frame_indices(trajectory, selection)[0]
-        warning = linearization.loss_warning(result, trajectory, first)
-        texts = ["\n" + linearization.model_legend(result), warning]
-        return "\n".join(filter(None, texts))
-    summary = linearization.escape_summary(result)
-    return "\n" + "\n\n".join(
-        filter(None, [summary, linearization.curvature_legend(result)])
+def report(measurement: Measurement) -> Report:
+    result, options = measurement.result, measurement.options
+    if options.loss is None:
+        summary = linearization.escape_summary(result)
+        texts = [summary, linearization.curvature_legend(result)]
+        return Report(
+            linearization.tabulate_curvature(result),
+            linearization.curvature_columns(result),
+            "\n" + "\n\n".join(filter(None, texts)),
+            figure=plots.plot_curvature(result),
+        )
+    trajectory = measurement.trajectory
+    first, *_ = linearization.frame_indices(trajectory, options.selection)
+    warning = linearization.loss_warning(result, trajectory, first)
+    texts = ["\n" + linearization.model_legend(result), warning]
+    return Report(
+        linearization.tabulate_model(result),
+        linearization.model_columns(result),
+        "\n".join(filter(None, texts)),
+        figure=plots.plot_model_curvature(result),
     )
-
-
-def draw(measurement: Measurement) -> Figure:
-    if is_model(measurement):
-        return plots.plot_model_curvature(measurement.result)
-    return plots.plot_curvature(measurement.result)
 
 
 ANALYSIS = Analysis(
     name="curvature",
     title="Linearised flow along a run",
     measure=measure,
-    table=tabulate,
-    columns=columns,
-    legend=legend,
-    figure=draw,
+    report=report,
     options=Options,
 )
 

@@ -21,6 +21,7 @@ from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
     Measurement,
+    Report,
     TrajectoryOptions,
 )
 from analysis.output.tables import Column, format_interval, format_table
@@ -28,10 +29,8 @@ from analysis.transitions.detection import DetectionConfig
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 SCALAR_DESCRIPTIONS = {
     "loss": "the loss",
@@ -64,8 +63,7 @@ LAYER_COLUMNS = (
 LAYER_LEGEND = """
 layers, {runs}: medians with 95% intervals
 speed ratio: speed of the weights during the drop divided by the speed before it
-gradient lag: time in {unit}s from the middle of the drop to the peak of the gradient norm
-"""
+gradient lag: time in {unit}s from the middle of the drop to the peak of the gradient norm"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,21 +108,15 @@ def measure(
     )
 
 
-def analysed_scalar(measurement: Measurement) -> xr.DataArray:
-    scalar, split = measurement.result.attrs["scalar"], measurement.options.split
-    return transitions.trajectory_scalar(measurement.selected, scalar, split)
-
-
-def describe_events(measurement: Measurement) -> str:
-    """The text above the table: the ensemble, drops in other windows, motion of the
-    layers, and the escape times of all trajectories."""
+def report(measurement: Measurement) -> Report:
+    """The ensemble, drops in other windows, motion of the layers, the escape times of
+    all trajectories, and the table of runs."""
     result, options = measurement.result, measurement.options
-    values = analysed_scalar(measurement)
-    unit = result.attrs["unit_of_time"]
-    comparison = transitions.escape_comparison(
-        [item.result for item in measurement.together],
-        [item.path.stem for item in measurement.together],
-    )
+    scalar, unit = result.attrs["scalar"], result.attrs["unit_of_time"]
+    values = transitions.trajectory_scalar(measurement.selected, scalar, options.split)
+    results = [item.result for item in measurement.together]
+    names = [item.path.stem for item in measurement.together]
+    comparison = transitions.escape_comparison(results, names)
     lines = []
     if values.sizes["step"] < transitions.MIN_FRAMES:
         lines.append(
@@ -139,12 +131,30 @@ def describe_events(measurement: Measurement) -> str:
     runs = transitions.describe_reported_runs(result)
     if result.sizes["layer"]:
         layers = transitions.layer_motion_table(result)
-        lines.append(LAYER_LEGEND.format(runs=runs, unit=unit).rstrip("\n"))
+        lines.append(LAYER_LEGEND.format(runs=runs, unit=unit))
         lines.append(format_table(layers, LAYER_COLUMNS))
     if options.others:
-        lines.append("\n" + format_table(comparison, _comparison_columns(unit)))
+        columns = [
+            Column("trajectory", "trajectory"),
+            Column("runs", "runs"),
+            Column("escaped", "escaped"),
+            Column(f"median escape, {unit}", text=_format_median_escape),
+            Column(
+                "log-rank p",
+                "p_value",
+                text=lambda p: "-" if math.isnan(p) else f"{p:.2g}",
+            ),
+        ]
+        lines.append("\n" + format_table(comparison, columns))
     lines.append(f"\ntable: {runs}")
-    return "\n".join(lines)
+    reported = transitions.reported_runs(result)
+    return Report(
+        transitions.run_event_table(result),
+        RUN_COLUMNS,
+        summary="\n".join(lines),
+        figure=plots.plot_events(values, results, names, unit),
+        rows=reported & (reported.cumsum() <= PRINTED_ROWS),
+    )
 
 
 def _describe_ensemble(
@@ -192,44 +202,14 @@ def _format_median_escape(escapes: pd.Series) -> str:
     )
 
 
-def _comparison_columns(unit: str) -> list[Column]:
-    return [
-        Column("trajectory", "trajectory"),
-        Column("runs", "runs"),
-        Column("escaped", "escaped"),
-        Column(f"median escape, {unit}", text=_format_median_escape),
-        Column(
-            "log-rank p", "p_value", text=lambda p: "-" if math.isnan(p) else f"{p:.2g}"
-        ),
-    ]
-
-
-def printed_rows(measurement: Measurement) -> np.ndarray:
-    reported = transitions.reported_runs(measurement.result)
-    return reported & (reported.cumsum() <= PRINTED_ROWS)
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_events(
-        analysed_scalar(measurement),
-        [item.result for item in measurement.together],
-        [item.path.stem for item in measurement.together],
-        measurement.result.attrs["unit_of_time"],
-    )
-
-
 ANALYSIS = Analysis(
     name="events",
     title="Plateaus, drops and spikes",
     measure=measure,
-    summary=describe_events,
-    table=lambda measurement: transitions.run_event_table(measurement.result),
-    columns=RUN_COLUMNS,
-    printed_rows=printed_rows,
-    figure=draw,
+    report=report,
     options=Options,
     diverged="",
-    compared=True,
+    others="compared",
     files_first=True,
 )
 

@@ -10,14 +10,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 from analysis import output, plots, structures
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection, check_run_index
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,55 +44,40 @@ def measure(trajectory: xr.Dataset, selection: Selection, run: int) -> xr.Datase
     return measures.merge(onsets, compat="override", join="exact")
 
 
-def results(measurement: Measurement) -> list[structures.FormationResult]:
-    """The result of each trajectory, named by its system or, if both have the same, by
-    its file."""
+def report(measurement: Measurement) -> Report:
+    """The report on both trajectories, which are named by their systems or, if both
+    have the same, by their files."""
+    options, results, missing = measurement.options, [], []
     systems = [item.trajectory.attrs["system"] for item in measurement.together]
-    names = systems
-    if len(set(systems)) < len(systems):
-        names = [item.path.stem for item in measurement.together]
-    return [
-        structures.FormationResult(name, system, item.result, item.result)
-        for name, system, item in zip(names, systems, measurement.together, strict=True)
-    ]
-
-
-def describe_missing_grids(measurement: Measurement) -> str:
-    return "\n".join(
-        f"{item.path.name}: distances from grids are not computed, because with"
-        f" {item.trajectory.attrs['modulus']} tokens there are too many grids to compare"
-        f" with (the limit is {structures.MAX_GRID_TOKENS})"
-        for item in measurement.together
-        if "grid_distance" not in item.result
+    for system, item in zip(systems, measurement.together, strict=True):
+        name = system if systems.count(system) == 1 else item.path.stem
+        results.append(
+            structures.FormationResult(name, system, item.result, item.result)
+        )
+        if "grid_distance" not in item.result:
+            missing.append(
+                f"{item.path.name}: distances from grids are not computed, because with"
+                f" {item.trajectory.attrs['modulus']} tokens there are too many grids to"
+                f" compare with (the limit is {structures.MAX_GRID_TOKENS})"
+            )
+    return Report(
+        output.make_table(structures.formation_rows(results, options.clock)),
+        structures.FORMATION_COLUMNS,
+        structures.formation_legend(results, options.clock),
+        summary="\n".join(missing),
+        figure=plots.plot_formation(results, options.run),
+        result=structures.merge_formation(results),
     )
-
-
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    clock = measurement.options.clock
-    return output.make_table(structures.formation_rows(results(measurement), clock))
-
-
-def legend(measurement: Measurement) -> str:
-    clock = measurement.options.clock
-    return structures.formation_legend(results(measurement), clock)
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_formation(results(measurement), measurement.options.run)
 
 
 ANALYSIS = Analysis(
     name="formation",
     title="Structure over time, and when it forms",
     measure=measure,
-    summary=describe_missing_grids,
-    table=tabulate,
-    columns=lambda measurement: structures.FORMATION_COLUMNS,
-    legend=legend,
-    figure=draw,
+    report=report,
     options=Options,
     diverged="diverged and are censored there",
-    combine=lambda measurement: structures.merge_formation(results(measurement)),
+    others="combined",
 )
 
 if __name__ == "__main__":

@@ -14,15 +14,13 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.trajectory.selection import Selection, check_run_index
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 LEGEND = """number: number of events or of runs. value: fraction of the events that have a peak, or a correlation
 peak: a spike of the norm, or the highest frame between a rise of the norm and the drop after it
@@ -63,14 +61,11 @@ def measure(
     return result.assign_attrs(frame=f"{frame:g} {clock}s")
 
 
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    _, frame = transitions.frame_interval(measurement.selected)
-    return transitions.coincidence_table(measurement.result, frame)
-
-
-def columns(measurement: Measurement) -> list[Column]:
-    clock, _ = transitions.frame_interval(measurement.selected)
-    return [
+def report(measurement: Measurement) -> Report:
+    options, selected = measurement.options, measurement.selected
+    result, run = measurement.result, options.run
+    clock, frame = transitions.frame_interval(selected)
+    columns = [
         Column("layer", "layer"),
         Column("measure", "measure"),
         Column("number", "number"),
@@ -81,21 +76,14 @@ def columns(measurement: Measurement) -> list[Column]:
         Column("p", "p_value_nearby", digits=3),
         Column(f"lag, {clock}s", "lag", digits=1, interval="bounds"),
     ]
-
-
-def legend(measurement: Measurement) -> str:
-    frames = measurement.selected.sizes["step"]
-    width = measurement.options.detection.width(frames)
-    return LEGEND.format(width, 2 * width)
-
-
-def draw(measurement: Measurement) -> Figure:
-    options, result = measurement.options, measurement.result
-    run = options.run
+    width = options.detection.width(selected.sizes["step"])
     if run is None:
         run = transitions.most_eventful_run(result["events"].values)
-    return plots.plot_gradient_norms(
-        measurement.selected, result, run, options.detection
+    return Report(
+        transitions.coincidence_table(result, frame),
+        columns,
+        LEGEND.format(width, 2 * width),
+        figure=plots.plot_gradient_norms(selected, result, run, options.detection),
     )
 
 
@@ -103,10 +91,7 @@ ANALYSIS = Analysis(
     name="gradients",
     title="Peaks of gradient norms, and drops and spikes of the loss",
     measure=measure,
-    table=tabulate,
-    columns=columns,
-    legend=legend,
-    figure=draw,
+    report=report,
     options=Options,
 )
 

@@ -10,14 +10,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from analysis import forces, output, plots, progress_measures
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,22 +46,21 @@ def measure(
     return forces.fit_pair_law(trajectory, ParticleSettings(fa=fa), selection, keys)
 
 
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    return output.make_table(forces.pair_law_rows(measurement.result))
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_pair_law(measurement.result, measurement.path.stem)
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    return Report(
+        output.make_table(forces.pair_law_rows(result)),
+        forces.pair_law_columns(result),
+        "\n" + forces.PAIR_LAW_LEGEND,
+        figure=plots.plot_pair_law(result, measurement.path.stem),
+    )
 
 
 ANALYSIS = Analysis(
     name="pair_law",
     title="The best pair law",
     measure=measure,
-    table=tabulate,
-    columns=lambda measurement: forces.pair_law_columns(measurement.result),
-    legend=lambda measurement: "\n" + forces.PAIR_LAW_LEGEND,
-    figure=draw,
+    report=report,
     options=Options,
 )
 

@@ -15,14 +15,13 @@ from analysis.command_line.record import (
     Analysis,
     AnalysisOptions,
     Measurement,
+    Report,
 )
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,23 +49,22 @@ def measure(
     )
 
 
-def tabulate(measurement: Measurement) -> pd.DataFrame:
-    return output.make_table(progress_measures.progress_rows(measurement.result))
-
-
-def draw(measurement: Measurement) -> Figure:
-    return plots.plot_progress(measurement.trajectory, measurement.result)
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    return Report(
+        output.make_table(progress_measures.progress_rows(result)),
+        progress_measures.PROGRESS_COLUMNS,
+        "\n" + progress_measures.describe_progress(result),
+        figure=plots.plot_progress(measurement.trajectory, result),
+        rows=slice(PRINTED_ROWS),
+    )
 
 
 ANALYSIS = Analysis(
     name="progress",
     title="Progress measures",
     measure=measure,
-    table=tabulate,
-    columns=lambda measurement: progress_measures.PROGRESS_COLUMNS,
-    printed_rows=PRINTED_ROWS,
-    legend=lambda item: "\n" + progress_measures.describe_progress(item.result),
-    figure=draw,
+    report=report,
     options=Options,
 )
 

@@ -11,7 +11,12 @@ import math
 from typing import TYPE_CHECKING, TextIO
 
 from analysis import plots, transitions
-from analysis.command_line.record import Analysis, TrajectoryOptions
+from analysis.command_line.record import (
+    Analysis,
+    Measurement,
+    Report,
+    TrajectoryOptions,
+)
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.trajectory.selection import Selection
@@ -75,14 +80,21 @@ def measure(
     return result.assign_attrs(dataclasses.asdict(detection))
 
 
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    return Report(
+        transitions.intervention_table(result),
+        COLUMNS,
+        LEGEND,
+        figure=plots.plot_interventions(result),
+    )
+
+
 ANALYSIS = Analysis(
     name="remedies",
     title="Remedies of loss spikes",
     measure=measure,
-    table=lambda measurement: transitions.intervention_table(measurement.result),
-    columns=COLUMNS,
-    legend=LEGEND,
-    figure=lambda measurement: plots.plot_interventions(measurement.result),
+    report=report,
     options=Options,
     diverged="",
     files_first=True,

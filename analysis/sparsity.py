@@ -13,14 +13,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from analysis import clustering_heads, plots
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
 from dynamics.settings import SettingsError
 from dynamics.trajectory.selection import Selection
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,42 +47,28 @@ def measure(trajectory: xr.Dataset, selection: Selection) -> xr.Dataset:
     return clustering_heads.compare_successes(result)
 
 
-def labels(measurement: Measurement) -> list[str]:
-    return clustering_heads.trajectory_labels(
-        [item.trajectory for item in measurement.together],
-        [item.path for item in measurement.together],
-    )
-
-
-def tabulate(measurement: Measurement) -> pd.DataFrame:
+def report(measurement: Measurement) -> Report:
     results = [item.result for item in measurement.together]
-    return clustering_heads.sparsity_table(results, labels(measurement))
-
-
-def combine(measurement: Measurement) -> xr.Dataset:
-    return clustering_heads.combine_sparsity(
-        [item.result for item in measurement.together],
-        labels(measurement),
-        [item.path for item in measurement.together],
+    paths = [item.path for item in measurement.together]
+    trajectories = [item.trajectory for item in measurement.together]
+    labels = clustering_heads.trajectory_labels(trajectories, paths)
+    return Report(
+        clustering_heads.sparsity_table(results, labels),
+        clustering_heads.SPARSITY_COLUMNS,
+        clustering_heads.SPARSITY_LEGEND,
+        figure=plots.plot_sparsity(results, labels),
+        result=clustering_heads.combine_sparsity(results, labels, paths),
     )
-
-
-def draw(measurement: Measurement) -> Figure:
-    results = [item.result for item in measurement.together]
-    return plots.plot_sparsity(results, labels(measurement))
 
 
 ANALYSIS = Analysis(
     name="sparsity",
     title="Sparsity of hidden activations",
     measure=measure,
-    table=tabulate,
-    columns=lambda measurement: clustering_heads.SPARSITY_COLUMNS,
-    legend=lambda measurement: clustering_heads.SPARSITY_LEGEND,
-    figure=draw,
+    report=report,
     options=Options,
     diverged="have diverged and are left out",
-    combine=combine,
+    others="combined",
 )
 
 if __name__ == "__main__":

@@ -11,7 +11,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from analysis import plots, transitions
-from analysis.command_line.record import Analysis, Measurement, TrajectoryOptions
+from analysis.command_line.record import (
+    Analysis,
+    Measurement,
+    Report,
+    TrajectoryOptions,
+)
 from analysis.output.tables import Column
 from analysis.transitions.detection import DetectionConfig
 from dynamics.settings import check_integer
@@ -110,21 +115,25 @@ def describe_spikes(measurement: Measurement) -> str:
     return text
 
 
-def legend(measurement: Measurement) -> str:
-    smooth = int(transitions.smooth_norm_applies(measurement.result).sum())
-    return LEGEND.format(smooth)
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    smooth = int(transitions.smooth_norm_applies(result).sum())
+    return Report(
+        transitions.cause_table(result),
+        COLUMNS,
+        LEGEND.format(smooth),
+        summary=describe_spikes(measurement),
+        figure=plots.plot_spike_attribution(result),
+    )
 
 
 ANALYSIS = Analysis(
     name="spikes",
     title="Spikes of the loss and their causes",
     measure=measure,
-    summary=describe_spikes,
-    table=lambda measurement: transitions.cause_table(measurement.result),
-    columns=COLUMNS,
-    legend=legend,
-    figure=lambda measurement: plots.plot_spike_attribution(measurement.result),
+    report=report,
     options=Options,
+    diverged="",
     files_first=True,
 )
 

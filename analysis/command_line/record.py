@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import lazy_loader as lazy
 import tyro
@@ -83,6 +83,23 @@ class Measurement:
         return (self, *self.others)
 
 
+class Report(NamedTuple):
+    """What is printed and drawn of a measurement."""
+
+    table: pd.DataFrame
+    columns: Sequence[Column]
+    """The printed columns of the table."""
+    legend: str = ""
+    """Explanation under the table."""
+    summary: str = ""
+    """Text above the table."""
+    figure: Figure | None = None
+    rows: Any = slice(None)
+    """The printed rows of the table: a slice or a mask."""
+    result: xr.Dataset | None = None
+    """Result that is written. Default: that of the measurement."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Analysis:
     """An analysis of trajectories, and its command.
@@ -96,37 +113,26 @@ class Analysis:
         options are the fields of `options` that are named like its further parameters;
         a parameter ``log`` is the stream for messages, and a parameter ``first`` the
         result of the first of several trajectories (None for the first itself).
-    columns : sequence of Column, or callable
-        Columns of the printed table, or a function of a `Measurement` that returns
-        them.
+    columns : sequence of Column
+        Columns of the printed table, which has a row for each point of the result. The
+        first 40 are printed; the CSV file has all, with all variables and coordinates.
     title : str
         Title of the result.
-    table : callable, optional
-        Function of a `Measurement` that returns the table as a `pandas.DataFrame`.
-        Default: a row for each point of the result, with its variables and coordinates,
-        of which the first 40 are printed.
-    printed_rows : int or callable, optional
-        Number of rows that are printed, or a function of a `Measurement` that returns a
-        mask of these rows. Default: all.
-    legend : str or callable
-        Explanation under the table, or a function of a `Measurement` that returns it.
-    summary : callable, optional
-        Function of a `Measurement` that returns a text above the table.
+    legend : str
+        Explanation under the table.
     plot : callable, optional
         ``plot(result, axes)`` draws the result into matplotlib's axes.
-    figure : callable, optional
-        Function of a `Measurement` that returns a figure, instead of `plot`.
+    report : callable, optional
+        Function of a `Measurement` that returns a `Report`, instead of `columns`,
+        `legend` and `plot`.
     options : type
         Dataclass of the command's options, derived from `AnalysisOptions`. Its
         docstring is the description in the help.
     diverged : str
         What is printed of runs that diverged, after their number.
-    combine : callable, optional
-        Function of a `Measurement` that returns one result of several trajectories.
-        Default: each trajectory has its own result, picture and rows.
-    compared : bool
-        Whether further trajectories are only compared with the first, whose result is
-        written.
+    others : {"separate", "combined", "compared"}
+        Whether each of several trajectories has its own report, or the first one has a
+        report on all: with the result of all, or with its own result.
     files_first : bool
         Whether the files are written and named above the table.
 
@@ -147,18 +153,14 @@ class Analysis:
 
     name: str
     measure: Callable[..., xr.Dataset]
-    columns: Sequence[Column] | Callable[[Measurement], Sequence[Column]]
+    columns: Sequence[Column] = ()
     title: str = ""
-    table: Callable[[Measurement], pd.DataFrame] | None = None
-    printed_rows: int | Callable[[Measurement], Any] | None = None
-    legend: str | Callable[[Measurement], str] = ""
-    summary: Callable[[Measurement], str] | None = None
+    legend: str = ""
     plot: Callable[[xr.Dataset, Axes], object] | None = None
-    figure: Callable[[Measurement], Figure] | None = None
+    report: Callable[[Measurement], Report] | None = None
     options: type = AnalysisOptions
     diverged: str = "diverged and have no values from then on"
-    combine: Callable[[Measurement], xr.Dataset] | None = None
-    compared: bool = False
+    others: Literal["separate", "combined", "compared"] = "separate"
     files_first: bool = False
 
     def run_command(self) -> None:
@@ -173,14 +175,13 @@ class Analysis:
         paths = (options.trajectory, *getattr(options, "others", ()))
         trajectories, outs = self._open(options, paths)
         measurements = self._measure(options, paths, trajectories)
-        summaries = [self.summary(item) for item in measurements if self.summary]
+        make_report = self.report or self._default_report
+        reports = [make_report(item) for item in measurements]
         if self.files_first:
-            self._write(measurements, outs)
-        for summary in filter(None, summaries):
-            print(summary, file=options.log)
-        self._print(measurements, options)
+            self._write(measurements, reports, outs)
+        _print_reports(reports, measurements, options)
         if not self.files_first:
-            self._write(measurements, outs)
+            self._write(measurements, reports, outs)
         if any(item.result.attrs.get("frames_left") for item in measurements):
             raise KeyboardInterrupt
 
@@ -189,31 +190,32 @@ class Analysis:
     ) -> tuple[list[xr.Dataset], list[Path]]:
         """The trajectories, and the paths for the results, which are checked before
         any is measured."""
-        separate = not (self.combine or self.compared)
-        if len(set(paths)) < len(paths) and separate:
-            raise SettingsError("others", " ".join(map(str, paths)), "each file once")
-        if len(paths) > 1 and options.out is None and self.combine:
+        if len(paths) > 1 and self.others == "separate":
+            if len(set(paths)) < len(paths):
+                words = " ".join(map(str, paths))
+                raise SettingsError("others", words, "each file once")
+            if options.out is not None:
+                allowed = "no value with several trajectories: each has its own result"
+                raise SettingsError("out", options.out, allowed)
+        if len(paths) > 1 and self.others == "combined" and options.out is None:
             out = output.combined_path(paths, self.name, ".nc")
             options = dataclasses.replace(options, out=out)
-        if len(paths) > 1 and options.out is not None and separate:
-            allowed = "no value with several trajectories: each has its own result"
-            raise SettingsError("out", options.out, allowed)
         trajectories: list[xr.Dataset] = []
         outs: list[Path] = []
         for path in paths:
-            if outs and not separate:
+            if outs and self.others != "separate":
                 trajectories.append(dynamics.open_trajectory(path))
-            else:
-                file_options = dataclasses.replace(options, trajectory=path)
-                trajectory, out = open_input(file_options, self.name)
-                trajectories.append(trajectory)
-                outs.append(out)
+                continue
+            file_options = dataclasses.replace(options, trajectory=path)
+            trajectory, out = open_input(file_options, self.name)
+            trajectories.append(trajectory)
+            outs.append(out)
         return trajectories, outs
 
     def _measure(
         self, options: Any, paths: Sequence[Path], trajectories: Sequence[xr.Dataset]
     ) -> list[Measurement]:
-        """The measurements that have a result of their own."""
+        """The measurements that have a report of their own."""
         selection: Selection = options.selection
         measurements: list[Measurement] = []
         names = list(inspect.signature(self.measure).parameters)[2:]
@@ -233,55 +235,55 @@ class Analysis:
             if diverged and self.diverged:
                 print(f"{path.name}: {diverged} runs {self.diverged}", file=options.log)
             measurements.append(Measurement(options, path, runs, selected, result))
-        if not (self.combine or self.compared):
+        if self.others == "separate":
             return measurements
         first, *others = measurements
         return [dataclasses.replace(first, others=tuple(others))]
 
-    def _print(self, measurements: Sequence[Measurement], options: Any) -> None:
-        """Print the table with its legend, and write it as CSV."""
-        tables = []
-        for item in measurements:
-            if self.table is not None:
-                tables.append(self.table(item))
-            else:
-                names = ["run", "step", *map(str, item.result.dims)]
-                dims = [
-                    name for name in dict.fromkeys(names) if name in item.result.dims
-                ]
-                tables.append(item.result.to_dataframe(dim_order=dims).reset_index())
-        first = measurements[0]
-        columns = list(self.columns(first) if callable(self.columns) else self.columns)
-        table = tables[0]
-        if len(measurements) > 1:
-            for item, part in zip(measurements, tables, strict=True):
-                part.insert(0, "trajectory", item.path.name)
-            columns.insert(0, Column("trajectory", "trajectory"))
-            table = pd.concat(tables, ignore_index=True)
-        rows: Any = slice(PRINTED_ROWS if self.table is None else None)
-        if callable(self.printed_rows):
-            rows = self.printed_rows(first)
-        elif self.printed_rows is not None:
-            rows = slice(self.printed_rows)
-        output.output_table(table, columns, options.csv, rows)
-        legend = self.legend(first) if callable(self.legend) else self.legend
-        if legend:
-            print(legend, file=options.log)
+    def _default_report(self, measurement: Measurement) -> Report:
+        """A table with a row for each point of the result, and the plot."""
+        result, figure = measurement.result, None
+        dims = list(map(str, result.dims))
+        dims.sort(key=lambda name: ("run", "step", name).index(name))
+        table = result.to_dataframe(dim_order=dims).reset_index()
+        if self.plot is not None:
+            figure, (axes,) = plots.new_panels([2])
+            self.plot(result, axes)
+        rows = slice(PRINTED_ROWS)
+        return Report(table, self.columns, self.legend, figure=figure, rows=rows)
 
-    def _write(self, measurements: Sequence[Measurement], outs: Sequence[Path]) -> None:
-        """Write the results, and draw their pictures."""
-        for item, out in zip(measurements, outs, strict=True):
-            result = item.result if self.combine is None else self.combine(item)
-            figure = None
-            if self.figure is not None:
-                figure = self.figure(item)
-            elif self.plot is not None:
-                figure, (axes,) = plots.new_panels([2])
-                self.plot(result, axes)
+    def _write(
+        self,
+        measurements: Sequence[Measurement],
+        reports: Sequence[Report],
+        outs: Sequence[Path],
+    ) -> None:
+        """Write the results and the pictures."""
+        for item, report, out in zip(measurements, reports, outs, strict=True):
+            result = item.result if report.result is None else report.result
             title = result.attrs.get("title", self.title)
             attributes = _result_attributes(item.path, self.name)
             result = result.assign_attrs(title=title, **attributes)
-            write_result_and_picture(item.options, result, figure, out)
+            write_result_and_picture(item.options, result, report.figure, out)
+
+
+def _print_reports(
+    reports: Sequence[Report], measurements: Sequence[Measurement], options: Any
+) -> None:
+    """Print the summaries, one table and the legend; write the table as CSV."""
+    for report in reports:
+        if report.summary:
+            print(report.summary, file=options.log)
+    table, columns, legend, _, _, rows, _ = reports[0]
+    if len(reports) > 1:
+        names = [item.path.name for item in measurements]
+        tables = [report.table for report in reports]
+        table = pd.concat(tables, keys=names, names=["trajectory"])
+        table = table.reset_index("trajectory")
+        columns = [Column("trajectory", "trajectory"), *columns]
+    output.output_table(table, columns, options.csv, rows)
+    if legend:
+        print(legend, file=options.log)
 
 
 def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Path]:
