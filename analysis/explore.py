@@ -81,7 +81,10 @@ def _serve(options: Options) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _exit_on_signal)
     server.start()
-    if options.browser and _has_display():
+    displays = ("DISPLAY", "WAYLAND_DISPLAY")
+    has_display = any(os.environ.get(name) for name in displays)
+    has_window_system = sys.platform in ("darwin", "win32") or has_display
+    if options.browser and has_window_system:  # not a browser in the terminal
         server.io_loop.call_later(0, webbrowser.open, address)
     server.io_loop.start()
 
@@ -90,14 +93,6 @@ def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     """Exit when interrupted; there is nothing to resume."""
     print("interrupted: the page has ended", file=sys.stderr)
     sys.exit(128 + signum)
-
-
-def _has_display() -> bool:
-    """Whether there is a display for a browser; without one, a browser might start in
-    the terminal."""
-    return sys.platform in ("darwin", "win32") or any(
-        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))
-    )
 
 
 def _export(options: Options, path: Path) -> None:

@@ -11,7 +11,7 @@ import tyro
 
 import dynamics
 from analysis.command_line.parsing import run_command
-from dynamics.settings import check_integer
+from dynamics.settings import SettingsError, check_integer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Options:
 
 def main(options: Options) -> None:
     """Collect the checkpoints and write the trajectory."""
+    if not options.checkpoints:
+        raise SettingsError("checkpoints", "no value", "folders or files")
     modulus = check_integer("modulus", options.modulus or 0, 0, 10**9)
     seed = check_integer("seed", options.seed, 0, 2**62)
     embedding = None

@@ -157,12 +157,9 @@ def _parse_error(event: parse_errors.ParseErrorEvent, options: type) -> Settings
     match event:
         case parse_errors.MissingArgs():
             name = _name_of(event.missing_arguments[0].arg)
-            allowed = (
-                "a value"
-                if name == "checkpoints"
-                else "a trajectory file, such as runs/x.nc"
+            return SettingsError(
+                name, "no value", "a trajectory file, such as runs/x.nc"
             )
-            return SettingsError(name, "no value", allowed)
         case parse_errors.MissingSubcommand():
             names = ", ".join(event.subcommand_spec.parser_from_name)
             return SettingsError(

@@ -97,6 +97,7 @@ MESSAGES = [
             " that --help"
         ),
     ),
+    ("sims.collect", "CHECKPOINTS: found no value, allowed is folders or files"),
     ("sims.particles 5", "arguments of the command: found 5, allowed is"),
     ("sims.particles --n 100000", "--n --dim --runs: found"),
     (
