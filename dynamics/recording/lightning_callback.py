@@ -49,7 +49,11 @@ class LightningRecording(TrainingCallback, lightning.Callback):
         batch_idx: int,
     ) -> None:
         """Record a frame if one is due."""
-        self.record_step(outputs["loss"] if isinstance(outputs, dict) else outputs)
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        if loss is not None:
+            self.losses.append(loss.detach())
+        # Lightning has divided it by the number of accumulated mini-batches
+        self.record_step(summed=pl_module.automatic_optimization)
 
     def on_train_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule

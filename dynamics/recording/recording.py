@@ -633,7 +633,7 @@ class Recording:
         """What the user's function measures."""
         if self.evaluate is None:
             return {}
-        with _undisturbed(self.training.model, True):
+        with _undisturbed(self.training.model, True, parameters=True):
             metrics = self.evaluate(self.training.model)
         if not isinstance(metrics, Mapping):
             raise SettingsError(
@@ -867,14 +867,18 @@ def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
 
 
 @contextlib.contextmanager
-def _undisturbed(model: torch.nn.Module, calls: bool) -> Any:
-    """Keep random generators and the modes of the model's modules unchanged while a
-    user's function is called."""
+def _undisturbed(model: torch.nn.Module, calls: bool, parameters: bool = False) -> Any:
+    """Keep the model's buffers, modes and, if required, parameters and the random
+    generators unchanged while a user's function is called, which may update running
+    statistics or remove parts of the model."""
     if not calls:
         yield
         return
     random = read_random_state()
     modes = [(module, module.training) for module in model.modules()]
+    tensors = [*model.buffers(), *(model.parameters() if parameters else ())]
+    copies = [tensor.detach().clone() for tensor in tensors]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
     try:
         with torch.no_grad():
             yield
@@ -882,3 +886,9 @@ def _undisturbed(model: torch.nn.Module, calls: bool) -> Any:
         set_random_state(random)
         for module, training in modes:
             module.training = training
+        for module, of_module in buffers:
+            module._buffers.update(of_module)
+        with torch.no_grad():
+            for tensor, copy in zip(tensors, copies, strict=True):
+                if not torch.equal(tensor, copy):
+                    tensor.copy_(copy)

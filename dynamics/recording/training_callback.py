@@ -17,6 +17,9 @@ class TrainingCallback:
     def __init__(self, path: str | Path, **options: Any) -> None:
         self.path, self.options = path, options
         self.recording: Recording | None = None
+        self.losses: list[torch.Tensor] = []
+        """Losses of the mini-batches since the last update."""
+        self._updates = 0
 
     def begin(
         self,
@@ -31,10 +34,19 @@ class TrainingCallback:
         }
         self.recording = record(model, optimizers, self.path, **options).__enter__()
 
-    def record_step(self, loss: Measured) -> None:
-        """Record a frame if one is due."""
-        if self.recording is not None:
-            self.recording.step(loss=loss)
+    def record_step(self, summed: bool = False) -> None:
+        """Record a frame if one is due. Its loss is that of all mini-batches whose
+        gradients were accumulated: their mean, or with `summed` their sum."""
+        if self.recording is None:
+            return
+        loss: Measured = None
+        if self.losses:
+            total = torch.stack(self.losses).sum()
+            loss = total if summed else total / len(self.losses)
+        self.recording.step(loss=loss)
+        if self.recording.norms.updates > self._updates:
+            self._updates = self.recording.norms.updates
+            self.losses.clear()
 
     def finish(self) -> None:
         """Finish the file."""

@@ -98,6 +98,68 @@ def test_the_callback_of_transformers(tmp_path):
     )
 
 
+class LossOfBatch(Model):
+    """Divides its loss by the items of the whole batch, as models of transformers do
+    that accept their number."""
+
+    def forward(self, tokens, labels, num_items_in_batch=None, **rest):
+        output = super().forward(tokens, labels)
+        if num_items_in_batch is not None:
+            output["loss"] = output["loss"] * len(labels) / num_items_in_batch
+        return output
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("accumulated", [1, 2, 4])
+@pytest.mark.parametrize("kind", [Model, LossOfBatch])
+def test_the_loss_of_transformers_is_that_of_the_whole_batch(
+    tmp_path, kind, accumulated
+):
+    torch.manual_seed(0)
+    path = tmp_path / "trainer.nc"
+    options = transformers.TrainingArguments(
+        output_dir=tmp_path / "out",
+        max_steps=4,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=accumulated,
+        learning_rate=0.1,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        logging_steps=1,
+    )
+    data = [{"tokens": token, "labels": token} for token in TOKENS]
+    callback = TrainerRecording(path, embedding="embed.weight")
+    trainer = transformers.Trainer(
+        kind(), options, train_dataset=data, callbacks=[callback]
+    )
+    trainer.train()
+    logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
+    np.testing.assert_allclose(recorded[0, 1:], logged, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loss_of_lightning_is_that_of_the_whole_batch(tmp_path):
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    module, path = Module(), tmp_path / "lightning.nc"
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[LightningRecording(path, embedding="model.embed.weight")],
+        accumulate_grad_batches=2,
+    )
+    trainer.fit(module, DataLoader(TensorDataset(TOKENS, TOKENS), batch_size=4))
+    recorded = dynamics.open_trajectory(path)["loss"].sel(split="train")
+    of_batches = np.reshape(module.seen, (-1, 2)).mean(axis=1)
+    np.testing.assert_allclose(recorded[0, 1:], of_batches, rtol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_callback_of_lightning(tmp_path):
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

@@ -745,3 +745,43 @@ def test_a_killed_training_goes_on_with_the_same_bits(tmp_path):
 @pytest.mark.slow
 def test_a_training_killed_at_twenty_moments_goes_on_with_the_same_bits(tmp_path):
     check_kills(tmp_path, range(0, 40, 2))
+
+
+def test_evaluation_leaves_the_model_and_the_generators_as_they_were(tmp_path):
+    """Running statistics of a model in training, and parts that are removed."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+    )
+    x = torch.randn(16, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    calls = []
+
+    def evaluate(model):
+        calls.append(model.training)
+        loss = model(x).square().mean()
+        model[0].weight[0] = 0
+        model.eval()
+        model[1].running_var = torch.ones(4)
+        torch.rand(3)
+        return {"loss": float(loss)}
+
+    def state():
+        values = {name: value.clone() for name, value in model.state_dict().items()}
+        return values, torch.get_rng_state(), model.training, model[1].training
+
+    path = tmp_path / "mine.nc"
+    with dynamics.record(model, optimizer, path, evaluate=evaluate) as recording:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            before = state()
+            recording.step()
+            after = state()
+            assert all(
+                torch.equal(after[0][name], before[0][name]) for name in before[0]
+            )
+            assert torch.equal(after[1], before[1])
+            assert after[2:] == before[2:] == (True, True)
+    assert calls == [True] * 4
