@@ -30,7 +30,7 @@ from dynamics.settings import (
     TransformerSettings,
 )
 from dynamics.simulation import simulate
-from dynamics.system_checks import create_system
+from dynamics.system_creation import create_system
 
 AGREES, DIFFERS, NO_DEVICE = 0, 1, 3
 """Exit statuses."""

@@ -2,6 +2,8 @@ from .branching import branch as branch
 from .branching import branch_path as branch_path
 from .branching import final_embedding as final_embedding
 from .branching import replay as replay
+from .ensemble import Ensemble as Ensemble
+from .ensemble import run_path as run_path
 from .errors import Interrupted as Interrupted
 from .errors import MissingPackage as MissingPackage
 from .errors import RecordingError as RecordingError
@@ -14,7 +16,6 @@ from .recording.model_loss import load_loss as load_loss
 from .recording.quantities import ParameterView as ParameterView
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record
-from .run_checks import run_path as run_path
 from .settings import TRANSFORMER_PRESETS as TRANSFORMER_PRESETS
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings
@@ -26,7 +27,7 @@ from .simulation import simulate as simulate
 from .sweeps.run import sweep as sweep
 from .system import System as System
 from .system import register as register
-from .system_checks import create_system as create_system
+from .system_creation import create_system as create_system
 from .tasks import all_pairs as all_pairs
 from .tasks import modular_sum as modular_sum
 from .tasks import operation_table as operation_table

@@ -11,6 +11,7 @@ import xarray as xr
 
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.interruption import StepPacer
+from dynamics.loop import record_run, restore_state
 from dynamics.provenance import (
     FIRST_BACKEND,
     IDENTITY_ATTRIBUTES,
@@ -34,9 +35,8 @@ from dynamics.settings import (
     check_choice,
     check_integer,
 )
-from dynamics.simulation import record_run, restore_state
 from dynamics.system import EpochClock, State, System
-from dynamics.system_checks import create_system
+from dynamics.system_creation import create_system
 from dynamics.trajectory.description import (
     RecordingSchedule,
     RunDescription,

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynamics.settings import Settings, SettingsError, saved_settings
 from dynamics.system import System
+from dynamics.system_kinds import SystemIdentity
 
 IDENTITY_ATTRIBUTES = (
     "system",
@@ -43,7 +44,7 @@ METRIC_VARIABLES = ("gradient_norm", "update_norm", "loss", "accuracy")
 
 
 def run_identity(
-    system: System, runs: int, seed: int, every: int, record: str
+    system: System | SystemIdentity, runs: int, seed: int, every: int, record: str
 ) -> dict[str, Any]:
     """The attributes `IDENTITY_ATTRIBUTES` of a run of a system, and its backend if
     there is a choice of several."""

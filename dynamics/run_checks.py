@@ -1,5 +1,5 @@
-"""Checks before a run begins: its arguments, memory and disk space, its file, and
-whether it exists already."""
+"""Checks before a run begins: memory and disk space, its file, and whether it exists
+already."""
 
 import os
 import shutil
@@ -11,21 +11,10 @@ import numpy as np
 import xarray as xr
 
 from dynamics.folders import existing_folder
-from dynamics.provenance import (
-    FIRST_BACKEND,
-    check_same_run,
-    identity_digest,
-    run_identity,
-)
-from dynamics.settings import (
-    RecordMode,
-    Settings,
-    SettingsError,
-    check_choice,
-    check_integer,
-)
+from dynamics.provenance import FIRST_BACKEND, check_same_run
+from dynamics.settings import SettingsError
 from dynamics.system import System
-from dynamics.system_checks import create_system
+from dynamics.system_kinds import SystemIdentity
 from dynamics.trajectory.description import RecordingSchedule, recorded_variables
 from dynamics.trajectory.netcdf import resolve_link
 from dynamics.trajectory.parts import closed_parts
@@ -35,31 +24,6 @@ from dynamics.trajectory.recorder import remove_merged_parts
 RUNS_FOLDER = Path("runs")
 MAX_STEPS = 2**53
 """Largest number of steps: all integers up to this one are exact in float64."""
-
-
-# ---------------------------------------------------------------------------- arguments
-
-
-def check_ensemble(runs: int, seed: int, record: str) -> tuple[int, int]:
-    """The number of runs and the first seed as ints. Raises SettingsError."""
-    check_choice("record", record, ("all", "metrics"))
-    return check_integer("runs", runs, 1, 10_000_000), check_integer(
-        "seed", seed, 0, 2**62
-    )
-
-
-def check_schedule(
-    settings: Settings, steps: int | None, every: int | None
-) -> RecordingSchedule:
-    """The schedule of a run from step 0; None is the default of the system. Raises
-    SettingsError."""
-    steps = check_integer(
-        "steps", settings.default_steps if steps is None else steps, 0, MAX_STEPS
-    )
-    every = check_integer(
-        "every", settings.default_every if every is None else every, 1, MAX_STEPS
-    )
-    return RecordingSchedule(steps, every)
 
 
 def check_resources(
@@ -126,42 +90,6 @@ def _size(count: float) -> str:
 # --------------------------------------------------------------------------------- file
 
 
-def run_path(
-    settings: Settings,
-    runs: int,
-    seed: int,
-    every: int | None = None,
-    record: RecordMode = "all",
-    device: str = "auto",
-    backend: str = "auto",
-) -> Path:
-    """Return the default file of a run, runs/SYSTEM-HASH.nc, with a hash of everything
-    that defines the run.
-
-    Parameters
-    ----------
-    settings, runs, seed, every, record, device, backend
-        As in `simulate`.
-
-    Returns
-    -------
-    Path
-        Relative to the current folder.
-
-    Examples
-    --------
-    >>> from dynamics import ParticleSettings, run_path
-    >>> str(run_path(ParticleSettings(fa=2.0), runs=100, seed=0))
-    'runs/particles-781a98ee2adb.nc'
-    """
-    system = create_system(settings, device, runs=runs, backend=backend)
-    every = settings.default_every if every is None else every
-    return (
-        RUNS_FOLDER
-        / f"{settings.system}-{identity_digest(run_identity(system, runs, seed, every, record))}.nc"
-    )
-
-
 def check_trajectory_path(out: str | Path) -> Path:
     """Check the path of a trajectory to be written; return it, or the target of a
     symbolic link.
@@ -188,10 +116,10 @@ def check_trajectory_path(out: str | Path) -> Path:
     raise SettingsError("out", out, allowed)
 
 
-def backend_to_continue(path: Path | None, system: System) -> str:
+def backend_to_continue(path: Path, system: SystemIdentity) -> str:
     """The backend of the run that is already at a path, if the system has it, otherwise
     that of the system."""
-    if path is None or not system.backends or not (path.exists() or closed_parts(path)):
+    if not system.backends or not (path.exists() or closed_parts(path)):
         return system.backend_name
     with open_trajectory(path) as trajectory:
         result = str(trajectory.attrs.get("backend", FIRST_BACKEND))

@@ -140,6 +140,17 @@ def saved_settings(settings: Any) -> dict[str, Any]:
     }
 
 
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from their defaults, by name."""
+    fields = dataclasses.fields(settings)
+    values = {field.name: getattr(settings, field.name) for field in fields}
+    return {
+        field.name: values[field.name]
+        for field in fields
+        if values[field.name] != field.default
+    }
+
+
 @dataclass(frozen=True)
 class ParticleSettings:
     """N particles in D dimensions under the pair forces of CA sections 5 and 6. All

@@ -1,6 +1,6 @@
 """The interface of a dynamical system, and the registry of systems.
 
-A system advances a whole ensemble of runs. The simulation loop (`dynamics.simulation`),
+A system advances a whole ensemble of runs. The simulation loop (`dynamics.loop`),
 the file format and the analyses use systems only through the protocol `System`. The
 registry maps the name of a system, which trajectories store in the attribute `system`,
 to its class."""
@@ -20,6 +20,7 @@ from dynamics.settings import (
     SettingsError,
 )
 from dynamics.settings_checks import check_system_name
+from dynamics.system_kinds import TORCH_MISSING
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -130,8 +131,6 @@ SYSTEM_CLASSES: dict[str, str | Callable[..., Any]] = {
 """Class of each system, or its import path, by the name of the system in settings and
 trajectories."""
 
-BUILT_IN_SYSTEMS = tuple(SYSTEM_CLASSES)
-
 
 def register(settings: type[Settings], system: Callable[..., Any]) -> None:
     """Register a system, so that `simulate` can run it and its trajectories can be
@@ -195,5 +194,4 @@ def system_class(name: str) -> Callable[..., Any]:
     except ImportError as error:
         if error.name != "torch":
             raise
-        how = "pip install 'training-dynamics[train]'"
-        raise MissingPackage(f"training needs torch; install it by: {how}") from None
+        raise MissingPackage(TORCH_MISSING) from None

@@ -1,5 +1,4 @@
-"""Creation of systems, and checks that external systems provide what the simulation
-loop and the format need.
+"""Checks that external systems provide what the simulation loop and the format need.
 
 External systems are those that are not built in. A failed check raises a SettingsError,
 whose message of one line names the class, what was found and what is allowed. Before an
@@ -9,23 +8,16 @@ incomplete restart state."""
 import dataclasses
 import json
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from dynamics.divergence import LAST_FINITE_STEP, DivergenceGuard
-from dynamics.settings import Settings, SettingsError
+from dynamics.divergence import LAST_FINITE_STEP
+from dynamics.settings import SettingsError
 from dynamics.settings_checks import SETTINGS_NUMBERS, check_settings_class
-from dynamics.system import (
-    BUILT_IN_SYSTEMS,
-    Arrays,
-    EpochClock,
-    State,
-    System,
-    system_class,
-)
+from dynamics.system import Arrays, State
 from dynamics.trajectory.schema import NORM_VARIABLES, VARIABLES
 
 CHECKED_RUNS = 2
@@ -50,6 +42,7 @@ _SYSTEM_ATTRIBUTES = (
     "ensemble_width",
     "numerics_version",
 )
+_COMPLETE = "a class with all methods of a system"
 _SYSTEM_METHODS = (
     "coords",
     "working_bytes",
@@ -59,54 +52,6 @@ _SYSTEM_METHODS = (
     "checkpoint",
     "restore",
 )
-
-
-def create_system(
-    settings: Settings,
-    device: str = "auto",
-    ensemble_width: int | None = None,
-    clock: EpochClock | None = None,
-    runs: int = 1,
-    backend: str = "auto",
-) -> System:
-    """The system of these settings; an external one is checked, and wrapped in a
-    `DivergenceGuard`.
-
-    ensemble_width, clock: those of a recorded run that is replayed or branched.
-    backend: "auto" is the fastest one for `runs` runs. Raises SettingsError,
-    MissingPackage."""
-    if settings.system in BUILT_IN_SYSTEMS:
-        system = system_class(settings.system)(settings, device)
-    else:
-        system = _create_external_system(settings, device)
-    if ensemble_width is not None:
-        system.ensemble_width = ensemble_width
-    if clock is not None:
-        system.clock = clock
-    if backend != "auto" and backend not in system.backends:
-        allowed = " or ".join(("auto", *system.backends))
-        raise SettingsError(
-            "backend",
-            backend,
-            f"{allowed} for {settings.system} on the device {system.device}",
-        )
-    if system.backends:
-        system.backend_name = (
-            system.fastest_backend(runs) if backend == "auto" else backend
-        )
-    return system if settings.system in BUILT_IN_SYSTEMS else DivergenceGuard(system)  # type: ignore[return-value]
-
-
-def check_external_system(settings: Settings, device: str, seeds: np.ndarray) -> None:
-    """Check that an external system initialises, advances and restores two runs
-    correctly.
-
-    A separate instance of the system is used. Raises SettingsError, and the errors of
-    the system's own code."""
-    if settings.system not in BUILT_IN_SYSTEMS:
-        _check_first_step(
-            _create_external_system(settings, device), seeds[:CHECKED_RUNS]
-        )
 
 
 # ----------------------------------------------------------------------------- settings
@@ -148,38 +93,28 @@ def _require(condition: object, where: str, result: str, allowed: str) -> None:
         raise SettingsError(where, result, allowed)
 
 
-def _create_external_system(settings: Any, device: str) -> System:
-    """An external system, after a check that it has all attributes and methods. Raises
-    SettingsError."""
-    factory = system_class(settings.system)
-    check_settings_instance(settings)
-    name, complete = (
-        getattr(factory, "__name__", "the system"),
-        "a class with all methods of a system",
-    )
+def check_system_class(factory: Callable[..., Any]) -> None:
+    """Check that a class implements all methods of a system. Raises SettingsError."""
     missing = sorted(getattr(factory, "__abstractmethods__", ()))
-    _require(not missing, name, "no " + ", no ".join(missing), complete)
-    system = factory(settings, device)
-    missing = [
-        system_attribute
-        for system_attribute in _SYSTEM_ATTRIBUTES
-        if not hasattr(system, system_attribute)
-    ]
+    name = getattr(factory, "__name__", "the system")
+    _require(not missing, name, "no " + ", no ".join(missing), _COMPLETE)
+
+
+def check_system(system: Any, name: str) -> None:
+    """Check that the system of a class `name` has all attributes and methods, and that
+    they have the right types. Raises SettingsError."""
+    missing = [item for item in _SYSTEM_ATTRIBUTES if not hasattr(system, item)]
     allowed = (
         "settings and variables set by __init__, the others inherited from"
         " dynamics.System"
     )
     _require(not missing, name, "no " + ", no ".join(missing), allowed)
-    if not hasattr(
-        system, "backends"
-    ):  # a class that does not inherit from System may have been written before these
-        system.backends, system.backend_name = (), ""
     missing = [
-        system_method
-        for system_method in _SYSTEM_METHODS
-        if not callable(getattr(system, system_method, None))
+        method
+        for method in _SYSTEM_METHODS
+        if not callable(getattr(system, method, None))
     ]
-    _require(not missing, name, "no " + ", no ".join(missing), complete)
+    _require(not missing, name, "no " + ", no ".join(missing), _COMPLETE)
     needed = system.working_bytes(1)
     _require(
         isinstance(needed, numbers.Real),
@@ -188,7 +123,6 @@ def _create_external_system(settings: Any, device: str) -> System:
         "a number of bytes",
     )
     _check_variables(system)
-    return system
 
 
 def _check_variables(system: Any) -> None:
@@ -275,10 +209,13 @@ def _check_coordinates(where: str, coords: object) -> None:
 # -------------------------------------------------------------- trial of the first step
 
 
-def _check_first_step(system: Any, seeds: np.ndarray) -> None:
-    """Check that runs with these seeds are initialised, observed, saved, restored and
-    advanced correctly."""
-    name, runs = type(system).__name__, len(seeds)
+def check_first_step(system: Any, seeds: np.ndarray) -> None:
+    """Check that the first runs with these seeds are initialised, observed, saved,
+    restored and advanced correctly. Raises SettingsError, and the errors of the
+    system's own code."""
+    seeds = seeds[:CHECKED_RUNS]
+    name = type(system).__name__
+    runs = len(seeds)
     first = system.initial(seeds)
     frame = _checked_frame(system, first, 0, runs, "initial")
     saved = _checked_checkpoint(system, first, runs)

@@ -156,13 +156,13 @@ def output_of(typed):
 @pytest.fixture
 def computed(monkeypatch):
     """The settings of a sweep's ensembles that are computed, in their order."""
-    from dynamics.sweeps import design
+    from dynamics import Ensemble
 
-    result, simulate = [], design.simulate
+    result, simulate = [], Ensemble.simulate
 
-    def counting(settings, **words):
-        result.append(settings)
-        return simulate(settings, **words)
+    def counting(ensemble, *arguments, **options):
+        result.append(ensemble.settings)
+        return simulate(ensemble, *arguments, **options)
 
-    monkeypatch.setattr(design, "simulate", counting)
+    monkeypatch.setattr(Ensemble, "simulate", counting)
     return result

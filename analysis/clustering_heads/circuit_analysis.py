@@ -33,8 +33,8 @@ from analysis.output.tables import (
     make_table,
 )
 from analysis.statistics.intervals import binomial_interval, mean_interval
-from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.selection import Selection, selected_frames
+from dynamics.trajectory.success import successful_runs
 
 
 def measure_circuits(

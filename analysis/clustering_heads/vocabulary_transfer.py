@@ -31,11 +31,10 @@ from analysis.output.tables import (
     make_table,
 )
 from analysis.statistics.intervals import difference_interval, mean_interval
-from dynamics.run_checks import run_path
+from dynamics.ensemble import Ensemble
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, SparseSettings
-from dynamics.simulation import simulate
-from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
+from dynamics.trajectory.success import successful_runs
 
 TRANSFER_TITLE = "Transfer of circuits to larger vocabularies"
 
@@ -58,16 +57,8 @@ def train_ensemble(
     Raises the errors of `simulate`.
     """
     every, steps = design.epochs * settings.epoch_steps, epochs * settings.epoch_steps
-    path = run_path(settings, design.runs, design.seed, every=every, device=device)
-    return path, simulate(
-        settings,
-        design.runs,
-        design.seed,
-        steps=steps,
-        every=every,
-        device=device,
-        out=path,
-    )
+    ensemble = Ensemble(settings, design.runs, design.seed, steps, every, device=device)
+    return ensemble.path, ensemble.simulate(ensemble.path)
 
 
 def run_transfer(

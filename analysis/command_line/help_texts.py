@@ -133,8 +133,10 @@ def _nested_options(kind: Any) -> Iterator[type]:
             yield from _nested_options(argument)
     elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
         yield kind
-        for _, inner, _ in _fields(kind):
-            yield from _nested_options(inner)
+        for field, inner, _ in _fields(kind):
+            factory = getattr(field.default_factory, "func", field.default_factory)
+            narrower = isinstance(factory, type) and isinstance(inner, type)
+            yield from _nested_options(factory if narrower else inner)
 
 
 def _fields(options: type) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:

@@ -198,6 +198,7 @@ def _unknown_argument(token: str, options: type) -> SettingsError:
         option_names(options)[0],
     )
     similar = [item for item in (_SAME_MEANING.get(name),) if item in names]
+    names = [item for item in names if item != name]  # of another subcommand
     similar = similar or difflib.get_close_matches(name, names, n=1)
     allowed = (
         f"--{similar[0].replace('_', '-')}, or another option"

@@ -21,7 +21,7 @@ from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
-from dynamics.system_checks import create_system
+from dynamics.system_creation import create_system
 
 torch = lazy.load("torch")  # an extra, which particles do not need
 

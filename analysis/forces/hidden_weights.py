@@ -15,9 +15,8 @@ from analysis.forces import alignment
 from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import Interval, mean_interval
 from analysis.structures.circles_and_grids import is_circle
-from dynamics.run_checks import run_path
+from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, SettingsError, check_integer
-from dynamics.simulation import simulate
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.diverged import count_diverged, not_diverged
 from dynamics.trajectory.schema import read_settings
@@ -152,8 +151,9 @@ def train_at_weight_decays(
     check_integer("epochs", epochs, 1, 2**53)
     steps = epochs * ModularSettings.epoch_steps
     for decay in _settings_of_decays(settings, weight_decays):
-        path = run_path(decay, runs, seed, every=steps)
-        trajectory = simulate(decay, runs, seed, steps=steps, every=steps, out=path)
+        ensemble = Ensemble(decay, runs, seed, steps, every=steps)
+        path = ensemble.path
+        trajectory = ensemble.simulate(path)
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"weight decay {decay.weight_decay:g}: {path}{left_out}", file=log)

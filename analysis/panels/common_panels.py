@@ -19,11 +19,15 @@ from analysis.structures.circles_and_grids import (
     circularity,
     count_imperfections,
 )
-from analysis.structures.embedding_motion import time_unit
 from analysis.structures.projection import Projection, fit_projection
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
-from dynamics.trajectory.schema import DIVERGED, check_variable_recorded, read_settings
+from dynamics.trajectory.schema import (
+    DIVERGED,
+    check_variable_recorded,
+    read_settings,
+    time_unit,
+)
 
 MAX_LABELLED_POINTS = 40
 """Largest number of points of a panel for which labels are drawn."""

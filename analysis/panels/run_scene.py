@@ -42,7 +42,6 @@ from analysis.transitions.loss_events import (
     trajectory_scalar,
 )
 from dynamics.errors import TrajectoryError
-from dynamics.initial_conditions import HASH_SEPARATOR
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -53,6 +52,7 @@ from dynamics.settings import (
     check_integer,
     describe_model,
 )
+from dynamics.start_files import HASH_SEPARATOR
 from dynamics.trajectory.schema import DIVERGED, RUNNING
 
 PANEL_BUILDERS: dict[str, str | Callable[[RecordedRun], RunPanels]] = {

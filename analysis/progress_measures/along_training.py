@@ -30,14 +30,13 @@ from analysis.progress_measures.weight_components import (
 )
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
-from analysis.structures.embedding_motion import time_unit
 from analysis.structures.fourier import fourier_frequencies
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.settings import ModularSettings, TransformerSettings
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import check_variable_recorded, read_settings
+from dynamics.trajectory.schema import check_variable_recorded, read_settings, time_unit
 from dynamics.trajectory.selection import Selection, selected_frames
 
 MEASURED_FRAMES = 101

@@ -34,9 +34,8 @@ from analysis.structures.circles_and_grids import (
     summarise_structures,
 )
 from dynamics.branching import final_embedding
-from dynamics.run_checks import run_path
+from dynamics.ensemble import Ensemble
 from dynamics.settings import ModularSettings, ParticleSettings, SettingsError
-from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import run_indices
 from dynamics.trajectory.schema import read_settings
@@ -223,9 +222,10 @@ def table_ensembles(
         raise SettingsError(table.setting, result, allowed)
     for value in table.printed:
         replace = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
-        path = run_path(replace, runs, seed)
+        ensemble = Ensemble(replace, runs, seed, steps=epochs)
+        path = ensemble.path
         try:
-            trajectory = simulate(replace, runs=runs, seed=seed, steps=epochs, out=path)
+            trajectory = ensemble.simulate(path)
         except SettingsError as error:
             raise SettingsError(
                 error.field.replace("steps", "epochs"), error.found, error.allowed

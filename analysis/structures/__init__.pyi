@@ -21,7 +21,6 @@ from .embedding_motion import frame_speeds as frame_speeds
 from .embedding_motion import on_normalised_time as on_normalised_time
 from .embedding_motion import resample_evenly as resample_evenly
 from .embedding_motion import rise_times as rise_times
-from .embedding_motion import time_unit as time_unit
 from .finite_size import SCALING_SETTINGS as SCALING_SETTINGS
 from .finite_size import TRANSITION_COLUMNS as TRANSITION_COLUMNS
 from .finite_size import compute_scaling as compute_scaling

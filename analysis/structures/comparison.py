@@ -38,11 +38,10 @@ from analysis.structures.procrustes import (
     match_shapes,
     procrustes_distance,
 )
+from dynamics.ensemble import Ensemble
 from dynamics.errors import TrajectoryError
 from dynamics.randomness import random_stream
-from dynamics.run_checks import run_path
 from dynamics.settings import ParticleSettings
-from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import mask_diverged, not_diverged
 from dynamics.trajectory.schema import (
     EMBEDDING_LAYER,
@@ -176,10 +175,8 @@ def simulate_particles_from(
     settings = dataclasses.replace(
         law, n=tokens, dim=dim, start=str(source), start_step=0
     )
-    path = run_path(settings, len(seeds), int(seeds[0]))
-    return path, simulate(
-        settings, runs=len(seeds), seed=int(seeds[0]), steps=steps, out=path
-    )
+    ensemble = Ensemble(settings, len(seeds), int(seeds[0]), steps)
+    return ensemble.path, ensemble.simulate(ensemble.path)
 
 
 def _by_run(trajectory: xr.Dataset, side: str) -> dict[str, tuple[str, np.ndarray]]:

@@ -23,7 +23,6 @@ from analysis.structures.embedding_arrays import (
     check_embedding,
     embedding_variable,
 )
-from dynamics.trajectory.schema import read_settings
 
 _NEAR = 1e-9
 """A time this near to a frame, as a fraction of the interval between two frames, counts
@@ -214,20 +213,6 @@ def departure_times(trajectory: xr.Dataset, fraction: float = 0.5) -> xr.DataArr
     )
     return times.rename("departure").assign_attrs(
         dimensionless("normalised time of the departure from the start")
-    )
-
-
-def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
-    """The unit of a trajectory's displayed time, epoch or step, and its length in
-    steps.
-
-    The unit is the epoch if the system has epochs, unless a branch has changed their
-    length."""
-    steps = read_settings(trajectory).epoch_steps
-    return (
-        ("epoch", float(steps))
-        if steps and not trajectory.attrs.get("clock_step", 0)
-        else ("step", 1.0)
     )
 
 

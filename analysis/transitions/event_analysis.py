@@ -15,12 +15,12 @@ from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import Interval, median_interval
 from analysis.statistics.success import success_mask
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
-from analysis.structures.embedding_motion import time_unit
 from analysis.transitions import loss_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig
 from analysis.transitions.layer_motion import layer_motion_at_drops
 from dynamics.settings import SUCCESS_ACCURACY, SettingsError, check_real
 from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import time_unit
 
 
 def analyse_events(

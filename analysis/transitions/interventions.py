@@ -27,9 +27,9 @@ from analysis.transitions.loss_events import (
     plateau_escape_times,
     trajectory_scalar,
 )
+from dynamics.ensemble import Ensemble
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
-from dynamics.run_checks import run_path
 from dynamics.settings import (
     SUCCESS_ACCURACY,
     SettingsError,
@@ -37,7 +37,6 @@ from dynamics.settings import (
     check_integer,
     check_real,
 )
-from dynamics.simulation import simulate
 from dynamics.trajectory.diverged import not_diverged
 
 UNCHANGED = "as recorded"
@@ -128,11 +127,9 @@ def train_intervention(
     runs = trajectory.sizes["run"]
     seed = int(trajectory["seed"][0])
     every = int(trajectory.attrs["every"])
-    path = run_path(settings, runs, seed, every, "metrics", "auto")
     steps = int(trajectory["step"][-1])
-    return path, simulate(
-        settings, runs, seed, steps, every, "metrics", "auto", out=path
-    )
+    ensemble = Ensemble(settings, runs, seed, steps, every, "metrics")
+    return ensemble.path, ensemble.simulate(ensemble.path)
 
 
 def check_complete_ensemble(trajectory: xr.Dataset) -> SparseSettings:

@@ -20,7 +20,7 @@ import numpy as np
 from numba import get_num_threads
 
 from dynamics import randomness
-from dynamics.initial_conditions import load_initial_positions, with_start_hash
+from dynamics.initial_conditions import load_initial_positions
 from dynamics.kernels.compiling import numba_threads
 from dynamics.kernels.simd import LANES_64
 from dynamics.particles import fast_forces, pair_forces
@@ -36,12 +36,12 @@ from dynamics.particles.integrator import (
 from dynamics.particles.pair_forces import ATTRACTION
 from dynamics.particles.pair_list import PairList, group_pairs
 from dynamics.settings import (
-    MESH_PARTICLES,
     PARTICLE_CHOICES,
     ParticleSettings,
     SettingsError,
 )
 from dynamics.system import DEFAULT_CLOCK
+from dynamics.system_kinds import SYSTEM_KINDS, complete_settings, resolve_device
 from dynamics.tasks import all_pairs
 
 
@@ -87,8 +87,7 @@ class ParticleSystem:
     """
 
     clock, backends, backend_name = DEFAULT_CLOCK, (), ""
-    numerics_version = 1
-    """Raised whenever a change alters results."""
+    numerics_version = SYSTEM_KINDS["particles"].numerics_version
 
     def __init__(
         self,
@@ -96,15 +95,9 @@ class ParticleSystem:
         device: str = "auto",
         pairs: np.ndarray | None = None,
     ) -> None:
-        if device not in ("auto", "cpu"):
-            raise SettingsError(
-                "device", device, "auto or cpu: particles run on the CPU"
-            )
-        self.device, self.ensemble_width = "cpu", 0
-        s = with_start_hash(settings)
-        if s.method == "auto" and s.n >= MESH_PARTICLES.get(s.dim, np.inf):
-            s = dataclasses.replace(s, method="mesh")
-        self.settings = s
+        self.device = resolve_device(device, SYSTEM_KINDS["particles"])
+        self.ensemble_width = 0
+        self.settings = s = complete_settings(settings)
         self.variables = {
             "embedding": ("token", "axis"),
             "gradient_norm": ("layer",),

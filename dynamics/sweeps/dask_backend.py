@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import importlib
 import logging
 import os
@@ -34,7 +33,6 @@ from dynamics.sweeps.design import (
     SweepDesign,
     SweepPoint,
     errors_with_point,
-    simulate_point,
 )
 from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import fsync_path
@@ -66,7 +64,7 @@ def check_scheduler(address: str) -> None:
         )
 
 
-def compute_point(point: SweepPoint, design: SweepDesign) -> bytes:
+def compute_point(point: SweepPoint) -> bytes:
     """Simulate the ensemble of a point on one thread of a worker; return the bytes of
     its sealed file."""
     scratch = (
@@ -74,7 +72,7 @@ def compute_point(point: SweepPoint, design: SweepDesign) -> bytes:
     )  # dask deletes it when a worker has died
     with numba_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / point.path.name
-        simulate_point(point, design, out, progress=False)
+        point.ensemble.simulate(out, progress=False).close()
         return out.read_bytes()
 
 
@@ -90,7 +88,7 @@ def compute_on_cluster(
     in a SweepError."""
     if not points:
         return
-    common, waiting = dataclasses.replace(design, points=[]), points[::-1]
+    waiting = points[::-1]
     suspects: list[SweepPoint] = []
     killers: list[SweepPoint] = []
     alone = False
@@ -104,7 +102,7 @@ def compute_on_cluster(
             bar.set_postfix_str("" if threads else "no worker")
             while waiting and len(submitted) < (1 if alone else max(1, threads)):
                 point = waiting.pop()
-                future = client.submit(compute_point, point, common, pure=False)
+                future = client.submit(compute_point, point, pure=False)
                 submitted[future.key] = point, future
                 future.add_done_callback(completed.put)
             if (future := _next_completed(completed)) is None:

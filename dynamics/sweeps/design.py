@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from dynamics.provenance import run_identity
-from dynamics.run_checks import RUNS_FOLDER, find_finished_run, run_path
+from dynamics.ensemble import Ensemble
+from dynamics.run_checks import RUNS_FOLDER, find_finished_run
 from dynamics.settings import (
     RecordMode,
     Settings,
@@ -22,8 +22,6 @@ from dynamics.settings import (
     check_choice,
     check_integer,
 )
-from dynamics.simulation import simulate
-from dynamics.system_checks import create_system
 
 MAX_POINTS = 100_000
 """Largest number of points of a sweep."""
@@ -34,19 +32,22 @@ class SweepPoint(NamedTuple):
 
     values: dict[str, Any]
     """Values of the swept settings."""
-    settings: Settings
-    steps: int
-    every: int
-    """Steps between recorded frames."""
+    ensemble: Ensemble
+    """With the device and the backend that compute it."""
     path: Path
     """Trajectory of the ensemble."""
     identity: dict[str, Any]
-    """The `run_identity` of the ensemble."""
+    """The identity of the ensemble."""
 
     @property
-    def backend(self) -> str:
-        """The backend of the ensemble, "auto" for a system without a choice."""
-        return self.identity.get("backend", "auto")
+    def settings(self) -> Settings:
+        """The settings of the ensemble."""
+        return self.ensemble.settings
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of the ensemble."""
+        return self.ensemble.schedule.steps
 
     @property
     def label(self) -> str:
@@ -147,26 +148,18 @@ def sweep_design(
     for values in itertools.product(*axes.values()):
         replace = dataclasses.replace(settings, **dict(zip(axes, values, strict=True)))
         one = max(1, replace.epoch_steps)
-        last = (
-            replace.default_steps
-            if length is None
-            else one * check_integer(unit, length, 0, 2**53 // one)
-        )
-        between = (
-            replace.default_every
-            if every is None
-            else one * check_integer("every", every, 1, 2**53 // one)
-        )
-        system = create_system(replace, device, runs=runs, backend=backend)
-        file = (
-            path
-            / run_path(
-                system.settings, runs, seed, between, record, device, backend
-            ).name
-        )
-        identity = run_identity(system, runs, seed, between, record)
+        last = replace.default_steps
+        if length is not None:
+            last = one * check_integer(unit, length, 0, 2**53 // one)
+        between = replace.default_every
+        if every is not None:
+            between = one * check_integer("every", every, 1, 2**53 // one)
+        ensemble = Ensemble(
+            replace, runs, seed, last, between, record, device, backend
+        ).resolved()
         swept = {name: getattr(replace, name) for name in axes}
-        points.append(SweepPoint(swept, system.settings, last, between, file, identity))
+        file = path / ensemble.path.name
+        points.append(SweepPoint(swept, ensemble, file, ensemble.identity))
     return SweepDesign(
         settings, _distinct_values(points, axes), points, runs, seed, record
     )
@@ -239,22 +232,3 @@ def errors_with_point(point: SweepPoint) -> Iterator[None]:
     except Exception as error:
         error.add_note(f"at the point {point.label}")
         raise
-
-
-def simulate_point(
-    point: SweepPoint, design: SweepDesign, out: Path, progress: bool
-) -> None:
-    """Simulate the ensemble of a point, or continue it, into a file. Raises the errors
-    of `simulate`."""
-    simulate(
-        point.settings,
-        runs=design.runs,
-        seed=design.seed,
-        steps=point.steps,
-        every=point.every,
-        record=design.record,
-        device=point.identity["device"],
-        backend=point.backend,
-        out=out,
-        progress=progress,
-    ).close()

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.provenance import METRIC_VARIABLES
-from dynamics.run_checks import RUNS_FOLDER, check_resources
+from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
 from dynamics.sweeps.dask_backend import check_scheduler, compute_on_cluster
 from dynamics.sweeps.design import (
@@ -27,11 +27,10 @@ from dynamics.sweeps.design import (
     SweepPoint,
     errors_with_point,
     open_finished_point,
-    simulate_point,
     sweep_design,
 )
-from dynamics.system_checks import create_system
-from dynamics.trajectory.description import RecordingSchedule, describe_run
+from dynamics.system_creation import create_system
+from dynamics.trajectory.description import describe_run
 from dynamics.trajectory.schema import VARIABLES
 
 
@@ -191,17 +190,7 @@ def compute_missing_points(
     if scheduler is None:
         for point in missing:
             with errors_with_point(point):
-                device, backend = point.identity["device"], point.backend
-                system = create_system(
-                    point.settings, device, runs=design.runs, backend=backend
-                )
-                check_resources(
-                    system,
-                    design.runs,
-                    RecordingSchedule(point.steps, point.every),
-                    design.record,
-                    point.path,
-                )
+                point.ensemble.check_resources(point.path)
     files = len({point.path for point in design.points})
     done, per_work = (
         files - len(missing),
@@ -218,7 +207,7 @@ def compute_missing_points(
         disable=None if progress else True,
     ) as bar:
         if scheduler is None:
-            computed = _compute_here(design, missing, progress)
+            computed = _compute_here(missing, progress)
         else:
             computed = compute_on_cluster(
                 design, sorted(missing, key=work, reverse=True), scheduler, bar
@@ -249,12 +238,12 @@ def _missing(design: SweepDesign) -> list[SweepPoint]:
 
 
 def _compute_here(
-    design: SweepDesign, points: list[SweepPoint], progress: bool
+    points: list[SweepPoint], progress: bool
 ) -> Generator[SweepPoint, None, None]:
     """Compute the points in this process; yield each when it is finished."""
     for point in points:
         with errors_with_point(point):
-            simulate_point(point, design, point.path, progress)
+            point.ensemble.simulate(point.path, progress=progress).close()
         yield point
 
 
@@ -373,7 +362,7 @@ def _point_summary(design: SweepDesign, point: SweepPoint) -> xr.Dataset:
 def _attributes(design: SweepDesign) -> dict[str, Any]:
     """Attributes that all points share, and the settings that are not swept."""
     first = design.points[0]
-    system = create_system(first.settings, first.identity["device"])
+    system = create_system(first.settings, first.ensemble.device)
     attrs = describe_run(system, first.identity, first.steps).attrs
     shared = (
         "Conventions",

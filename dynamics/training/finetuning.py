@@ -13,10 +13,10 @@ from dynamics.initial_conditions import (
     open_start,
     start_run_indices,
     start_step_index,
-    verify_content_hash,
 )
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.settings import SettingsError, SparseSettings
+from dynamics.start_files import verify_content_hash
 from dynamics.trajectory.schema import read_settings
 from dynamics.trajectory.success import successful_runs
 

@@ -1,17 +1,14 @@
 """The training systems: ensembles of networks that implement the protocol
 `dynamics.System`."""
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import torch
 from numba import get_num_threads
 
 from dynamics import tasks
-from dynamics.initial_conditions import append_content_hash
 from dynamics.kernels.optimizers import moment_names
 from dynamics.kernels.simd import LANES_32
 from dynamics.networks.clustering_head import ClusteringHead
@@ -20,13 +17,17 @@ from dynamics.networks.transformer import Transformer
 from dynamics.settings import (
     ModularSettings,
     OptimizerSettings,
-    SettingsError,
     SparseSettings,
     TransformerSettings,
 )
 from dynamics.system import DEFAULT_CLOCK
+from dynamics.system_kinds import (
+    SYSTEM_KINDS,
+    SystemKind,
+    complete_settings,
+    resolve_device,
+)
 from dynamics.training import (
-    cost_model,
     modular_backends,
     sparse_backends,
     transformer_backends,
@@ -51,6 +52,7 @@ class TrainingSystem(ABC, Generic[_Network]):
     """An ensemble of networks in training, as a `dynamics.System`. Subclasses define
     the network and its backend."""
 
+    kind: SystemKind
     clock = DEFAULT_CLOCK
     backends: tuple[str, ...] = ()
     backend_name = ""
@@ -65,7 +67,8 @@ class TrainingSystem(ABC, Generic[_Network]):
     ) -> None:
         self.network: _Network = network
         self.splits = splits
-        self.device, self.ensemble_width = resolve_device(device), ensemble_width
+        self.device = resolve_device(device, self.kind)
+        self.ensemble_width = ensemble_width
         self.moment_names = moment_names(settings)
         self.variables = {
             **network.variables,
@@ -203,8 +206,8 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
     (3, 2)
     """
 
-    numerics_version = 3
-    """Raised whenever a change alters results."""
+    kind = SYSTEM_KINDS["modular"]
+    numerics_version = kind.numerics_version
 
     def __init__(
         self, settings: ModularSettings, device: str = "auto", ensemble_width: int = 0
@@ -215,12 +218,8 @@ class ModularSystem(TrainingSystem[ConstantAttention]):
             ConstantAttention(settings), splits, settings, device, ensemble_width
         )
         if self.device == "cpu":
-            self.backends, self.backend_name = ("simd", "blas"), "simd"
-
-    def fastest_backend(self, runs: int) -> str:
-        """The backend that is expected to train an ensemble of `runs` runs fastest."""
-        seconds = cost_model.epoch_seconds(self.settings, runs)
-        return min(self.backends, key=seconds.__getitem__)
+            self.backends = self.kind.backends
+            self.backend_name = "simd"
 
     @property
     def groups_on_threads(self) -> bool:
@@ -271,15 +270,13 @@ class SparseSystem(TrainingSystem[ClusteringHead]):
     (3, 196)
     """
 
-    numerics_version = 2
-    """Raised whenever a change alters results."""
+    kind = SYSTEM_KINDS["sparse"]
+    numerics_version = kind.numerics_version
 
     def __init__(
         self, settings: SparseSettings, device: str = "auto", ensemble_width: int = 0
     ) -> None:
-        self.settings = dataclasses.replace(
-            settings, start=append_content_hash(settings.start)
-        )
+        self.settings = complete_settings(settings)
         super().__init__(
             ClusteringHead(self.settings),
             tasks.sparse_splits(settings),
@@ -331,8 +328,8 @@ class TransformerSystem(TrainingSystem[Transformer]):
     (3, 2)
     """
 
-    numerics_version = 1
-    """Raised whenever a change alters results."""
+    kind = SYSTEM_KINDS["transformer"]
+    numerics_version = kind.numerics_version
     groups_on_threads = False
 
     def __init__(
@@ -363,17 +360,3 @@ class TransformerSystem(TrainingSystem[Transformer]):
             runs * (64 * sum(self.network.lengths) + 32 * s.pairs)
             + get_num_threads() * evaluation
         )
-
-
-def resolve_device(device: str) -> str:
-    """The device, "cpu" or "cuda", for the setting "auto", "cpu" or "cuda". Raises
-    SettingsError."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise SettingsError("device", device, "auto, cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SettingsError(
-            "device", device, "auto or cpu: torch finds no CUDA device here"
-        )
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device

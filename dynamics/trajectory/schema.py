@@ -195,6 +195,20 @@ def read_settings(trajectory: xr.Dataset) -> Settings:
         raise TrajectoryError(f"attribute config_json: {error}") from None
 
 
+def time_unit(trajectory: xr.Dataset) -> tuple[str, float]:
+    """The unit of a trajectory's displayed time, epoch or step, and its length in
+    steps.
+
+    The unit is the epoch if the system has epochs, unless a branch has changed their
+    length."""
+    steps = read_settings(trajectory).epoch_steps
+    return (
+        ("epoch", float(steps))
+        if steps and not trajectory.attrs.get("clock_step", 0)
+        else ("step", 1.0)
+    )
+
+
 def _settings_class(system: object) -> Any:
     """The settings class of a system; modules that register systems are imported if it
     is not known."""

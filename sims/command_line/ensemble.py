@@ -9,12 +9,11 @@ from typing import Any, TextIO, TypeVar, cast
 
 import xarray as xr
 
+from dynamics import cost_model
 from dynamics.branching import branch, branch_path, branch_step
+from dynamics.ensemble import Ensemble
 from dynamics.provenance import FIRST_BACKEND
-from dynamics.run_checks import run_path
 from dynamics.settings import ModularSettings, Settings, SettingsError, check_integer
-from dynamics.simulation import simulate
-from dynamics.training import cost_model
 from dynamics.trajectory.diverged import count_diverged
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import read_settings
@@ -86,12 +85,12 @@ def _prepare_simulation(
             "step", origin.step, "a step only with a trajectory to begin from"
         )
     e = ensemble
-    path = e.out or run_path(
-        settings, e.runs, e.seed, e.every, e.record, e.device, e.backend
-    )
-    options = dataclasses.asdict(dataclasses.replace(e, out=path))
     steps = None if duration is None else unit_steps * duration
-    return path, lambda: simulate(settings, steps=steps, **options)
+    runs = Ensemble(
+        settings, e.runs, e.seed, steps, e.every, e.record, e.device, e.backend
+    )
+    path = e.out or runs.path
+    return path, lambda: runs.simulate(path, e.overwrite)
 
 
 def _prepare_branch(

@@ -6,10 +6,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_type_hints
+
+import tyro
 
 from dynamics.settings import Settings
 from dynamics.settings_checks import check_settings_class
+from dynamics.system_kinds import SYSTEM_KINDS
 from sims import command_line
 
 Options = TypeVar("Options")
@@ -59,16 +62,35 @@ class OriginOptions:
 
 
 def ensemble_options(settings: type[Settings]) -> type[EnsembleOptions]:
-    """`EnsembleOptions` whose help names the default of `every` for a system."""
+    """`EnsembleOptions` whose help names the default of `every` for a system, and
+    offers only the choices that the system has."""
     plain = settings()
     epoch = " (one epoch)" if plain.default_every == plain.epoch_steps > 1 else ""
     described = {"help": f"{_EVERY} Default: {plain.default_every}{epoch}."}
     every = ("every", int | None, dataclasses.field(default=None, metadata=described))
     kind = dataclasses.make_dataclass(
-        "EnsembleOptions", [every], bases=(EnsembleOptions,), frozen=True
+        "EnsembleOptions",
+        [every, *system_choices(EnsembleOptions, settings.system)],
+        bases=(EnsembleOptions,),
+        frozen=True,
     )
     kind.__doc__ = EnsembleOptions.__doc__
     return kind
+
+
+def system_choices(options: type, system: str) -> list[tuple[str, Any, str]]:
+    """The fields `device` and `backend` of a class of options, with the choices that a
+    built-in system has; an option without a choice does not exist."""
+    if system not in SYSTEM_KINDS:
+        return []
+    kind = SYSTEM_KINDS[system]
+    device: Any = Literal["auto", "cpu", "cuda"]
+    if "cuda" not in kind.devices:
+        device = Literal["auto", "cpu"]
+    backend: Any = get_type_hints(options)["backend"]
+    if not kind.backends:
+        backend = tyro.conf.Suppress[backend]  # type: ignore[misc]
+    return [("device", device, "auto"), ("backend", backend, "auto")]
 
 
 def duration_option(settings: type[Settings]) -> tuple[str, str]:

@@ -15,8 +15,13 @@ import tyro
 from analysis.command_line.help_texts import docstring_summary, field_descriptions
 from analysis.command_line.options import PictureOptions
 from dynamics import sweeps
-from dynamics.settings import SETTINGS_CLASSES, SYSTEM_MODULES_VARIABLE, SettingsError
-from sims.command_line.options import duration_option
+from dynamics.settings import (
+    SETTINGS_CLASSES,
+    SYSTEM_MODULES_VARIABLE,
+    Settings,
+    SettingsError,
+)
+from sims.command_line.options import duration_option, system_choices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +65,7 @@ def is_swept(kind: object) -> bool:
     return kind in (int, float, bool, str) or get_origin(kind) is Literal
 
 
-def sweep_options(settings: type) -> type:
+def sweep_options(settings: type[Settings]) -> type:
     """The class of options of a system: one or more values of each setting, and length
     and size of the ensembles."""
     unit, text = duration_option(settings)
@@ -78,6 +83,13 @@ def sweep_options(settings: type) -> type:
         "Settings with several values are swept; settings with a single value are the"
         " same at all points."
     )
+    ensembles = dataclasses.make_dataclass(
+        "SweepOptions",
+        system_choices(SweepOptions, settings.system),
+        bases=(SweepOptions,),
+        frozen=True,
+    )
+    ensembles.__doc__ = SweepOptions.__doc__
     options = dataclasses.make_dataclass(
         settings.__name__,
         [
@@ -89,8 +101,8 @@ def sweep_options(settings: type) -> type:
             ),
             (
                 "ensembles",
-                SweepOptions,
-                dataclasses.field(default_factory=SweepOptions),
+                ensembles,
+                dataclasses.field(default_factory=ensembles),
             ),
         ],
         frozen=True,

@@ -15,14 +15,14 @@ from distributed import LocalCluster
 
 from analysis.reproduction import registry
 from analysis.reproduction.musat2024 import particles
-from analysis.reproduction.verification import evidence, experiment
+from analysis.reproduction.verification import evidence
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Runner, Size, sized
 from analysis.reproduction.verification.schedule import (
     ensemble_seconds,
     schedule_experiments,
 )
-from dynamics import SparseSettings, open_trajectory, simulate
+from dynamics import Ensemble, SparseSettings, open_trajectory, simulate
 from dynamics.particles.system import ParticleSystem
 from dynamics.trajectory.schema import read_settings
 
@@ -186,11 +186,13 @@ def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):
     """The files are equal, to the bit, to those that this process makes. This process
     only finds them."""
 
-    def find(settings, runs, out, **how):
-        assert out.exists()
-        return simulate(settings, runs, out=out, **how)
+    compute = Ensemble.simulate
 
-    monkeypatch.setattr(experiment, "simulate", find)
+    def find(ensemble, out=None, *options):
+        assert out is None or out.exists()
+        return compute(ensemble, out, *options)
+
+    monkeypatch.setattr(Ensemble, "simulate", find)
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "workers")}),
         LocalCluster(

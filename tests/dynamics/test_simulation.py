@@ -21,7 +21,7 @@ from dynamics import (
     run_path,
     simulate,
 )
-from dynamics import simulation as loop
+from dynamics import ensemble
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory import (
@@ -109,7 +109,7 @@ def test_a_finished_run_is_found_and_only_read(monkeypatch):
     before = path.stat()
     with monkeypatch.context() as patch:
         patch.setattr(recorder, "trajectory_lock", None)
-        patch.setattr(loop, "check_resources", None)
+        patch.setattr(ensemble, "check_resources", None)
         assert same(run(path), expected)
         assert same(run(path, steps=20), truncate_trajectory(expected, 20))
     assert path.stat().st_mtime_ns == before.st_mtime_ns
@@ -465,7 +465,7 @@ def test_a_saved_selection_or_branch_is_not_taken_for_the_run_and_one_run_needs_
 def test_another_process_that_finishes_first_is_noticed_under_the_lock(monkeypatch):
     run("a.nc", steps=80)
     monkeypatch.setattr(
-        loop, "find_finished_run", lambda *_: None
+        ensemble, "find_finished_run", lambda *_: None
     )  # what it saw before the lock
     for amount, told in (
         ({}, "steps: found 60, allowed is at least 80"),

@@ -17,7 +17,7 @@ from analysis.reproduction.figures.figure import (
 from analysis.reproduction.figures.run_choice import index_nearest_median
 from dynamics.errors import TrajectoryError
 from dynamics.networks.from_trajectory import clustering_head_of
-from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.success import successful_runs
 
 
 def vc8(data: FigureData) -> DrawnFigure:

@@ -30,7 +30,8 @@ from dynamics.initial_conditions import start_step_index
 from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.settings import SettingsError, SparseSettings
 from dynamics.simulation import simulate
-from dynamics.training.finetuning import source_run_indices, successful_runs
+from dynamics.training.finetuning import source_run_indices
+from dynamics.trajectory.success import successful_runs
 
 PANELS = (
     "token_embeddings",

@@ -20,7 +20,7 @@ from analysis.reproduction.figures.figure import (
     sparse_settings,
 )
 from dynamics.settings import SparseSettings
-from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.success import successful_runs
 
 DISTANCES, STEP = (0.08, 0.5, 1.4), 0.3
 """Of points from the origin, and of what each of them is moved by, in the sketch."""

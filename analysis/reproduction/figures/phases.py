@@ -25,8 +25,8 @@ from analysis.transitions.loss_events import (
     trajectory_scalar,
 )
 from dynamics.errors import TrajectoryError
-from dynamics.training.finetuning import successful_runs
 from dynamics.trajectory.reader import truncate_trajectory
+from dynamics.trajectory.success import successful_runs
 
 WIDTH = 7.8
 """Of the figure, in inches."""

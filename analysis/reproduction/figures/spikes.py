@@ -38,7 +38,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.clustering_head import ClusteringHead
 from dynamics.networks.from_trajectory import clustering_head_of, weights
 from dynamics.networks.parameters import Weights
-from dynamics.training.finetuning import successful_runs
+from dynamics.trajectory.success import successful_runs
 
 WIDTH, MAP_SIDE = 7.8, 400
 """Of the figures, in inches; of a class map, in pixels."""

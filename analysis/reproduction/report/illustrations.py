@@ -27,8 +27,8 @@ from analysis.reproduction.verification.experiment import Experiment, Size
 from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
 from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
+from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
-from dynamics.run_checks import run_path
 from dynamics.settings import SettingsError
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 

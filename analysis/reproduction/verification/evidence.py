@@ -18,7 +18,7 @@ from dynamics.errors import TrajectoryError
 from dynamics.provenance import git_commit, package_versions
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import ModularSettings, ParticleSettings, SparseSettings
-from dynamics.system_checks import create_system
+from dynamics.system_creation import create_system
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 EVIDENCE_FOLDER = RUNS_FOLDER / "verify"

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TextIO
 import xarray as xr
 
 from analysis.reproduction.verification.required_runs import RequiredRuns
-from dynamics.run_checks import run_path
-from dynamics.simulation import simulate
+from dynamics.ensemble import Ensemble
 
 Params = Mapping[str, Any]
 """Sizes of an experiment, such as {"runs": 100}: values that JSON can hold."""
@@ -36,24 +35,23 @@ class Runner:
 
     def path(self, need: RequiredRuns) -> Path:
         """The file of an ensemble."""
-        return run_path(
-            need.settings, need.runs, 0, need.frame_gap, need.record, self.device
+        return self._ensemble(need).path
+
+    def _ensemble(self, need: RequiredRuns) -> Ensemble:
+        return Ensemble(
+            need.settings,
+            need.runs,
+            steps=need.steps,
+            every=need.frame_gap,
+            record=need.record,
+            device=self.device,
         )
 
     def ensemble(self, need: RequiredRuns) -> xr.Dataset:
         """The trajectory of an ensemble, read or simulated. Raises what `simulate`
         raises."""
-        steps, every = need.steps, need.frame_gap
-        out = self.path(need)
-        return simulate(
-            need.settings,
-            need.runs,
-            steps=steps,
-            every=every,
-            record=need.record,
-            device=self.device,
-            out=out,
-        )
+        ensemble = self._ensemble(need)
+        return ensemble.simulate(ensemble.path)
 
 
 class Sizing(NamedTuple):

@@ -17,7 +17,7 @@ from analysis.ablation import Options, main
 from analysis.command_line.options import SparseOptions
 from analysis.plots.ablation_figure import plot_ablation
 from analysis.transitions import ablations
-from dynamics import SettingsError, SparseSettings, simulate
+from dynamics import Ensemble, SettingsError, SparseSettings, simulate
 from dynamics.sweeps import SweepPoint, combine_points, compute_missing_points
 from dynamics.trajectory.schema import DIVERGED, DONE
 
@@ -112,7 +112,7 @@ def test_a_panel_sweeps_its_own_setting_around_the_recipe():
                 == SETTINGS
             )
             assert (
-                point.every == point.steps == 2 * point.settings.epoch_steps
+                point.ensemble.every == point.steps == 2 * point.settings.epoch_steps
             )  # frames: first and last
 
 
@@ -394,7 +394,9 @@ def test_no_text_is_cut_or_covered(generator, check_texts, runs, names, points):
 def test_costs_of_points_follow_measured_times():
     def cost(**changes):
         s = SparseSettings(**changes)
-        return ablations.point_cost(SweepPoint({}, s, s.epoch_steps, 1, None, {}))
+        return ablations.point_cost(
+            SweepPoint({}, Ensemble(s, steps=s.epoch_steps), None, {})
+        )
 
     for changes, low, high in (
         ({"hidden": 10_000}, 100, 200),

@@ -248,16 +248,18 @@ def test_an_interrupted_sweep_continues(typed, monkeypatch, signum):
 
 PRELOAD = """
 import os
-from dynamics.sweeps import design
-from dynamics.simulation import simulate as real
+from dynamics import Ensemble
 
-def simulate(settings, **words):
-    if settings.fa == 66.0 or settings.fa == 77.0 and not os.path.exists(MARK):
+Ensemble.real_simulate = getattr(Ensemble, "real_simulate", Ensemble.simulate)
+
+def simulate(ensemble, *arguments, **options):
+    fa = ensemble.settings.fa
+    if fa == 66.0 or fa == 77.0 and not os.path.exists(MARK):
         open(MARK, "w").close()
         os.kill(os.getpid(), 9)
-    return real(settings, **words)
+    return ensemble.real_simulate(*arguments, **options)
 
-design.simulate = simulate
+Ensemble.simulate = simulate
 """
 """A worker dies of a point with f_a = 66, and of the first with f_a = 77 that any
 worker begins."""
@@ -358,7 +360,7 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
     )
     grid = sweep_design(SETTINGS, {"fa": [1.0, 2.0]}, runs=2, steps=5)
     first, second = grid.points
-    content = compute_point(first, grid)
+    content = compute_point(first)
     for point, sent in [
         (first, content[:-1]),
         (first, content[:500] + b"x" + content[501:]),

@@ -14,12 +14,14 @@ from dynamics import (
     TrajectoryError,
     branch,
     checkpoints,
+    cost_model,
     final_embedding,
     open_trajectory,
     replay,
 )
+from dynamics.ensemble import run_path
 from dynamics.kernels.compiling import numba_threads
-from dynamics.run_checks import run_path
+from dynamics.loop import restore_state
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -27,10 +29,9 @@ from dynamics.settings import (
     SparseSettings,
     TransformerSettings,
 )
-from dynamics.simulation import restore_state, simulate
+from dynamics.simulation import simulate
 from dynamics.system import system_class
-from dynamics.system_checks import create_system
-from dynamics.training import cost_model
+from dynamics.system_creation import create_system
 from dynamics.training.modular_backends import (
     ModularBlasBackend,
     ModularSimdBackend,

@@ -197,7 +197,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(
 ):
     path = small_disk / "run.nc"
     monkeypatch.setattr(recorder, "PART_BYTES", PART_BYTES)
-    monkeypatch.setattr("dynamics.simulation.check_resources", lambda *_: None)
+    monkeypatch.setattr("dynamics.ensemble.check_resources", lambda *_: None)
     with pytest.raises(RecordingError, match="no space left"):
         simulate(SETTINGS, out=path, **AMOUNT)
     assert closed_parts(path)

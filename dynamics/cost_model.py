@@ -10,8 +10,11 @@ the same time for each run."""
 
 import math
 
-from dynamics.kernels.simd import LANES_32
 from dynamics.settings import ModularSettings
+
+LANES = 16
+"""Runs that are trained together on lanes; `dynamics.kernels.simd.LANES_32`, which
+needs a compiler to be imported."""
 
 CACHED_OUTPUTS, CACHED_PARAMETERS = 2**13, 2**15
 """Sizes of the output layer and of all parameters from which sixteen runs on lanes no
@@ -31,4 +34,4 @@ def epoch_seconds(s: ModularSettings, runs: int) -> dict[str, float]:
     )
     on_pairs = s.train_pairs * (6.5e-11 * outputs + 1.9e-9 * s.hidden + 2.4e-9 * s.n)
     one_run = 1.1e-4 + on_pairs + 1.5e-10 * inputs + 8e-10 * parameters
-    return {"simd": block * math.ceil(runs / LANES_32), "blas": one_run * runs}
+    return {"simd": block * math.ceil(runs / LANES), "blas": one_run * runs}
