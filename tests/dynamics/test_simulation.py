@@ -16,12 +16,12 @@ from dynamics import (
     RecordingError,
     TrajectoryError,
     branch,
+    ensemble,
     final_embedding,
     replay,
     run_path,
     simulate,
 )
-from dynamics import ensemble
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings, SettingsError
 from dynamics.trajectory import (

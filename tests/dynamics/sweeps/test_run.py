@@ -369,7 +369,8 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
         with pytest.raises(SweepError, match="returned a wrong file"):
             module._save_file(point, sent)
     with pytest.raises(SweepError, match="returned 5 of 6 steps"):
-        module._save_file(first._replace(steps=6), content)
+        longer = dataclasses.replace(first.ensemble, steps=6)
+        module._save_file(first._replace(ensemble=longer), content)
     assert not list((tmp_path / "runs").glob("*.nc"))
     left = first.path.with_name(
         f".{first.path.name}.1.2.tmp"
