@@ -42,8 +42,8 @@ class Options(PictureOptions):
     particle forces of CA (section 6) during training. The table gives the cosine and
     R², the weight of each of the four force fields, and a baseline with randomly
     permuted (renamed) tokens. Without a trajectory, networks are trained at weight
-    decay 0, 0.3, 0.6 and 1, --runs (default: 100) for each. Transformers (sims.transformer) are also audited in the
-    planes of their key frequencies.
+    decay 0, 0.3, 0.6 and 1, --runs (default: 100) for each. Transformers
+    (sims.transformer) are also audited in the planes of their key frequencies.
 
     Several trajectories are compared in one table and figure, with the settings in
     which they differ: when each run has memorised its training pairs (accuracy above

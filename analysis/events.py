@@ -63,7 +63,8 @@ LAYER_COLUMNS = (
 LAYER_LEGEND = """
 layers, {runs}: medians with 95% intervals
 speed ratio: speed of the weights during the drop divided by the speed before it
-gradient lag: time in {unit}s from the middle of the drop to the peak of the gradient norm"""
+gradient lag: time in {unit}s from the middle of the drop to the peak of the gradient \
+norm"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,10 +183,10 @@ def _describe_ensemble(
 
 def _describe_two_drops(drops: xr.Dataset, result: xr.Dataset) -> str:
     two_drops = transitions.count_two_drops(drops, result)
+    between, unit = format_interval(two_drops.between), result.attrs["unit_of_time"]
     return (
-        f"{two_drops.two} have two drops or more, with {format_interval(two_drops.between)}"
-        f" {result.attrs['unit_of_time']}s between (median, 95%); {two_drops.one} have one,"
-        f" {two_drops.none} none"
+        f"{two_drops.two} have two drops or more, with {between} {unit}s between"
+        f" (median, 95%); {two_drops.one} have one, {two_drops.none} none"
     )
 
 

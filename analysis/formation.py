@@ -57,8 +57,8 @@ def report(measurement: Measurement) -> Report:
         if "grid_distance" not in item.result:
             missing.append(
                 f"{item.path.name}: distances from grids are not computed, because with"
-                f" {item.trajectory.attrs['modulus']} tokens there are too many grids to"
-                f" compare with (the limit is {structures.MAX_GRID_TOKENS})"
+                f" {item.trajectory.attrs['modulus']} tokens there are too many grids"
+                f" to compare with (the limit is {structures.MAX_GRID_TOKENS})"
             )
     return Report(
         output.make_table(structures.formation_rows(results, options.clock)),

@@ -22,17 +22,27 @@ from dynamics.trajectory.selection import Selection, check_run_index
 if TYPE_CHECKING:
     import xarray as xr
 
-LEGEND = """number: number of events or of runs. value: fraction of the events that have a peak, or a correlation
-peak: a spike of the norm, or the highest frame between a rise of the norm and the drop after it
-anywhere: value expected by chance, when the peaks of each run are shifted circularly by any number of frames (mean of
-1000 shifts). It accounts for the number of peaks, but not for parts of a run without events and peaks, for example
+LEGEND = """number: number of events or of runs. value: fraction of the events that \
+have a peak, or a correlation
+peak: a spike of the norm, or the highest frame between a rise of the norm and the \
+drop after it
+anywhere: value expected by chance, when the peaks of each run are shifted circularly \
+by any number of frames (mean of
+1000 shifts). It accounts for the number of peaks, but not for parts of a run without \
+events and peaks, for example
 before the escape
-nearby: the same for shifts by {} to {} frames in either direction (one to two windows), which accounts for such parts
-p: one-sided, from the same shifts; there is evidence for a coincidence if both p are small
-lag: time from the middle of the event to its peak, median over runs; all intervals are 95%
-rank correlation: between the norm and the decrease of the loss (for particles: the increase of the displacement), mean
-over runs in Fisher's z, at the lag with the largest absolute value, also for the chance values; p is two-sided. The row
-below gives the difference from the largest lags, where only slow trends of both quantities remain"""
+nearby: the same for shifts by {} to {} frames in either direction (one to two \
+windows), which accounts for such parts
+p: one-sided, from the same shifts; there is evidence for a coincidence if both p are \
+small
+lag: time from the middle of the event to its peak, median over runs; all intervals \
+are 95%
+rank correlation: between the norm and the decrease of the loss (for particles: the \
+increase of the displacement), mean
+over runs in Fisher's z, at the lag with the largest absolute value, also for the \
+chance values; p is two-sided. The row
+below gives the difference from the largest lags, where only slow trends of both \
+quantities remain"""
 
 
 @dataclasses.dataclass(frozen=True)

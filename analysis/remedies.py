@@ -38,10 +38,14 @@ COLUMNS = (
     Column("p", "p_value", text=lambda p: "-" if math.isnan(p) else f"{p:.2g}"),
 )
 
-LEGEND = """per 1000 epochs: number of spikes after the escape, divided by the epochs after it, over all runs. An
-intervention that prevents learning lowers the number of spikes per run, but not this rate
-change: difference between the same runs with and without the intervention, with 95% intervals over runs (for rates by
-the jackknife). p: McNemar's test of the hypothesis that equally many runs rise above .98 as fall below it"""
+LEGEND = """per 1000 epochs: number of spikes after the escape, divided by the epochs \
+after it, over all runs. An
+intervention that prevents learning lowers the number of spikes per run, but not this \
+rate
+change: difference between the same runs with and without the intervention, with 95% \
+intervals over runs (for rates by
+the jackknife). p: McNemar's test of the hypothesis that equally many runs rise above \
+.98 as fall below it"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,13 +40,20 @@ COLUMNS = (
 )
 
 LEGEND = """height: largest loss minus the level before the spike, median
-The examined update is the one with the largest rise of the loss between the start of a spike and half its height
-normalisation: E + P of a token and position, or xi, the embedding of a sequence, moves by more than its length and
-turns by more than 90 degrees. feed-forward: since the start of the spike, sequences have crossed a decision boundary
-without flips to clipped: % of the spikes that are removed by the change, that is with less than half of the rise left
-smooth: % of the {} spikes before which the smooth norm gives the same class for at least 95% of the sequences
-half, clipped (to the usual length of an update): controls, which remove spikes of any cause
-explained: the change that removes the cause removes the rise, and no change for another cause does. Intervals are 95%
+The examined update is the one with the largest rise of the loss between the start of \
+a spike and half its height
+normalisation: E + P of a token and position, or xi, the embedding of a sequence, \
+moves by more than its length and
+turns by more than 90 degrees. feed-forward: since the start of the spike, sequences \
+have crossed a decision boundary
+without flips to clipped: % of the spikes that are removed by the change, that is with \
+less than half of the rise left
+smooth: % of the {} spikes before which the smooth norm gives the same class for at \
+least 95% of the sequences
+half, clipped (to the usual length of an update): controls, which remove spikes of any \
+cause
+explained: the change that removes the cause removes the rise, and no change for \
+another cause does. Intervals are 95%
 over runs"""
 
 

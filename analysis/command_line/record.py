@@ -144,7 +144,9 @@ class Analysis:
     >>> def measure(trajectory, selection):
     ...     return selection.apply(trajectory)[["update_norm"]].sum(["step", "layer"])
     >>> path_length = Analysis(
-    ...     name="path_length", measure=measure, columns=[Column("length", "update_norm")]
+    ...     name="path_length",
+    ...     measure=measure,
+    ...     columns=[Column("length", "update_norm")],
     ... )
     >>> trajectory = simulate(ParticleSettings(n=5), runs=3, steps=8, progress=False)
     >>> path_length.measure(trajectory, Selection(runs=2))["update_norm"].dims
