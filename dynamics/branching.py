@@ -12,6 +12,7 @@ import xarray as xr
 from dynamics.errors import Interrupted, TrajectoryError
 from dynamics.interruption import StepPacer
 from dynamics.loop import record_run, restore_state
+from dynamics.observers import Observer, source_digests, with_observers
 from dynamics.provenance import (
     FIRST_BACKEND,
     IDENTITY_ATTRIBUTES,
@@ -128,6 +129,7 @@ def branch(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = False,
+    observe: Mapping[str, Observer] | None = None,
     **changes: Any,
 ) -> xr.Dataset:
     """Continue a recorded run from its exact state at `step` with other settings.
@@ -145,7 +147,7 @@ def branch(
         `changes` alter the steps per epoch.
     every : int, optional
         Steps between recorded frames; default: as in the original.
-    record, out, overwrite, progress
+    record, out, overwrite, progress, observe
         As in `simulate`.
     **changes
         Settings that differ from those of the original.
@@ -188,6 +190,8 @@ def branch(
     identity = _branch_identity(
         system, source, seeds, step, _checked_every(source, system, every), record
     )
+    if observers := source_digests(observe):
+        identity["observers"] = observers
     schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
     path = None if out is None else check_trajectory_path(out)
     if path is not None:
@@ -198,6 +202,7 @@ def branch(
         ):
             return finished_run
     check_resources(system, len(seeds), schedule, record, path)
+    system = with_observers(system, observe, seeds)
     description = _describe_part(system, identity, seeds, schedule)
     recorder = create_recorder(path, description, schedule, identity, overwrite)
     return record_run(

@@ -2,6 +2,7 @@
 file, and its simulation."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.loop import record_run
+from dynamics.observers import Observer, source_digests, with_observers
 from dynamics.provenance import identity_digest, run_identity
 from dynamics.run_checks import (
     MAX_STEPS,
@@ -64,6 +66,8 @@ class Ensemble:
     backend : {"auto", "simd", "blas"}
         How the constant-attention network is computed on a CPU; "auto" is the faster
         one by a cost model.
+    observe : mapping of str to callable, optional
+        Functions of a frame whose values are recorded, as in `dynamics.simulate`.
 
     Raises
     ------
@@ -90,6 +94,8 @@ class Ensemble:
     record: RecordMode = "all"
     device: str = "auto"
     backend: str = "auto"
+    observe: Mapping[str, Observer] | None = dataclasses.field(default=None, hash=False)
+    _observers: str = dataclasses.field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         check_choice("record", self.record, ("all", "metrics"))
@@ -101,6 +107,7 @@ class Ensemble:
         for name, (low, high) in limits.items():
             number = check_integer(name, getattr(self, name), low, high)
             object.__setattr__(self, name, number)
+        object.__setattr__(self, "_observers", source_digests(self.observe))
 
     @property
     def schedule(self) -> RecordingSchedule:
@@ -154,10 +161,14 @@ class Ensemble:
         out: str | Path | None = None,
         overwrite: bool = False,
         progress: bool = True,
+        observe: Mapping[str, Observer] | None = None,
     ) -> xr.Dataset:
         """The trajectory of the ensemble, computed or read from `out`.
 
         Parameters and errors are those of `dynamics.simulate`."""
+        if observe is not None:
+            ensemble = dataclasses.replace(self, observe=observe)
+            return ensemble.simulate(out, overwrite, progress)
         selected = self._system_identity()
         schedule = self.schedule
         path = None if out is None else check_trajectory_path(out)
@@ -178,6 +189,7 @@ class Ensemble:
         seeds = self.seed + np.arange(self.runs)
         if settings.system not in SYSTEM_KINDS:
             check_first_step(create_external_system(settings, device), seeds)
+        system = with_observers(system, self.observe, seeds)
         description = describe_run(system, identity, schedule.steps)
         recorder = create_recorder(path, description, schedule, identity, overwrite)
         return record_run(
@@ -197,7 +209,10 @@ class Ensemble:
 
     def _identity_with(self, system: SystemIdentity) -> dict[str, Any]:
         every = self.schedule.every
-        return run_identity(system, self.runs, self.seed, every, self.record)
+        identity = run_identity(system, self.runs, self.seed, every, self.record)
+        if self._observers:
+            identity["observers"] = self._observers
+        return identity
 
 
 def run_path(

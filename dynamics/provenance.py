@@ -32,8 +32,9 @@ BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a branch: the step at which it begins, and the digest of the
 run that it begins from."""
 
-OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "backend")
-"""Those of a branch, and the backend of a system that has a choice of several."""
+OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "backend", "observers")
+"""Those of a branch, the backend of a system that has a choice of several, and the
+names and source hashes of observers as JSON."""
 
 FIRST_BACKEND = "simd"
 """The backend of files without the attribute, which were written when there was only
@@ -108,12 +109,13 @@ def check_same_run(
         {
             "config_json": "{}",
             "backend": FIRST_BACKEND,
+            "observers": "{}",
             **{name: result[name] for name in names},
         }
     )
     differ = {
         name: value
-        for name, value in _comparable(identity).items()
+        for name, value in _comparable({"observers": "{}", **identity}).items()
         if there.get(name) != value
     }
     if "system" in differ:  # settings of different systems are not compared

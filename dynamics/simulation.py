@@ -1,10 +1,12 @@
 """Simulation of an ensemble of runs from its settings."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import xarray as xr
 
 from dynamics.ensemble import Ensemble
+from dynamics.observers import Observer
 from dynamics.settings import RecordMode, Settings
 
 
@@ -21,6 +23,7 @@ def simulate(
     overwrite: bool = False,
     progress: bool = True,
     backend: str = "auto",
+    observe: Mapping[str, Observer] | None = None,
 ) -> xr.Dataset:
     """Simulate an ensemble of runs and return its trajectory.
 
@@ -57,6 +60,12 @@ def simulate(
         matrix products of each run. "auto" is the backend of the run in `out`, if there
         is one, otherwise the faster one by a fixed cost model of the sizes and the
         number of runs. The last bits of a run depend on the backend.
+    observe : mapping of str to callable, optional
+        Own quantities to record. Each function takes a frame, a mapping from the name
+        of a variable to its array (run, ...), and returns an array (run, ...) of finite
+        numbers, which becomes the variable NAME (run, step, NAME_0, ...). The functions
+        must depend on the frame alone and do not change the run. Their names and their
+        source are part of what identifies the run.
 
     Returns
     -------
@@ -76,10 +85,23 @@ def simulate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dynamics import ParticleSettings, simulate
     >>> trajectory = simulate(ParticleSettings(n=5, fa=2.0), runs=3, steps=20)
     >>> dict(trajectory["embedding"].sizes)
     {'run': 3, 'step': 21, 'token': 5, 'axis': 2}
+
+    The distance of the particles from the origin is recorded as a variable:
+
+    >>> def radius(frame):
+    ...     return np.linalg.norm(frame["embedding"], axis=-1)
+    >>> trajectory = simulate(
+    ...     ParticleSettings(n=5), runs=3, steps=20, observe={"radius": radius}
+    ... )
+    >>> trajectory["radius"].dims
+    ('run', 'step', 'radius_0')
     """
-    ensemble = Ensemble(settings, runs, seed, steps, every, record, device, backend)
+    ensemble = Ensemble(
+        settings, runs, seed, steps, every, record, device, backend, observe
+    )
     return ensemble.simulate(out, overwrite, progress)

@@ -113,7 +113,11 @@ def run(settings=SETTINGS, runs=4, **amount):
 
 def execute(code):
     """The names that a block of a page defines."""
-    exec(compile(code, "docs", "exec"), names := {})
+    file = pathlib.Path(
+        "docs_page.py"
+    ).resolve()  # from which Python reads a function's source
+    file.write_text(code)
+    exec(compile(code, str(file), "exec"), names := {})
     return names
 
 

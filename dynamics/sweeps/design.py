@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from dynamics.ensemble import Ensemble
+from dynamics.observers import Observer
 from dynamics.run_checks import RUNS_FOLDER, find_finished_run
 from dynamics.settings import (
     RecordMode,
@@ -106,13 +107,15 @@ def sweep_design(
     device: str = "auto",
     folder: str | Path = RUNS_FOLDER,
     backend: str = "auto",
+    observe: Mapping[str, Observer] | None = None,
 ) -> SweepDesign:
     """Return the design of a sweep; all of its points are checked before any is
     computed.
 
     Parameters
     ----------
-    settings, axes, runs, seed, steps, epochs, every, record, device, folder, backend
+    settings, axes, runs, seed, steps, epochs, every, record, device, folder, backend,
+    observe
         As for `sweep`.
 
     Returns
@@ -155,7 +158,7 @@ def sweep_design(
         if every is not None:
             between = one * check_integer("every", every, 1, 2**53 // one)
         ensemble = Ensemble(
-            replace, runs, seed, last, between, record, device, backend
+            replace, runs, seed, last, between, record, device, backend, observe
         ).resolved()
         swept = {name: getattr(replace, name) for name in axes}
         file = path / ensemble.path.name

@@ -18,6 +18,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.errors import Interrupted, TrajectoryError
+from dynamics.observers import Observer
 from dynamics.provenance import METRIC_VARIABLES
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
@@ -63,6 +64,7 @@ def sweep(
     scheduler: str | None = None,
     progress: bool = True,
     backend: str = "auto",
+    observe: Mapping[str, Observer] | None = None,
 ) -> xr.Dataset:
     """Simulate an ensemble for every combination of settings, and summarise all
     ensembles in one dataset.
@@ -98,6 +100,8 @@ def sweep(
         Whether to show a progress bar on a terminal.
     backend : {"auto", "simd", "blas"}, optional
         How the constant-attention network is computed on a CPU, as for `simulate`.
+    observe : mapping of str to callable, optional
+        Own quantities that the files of the points record, as for `simulate`.
 
     Returns
     -------
@@ -130,6 +134,7 @@ def sweep(
         device,
         folder,
         backend,
+        observe,
     )
     compute_missing_points(design, scheduler, progress)
     return combine_points(design)

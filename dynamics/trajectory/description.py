@@ -2,7 +2,7 @@
 and attributes of its file."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -115,9 +115,10 @@ def describe_run(
     recorded = recorded_variables(system, identity["record"])
     settings, width = system.settings, max(identity["runs"], system.ensemble_width)
     attrs = describe_origin(settings, identity, steps, numba.get_num_threads(), width)
+    observed = observer_names(system)
     return RunDescription(
         recorded,
-        system.variables,
+        {name: dims for name, dims in system.variables.items() if name not in observed},
         system.coords(),
         seeds_of(identity),
         settings.time_step,
@@ -164,12 +165,18 @@ def describe_origin(
 
 def recorded_variables(system: System, record: str) -> dict[str, tuple[str, ...]]:
     """The variables that are recorded, with their dimensions: all, or for "metrics"
-    only the metrics."""
+    only the metrics and the values of observers."""
+    names = {*METRIC_VARIABLES, *observer_names(system)}
     return {
         name: dims
         for name, dims in system.variables.items()
-        if record == "all" or name in METRIC_VARIABLES
+        if record == "all" or name in names
     }
+
+
+def observer_names(system: System) -> Collection[str]:
+    """Names of the variables that a user's observers add to a system."""
+    return getattr(system, "observers", ())
 
 
 def final_variables(

@@ -1,0 +1,152 @@
+"""A user's own quantities of a frame, which are recorded with the run.
+
+An observer is a function of a frame. Its values become a variable (run, step, ...) of
+the trajectory, whose further dimensions are NAME_0, NAME_1, ..."""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dynamics.settings import SettingsError
+from dynamics.system import Arrays, State, System
+from dynamics.system_checks import CHECKED_RUNS, RESERVED_NAMES
+from dynamics.trajectory.schema import VARIABLES
+
+Observer = Callable[[Arrays], np.ndarray]
+"""A function of one frame, name -> array (run, ...), that returns an array
+(run, ...)."""
+
+_RETURN = "an array of finite numbers whose first axis is run"
+
+
+def source_digests(observe: Mapping[str, Observer] | None) -> str:
+    """The name of each observer and the SHA-256 of its source, as JSON; empty without
+    observers. Raises SettingsError."""
+    if not observe:
+        return ""
+    if not isinstance(observe, Mapping):
+        allowed = "a dict: name -> function of a frame"
+        raise SettingsError("observe", f"a {type(observe).__name__}", allowed)
+    digests = {}
+    for name, function in observe.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
+            allowed = "a name of letters, digits and _, a letter first"
+            raise SettingsError("observe", f"the name {name!r}", allowed)
+        if not callable(function):
+            allowed = "a function of a frame"
+            raise SettingsError(f"observer {name}", repr(function), allowed)
+        try:
+            source = inspect.getsource(function)
+        except (OSError, TypeError):
+            allowed = "a function defined in a file or a notebook"
+            found = f"{function!r}, whose source cannot be read"
+            raise SettingsError(f"observer {name}", found, allowed) from None
+        digests[name] = hashlib.sha256(source.strip().encode()).hexdigest()
+    return json.dumps(digests, sort_keys=True)
+
+
+class ObservedSystem:
+    """A `System` whose frames contain the values of observers, too.
+
+    The observers are checked on the frame at step 0 of the first runs. Raises
+    SettingsError."""
+
+    def __init__(
+        self, system: System, observe: Mapping[str, Observer], seeds: np.ndarray
+    ) -> None:
+        self.system = system
+        self.observers = dict(observe)
+        self._check_names()
+        state = system.initial(seeds[:CHECKED_RUNS])
+        values = self._observed(system.observe(state), len(seeds[:CHECKED_RUNS]))
+        self._types = {name: array.dtype for name, array in values.items()}
+        self._shapes = {name: array.shape[1:] for name, array in values.items()}
+        dims = {
+            name: tuple(f"{name}_{axis}" for axis in range(len(shape)))
+            for name, shape in self._shapes.items()
+        }
+        for name in dims:
+            if any(name in other for other in dims.values()):
+                allowed = "a name that is no dimension of another observer"
+                raise SettingsError("observe", f"the name {name!r}", allowed)
+        self.variables = {**system.variables, **dims}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.system, name)
+
+    def _check_names(self) -> None:
+        coords = self.system.coords()
+        used = {*RESERVED_NAMES, *VARIABLES, *self.system.variables, *coords}
+        for name in self.observers:
+            if name in {*used, "layer", "split"}:
+                allowed = "a name that the format and the system do not use"
+                raise SettingsError("observe", f"the name {name!r}", allowed)
+
+    def coords(self) -> dict[str, np.ndarray]:
+        """Coordinates of the dimensions in `variables`; those of observers are
+        numbered."""
+        sizes = {
+            f"{name}_{axis}": np.arange(size)
+            for name, shape in self._shapes.items()
+            for axis, size in enumerate(shape)
+        }
+        return {**self.system.coords(), **sizes}
+
+    def observe(self, state: State) -> Arrays:
+        """One frame of the system, and the values of the observers. Raises
+        SettingsError if an observer returns another shape or type than at first."""
+        frame = self.system.observe(state)
+        values = self._observed(frame, len(state.last_step))
+        for name, array in values.items():
+            expected = (len(state.last_step), *self._shapes[name])
+            if array.shape != expected or array.dtype != self._types[name]:
+                found = f"{array.dtype} of shape {array.shape} at step {state.step}"
+                allowed = f"{self._types[name]} of shape {expected}, as at first"
+                raise SettingsError(f"observer {name}", found, allowed)
+        return {**frame, **values}
+
+    def _observed(self, frame: Arrays, runs: int) -> dict[str, np.ndarray]:
+        """The values of all observers for a frame, which they cannot change."""
+        views = {name: array.view() for name, array in frame.items()}
+        for view in views.values():
+            view.flags.writeable = False
+        result = {}
+        for name, function in self.observers.items():
+            where = f"observer {name}"
+            try:
+                values = function(MappingProxyType(views))
+            except Exception as error:
+                found = f"{type(error).__name__}: {error}"
+                raise SettingsError(where, found, _RETURN) from error
+            if not isinstance(values, np.ndarray):
+                raise SettingsError(where, f"a {type(values).__name__}", _RETURN)
+            if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
+                raise SettingsError(where, f"an array of {values.dtype}", _RETURN)
+            if values.shape[:1] != (runs,) or 0 in values.shape:
+                found = f"an array of shape {values.shape}"
+                allowed = f"shape ({runs}, ...): run first, no axis of size 0"
+                raise SettingsError(where, found, allowed)
+            if not np.isfinite(values).all():
+                raise SettingsError(where, "a value that is not finite", _RETURN)
+            if values.dtype.kind == "b":
+                values = values.astype(np.int8)
+            elif values.dtype == np.float16:
+                values = values.astype(np.float32)
+            result[name] = np.array(values)
+        return result
+
+
+def with_observers(
+    system: System, observe: Mapping[str, Observer] | None, seeds: np.ndarray
+) -> System:
+    """The system with the values of observers in its frames, if there are observers.
+    Raises SettingsError."""
+    if not observe:
+        return system
+    return ObservedSystem(system, observe, seeds)
