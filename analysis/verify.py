@@ -41,8 +41,8 @@ class Options(TableOptions):
     plan: bool = False
     """Only list the experiments to run, with estimates of their run times."""
     out: Path | None = None
-    """Report to write, as FILE.md and FILE.html. Default: runs/verify/report-SIZE.md,
-    or no report with --only."""
+    """Report to write: FILE.md, and beside it FILE-PAPER.md for each paper. Default:
+    runs/verify/report-SIZE.md, or no report with --only."""
     pictures: bool = True
     """Draw figures for the report."""
     scheduler: str | None = None

@@ -3,7 +3,6 @@ docs/_build/html."""
 
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ os.environ["PYTHONPATH"] = str(
     DOCS.parent
 )  # the notebooks import the packages of this folder
 
-REPORTS = ("report", "report-transformer")
+REPORTS = sorted(path.stem for path in DOCS.glob("report*.md"))
 """Pages that `analysis.verify` has written."""
 
 project = "training-dynamics"
@@ -60,8 +59,7 @@ html_sidebars = {
         "index",
         "get-started",
         "gallery",
-        "report",
-        "report-transformer",
+        *REPORTS,
         "glossary",
     )
 }
@@ -69,21 +67,13 @@ html_sidebars = {
 
 def setup(app) -> None:
     app.connect("source-read", name_targets_of_report)
-    app.connect("build-finished", copy_filterable_reports)
 
 
 def name_targets_of_report(app, docname: str, source: list[str]) -> None:
     """Write the anchors of a generated report, which are HTML, as targets that Sphinx
-    knows."""
+    knows, and links to them without their page."""
     if docname in REPORTS:
-        source[0] = re.sub(
+        text = re.sub(
             r'^<a id="([^"]+)"></a>', r"(\1)=\n", source[0], flags=re.MULTILINE
         )
-
-
-def copy_filterable_reports(app, exception) -> None:
-    """The HTML page of each report, under a name that differs from that of the page
-    made from its Markdown."""
-    if exception is None and app.builder.format == "html":
-        for name in REPORTS:
-            shutil.copy(DOCS / f"{name}.html", app.outdir / f"{name}-with-filters.html")
+        source[0] = re.sub(r"\]\(report[\w-]*\.md#", "](#", text)

@@ -15,11 +15,6 @@ from analysis.reproduction.verification.coverage import PAPERS, place_in_paper
 from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
 
-PAPER_NAMES = ("CA", "VC", "CH", "ZL", "NA", "OWN")
-"""Musat's paper, that of Odonnat, Bouaziz and Cabannes, its later version as its
-summary has it, those of Zhong et al. and of Nanda et al. on transformers that add, and
-our own."""
-
 _MODULES = """
     musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
     musat2024.structures musat2024.appendix_f musat2024.force_audit own.sequence
@@ -34,10 +29,10 @@ SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.
 order of their execution."""
 
 EXPERIMENTS = {
-    var.name: var
-    for one in SECTIONS
-    for var in vars(one).values()
-    if isinstance(var, Experiment)
+    value.name: value
+    for section in SECTIONS
+    for value in vars(section).values()
+    if isinstance(value, Experiment)
 }
 """All experiments by name, in the order of their execution."""
 
@@ -47,34 +42,26 @@ ALL = "all"
 def _order(claim: Claim) -> tuple[int, int]:
     """The index of a claim's paper, and that of the place in its name among the paper's
     places."""
-    places = [
-        place
-        for paper in PAPERS
-        if paper.short == claim.paper
-        for place in paper.places
-    ]
+    places = PAPERS[claim.paper].places
     place = place_in_paper(claim.name)[0]
-    return PAPER_NAMES.index(claim.paper), (
-        places.index(place) if place in places else len(places)
-    )
+    index = places.index(place) if place in places else len(places)
+    return list(PAPERS).index(claim.paper), index
 
 
 def mark_repeated(claims: Sequence[Claim]) -> Iterator[Claim]:
     """The same claims; an empirical one is marked as repeated if its numbers judge
     empirical ones that are more important, or as important and before it."""
-    known: set[tuple] = set()
+    judged: set[tuple] = set()
     repeated = set()
-    for claim in sorted(claims, key=lambda each: -each.importance):
+    for claim in sorted(claims, key=lambda claim: -claim.importance):
         numbers = {(claim.experiment, *part.number) for part in claim.parts}
         if claim.kind is Kind.EMPIRICAL and numbers:
-            repeated |= {claim.name} if numbers <= known else set()
-            known |= numbers
+            if numbers <= judged:
+                repeated.add(claim.name)
+            judged |= numbers
     for claim in claims:
-        yield (
-            dataclasses.replace(claim, kind=Kind.REPEATED)
-            if claim.name in repeated
-            else claim
-        )
+        kind = Kind.REPEATED if claim.name in repeated else claim.kind
+        yield dataclasses.replace(claim, kind=kind)
 
 
 def read_claims() -> list[Claim]:
@@ -112,10 +99,15 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
             "no name",
             f"names of claims, or their first words, such as {_similar_names('')}",
         )
-    chosen: set[str] = set()
+    selected: set[str] = set()
     for name in names:
-        result = {
-            item.name for item in CLAIMS if name == ALL or _name_begins_with(item, name)
+        # CA.table1.wd0 is not CA.table1.wd0.3
+        exact = {claim.name for claim in CLAIMS if claim.name.lower() == name.lower()}
+        first_words = f"{name.rstrip('.')}.".lower()
+        result = exact or {
+            claim.name
+            for claim in CLAIMS
+            if name == ALL or f"{claim.name}.".lower().startswith(first_words)
         }
         if not result:
             allowed = (
@@ -123,31 +115,20 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
                 f" {_similar_names(name)}"
             )
             raise SettingsError("only", name or "no name", allowed)
-        exact = {
-            item for item in result if item.lower() == name.lower()
-        }  # CA.table1.wd0 is not CA.table1.wd0.3
-        chosen |= exact or result
-    return [claim for claim in CLAIMS if claim.name in chosen]
+        selected |= result
+    return [claim for claim in CLAIMS if claim.name in selected]
 
 
 def required_experiments(claims: Sequence[Claim]) -> list[Experiment]:
     """The experiments that test some claims, in the order of `EXPERIMENTS`."""
-    needed = {claim.experiment for claim in claims}
-    return [
-        experiment for experiment in EXPERIMENTS.values() if experiment.name in needed
-    ]
-
-
-def _name_begins_with(claim: Claim, name: str) -> bool:
-    """Whether a claim has this name, or a name that continues it after a dot."""
-    return f"{claim.name}.".lower().startswith(f"{name.rstrip('.')}.".lower())
+    names = {claim.experiment for claim in claims}
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in names]
 
 
 def _similar_names(name: str) -> str:
     """A few names of claims that are similar to an unknown name."""
-    groups = list(
-        dict.fromkeys(".".join(claim.name.split(".")[:2]) for claim in CLAIMS)
-    )
+    groups = [".".join(claim.name.split(".")[:2]) for claim in CLAIMS]
+    groups = list(dict.fromkeys(groups))
     names = {
         item.lower(): item for item in [*groups, *(claim.name for claim in CLAIMS)]
     }
@@ -162,23 +143,14 @@ def format_claim_list(claims: Sequence[Claim]) -> str:
     for experiment in dict.fromkeys(claim.experiment for claim in claims):
         lines += ["", experiment or "not testable"]
         for claim in claims:
-            if claim.experiment == experiment:
-                text = claim.statement + (
-                    f" Not testable: {claim.untestable}" if claim.untestable else ""
-                )
-                lines += textwrap.wrap(
-                    f"{claim.name}: {text}",
-                    118,
-                    initial_indent="  ",
-                    subsequent_indent="      ",
-                )
-    return "\n".join(
-        [
-            *lines[1:],
-            "",
-            (
-                f"{len(claims)} claims, {sum(not item.untestable for item in claims)}"
-                " testable"
-            ),
-        ]
-    )
+            if claim.experiment != experiment:
+                continue
+            text = f"{claim.name}: {claim.statement}"
+            if claim.untestable:
+                text += f" Not testable: {claim.untestable}"
+            lines += textwrap.wrap(
+                text, 118, initial_indent="  ", subsequent_indent="      "
+            )
+    testable = sum(not claim.untestable for claim in claims)
+    lines += ["", f"{len(claims)} claims, {testable} testable"]
+    return "\n".join(lines[1:])

@@ -16,12 +16,12 @@ from distributed import LocalCluster
 from analysis.reproduction import registry
 from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.verification import evidence
-from analysis.reproduction.verification.evidence import evidence_path
-from analysis.reproduction.verification.experiment import Runner, Size, sized
-from analysis.reproduction.verification.schedule import (
+from analysis.reproduction.verification.evidence import (
     ensemble_seconds,
+    evidence_path,
     schedule_experiments,
 )
+from analysis.reproduction.verification.experiment import Runner, Size, sized
 from dynamics import Ensemble, SparseSettings, open_trajectory, simulate
 from dynamics.particles.system import ParticleSystem
 from dynamics.trajectory.schema import read_settings
@@ -178,8 +178,8 @@ def test_report_does_not_replace_other_files(verify):
         words = "CA.table2.fa1 --out new/report.md --no-pictures"
         code, out, err = verify(*words.split())
         assert code == 0, err
-    assert "new/report.html" in out
-    assert "CA.table2.fa1" in Path("new/report.md").read_text()
+    assert "new/report-ca.md" in out
+    assert "CA.table2.fa1" in Path("new/report-ca.md").read_text()
 
 
 def test_ensembles_are_computed_on_a_cluster(verify, tmp_path, monkeypatch):

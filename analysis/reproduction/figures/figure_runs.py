@@ -9,8 +9,11 @@ from pathlib import Path
 import xarray as xr
 
 from analysis.reproduction.figures.figure import FigureData, PaperFigure, RequiredResult
-from analysis.reproduction.verification.experiment import Runner
-from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.experiment import (
+    RequiredRuns,
+    Runner,
+    SizeOverrides,
+)
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError, SparseSettings, check_integer
 from dynamics.trajectory.netcdf import NETCDF_LOCK

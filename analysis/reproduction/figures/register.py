@@ -17,7 +17,7 @@ from analysis.reproduction.figures import (
 )
 from analysis.reproduction.figures.figure import PaperFigure
 from analysis.reproduction.nanda2023 import phases as grokking_phases
-from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
 from analysis.reproduction.zhong2023 import attention_rate
 from dynamics.settings import (
     ModularSettings,

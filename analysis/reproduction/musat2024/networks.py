@@ -31,7 +31,7 @@ DIMS = ("weight_decay", "run")
 OTHERS = "non-circles"
 CIRCLES_ONLY: dict[str, Any] = {"of": "circles", "where": {"circle": 1}}
 OTHERS_ONLY: dict[str, Any] = {"of": OTHERS, "where": {"circle": 0}}
-"""Arguments of `analysis.reproduction.verification.estimators`."""
+"""Arguments of `analysis.reproduction.verification.samples`."""
 BOTH_ENDS: dict[str, Any] = {"of": "seeds", "weight_decay": (0.0, 1.0)}
 """No weight decay compared with weight decay 1, in networks of the same seeds."""
 SHUFFLES = 20

@@ -50,7 +50,7 @@ BEHIND = (*BACK, "transform_bias")
 ALL_WEIGHTS = "all weights together"
 SUCCESSFUL = "successful runs"
 OF_SUCCESSFUL: dict[str, Any] = {"of": SUCCESSFUL, "where": {"successful": True}}
-"""Arguments of `analysis.reproduction.verification.estimators`."""
+"""Arguments of `analysis.reproduction.verification.samples`."""
 LABELS = {
     ALL_WEIGHTS: ALL_WEIGHTS,
     **{name: name.replace("_", " ") for name in FRONT},

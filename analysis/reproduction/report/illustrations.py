@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import xarray as xr
 from tqdm import tqdm
@@ -21,10 +22,13 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
-from analysis.reproduction.report.view import Picture
 from analysis.reproduction.verification.coverage import figure_of_claim
-from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.required_runs import RequiredRuns, SizeOverrides
+from analysis.reproduction.verification.experiment import (
+    Experiment,
+    RequiredRuns,
+    Size,
+    SizeOverrides,
+)
 from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
@@ -34,6 +38,18 @@ from dynamics.trajectory.netcdf import NETCDF_LOCK
 
 SLOW = ("vc1", "vc2", "vc3", "vc4", "vc10", "vc11", "vc20")
 """Figures that take ten seconds or more each; a quick report does not have them."""
+
+
+class Picture(NamedTuple):
+    """A figure of a paper that was drawn for the report."""
+
+    name: str
+    claim: str
+    """The claim in whose entry it is shown"""
+    title: str
+    caption: str
+    alt: str
+    """A text in place of the figure"""
 
 
 def draw_available_figures(
@@ -81,20 +97,18 @@ def _candidate_sizes(
     experiments."""
     result = set()
     for experiment in experiments.values():
-        if sizing := experiment.at(size):
-            result |= {
-                SizeOverrides(need.runs, need.epochs)
-                for need in experiment.ensembles(sizing.params)
-            }
-            epochs = sizing.params.get("epochs")
-            if "runs" in sizing.params and not isinstance(
-                epochs, list
-            ):  # a list has one length for each ensemble
-                result.add(SizeOverrides(sizing.params["runs"], epochs))
-    return [
-        SizeOverrides(),
-        *sorted(result, key=lambda each: (each.runs, each.epochs or 0)),
-    ]
+        sizing = experiment.at(size)
+        if sizing is None:
+            continue
+        params = sizing.params
+        for need in experiment.ensembles(params):
+            result.add(SizeOverrides(need.runs, need.epochs))
+        epochs = params.get("epochs")
+        # a list has one length for each ensemble
+        if "runs" in params and not isinstance(epochs, list):
+            result.add(SizeOverrides(params["runs"], epochs))
+    ordered = sorted(result, key=lambda sizes: (sizes.runs, sizes.epochs or 0))
+    return [SizeOverrides(), *ordered]
 
 
 def _draw(
@@ -105,24 +119,17 @@ def _draw(
         if not _runs_exist(chosen, sizes):
             continue
         try:
-            with contextlib.redirect_stdout(
-                io.StringIO()
-            ):  # `analysis.paper` prints which runs were found
+            # `analysis.paper` prints which runs were found
+            with contextlib.redirect_stdout(io.StringIO()):
                 data = load_figure_runs(chosen, (), sizes, None)
                 drawn = figure.draw_paper_figure(chosen, data._replace(small=True))
-        except (
-            TrajectoryError,
-            SettingsError,
-        ):  # the runs are too few, or too short, for this figure
-            continue
+        except (TrajectoryError, SettingsError):
+            continue  # the runs are too few, or too short, for this figure
         framing.save_small_png(drawn.figure, folder / f"{chosen.name}.png")
-        title, caption = (
-            figure.paper_figure_title(chosen, drawn),
-            figure.paper_figure_caption(drawn),
-        )
-        return Picture(
-            chosen.name, claim, title, caption, figure.paper_figure_alt(drawn)
-        )
+        title = figure.paper_figure_title(chosen, drawn)
+        caption = figure.paper_figure_caption(drawn)
+        alt = figure.paper_figure_alt(drawn)
+        return Picture(chosen.name, claim, title, caption, alt)
     return None
 
 

@@ -1,29 +1,28 @@
-"""The report of a verification: a Markdown file with a folder of pictures, and one HTML
-page that contains all."""
+"""The report of a verification: Markdown pages, a summary and one for each paper, with
+a folder of pictures."""
 
-import base64
-import functools
-import json
 import os
 import re
 import shutil
-import struct
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import jinja2
-import xarray as xr
 
 from analysis.output.files import replace_file
 from analysis.reproduction.figures.register import PAPER_FIGURES
+from analysis.reproduction.report.contents import (
+    REPORT_TITLE,
+    ReportProvenance,
+    build_contents,
+)
 from analysis.reproduction.report.illustrations import draw_available_figures
-from analysis.reproduction.report.view import REPORT_TITLE, build_view
-from analysis.reproduction.verification.evidence import measurement_provenance
-from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.results import ClaimResult, ReportProvenance
-from analysis.reproduction.verification.schedule import ScheduledExperiment
+from analysis.reproduction.report.strips import number_strip
+from analysis.reproduction.verification.coverage import PAPERS
+from analysis.reproduction.verification.experiment import Experiment
+from analysis.reproduction.verification.results import ClaimResult, as_sentence
 from dynamics.errors import RecordingError
 from dynamics.settings import SettingsError
 
@@ -34,117 +33,93 @@ SYMBOLS = re.compile(r"[\\`*~$|<]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[:])|&(?=#?\w
 are not part of a link."""
 
 
+def paper_pages(out: Path) -> dict[str, Path]:
+    """The pages of the papers beside a summary, by the abbreviations of the papers."""
+    return {paper: out.with_stem(f"{out.stem}-{paper.lower()}") for paper in PAPERS}
+
+
 def check_report_path(out: Path) -> None:
     """Check that a report can be written to a path, and create its folder. Raises
     SettingsError, RecordingError."""
     if out.suffix != ".md" or out.is_dir():
-        raise SettingsError(
-            "out",
-            out,
-            "the name of a file that ends in .md; the page is written beside it as"
-            " .html",
-        )
-    if out.exists() and not out.read_text(errors="replace").startswith(
-        f"# {REPORT_TITLE}"
-    ):
-        raise SettingsError(
-            "out", f"{out}, which is something else", "a new file, or an earlier report"
-        )
+        raise SettingsError("out", out, "the name of a file that ends in .md")
+    for path in (out, *paper_pages(out).values()):
+        if path.exists() and not path.read_text(errors="replace").startswith(
+            f"# {REPORT_TITLE}"
+        ):
+            raise SettingsError(
+                "out",
+                f"{path}, which is something else",
+                "a new file, or an earlier report",
+            )
     out.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(out.parent, os.W_OK):
         raise RecordingError(f"{out.parent}: no files can be written there")
 
 
-def report_provenance(
-    evidence: Mapping[str, xr.Dataset],
-    steps: Sequence[ScheduledExperiment],
-    size: Size,
-    device: str,
-) -> ReportProvenance:
-    """When, on which machine and with which versions the evidence was measured, and how
-    long that took."""
-    attributes = [value.attrs for value in evidence.values()] or [
-        measurement_provenance(device)
-    ]
-    newest = max(attributes, key=lambda each: each["created_at"])
-    environment = json.loads(newest["package_versions"])
-    for name, word in (
-        ("cores", "cores"),
-        ("device", "device"),
-        ("git_commit", "commit"),
-    ):
-        environment[word] = ", ".join(
-            sorted({str(attribute[name]) for attribute in attributes})
-        )  # of all evidence
-    needs = {need for step in steps for need in step.experiment.ensembles(step.params)}
-    return ReportProvenance(
-        size=size,
-        created_at=newest["created_at"],
-        environment=environment,
-        seconds={
-            name: float(value.attrs["seconds"]) for name, value in evidence.items()
-        },
-        runs=sum(need.runs for need in needs),
-    )
-
-
 def write_report(
-    claim_results: Sequence[ClaimResult],
+    results: Sequence[ClaimResult],
     provenance: ReportProvenance,
     experiments: Mapping[str, Experiment],
     out: Path,
     pictures: bool = True,
-) -> tuple[Path, Path]:
-    """Write OUT.md and OUT.html, and pictures in OUT-figures/; returns both paths.
+) -> list[Path]:
+    """Write the summary OUT.md, the pages OUT-ca.md and so on of the papers, and
+    pictures in OUT-figures/; returns the paths of the pages.
 
-    Existing files are replaced when everything has been drawn and written; pictures of
-    an earlier report are removed. experiments: by name. pictures: whether to draw the
-    figures whose runs exist. Raises RecordingError."""
+    Existing files are replaced when everything has been drawn and written; pages and
+    pictures of an earlier report are removed. experiments: by name. pictures: whether
+    to draw the figures whose runs exist. Raises RecordingError."""
     folder = out.with_name(f"{out.stem}-figures")
-    text_path, page_path = (
-        out.with_name(f"{out.stem}.md"),
-        out.with_name(f"{out.stem}.html"),
-    )
-    with (
-        TemporaryDirectory() as name,
-        replace_file(text_path) as text,
-        replace_file(page_path) as page,
-    ):
+    pages = paper_pages(out)
+    contents = build_contents(results, provenance, experiments)
+    contents |= {
+        "folder": folder.name if pictures else "",
+        "summary": out.name,
+        "pages": {paper: page.name for paper, page in pages.items()},
+        "pictures": {},
+        "strips_prefix": STRIPS,
+    }
+    with TemporaryDirectory() as name, ExitStack() as replacements:
         drafts = Path(name)
-        drawn = (
-            draw_available_figures(claim_results, provenance.size, experiments, drafts)
-            if pictures
-            else {}
-        )
-        view = build_view(claim_results, provenance, experiments, drawn)
         if pictures:
-            for row in view["top"]:
-                strips = [part.strip for _, part in row.lines if part.strip]
-                drawing = template("strips.svg.j2", drafts).module.draw(strips)  # type: ignore[attr-defined]
-                (drafts / f"{STRIPS}{row.claims[0].claim.name}.svg").write_text(
-                    drawing, encoding="utf-8"
-                )
-        view |= {"folder": folder.name if pictures else "", "strips_prefix": STRIPS}
-        text.write_text(template("report.md.j2", drafts).render(view), encoding="utf-8")
-        page.write_text(
-            template("report.html.j2", drafts).render(view), encoding="utf-8"
-        )
+            contents["pictures"] = draw_available_figures(
+                results, provenance.size, experiments, drafts
+            )
+            draw = template("strips.svg.j2").render
+            for row in contents["top"]:
+                strips = [strip for part in row.lines if (strip := number_strip(part))]
+                drawing = drafts / f"{STRIPS}{row.results[0].claim.name}.svg"
+                drawing.write_text(draw(strips=strips), encoding="utf-8")
+        paths = [out]
+        texts = [template("summary.md.j2").render(contents)]
+        for paper, places in contents["groups"]:
+            paths.append(pages[paper.short])
+            texts.append(
+                template("paper.md.j2").render(contents, paper=paper, places=places)
+            )
+        for path, text in zip(paths, texts, strict=True):
+            draft = replacements.enter_context(replace_file(path))
+            draft.write_text(text, encoding="utf-8")
         _replace_pictures(drafts, folder)
-    return text_path, page_path
+    for page in pages.values():
+        if page not in paths:
+            page.unlink(missing_ok=True)
+    return paths
 
 
-def template(name: str, folder: Path) -> jinja2.Template:
-    """A template of this package; pictures that it embeds are read from a folder."""
+def template(name: str) -> jinja2.Template:
+    """A template of this package."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("analysis.reproduction.report", "."),
-        autoescape=not name.endswith(".md.j2"),
+        autoescape=name.endswith(".svg.j2"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters["md"] = escape_markdown
-    environment.globals["embed_png"] = functools.partial(embed_png, folder)
+    environment.filters["sentence"] = lambda text: escape_markdown(as_sentence(text))
     return environment.get_template(name)
 
 
@@ -158,34 +133,17 @@ def escape_markdown(text: str) -> str:
     return SYMBOLS.sub(r"\\\g<0>", " ".join(str(text).split()))
 
 
-def embed_png(folder: Path, name: str) -> dict[str, Any]:
-    """A picture for the page: its size in pixels and its content as an address."""
-    png = (folder / f"{name}.png").read_bytes()
-    width, height = struct.unpack(">II", png[16:24])
-    return {
-        "width": width,
-        "height": height,
-        "address": f"data:image/png;base64,{base64.b64encode(png).decode()}",
-    }
-
-
 def _replace_pictures(drafts: Path, folder: Path) -> None:
     """Put pictures into a folder in place of those of an earlier report; other files
     remain."""
-    new = sorted(drafts.iterdir())
-    for item in new:
-        with replace_file(folder / item.name) as temporary:
-            shutil.copyfile(item, temporary)
-    earlier = [
-        folder / f"{name}.png"
-        for name in (
-            "verdicts",
-            "numbers",
-            *(paper_figure.name for paper_figure in PAPER_FIGURES),
-        )
-    ]
-    for path in (*earlier, *folder.glob(f"{STRIPS}*.svg")):
-        if path.name not in {item.name for item in new}:
-            path.unlink(missing_ok=True)
+    names = {picture.name for picture in drafts.iterdir()}
+    for name in sorted(names):
+        with replace_file(folder / name) as temporary:
+            shutil.copyfile(drafts / name, temporary)
+    earlier = {f"{figure.name}.png" for figure in PAPER_FIGURES}
+    earlier |= {"verdicts.png", "numbers.png"}
+    earlier |= {path.name for path in folder.glob(f"{STRIPS}*.svg")}
+    for name in earlier - names:
+        (folder / name).unlink(missing_ok=True)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

@@ -4,18 +4,8 @@ that agrees with the claim."""
 import math
 from typing import NamedTuple
 
-from analysis.reproduction.verification.claim import Measurement
-from analysis.reproduction.verification.criteria import (
-    Above,
-    Agrees,
-    Below,
-    Criterion,
-    Every,
-    Nearly,
-    Within,
-)
-from analysis.reproduction.verification.estimate import Estimate
-from analysis.statistics.intervals import NO_INTERVAL, Interval
+from analysis.reproduction.verification.results import PartResult
+from analysis.statistics.intervals import Interval
 
 MARGIN = 0.1
 """Fraction of the numbers' range that is left free at each end."""
@@ -34,52 +24,23 @@ class Strip(NamedTuple):
     """The numbers at positions 0 and 100"""
 
 
-def number_strip(part: Measurement, estimate: Estimate) -> Strip | None:
+def number_strip(result: PartResult) -> Strip | None:
     """Positions of an estimate, the paper's number and the range that agrees with the
-    claim; None without an estimate.
-
-    >>> from analysis.reproduction.verification.claim import part
-    >>> strip = number_strip(part(len, Within(0, 10)), Estimate(Interval(5, 2, 8), 100))
-    >>> [round(each) for each in (*strip.ours, strip.low, strip.high)], strip.ends
-    ([50, 25, 75, 8, 92], ('-1', '11'))
-    """
-    if math.isnan(estimate.interval.value):
+    claim; None without an estimate."""
+    ours, criterion = result.estimate.interval, result.part.criterion
+    if math.isnan(ours.value):
         return None
-    accepted = _accepted_range(part.criterion)
-    paper = (
-        part.criterion.reported.interval
-        if isinstance(part.criterion, Agrees)
-        else NO_INTERVAL
-    )
-    numbers = [
-        item for item in (*estimate.interval, *paper, *accepted) if math.isfinite(item)
-    ]
+    numbers = [*ours, *criterion.paper, *criterion.accepted]
+    numbers = [number for number in numbers if math.isfinite(number)]
     room = MARGIN * ((max(numbers) - min(numbers)) or 1)
     start, end = min(numbers) - room, max(numbers) + room
-    if part.unit == "%" and 0 <= estimate.interval.value <= 100:
+    if result.part.unit == "%" and 0 <= ours.value <= 100:
         start, end = max(start, 0.0), min(end, 100.0)
 
     def position(number: float) -> float:
         return round(min(max(100 * (number - start) / (end - start), 0.0), 100.0), 1)
 
-    ours, theirs = (
-        Interval(*map(position, item)) for item in (estimate.interval, paper)
-    )
-    low, high = map(position, accepted)
-    return Strip(ours, theirs, low, high, (f"{start:.3g}", f"{end:.3g}"))
-
-
-def _accepted_range(criterion: Criterion) -> tuple[float, float]:
-    """The numbers that agree with a claim."""
-    if isinstance(criterion, Agrees):
-        value = criterion.reported.interval.value
-        return value - criterion.margin, value + criterion.margin
-    if isinstance(criterion, Above):
-        return criterion.bound + criterion.minimum, math.inf
-    if isinstance(criterion, Below):
-        return -math.inf, criterion.bound - criterion.minimum
-    if isinstance(criterion, Within):
-        return criterion.low, criterion.high
-    if isinstance(criterion, Every | Nearly):
-        return 100 - getattr(criterion, "rare", 0.0), 100.0
-    return 0.0, math.inf
+    low, high = map(position, criterion.accepted)
+    theirs = Interval(*map(position, criterion.paper))
+    ends = (f"{start:.3g}", f"{end:.3g}")
+    return Strip(Interval(*map(position, ours)), theirs, low, high, ends)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from analysis.reproduction.verification.criteria import Criterion
-from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.samples import Estimate
 
 
 class Kind(StrEnum):

@@ -29,17 +29,25 @@ are left out; a claim with parts that were not tested at this size is reproduced
 at best."""
 
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from analysis.reproduction.verification.estimate import Estimate, ReportedNumber
+from analysis.output.tables import format_interval
+from analysis.reproduction.verification.samples import Estimate, ReportedNumber
 from analysis.statistics.intervals import NO_INTERVAL, Interval, difference_of_estimates
 
 ENOUGH = 20
 """Cases without exception that are enough for a claim about all cases."""
 OUTSIDE = "outside our threshold (the paper states no number)"
 """The reason of "undecided" where the interval excludes a bound that we chose."""
+DECIDABLE = 100
+"""An undecided claim that needs more times its runs than this is too close to its
+bound."""
+SYMBOLS = {"%": "%", "times": "×"}
+POSSIBLE = {"%": (0.0, 100.0), "points": (-100.0, 100.0)}
+"""The least and the largest possible number, by unit."""
 
 
 class Verdict(StrEnum):
@@ -64,12 +72,49 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Agrees:
+class Criterion:
+    """What a paper says of a number."""
+
+    @property
+    def paper(self) -> Interval:
+        """The paper's number; NaN if it prints none."""
+        return NO_INTERVAL
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The range of numbers that agree with the claim."""
+        return -math.inf, math.inf
+
+    def judge(self, estimate: Estimate) -> Judgement:
+        """The verdict on an estimate that has a value."""
+        raise NotImplementedError
+
+    def words(self, unit: str, digits: int) -> str:
+        """The criterion in words."""
+        raise NotImplementedError
+
+    def cases_to_decide(self, estimate: Estimate) -> str:
+        """What would decide, if the estimate stays; empty if it cannot be said."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Agrees(Criterion):
     """Our number agrees with the one that the paper reports."""
 
     reported: ReportedNumber
     margin: float
     """The largest difference that would not matter, in the claim's unit"""
+
+    @property
+    def paper(self) -> Interval:
+        """The paper's number."""
+        return self.reported.interval
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The numbers within the margin."""
+        return self.paper.value - self.margin, self.paper.value + self.margin
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the number."""
@@ -77,26 +122,34 @@ class Agrees:
         close = abs(difference.value) <= self.margin
         if math.isnan(difference.low):
             return _too_few(difference)
-        chance = difference.low <= 0 <= difference.high
-        if chance and close:
-            return Judgement(Verdict.REPRODUCED, "", difference)
-        if chance:
-            return Judgement(
-                Verdict.UNDECIDED,
-                "may be due to chance, but larger than the margin",
-                difference,
-            )
-        if close:
-            return Judgement(
-                Verdict.PARTLY, "not due to chance, but within the margin", difference
-            )
-        return Judgement(
-            Verdict.NOT, "not due to chance, and larger than the margin", difference
-        )
+        if difference.low <= 0 <= difference.high:
+            verdict, reason = Verdict.REPRODUCED, ""
+            if not close:
+                verdict = Verdict.UNDECIDED
+                reason = "may be due to chance, but larger than the margin"
+        elif close:
+            verdict, reason = Verdict.PARTLY, "not due to chance, but within the margin"
+        else:
+            verdict = Verdict.NOT
+            reason = "not due to chance, and larger than the margin"
+        return Judgement(verdict, reason, difference)
+
+    def words(self, unit: str, digits: int) -> str:
+        """The paper's number as it prints it, and the margin."""
+        value, printed = self.paper.value, self.reported.printed
+        number = re.fullmatch(r"(-?[\d.]+)( [±\[].*)?", printed)
+        if number and abs(float(number[1]) - value) < 0.5 * 10**-digits:
+            number_words = insert_unit(printed, unit)
+        else:
+            only_value = Interval(value, math.nan, math.nan)
+            number_words = f"{format_number(only_value, unit, digits)} ({printed})"
+        unit = "points" if unit == "%" else unit  # a difference of percentages
+        unit = unit.removesuffix("s") if self.margin == 1 else unit
+        return f"paper: {number_words}, margin {insert_unit(f'{self.margin:g}', unit)}"
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _Bound(Criterion):
     """Our number is beyond a bound."""
 
     bound: float
@@ -110,9 +163,15 @@ class _Bound:
     """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
     WORDS: ClassVar[tuple[str, str]]
 
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The numbers beyond the bound by the minimum effect."""
+        ends = (self.bound + self.direction * self.minimum, self.direction * math.inf)
+        return min(ends), max(ends)
+
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare an estimate with the bound."""
-        difference = Interval(*(item - self.bound for item in estimate.interval))
+        difference = _minus(estimate.interval, self.bound)
         if math.isnan(difference.low):
             return _too_few(difference)
         low, value, high = sorted(self.direction * item for item in difference)
@@ -120,11 +179,43 @@ class _Bound:
             return _contradicted(self.ours, difference)
         if low <= 0:
             return Judgement(Verdict.UNDECIDED, "", difference)
-        return Judgement(
-            Verdict.REPRODUCED if value >= self.minimum else Verdict.PARTLY,
-            "",
-            difference,
-        )
+        return Judgement(self._effect(value), "", difference)
+
+    def _effect(self, value: float) -> Verdict:
+        """The verdict on a distance that is larger than by chance."""
+        return Verdict.REPRODUCED if value >= self.minimum else Verdict.PARTLY
+
+    def words(self, unit: str, digits: int) -> str:
+        """The bound, and the smallest number that counts."""
+        beyond, least = self.WORDS
+        unit = unit if unit in SYMBOLS else ""
+        words = f"interval {beyond} {insert_unit(f'{self.bound:g}', unit)}"
+        if not self.minimum:
+            return words
+        end = self.bound + self.direction * self.minimum
+        return f"{words}, estimate at {least} {insert_unit(f'{end:.6g}', unit)}"
+
+    def cases_to_decide(self, estimate: Estimate) -> str:
+        """How many cases would decide and with which verdict, if the estimate stays.
+        The interval narrows with the square root of their number."""
+        difference = _minus(estimate.interval, self.bound)
+        if math.isnan(difference.low):
+            return ""
+        low, value, high = sorted(self.direction * item for item in difference)
+        factors: dict[float, str] = {}
+        if value > 0:
+            factors[((value - low) / value) ** 2] = self._effect(value)
+        if value < self.minimum:
+            beyond = "outside our threshold" if self.ours else Verdict.NOT
+            factors[((high - value) / (self.minimum - value)) ** 2] = beyond
+        factor = min(factors, default=math.inf)
+        of = estimate.of
+        if factor > DECIDABLE:
+            return f"the estimate is too close to the bound for more {of} to decide"
+        cases = factor * estimate.count
+        digits = 10 ** max(0, math.floor(math.log10(cases)) - 1)
+        rounded = math.ceil(cases / digits) * digits
+        return f"about {rounded:,} {of} in all: {factors[factor]}"
 
 
 class Above(_Bound):
@@ -140,7 +231,7 @@ class Below(_Bound):
 
 
 @dataclass(frozen=True)
-class Within:
+class Within(Criterion):
     """Our number is in a range."""
 
     low: float
@@ -149,97 +240,97 @@ class Within:
     """Whether we chose the range, so that a number outside does not contradict the
     paper"""
 
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"interval from {self.low:g} to {self.high:g}"
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The range."""
+        return self.low, self.high
+
+    def words(self, unit: str, digits: int) -> str:
+        """The range."""
+        return insert_unit(f"interval from {self.low:g} to {self.high:g}", unit)
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Compare the interval of an estimate with the range."""
         _, low, high = estimate.interval
-        middle = (self.low + self.high) / 2
-        difference = Interval(*(item - middle for item in estimate.interval))
+        difference = _minus(estimate.interval, (self.low + self.high) / 2)
         if math.isnan(low):
             return _too_few(difference)
         if self.low <= low and high <= self.high:
             return Judgement(Verdict.REPRODUCED, "", difference)
         if high < self.low or low > self.high:
             return _contradicted(self.ours, difference)
-        return Judgement(
-            Verdict.UNDECIDED, "the interval is partly in the range", difference
-        )
+        reason = "the interval is partly in the range"
+        return Judgement(Verdict.UNDECIDED, reason, difference)
 
 
 @dataclass(frozen=True)
-class Exists:
+class Exists(Criterion):
     """There is at least one case; the estimate is the percentage of cases."""
 
     rare: float = 5.0
     """Percentage of cases below which we do not expect to find one"""
 
-    def words(self) -> str:
-        """The criterion in words."""
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """Any number of cases."""
+        return 0.0, math.inf
+
+    def words(self, unit: str, digits: int) -> str:
+        """That there is a case."""
         return "at least one case expected"
 
     def judge(self, estimate: Estimate) -> Judgement:
         """Whether there is a case."""
-        value, low, high = estimate.interval
+        value, low, high = interval = estimate.interval
         if value > 0:
-            return Judgement(Verdict.REPRODUCED, "", estimate.interval)
+            return Judgement(Verdict.REPRODUCED, "", interval)
         if math.isnan(low):
-            return _too_few(estimate.interval)
+            return _too_few(interval)
         if high < self.rare:
-            return Judgement(
-                Verdict.NOT,
-                f"there is none, and {self.rare:g}% is excluded",
-                estimate.interval,
-            )
-        return Judgement(
-            Verdict.UNDECIDED,
-            f"there is none, but {self.rare:g}% is not excluded",
-            estimate.interval,
-        )
+            reason = f"there is none, and {self.rare:g}% is excluded"
+            return Judgement(Verdict.NOT, reason, interval)
+        reason = f"there is none, but {self.rare:g}% is not excluded"
+        return Judgement(Verdict.UNDECIDED, reason, interval)
 
 
 @dataclass(frozen=True)
-class Every:
+class Every(Criterion):
     """It holds in all cases; the estimate is the percentage in which it holds."""
 
-    def words(self) -> str:
-        """The criterion in words."""
-        return "no exception expected"
+    rare: float = 0.0
+    """Percentage of exceptions above which no reader would say "all"; 0: none is
+    allowed"""
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """All cases but the rare exceptions."""
+        return 100.0 - self.rare, 100.0
+
+    def words(self, unit: str, digits: int) -> str:
+        """That there is no exception, or that exceptions are rare."""
+        rare = f" (partly: at most {self.rare:g}% exceptions)" if self.rare else ""
+        return f"no exception expected{rare}"
 
     def judge(self, estimate: Estimate) -> Judgement:
-        """Whether there is an exception."""
-        if estimate.interval.value >= 100:
-            return _no_exception(estimate)
-        return Judgement(Verdict.NOT, "", _difference_from_all(estimate))
+        """Whether there is an exception, and whether exceptions are rare."""
+        difference = _minus(estimate.interval, 100)
+        if difference.value >= 0:
+            reason = f"no exception among {estimate.count}"
+            if estimate.count >= ENOUGH:
+                return Judgement(Verdict.REPRODUCED, reason, difference)
+            reason += f"; at least {ENOUGH} are needed"
+            return Judgement(Verdict.UNDECIDED, reason, difference)
+        if self.rare and math.isnan(difference.high):
+            return _too_few(difference)
+        allowed = self.rare and difference.high >= -self.rare
+        return Judgement(Verdict.PARTLY if allowed else Verdict.NOT, "", difference)
 
 
 @dataclass(frozen=True)
-class Nearly:
-    """It holds in all cases, apart from rare exceptions; the estimate is the percentage
-    in which it holds."""
+class Nearly(Every):
+    """It holds in all cases, apart from rare exceptions."""
 
     rare: float = 10.0
-    """Percentage of exceptions above which no reader would say "all" """
-
-    def words(self) -> str:
-        """The criterion in words."""
-        return f"no exception expected (partly: at most {self.rare:g}% exceptions)"
-
-    def judge(self, estimate: Estimate) -> Judgement:
-        """Whether exceptions are rare."""
-        difference = _difference_from_all(estimate)
-        if estimate.interval.value >= 100:
-            return _no_exception(estimate)
-        if math.isnan(estimate.interval.high):
-            return _too_few(difference)
-        if estimate.interval.high < 100 - self.rare:
-            return Judgement(Verdict.NOT, "", difference)
-        return Judgement(Verdict.PARTLY, "", difference)
-
-
-Criterion = Agrees | Above | Below | Within | Exists | Every | Nearly
 
 
 def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:
@@ -247,10 +338,8 @@ def judge_estimate(criterion: Criterion, estimate: Estimate) -> Judgement:
     if estimate.skipped:
         return Judgement(Verdict.SKIPPED, estimate.note)
     if math.isnan(estimate.interval.value):
-        return Judgement(
-            Verdict.UNTESTABLE,
-            estimate.note or "there is no such case among these runs",
-        )
+        reason = estimate.note or "there is no such case among these runs"
+        return Judgement(Verdict.UNTESTABLE, reason)
     return criterion.judge(estimate)
 
 
@@ -263,42 +352,24 @@ def combine_verdicts(verdicts: list[Verdict]) -> Verdict:
         return Verdict.PARTLY
     if len(tested) == 1:
         return tested.pop()
-    return (
-        Verdict.PARTLY
-        if tested & {Verdict.REPRODUCED, Verdict.PARTLY}
-        else Verdict.UNDECIDED
-    )
+    holds = tested & {Verdict.REPRODUCED, Verdict.PARTLY}
+    return Verdict.PARTLY if holds else Verdict.UNDECIDED
 
 
 def _contradicted(ours: bool, difference: Interval) -> Judgement:
     """The judgement on a number beyond a limit, which does not contradict the paper if
     the limit is ours."""
-    return (
-        Judgement(Verdict.UNDECIDED, OUTSIDE, difference)
-        if ours
-        else Judgement(Verdict.NOT, "", difference)
-    )
+    if ours:
+        return Judgement(Verdict.UNDECIDED, OUTSIDE, difference)
+    return Judgement(Verdict.NOT, "", difference)
 
 
 def _too_few(difference: Interval) -> Judgement:
     return Judgement(Verdict.UNDECIDED, "too few cases for an interval", difference)
 
 
-def _difference_from_all(estimate: Estimate) -> Interval:
-    return Interval(*(item - 100 for item in estimate.interval))
-
-
-def _no_exception(estimate: Estimate) -> Judgement:
-    """The judgement on a claim about all cases to which there is no exception."""
-    reason, difference = (
-        f"no exception among {estimate.count}",
-        _difference_from_all(estimate),
-    )
-    if estimate.count >= ENOUGH:
-        return Judgement(Verdict.REPRODUCED, reason, difference)
-    return Judgement(
-        Verdict.UNDECIDED, f"{reason}; at least {ENOUGH} are needed", difference
-    )
+def _minus(interval: Interval, number: float) -> Interval:
+    return Interval(*(item - number for item in interval))
 
 
 def difference_from_reported(estimate: Estimate, reported: ReportedNumber) -> Interval:
@@ -312,3 +383,22 @@ def difference_from_reported(estimate: Estimate, reported: ReportedNumber) -> In
         down, up = scale * (ours.value - ours.low), scale * (ours.high - ours.value)
         theirs = Interval(theirs.value, theirs.value - down, theirs.value + up)
     return difference_of_estimates(ours, theirs)
+
+
+def format_number(interval: Interval, unit: str, digits: int) -> str:
+    """A number with its interval in brackets, with the digits and the unit of a
+    part."""
+    if math.isnan(interval.value):
+        return "no value"
+    least, most = POSSIBLE.get(unit, (-math.inf, math.inf))
+    if least <= interval.value <= most:
+        # a normal approximation may go beyond what is possible
+        low, high = max(interval.low, least), min(interval.high, most)
+        interval = Interval(interval.value, low, high)
+    return insert_unit(format_interval(interval, digits), unit)
+
+
+def insert_unit(number: str, unit: str) -> str:
+    """A number with its unit, before the interval if one follows."""
+    value, space, bounds = number.partition(" [")
+    return f"{value}{SYMBOLS.get(unit, f' {unit}' if unit else '')}{space}{bounds}"

@@ -7,13 +7,25 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
-from analysis.reproduction.verification.required_runs import RequiredRuns
 from dynamics.ensemble import Ensemble
+from dynamics.settings import RecordMode, Settings
+from dynamics.tasks import all_pairs, training_pairs
+from dynamics.trajectory.diverged import not_diverged
+from dynamics.trajectory.schema import read_settings
 
 Params = Mapping[str, Any]
 """Sizes of an experiment, such as {"runs": 100}: values that JSON can hold."""
+WEIGHTS = {
+    "embedding": ("token", "axis"),
+    "hidden_weight": ("hidden", "axis"),
+    "hidden_bias": ("hidden",),
+    "output_weight": ("class", "hidden"),
+    "output_bias": ("class",),
+}
 
 
 class Size(StrEnum):
@@ -22,6 +34,78 @@ class Size(StrEnum):
     QUICK = "quick"
     DEFAULT = "default"
     FULL = "full"
+
+
+class SizeOverrides(NamedTuple):
+    """Numbers of runs and lengths in place of a figure's own; None keeps its own."""
+
+    runs: int | None = None
+    epochs: int | None = None
+    """Of particles, steps"""
+
+
+@dataclasses.dataclass(frozen=True)
+class RequiredRuns:
+    """An ensemble of runs that a figure or an experiment needs."""
+
+    settings: Settings
+    runs: int = 100
+    epochs: int | None = None
+    """Length; None is the default of the system. For particles, in steps"""
+    every: int | None = None
+    """Epochs between recorded frames; None is the default of the system, 0 records the
+    first and the last frame only"""
+    must: tuple[str, ...] = ()
+    """Settings in which a trajectory given in its place must agree"""
+    follows: bool = False
+    """Whether it starts from the end of the ensemble before it"""
+    weights: bool = True
+    """Whether weights, or an embedding, must have been recorded"""
+    record: RecordMode = "all"
+    """What is recorded if it has to be simulated"""
+
+    def at(self, sizes: SizeOverrides) -> "RequiredRuns":
+        """This ensemble with another number of runs, or another length."""
+        epochs = self.epochs if sizes.epochs is None else sizes.epochs
+        return dataclasses.replace(self, runs=sizes.runs or self.runs, epochs=epochs)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        if self.epochs is None:
+            return self.settings.default_steps
+        return self.epochs * (self.settings.epoch_steps or 1)
+
+    @property
+    def frame_gap(self) -> int:
+        """Steps between recorded frames."""
+        if self.every is None:
+            return self.settings.default_every
+        return self.every * (self.settings.epoch_steps or 1) or self.steps
+
+    def words(self) -> str:
+        """A description of the trajectories that fit."""
+        conditions = []
+        for name in self.must:
+            value = getattr(self.settings, name)
+            text = f"{value:g}" if isinstance(value, int | float) else str(value)
+            conditions.append(f"{name.replace('_', '-')} {text}")
+        if self.follows:
+            conditions.append("finetuned from another run")
+        words = f"a trajectory of {self.settings.system}"
+        return f"{words} with {', '.join(conditions)}" if conditions else words
+
+
+def experiment_runs(
+    settings: Settings,
+    params: Params,
+    every: int | None = None,
+    runs: str = "runs",
+) -> RequiredRuns:
+    """Runs of an experiment whose parameters give the number of runs, under the name
+    `runs`, and optionally their length and other settings."""
+    changed = dataclasses.replace(settings, **params.get("settings", {}))
+    return RequiredRuns(changed, params[runs], params.get("epochs"), every)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +154,6 @@ def sized(seconds: float, reduced: str = "", /, **params: Any) -> Sizing:
     return Sizing(seconds, reduced, params)
 
 
-def _nothing(params: Params) -> Sequence[RequiredRuns]:
-    return ()
-
-
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     """What is run and measured for some claims."""
@@ -89,7 +169,7 @@ class Experiment:
     """None if it is not done at this size"""
     full: Sizing | None = None
     """None if it is as at the default size"""
-    ensembles: Callable[[Params], Sequence[RequiredRuns]] = _nothing
+    ensembles: Callable[[Params], Sequence[RequiredRuns]] = lambda params: ()
     """What is needed of simulations and trainings; those that begin from others of them
     are not named here, and are made in this process"""
     depends: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -107,3 +187,50 @@ class Experiment:
             Size.DEFAULT: self.default,
             Size.FULL: self.full or self.default,
         }[size]
+
+
+def frame_values(trajectory: xr.Dataset, name: str, at: int) -> np.ndarray:
+    """A weight or embedding of all runs in a recorded frame: (run, ...) float64."""
+    values = trajectory[name].isel(step=at).transpose("run", *WEIGHTS[name])
+    return values.values.astype(np.float64)
+
+
+def expand_to_runs(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Values of the chosen runs, NaN of the others: chosen (run,) bool -> (run,)."""
+    result = np.full((len(chosen), *np.shape(values)[1:]), np.nan)
+    result[chosen] = values
+    return result
+
+
+def measure_ensembles(
+    runner: Runner,
+    needs: Sequence[RequiredRuns],
+    quantities: Mapping[str, str],
+    measure_runs: Callable[[xr.Dataset], Mapping[str, np.ndarray]],
+    dims: tuple[str, str],
+) -> xr.Dataset:
+    """Quantities of the runs of several ensembles, with dims for (ensemble, run); NaN
+    for runs that diverged.
+
+    quantities are names with descriptions. measure_runs is called with the runs of a
+    trajectory that have not diverged, and returns values of these."""
+    rows = []
+    for need in tqdm(needs, unit="ensemble", disable=None, leave=False):
+        trajectory = runner.ensemble(need)
+        finite = not_diverged(trajectory)
+        values = measure_runs(trajectory.isel(run=finite))
+        rows.append({name: expand_to_runs(values[name], finite) for name in quantities})
+    variables = {}
+    for name, words in quantities.items():
+        columns = np.stack([row[name] for row in rows])
+        variables[name] = (dims, columns, {"long_name": words, "units": "1"})
+    return xr.Dataset(variables)
+
+
+def training_pairs_of_runs(trajectory: xr.Dataset) -> np.ndarray:
+    """The pairs of tokens that each network is trained on: (run, pair, 2)."""
+    settings, seeds = read_settings(trajectory), trajectory["seed"].values
+    n, count = settings.modulus, settings.train_pairs  # type: ignore[attr-defined]
+    chosen = training_pairs(n, count, seeds)
+    pairs = np.broadcast_to(all_pairs(n), (*chosen.shape, 2))
+    return pairs[chosen].reshape(len(seeds), count, 2)

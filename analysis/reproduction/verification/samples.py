@@ -1,31 +1,100 @@
 """Estimates from samples of runs: means, percentages, differences, ratios, and
-differences between kinds of runs.
+differences between kinds of runs; and the numbers that papers report.
 
 Networks of one seed have the same initial weights and the same training pairs at every
 weight decay. If networks of several weight decays are pooled, the jackknife therefore
-leaves out all networks of a seed together."""
+leaves out all networks of a seed together.
+
+Functions whose names end in `_of` take evidence, the name of a variable in it, and
+coordinates at which its values are selected, as `xarray.Dataset.sel` does. Where two
+samples are compared, the name or a coordinate is a pair, and the first sample is
+compared with the second. Common arguments:
+
+    of      what a value is of, such as "runs"
+    unit    factor of the values, such as 100 for percentages
+    where   values that other variables have in the runs that are used
+"""
 
 import math
+import re
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification.estimate import (
-    Estimate,
-    as_percentage,
-    percentage,
-)
 from analysis.statistics import intervals
+from analysis.statistics.intervals import Interval, binomial_interval
 from analysis.statistics.ranks import rank_correlation
 from analysis.statistics.resampling import jackknife_groups
 
 Values = np.ndarray | xr.DataArray
+Estimator = Callable[..., "Estimate"]
+
+
+class ReportedNumber(NamedTuple):
+    """A number as a paper prints it, in the claim's unit."""
+
+    interval: Interval
+    """Bounds are NaN if the paper prints none; the rules then use the width that ours
+    would have for as many runs"""
+    runs: int
+    printed: str
+
+
+def reported_count(count: int, runs: int = 100) -> ReportedNumber:
+    """A count of the paper's runs, as a percentage with its exact binomial interval."""
+    share = binomial_interval(count, runs)
+    return ReportedNumber(
+        Interval(*(100 * item for item in share)), runs, f"{count} of {runs}"
+    )
+
+
+def reported_number(text: str, runs: int = 100) -> ReportedNumber:
+    """A number as printed, such as "18.2", "31.6 ± 4.0" or "-0.90 [-0.93, -0.85]";
+    intervals are 95%."""
+    value, *bounds = (float(match) for match in re.findall(r"-?[\d.]+", text))
+    if "±" in text:
+        bounds = [value - bounds[0], value + bounds[0]]
+    return ReportedNumber(Interval(value, *(bounds or [math.nan] * 2)), runs, text)
+
+
+class Estimate(NamedTuple):
+    """An estimate from our runs, in the claim's unit."""
+
+    interval: Interval
+    """95% interval; bounds are NaN if there are too few cases, all is NaN if there is
+    nothing to measure"""
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    """Number of cases (runs, spikes or what `of` names)"""
+    of: str = "runs"
+    effect: float = math.nan
+    """Effect size, of the measure `effect_name`"""
+    effect_name: str = ""
+    note: str = ""
+    """A remark for the reader"""
+    skipped: bool = False
+    """True if it was not measured at this size; the note gives the reason"""
+
+    @property
+    def value(self) -> float:
+        """The number itself; NaN if there is nothing to measure."""
+        return self.interval.value
+
+
+def as_percentage(share: Interval) -> Interval:
+    """A fraction with its interval, as a percentage."""
+    return Interval(*(100 * item for item in share))
+
+
+def percentage(hits: int, total: int, of: str = "runs", note: str = "") -> Estimate:
+    """`hits` of `total` cases as a percentage, with its exact binomial interval."""
+    return Estimate(as_percentage(binomial_interval(hits, total)), total, of, note=note)
 
 
 def finite_values(values: Values) -> np.ndarray:
     """The finite ones of some values, flattened: (value,) float64."""
-    flat = np.asarray(values, np.float64).ravel()
-    return flat[np.isfinite(flat)]
+    return intervals.drop_non_finite(np.asarray(values, np.float64).ravel())
 
 
 def estimate_mean(
@@ -36,22 +105,16 @@ def estimate_mean(
 ) -> Estimate:
     """Mean over runs, those without a value left out. limits: the range of possible
     values."""
-    kept = finite_values(values)
-    mean_interval = intervals.mean_interval(kept, discrete=True, limits=limits)
-    return Estimate(
-        mean_interval, len(kept), of, note=note or _no_interval_note(kept, of)
-    )
+    finite = finite_values(values)
+    mean = intervals.mean_interval(finite, discrete=True, limits=limits)
+    return Estimate(mean, len(finite), of, note=note or _no_interval_note(finite, of))
 
 
 def estimate_median(values: Values, of: str = "runs", note: str = "") -> Estimate:
     """Median over runs, those without a value left out."""
-    kept = finite_values(values)
-    return Estimate(
-        intervals.median_interval(kept),
-        len(kept),
-        of,
-        note=note if len(kept) else f"there are no {of}",
-    )
+    finite = finite_values(values)
+    note = note if len(finite) else f"there are no {of}"
+    return Estimate(intervals.median_interval(finite), len(finite), of, note=note)
 
 
 def _no_interval_note(values: np.ndarray, of: str) -> str:
@@ -59,11 +122,8 @@ def _no_interval_note(values: np.ndarray, of: str) -> str:
     same."""
     if not len(values):
         return f"there are no {of}"
-    return (
-        "all the same, which gives no interval"
-        if len(values) > 1 and np.ptp(values) == 0
-        else ""
-    )
+    same = len(values) > 1 and np.ptp(values) == 0
+    return "all the same, which gives no interval" if same else ""
 
 
 def percentage_or_none(hits: int, total: int, of: str, note: str = "") -> Estimate:
@@ -74,32 +134,39 @@ def percentage_or_none(hits: int, total: int, of: str, note: str = "") -> Estima
 
 def percentage_of_ones(values: Values, of: str, note: str = "") -> Estimate:
     """Percentage of values 0 and 1 that are 1, those without a value left out."""
-    kept = finite_values(values)
-    return percentage_or_none(int(kept.sum()), len(kept), of, note)
+    ones = finite_values(values)
+    return percentage_or_none(int(ones.sum()), len(ones), of, note)
+
+
+def percentage_among(
+    hits: np.ndarray, among: np.ndarray, of: str, note: str = ""
+) -> Estimate:
+    """Percentage of the cases in `among` that are hits too, with its exact binomial
+    interval; both (case,) bool."""
+    return percentage(int((hits & among).sum()), int(among.sum()), of, note)
 
 
 def difference_of_ones(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Difference of the percentages of values 0 and 1 that are 1, first - second, in
-    points."""
-    one, other = finite_values(first), finite_values(second)
-    return percentage_difference(
-        (int(one.sum()), int(other.sum())), (len(one), len(other)), of
-    )
+    points, from two exact intervals, with Cohen's h."""
+    samples = finite_values(first), finite_values(second)
+    count = len(samples[0]) + len(samples[1])
+    if not (len(samples[0]) and len(samples[1])):
+        note = f"one of the two has no {of}"
+        return Estimate(intervals.NO_INTERVAL, count, of, note=note)
+    one, other = (binomial_interval(int(ones.sum()), len(ones)) for ones in samples)
+    effect = 2 * math.asin(math.sqrt(one.value)) - 2 * math.asin(math.sqrt(other.value))
+    difference = as_percentage(intervals.difference_of_estimates(one, other))
+    return Estimate(difference, count, of, effect, "Cohen's h")
 
 
 def independent_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Difference of the means of independent runs, first - second, with Cohen's d."""
     one, other = finite_values(first), finite_values(second)
     note = "" if len(one) and len(other) else f"one of the two has no {of}"
-    difference_interval = intervals.difference_interval(one, other, discrete=True)
-    return Estimate(
-        difference_interval,
-        len(one) + len(other),
-        of,
-        cohens_d(one, other),
-        "Cohen's d",
-        note,
-    )
+    interval = intervals.difference_interval(one, other, discrete=True)
+    effect = cohens_d(one, other)
+    return Estimate(interval, len(one) + len(other), of, effect, "Cohen's d", note)
 
 
 def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
@@ -107,59 +174,34 @@ def cohens_d(one: np.ndarray, other: np.ndarray) -> float:
     there is none."""
     if min(len(one), len(other)) < 2:
         return math.nan
-    freedom = len(one) + len(other) - 2
-    pooled = (
-        (len(one) - 1) * one.var(ddof=1) + (len(other) - 1) * other.var(ddof=1)
-    ) / freedom
-    return (
-        float((one.mean() - other.mean()) / np.sqrt(pooled)) if pooled > 0 else math.nan
-    )
+    squares = (len(one) - 1) * one.var(ddof=1) + (len(other) - 1) * other.var(ddof=1)
+    pooled = squares / (len(one) + len(other) - 2)
+    if pooled <= 0:
+        return math.nan
+    return float((one.mean() - other.mean()) / np.sqrt(pooled))
 
 
 def paired_difference(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Mean difference of runs of equal seeds, first - second, both (run,), with the
     effect d_z."""
-    apart = finite_values(
-        np.asarray(first, np.float64) - np.asarray(second, np.float64)
-    )
-    spread = apart.std(ddof=1) if len(apart) > 1 else 0.0
-    effect = float(apart.mean() / spread) if spread > 0 else math.nan
-    mean = intervals.mean_interval(apart, discrete=True)
-    return Estimate(mean, len(apart), of, effect, "d_z", _no_interval_note(apart, of))
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    change = finite_values(first - second)
+    spread = change.std(ddof=1) if len(change) > 1 else 0.0
+    effect = float(change.mean() / spread) if spread > 0 else math.nan
+    mean = intervals.mean_interval(change, discrete=True)
+    note = _no_interval_note(change, of)
+    return Estimate(mean, len(change), of, effect, "d_z", note)
 
 
 def paired_ratio(first: Values, second: Values, of: str = "runs") -> Estimate:
     """Geometric mean of the ratios of positive values of equal seeds, first / second,
     both (run,)."""
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    kept = (one > 0) & (other > 0)
-    mean_interval = intervals.mean_interval(np.log(one[kept] / other[kept]))
-    ratio = intervals.Interval(*(math.exp(item) for item in mean_interval))
-    return Estimate(
-        ratio,
-        int(kept.sum()),
-        of,
-        ratio.value,
-        "ratio",
-        "" if kept.any() else f"there are no {of}",
-    )
-
-
-def percentage_difference(
-    hits: tuple[int, int], totals: tuple[int, int], of: str = "runs"
-) -> Estimate:
-    """Difference of two percentages, first - second, in points, from two exact
-    intervals, with Cohen's h."""
-    if min(totals) == 0:
-        return Estimate(
-            intervals.NO_INTERVAL, sum(totals), of, note=f"one of the two has no {of}"
-        )
-    one, other = (
-        intervals.binomial_interval(*hit) for hit in zip(hits, totals, strict=True)
-    )
-    angles = [2 * math.asin(math.sqrt(item.value)) for item in (one, other)]
-    difference = as_percentage(intervals.difference_of_estimates(one, other))
-    return Estimate(difference, sum(totals), of, angles[0] - angles[1], "Cohen's h")
+    positive = (one > 0) & (other > 0)
+    logarithm = intervals.mean_interval(np.log(one[positive] / other[positive]))
+    ratio = Interval(*map(math.exp, logarithm))
+    note = "" if positive.any() else f"there are no {of}"
+    return Estimate(ratio, int(positive.sum()), of, ratio.value, "ratio", note)
 
 
 def stratified_difference(
@@ -182,35 +224,27 @@ def stratified_difference(
     cells = 2 * np.unique(strata[used], return_inverse=True)[1] + ~kind
     size = 2 * (int(cells.max(initial=-1)) // 2 + 1)
 
-    def means(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and means, both (stratum, kind)."""
-        counts = np.bincount(cells[kept], minlength=size)
-        totals = np.bincount(cells[kept], values[kept], minlength=size)
-        return counts.reshape(-1, 2), (totals / np.maximum(counts, 1)).reshape(-1, 2)
+    def means(cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (stratum,) and means (stratum, kind)."""
+        counts = np.bincount(cells[cases], minlength=size)
+        totals = np.bincount(cells[cases], values[cases], minlength=size)
+        mean = (totals / np.maximum(counts, 1)).reshape(-1, 2)
+        return counts.reshape(-1, 2).min(axis=1), mean
 
-    def apart(kept: np.ndarray) -> float:
-        counts, mean = means(kept)
-        weight = counts.min(axis=1)
-        return (
-            float((weight * (mean[:, 0] - mean[:, 1])).sum() / weight.sum())
-            if weight.any()
-            else math.nan
-        )
+    def difference(cases: np.ndarray) -> float:
+        weight, mean = means(cases)
+        if not weight.any():
+            return math.nan
+        return float((weight * (mean[:, 0] - mean[:, 1])).sum() / weight.sum())
 
-    result = jackknife_groups(apart, groups)
+    result = jackknife_groups(difference, groups)
     if math.isnan(result.value):
-        return Estimate(
-            intervals.NO_INTERVAL,
-            len(values),
-            of,
-            note=f"nowhere are there {of} of both kinds",
-        )
-    counts, mean = means(np.ones(len(values), bool))
-    both = np.repeat(counts.min(axis=1) > 0, 2)[cells]
-    rest, freedom = (
-        (values - mean.ravel()[cells])[both],
-        int(both.sum() - 2 * (counts.min(axis=1) > 0).sum()),
-    )
+        note = f"nowhere are there {of} of both kinds"
+        return Estimate(intervals.NO_INTERVAL, len(values), of, note=note)
+    weight, mean = means(np.ones(len(values), bool))
+    both = np.repeat(weight > 0, 2)[cells]
+    rest = (values - mean.ravel()[cells])[both]
+    freedom = int(both.sum() - 2 * (weight > 0).sum())
     spread = math.sqrt((rest**2).sum() / freedom) if freedom > 0 else 0.0
     effect = result.value / spread if spread > 0 else math.nan
     return Estimate(result, int(both.sum()), of, effect, "Cohen's d")
@@ -219,15 +253,15 @@ def stratified_difference(
 def setting_trend(values: xr.DataArray, of: str = "networks") -> Estimate:
     """Spearman's correlation of values (setting, run) with the setting, seeds left out
     in turn; NaN are no values."""
-    known = values.to_series().dropna()
-    setting, run = (known.index.get_level_values(dim).values for dim in values.dims)
-    numbers = known.values
-    groups = jackknife_groups(
-        lambda those: rank_correlation(setting[those], numbers[those]).value, run
+    series = values.to_series().dropna()
+    setting, run = (series.index.get_level_values(dim).values for dim in values.dims)
+    numbers = series.values
+    trend = jackknife_groups(
+        lambda cases: rank_correlation(setting[cases], numbers[cases]).value, run
     )
-    groups = intervals.Interval(*(float(np.clip(item, -1, 1)) for item in groups))
-    note = "" if math.isfinite(groups.value) else "it does not vary"
-    return Estimate(groups, len(numbers), of, groups.value, "Spearman's rho", note)
+    trend = Interval(*(float(np.clip(item, -1, 1)) for item in trend))
+    note = "" if math.isfinite(trend.value) else "it does not vary"
+    return Estimate(trend, len(numbers), of, trend.value, "Spearman's rho", note)
 
 
 def mean_by_seed(
@@ -235,26 +269,84 @@ def mean_by_seed(
 ) -> Estimate:
     """Mean over seeds that have chosen cases, those of one seed counting as one:
     values, chosen, seeds (case,)."""
-    kept = chosen & np.isfinite(values)
-    means = np.array(
-        [values[kept & (seeds == name)].mean() for name in np.unique(seeds[kept])]
-    )
-    return estimate_mean(means, f"seeds that have {of}")
+    used = chosen & np.isfinite(values)
+    means = [values[used & (seeds == seed)].mean() for seed in np.unique(seeds[used])]
+    return estimate_mean(np.array(means), f"seeds that have {of}")
 
 
 def own_and_others(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A measure of runs with themselves, and its mean with other runs: (run, other_run)
     -> two of (run,)."""
-    known = np.isfinite(matrix) & ~np.eye(len(matrix), dtype=bool)
-    count = known.sum(axis=1)
-    return np.diagonal(matrix), np.where(known, matrix, 0).sum(axis=1) / np.where(
-        count > 0, count, np.nan
-    )
+    others = np.isfinite(matrix) & ~np.eye(len(matrix), dtype=bool)
+    count = others.sum(axis=1)
+    total = np.where(others, matrix, 0).sum(axis=1)
+    return np.diagonal(matrix), total / np.where(count > 0, count, np.nan)
 
 
-def percentage_among(
-    hits: np.ndarray, among: np.ndarray, of: str, note: str = ""
+def selected_values(
+    evidence: xr.Dataset,
+    name: str,
+    unit: float = 1,
+    where: Mapping[str, Hashable] | None = None,
+    **coordinates: Hashable,
+) -> xr.DataArray:
+    """Values of a variable at some coordinates; NaN for runs that are not used."""
+    selected = evidence.sel(coordinates)
+    values = unit * selected[name]
+    for condition, value in (where or {}).items():
+        values = values.where(selected[condition] == value)
+    return values
+
+
+def comparison_of(estimator: Callable[[Values, Values, str], Estimate]) -> Estimator:
+    """The estimator of a comparison as a function of evidence: one sample has the first
+    item of pairs in the selection, the other has the second."""
+
+    def estimate(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
+        first, second = dict(selection), dict(selection)
+        for key, value in selection.items():
+            if isinstance(value, tuple):
+                first[key], second[key] = value
+        return estimator(
+            selected_values(evidence, **first), selected_values(evidence, **second), of
+        )
+
+    return estimate
+
+
+percentage_difference_of = comparison_of(difference_of_ones)
+"""Difference of the percentages of runs in which a variable is 1, in points."""
+paired_difference_of = comparison_of(paired_difference)
+"""Mean difference in runs of equal seeds."""
+independent_difference_of = comparison_of(independent_difference)
+"""Difference of the means of independent runs."""
+ratio_of = comparison_of(paired_ratio)
+"""Geometric mean of the ratio in runs of equal seeds."""
+
+
+def mean_of(
+    evidence: xr.Dataset,
+    of: str = "runs",
+    limits: tuple[float, float] = (-math.inf, math.inf),
+    **selection: Any,
 ) -> Estimate:
-    """Percentage of the cases in `among` that are hits too, with its exact binomial
-    interval; both (case,) bool."""
-    return percentage(int((hits & among).sum()), int(among.sum()), of, note)
+    """Mean over runs."""
+    return estimate_mean(selected_values(evidence, **selection), of, limits=limits)
+
+
+def median_of(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
+    """Median over runs."""
+    return estimate_median(selected_values(evidence, **selection), of)
+
+
+def percentage_of(evidence: xr.Dataset, of: str = "runs", **selection: Any) -> Estimate:
+    """Percentage of runs in which a variable is 1, not 0."""
+    return percentage_of_ones(selected_values(evidence, **selection), of)
+
+
+def trend_of(
+    evidence: xr.Dataset, setting: str, of: str = "networks", **selection: Any
+) -> Estimate:
+    """Spearman's correlation with a setting, which is a dimension of the evidence."""
+    values = selected_values(evidence, **selection).transpose(setting, "run")
+    return setting_trend(values, of)

@@ -8,7 +8,6 @@ import pytest
 from analysis.reproduction.musat2024 import particles
 from analysis.reproduction.registry import EXPERIMENTS
 from analysis.reproduction.verification.experiment import Runner
-from analysis.structures import formation_times
 
 SEVEN = {"n": 7}
 NETWORKS = {"runs": 4, "epochs": 100, "settings": SEVEN}
@@ -143,7 +142,6 @@ class Evidence(dict):
                 "CHANGES",
                 {reading: particles.CHANGES[reading] for reading in READINGS},
             )
-            patch.setattr(formation_times, "RANDOM_EMBEDDINGS", 100)
             self.declared[name] = {
                 self.folder / RUNNER.path(need)
                 for need in experiment.ensembles(SIZES[name])

@@ -10,7 +10,7 @@ from analysis.reproduction.verification.criteria import (
     combine_verdicts,
     judge_estimate,
 )
-from analysis.reproduction.verification.estimate import Estimate
+from analysis.reproduction.verification.samples import Estimate
 
 YES, PARTLY, NO, OPEN = (
     Verdict.REPRODUCED,

@@ -19,9 +19,9 @@ from analysis.reproduction.odonnat2024 import (
 )
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
-from analysis.reproduction.verification.estimate import Estimate
 from analysis.reproduction.verification.evidence import evidence_path
 from analysis.reproduction.verification.experiment import Size
+from analysis.reproduction.verification.samples import Estimate
 from tests.analysis.reproduction.conftest import RUNNER, SIZES
 
 NAMES = list(EXPERIMENTS)

@@ -9,13 +9,13 @@ import pytest
 from analysis.reproduction.figures.register import PAPER_FIGURES
 from analysis.reproduction.registry import (
     CLAIMS,
-    PAPER_NAMES,
     SECTIONS,
     mark_repeated,
     select_claims,
 )
 from analysis.reproduction.verification.claim import Kind
 from analysis.reproduction.verification.coverage import (
+    PAPERS,
     figure_of_claim,
     places_of_claim,
     uncovered_places,
@@ -32,7 +32,7 @@ def test_names_are_unique_and_contain_no_special_characters():
         re.fullmatch(r"(CA|VC|CH|ZL|NA|OWN)(\.[A-Za-z0-9.-]+)+", name) for name in NAMES
     )
     papers = [claim.paper for claim in CLAIMS]
-    assert papers == sorted(papers, key=PAPER_NAMES.index)
+    assert papers == sorted(papers, key=[*PAPERS].index)
 
 
 def test_every_test_is_of_a_claim():

@@ -6,8 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from analysis.reproduction.verification import criteria, estimate
-from analysis.reproduction.verification.claim import Measurement
+from analysis.reproduction.verification import criteria
 from analysis.reproduction.verification.criteria import (
     Above,
     Agrees,
@@ -18,14 +17,12 @@ from analysis.reproduction.verification.criteria import (
     Verdict,
     Within,
 )
-from analysis.reproduction.verification.estimate import (
+from analysis.reproduction.verification.samples import (
     Estimate,
+    as_percentage,
     percentage,
+    reported_count,
     reported_number,
-)
-from analysis.reproduction.verification.formatting import (
-    format_criterion,
-    format_estimate,
 )
 from analysis.statistics.intervals import (
     NO_INTERVAL,
@@ -217,11 +214,9 @@ def test_five_percent_of_true_counts_or_means_differ(generator):
     """Both are of 100 runs of the same distribution. Intervals of counts are
     conservative."""
     ours = cache(
-        lambda count: Estimate(
-            estimate.as_percentage(binomial_interval(count, 100)), 100
-        )
+        lambda count: Estimate(as_percentage(binomial_interval(count, 100)), 100)
     )
-    theirs = cache(estimate.reported_count)
+    theirs = cache(reported_count)
     counts = [
         (ours(one), theirs(other))
         for one, other in generator.binomial(100, 0.17, (400, 2)).tolist()
@@ -261,7 +256,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("criterion", "unit", "expected"), WORDS)
 def test_criteria_in_words(criterion, unit, expected):
-    assert format_criterion(Measurement(len, criterion, unit=unit)) == expected
+    assert criterion.words(unit, 1) == expected
 
 
 @pytest.mark.parametrize(
@@ -274,10 +269,7 @@ def test_criteria_in_words(criterion, unit, expected):
     ],
 )
 def test_intervals_end_at_what_is_possible(unit, interval, expected):
-    assert (
-        format_estimate(Interval(*interval), Measurement(len, NUMBER, unit=unit))
-        == expected
-    )
+    assert criteria.format_number(Interval(*interval), unit, 1) == expected
 
 
 def test_chances_of_verdicts_on_a_true_a_marginal_and_a_false_percentage(generator):

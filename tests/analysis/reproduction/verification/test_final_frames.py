@@ -5,9 +5,8 @@ import sys
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.verification import final_frames
-from analysis.reproduction.verification.experiment import Runner
-from analysis.reproduction.verification.required_runs import RequiredRuns
+from analysis.reproduction.verification import experiment
+from analysis.reproduction.verification.experiment import RequiredRuns, Runner
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import not_diverged
 
@@ -19,14 +18,14 @@ def ones(trajectory):
 def test_runs_that_diverged_have_no_value(tmp_path, monkeypatch):
     finite = np.array([True, False, True])
     np.testing.assert_equal(
-        final_frames.expand_to_runs(np.array([1.0, 2.0]), finite), [1.0, np.nan, 2.0]
+        experiment.expand_to_runs(np.array([1.0, 2.0]), finite), [1.0, np.nan, 2.0]
     )
     trajectory = xr.Dataset({"last_step": ("run", [10, 5])}, {"step": [0, 10]})
     assert not_diverged(trajectory).tolist() == [True, False]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(final_frames, "not_diverged", lambda trajectory: finite)
+    monkeypatch.setattr(experiment, "not_diverged", lambda trajectory: finite)
     needs = [RequiredRuns(ParticleSettings(n=5, fa=fa), 3, 2) for fa in (1.0, 2.0)]
-    sizes = final_frames.measure_ensembles(
+    sizes = experiment.measure_ensembles(
         Runner(sys.stderr), needs, {"size": "norm"}, ones, ("fa", "run")
     )
     np.testing.assert_equal(sizes["size"].values, [[1.0, np.nan, 1.0]] * 2)

@@ -70,21 +70,17 @@ def test_differences_of_independent_runs(generator):
 
 
 def test_differences_of_percentages():
-    apart = samples.percentage_difference((90, 10), (100, 100))
-    assert apart.interval.value == pytest.approx(80)
+    ones = np.append(np.repeat([1.0, 0.0], [90, 10]), np.nan)
+    zeros = np.repeat([1.0, 0.0], [10, 90])
+    apart = samples.difference_of_ones(ones, zeros)
+    assert (apart.value, apart.count) == (pytest.approx(80), 200)
     assert 60 < apart.interval.low < 75 < 80 < apart.interval.high < 90
     assert apart.effect == pytest.approx(
         2 * np.arcsin(np.sqrt(0.9)) - 2 * np.arcsin(np.sqrt(0.1))
     )
-    assert np.isnan(samples.percentage_difference((0, 0), (0, 5)).interval.value)
-    ones, zeros = (
-        np.append(np.repeat([1.0, 0.0], [90, 10]), np.nan),
-        np.repeat([1.0, 0.0], [10, 90]),
-    )
-    assert samples.difference_of_ones(ones, zeros) == apart
-    assert samples.percentage_of_ones(ones, "runs") == samples.percentage_or_none(
-        90, 100, "runs"
-    )
+    assert np.isnan(samples.difference_of_ones([], zeros).value)
+    share = samples.percentage_or_none(90, 100, "runs")
+    assert samples.percentage_of_ones(ones, "runs") == share
 
 
 def test_kinds_that_share_seeds_are_compared_over_seeds(generator):
