@@ -177,10 +177,8 @@ def branch(
     """
     source = _open(trajectory)
     check_choice("record", record, ("all", "metrics"))
-    seeds, system = (
-        _seeds(source, run),
-        _changed_system(source, check_branch_step(source, step), changes),
-    )
+    seeds = _seeds(source, run)
+    system = _changed_system(source, check_branch_step(source, step), changes)
     until = check_integer(
         "until",
         _default_end(source, system) if until is None else until,
@@ -471,10 +469,8 @@ def _changed_system(
                 "no change: a branch begins with the state of the trajectory",
             )
     settings = dataclasses.replace(before, **changes)
-    system, shape = (
-        _recorded_system(source, settings),
-        _state_shape(_recorded_system(source)),
-    )
+    system = _recorded_system(source, settings)
+    shape = _state_shape(_recorded_system(source))
     if _state_shape(system) != shape:
         name = next(
             (

@@ -45,8 +45,8 @@ def source_digests(observe: Mapping[str, Observer] | None) -> str:
             source = inspect.getsource(function)
         except (OSError, TypeError):
             allowed = "a function defined in a file or a notebook"
-            found = f"{function!r}, whose source cannot be read"
-            raise SettingsError(f"observer {name}", found, allowed) from None
+            result = f"{function!r}, whose source cannot be read"
+            raise SettingsError(f"observer {name}", result, allowed) from None
         digests[name] = hashlib.sha256(source.strip().encode()).hexdigest()
     return json.dumps(digests, sort_keys=True)
 
@@ -106,9 +106,9 @@ class ObservedSystem:
         for name, array in values.items():
             expected = (len(state.last_step), *self._shapes[name])
             if array.shape != expected or array.dtype != self._types[name]:
-                found = f"{array.dtype} of shape {array.shape} at step {state.step}"
+                result = f"{array.dtype} of shape {array.shape} at step {state.step}"
                 allowed = f"{self._types[name]} of shape {expected}, as at first"
-                raise SettingsError(f"observer {name}", found, allowed)
+                raise SettingsError(f"observer {name}", result, allowed)
         return {**frame, **values}
 
     def _observed(self, frame: Arrays, runs: int) -> dict[str, np.ndarray]:
@@ -116,30 +116,30 @@ class ObservedSystem:
         views = {name: array.view() for name, array in frame.items()}
         for view in views.values():
             view.flags.writeable = False
-        result = {}
+        values_of = {}
         for name, function in self.observers.items():
             where = f"observer {name}"
             try:
                 values = function(MappingProxyType(views))
             except Exception as error:
-                found = f"{type(error).__name__}: {error}"
-                raise SettingsError(where, found, _RETURN) from error
+                result = f"{type(error).__name__}: {error}"
+                raise SettingsError(where, result, _RETURN) from error
             if not isinstance(values, np.ndarray):
                 raise SettingsError(where, f"a {type(values).__name__}", _RETURN)
             if values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
                 raise SettingsError(where, f"an array of {values.dtype}", _RETURN)
             if values.shape[:1] != (runs,) or 0 in values.shape:
-                found = f"an array of shape {values.shape}"
+                result = f"an array of shape {values.shape}"
                 allowed = f"shape ({runs}, ...): run first, no axis of size 0"
-                raise SettingsError(where, found, allowed)
+                raise SettingsError(where, result, allowed)
             if not np.isfinite(values).all():
                 raise SettingsError(where, "a value that is not finite", _RETURN)
             if values.dtype.kind == "b":
                 values = values.astype(np.int8)
             elif values.dtype == np.float16:
                 values = values.astype(np.float32)
-            result[name] = np.array(values)
-        return result
+            values_of[name] = np.array(values)
+        return values_of
 
 
 def with_observers(

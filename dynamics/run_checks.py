@@ -57,10 +57,8 @@ def check_resources(
             for name in ("n", "data", "hidden", "dim")
             if hasattr(system.settings, name)
         ]
-        result, allowed = (
-            f"{_size(working + frame)} needed",
-            f"at most the memory of {_size(memory)}",
-        )
+        result = f"{_size(working + frame)} needed"
+        allowed = f"at most the memory of {_size(memory)}"
         raise SettingsError(", ".join([*sizes_of, "runs"]), result, allowed)
     if path is None:
         if frames > memory:

@@ -278,11 +278,9 @@ def _checked_frame(
 def _observe(system: Any, state: State, runs: int) -> Arrays:
     """The frame of a state, after a check that it agrees with `variables` and `coords`
     and is finite at step 0."""
-    where, frame, coords = (
-        f"{type(system).__name__}.observe",
-        system.observe(state),
-        system.coords(),
-    )
+    where = f"{type(system).__name__}.observe"
+    frame = system.observe(state)
+    coords = system.coords()
     _require(
         isinstance(frame, Mapping),
         where,

@@ -41,10 +41,8 @@ class SweepInterrupted(Interrupted):
 
     def __init__(self, signum: int, done: int, points: int) -> None:
         super().__init__(signum, None, done, points)
-        self.args, self.resumable = (
-            (f"interrupted: {done} of {points} points are done",),
-            True,
-        )
+        self.args = (f"interrupted: {done} of {points} points are done",)
+        self.resumable = True
 
 
 # -------------------------------------------------------------------------------- sweep
@@ -197,10 +195,8 @@ def compute_missing_points(
             with errors_with_point(point):
                 point.ensemble.check_resources(point.path)
     files = len({point.path for point in design.points})
-    done, per_work = (
-        files - len(missing),
-        len(missing) / sum(map(work, missing)) if missing else 1.0,
-    )
+    done = files - len(missing)
+    per_work = len(missing) / sum(map(work, missing)) if missing else 1.0
     bar_format = (
         "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points"
         " [{elapsed}<{remaining}{postfix}]"

@@ -106,10 +106,8 @@ def _prepare_branch(
         raise SettingsError(
             "step", "none", "the step at which to branch off the trajectory of --branch"
         )
-    source, step = (
-        open_origin(str(origin.branch), settings.system, "branch"),
-        origin.step,
-    )
+    source = open_origin(str(origin.branch), settings.system, "branch")
+    step = origin.step
     recorded = {"backend": FIRST_BACKEND, **source.attrs}
     for field in ("runs", "seed", "device", "backend"):
         if getattr(ensemble, field) not in (recorded[field], "auto"):

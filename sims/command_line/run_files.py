@@ -3,14 +3,19 @@ read."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import NamedTuple
 
 import xarray as xr
 
 from dynamics.errors import TrajectoryError, UnknownSystem
-from dynamics.settings import RecordedSettings, Settings, describe_model
+from dynamics.settings import (
+    RecordedSettings,
+    Settings,
+    changed_settings,
+    describe_model,
+)
+from dynamics.start_files import HASH_SEPARATOR
 from dynamics.trajectory.lock import is_locked
 from dynamics.trajectory.netcdf import open_group
 from dynamics.trajectory.parts import closed_parts
@@ -87,11 +92,9 @@ def describe_run_file(path: Path, check: bool = False) -> RunFile | None:
 def _describe(
     path: Path, trajectory: xr.Dataset, check: bool, running: bool
 ) -> RunFile:
-    attrs, reached, parts = (
-        trajectory.attrs,
-        int(trajectory["step"][-1]),
-        closed_parts(path),
-    )
+    attrs = trajectory.attrs
+    reached = int(trajectory["step"][-1])
+    parts = closed_parts(path)
     diverged = int((trajectory["status"] == DIVERGED).sum())
     if parts:
         with open_group(parts[-1].path, thoroughly=check) as newest:
@@ -99,11 +102,9 @@ def _describe(
     status = "running" if running else "interrupted" if parts else "done"
     status += f", {diverged} diverged" if diverged else ""
     steps = int(attrs["steps"])
-    progress, runs, seed = (
-        str(steps) if reached == steps else f"{reached} of {steps}",
-        attrs["runs"],
-        attrs["seed"],
-    )
+    progress = str(steps) if reached == steps else f"{reached} of {steps}"
+    runs = attrs["runs"]
+    seed = attrs["seed"]
     options = _changed_options(attrs, read_settings(trajectory))
     return RunFile(
         path.name, status, progress, int(runs), int(seed), _megabytes(path), options
@@ -118,12 +119,9 @@ def _megabytes(path: Path) -> float:
 def _changed_options(attrs: dict[str, object], settings: Settings) -> str:
     """The settings that differ from the defaults, as options of the command line."""
     words = [describe_model(settings)] if isinstance(settings, RecordedSettings) else []
-    for field in dataclasses.fields(settings) if not words else ():
-        value = getattr(settings, field.name)
-        if value != field.default:
-            words.append(
-                f"--{field.name.replace('_', '-')} {str(value).split('#sha256=')[0]}"
-            )
+    for name, value in changed_settings(settings).items() if not words else ():
+        text = str(value).split(HASH_SEPARATOR)[0]
+        words.append(f"--{name.replace('_', '-')} {text}")
     if attrs["every"] != settings.default_every:
         words.append(f"--every {attrs['every']}")
     if attrs["record"] != "all":
