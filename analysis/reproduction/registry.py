@@ -16,13 +16,13 @@ from analysis.reproduction.verification.experiment import Experiment
 from dynamics.settings import SettingsError
 
 _MODULES = """
-    musat2024.table1 musat2024.weight_decay musat2024.particles musat2024.classifier
-    musat2024.structures musat2024.appendix_f musat2024.force_audit own.sequence
-    odonnat2024.ideal_circuits odonnat2024.normalisation odonnat2024.circuits odonnat2024.phases
-    odonnat2024.gradient_norms odonnat2024.saddles odonnat2024.sparsity odonnat2024.recipe_changes
-    odonnat2024.spikes odonnat2024.remedies odonnat2024.fixed_points odonnat2024.transfer
-    odonnat2024.finetuning odonnat2024.ablations zhong2023.attention_rate nanda2023.phases
-    nanda2023.weight_decay
+    musat2024.table1_claims musat2024.weight_decay_claims musat2024.particle_claims musat2024.classifier_claims
+    musat2024.structure_claims musat2024.appendix_f_claims musat2024.force_audit_claims own.sequence_claims
+    odonnat2024.ideal_circuit_claims odonnat2024.normalisation_claims odonnat2024.circuit_claims odonnat2024.phase_claims
+    odonnat2024.gradient_norm_claims odonnat2024.saddle_claims odonnat2024.sparsity_claims odonnat2024.recipe_claims
+    odonnat2024.spike_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims
+    odonnat2024.finetuning_claims odonnat2024.ablation_claims zhong2023.attention_rate_claims nanda2023.grokking_claims
+    nanda2023.grokking_decay_claims
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
 """Modules, each with experiments and the tests of claims on their evidence, in the

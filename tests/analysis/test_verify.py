@@ -14,7 +14,7 @@ import xarray as xr
 from distributed import LocalCluster
 
 from analysis.reproduction import registry
-from analysis.reproduction.musat2024 import particles
+from analysis.reproduction.musat2024 import particle_claims
 from analysis.reproduction.verification import evidence
 from analysis.reproduction.verification.evidence import (
     ensemble_seconds,
@@ -28,7 +28,7 @@ from dynamics.trajectory.schema import read_settings
 
 VERIFY = "analysis.verify"
 SMALL = dataclasses.replace(
-    particles.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6)
+    particle_claims.TABLE_2, quick=sized(1, runs=6), default=sized(1, runs=6)
 )
 
 
@@ -67,7 +67,7 @@ def test_existing_evidence_is_not_measured_again(verify):
 
 def test_interrupted_command_resumes(verify, monkeypatch):
     def stop(runner, params):
-        runner.ensemble(particles.ensembles(params)[0])
+        runner.ensemble(particle_claims.ensembles(params)[0])
         signal.raise_signal(signal.SIGINT)
 
     interrupted = dataclasses.replace(SMALL, measure=stop)
@@ -127,7 +127,7 @@ def test_invalid_arguments_are_rejected(verify, words, message):
 
 
 def test_shared_ensembles_are_counted_once():
-    table, size, runner = particles.TABLE_2, Size.DEFAULT, Runner(io.StringIO())
+    table, size, runner = particle_claims.TABLE_2, Size.DEFAULT, Runner(io.StringIO())
     (alone,) = schedule_experiments([table], size, runner)
     first, second = schedule_experiments([table, table], size, runner)
     assert first.seconds == alone.seconds
@@ -135,7 +135,7 @@ def test_shared_ensembles_are_counted_once():
 
 
 def test_cost_grows_with_the_ensemble():
-    few, many = (particles.ensembles({"runs": runs})[0] for runs in (100, 10_000))
+    few, many = (particle_claims.ensembles({"runs": runs})[0] for runs in (100, 10_000))
     assert ensemble_seconds(many) > 20 * ensemble_seconds(few) - 20
 
 

@@ -6,19 +6,19 @@ import re
 import textwrap
 
 from analysis.reproduction.figures import (
-    attention,
-    circuits,
-    embeddings,
-    ensembles,
-    origin,
-    phases,
-    spikes,
-    transformers,
+    attention_figures,
+    circuit_figures,
+    embedding_figures,
+    ensemble_figures,
+    origin_figures,
+    phase_figures,
+    spike_figures,
+    transformer_figures,
 )
 from analysis.reproduction.figures.figure import PaperFigure
-from analysis.reproduction.nanda2023 import phases as grokking_phases
+from analysis.reproduction.nanda2023 import grokking_claims
 from analysis.reproduction.verification.experiment import RequiredRuns, SizeOverrides
-from analysis.reproduction.zhong2023 import attention_rate
+from analysis.reproduction.zhong2023 import attention_rate_claims
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -78,8 +78,10 @@ DIMENSIONS = (
     sparse_runs(3),
     *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32)),
 )
-ATTENTION_RATES = tuple(attention_rate.ensembles(attention_rate.RATE.default.params))
-GROKKING = tuple(grokking_phases.ensembles(grokking_phases.PHASES.default.params))
+ATTENTION_RATES = tuple(
+    attention_rate_claims.ensembles(attention_rate_claims.RATE.default.params)
+)
+GROKKING = tuple(grokking_claims.ensembles(grokking_claims.PHASES.default.params))
 ENOUGH, TWO = SizeOverrides(epochs=100), SizeOverrides(runs=2)
 """Epochs in which events can be seen, of full batches in every fourth; runs that can
 differ."""
@@ -91,7 +93,7 @@ PAPER_FIGURES = (
         "embeddings at the end: a grid and a circle",
         MODULAR,
         "7 s",
-        embeddings.ca1,
+        embedding_figures.ca1,
         picks=False,
     ),
     PaperFigure(
@@ -99,28 +101,28 @@ PAPER_FIGURES = (
         "embeddings at the end: an imperfect grid",
         MODULAR,
         "7 s",
-        embeddings.ca2,
+        embedding_figures.ca2,
     ),
     PaperFigure(
         "ca3",
         "a grid: embedding, and class map of the plane with pair sums",
         MODULAR,
         "7 s",
-        embeddings.ca3,
+        embedding_figures.ca3,
     ),
     PaperFigure(
         "ca4",
         "a circle: embedding, class map of the plane with pair sums",
         MODULAR,
         "7 s",
-        embeddings.ca4,
+        embedding_figures.ca4,
     ),
     PaperFigure(
         "ca5",
         "particles at the end: a circle, a grid, an imperfect grid; made with f_a = 1, as in section 6",
         PARTICLES,
         "2 s",
-        embeddings.ca5,
+        embedding_figures.ca5,
         picks=False,
     ),
     PaperFigure(
@@ -128,7 +130,7 @@ PAPER_FIGURES = (
         "size of hidden weights and biases against weight decay, 10 networks each",
         tuple(_modular_runs(decay, 10, every=0) for decay in DECAYS),
         "15 s",
-        embeddings.ca6,
+        embedding_figures.ca6,
         picks=False,
     ),
     PaperFigure(
@@ -136,7 +138,7 @@ PAPER_FIGURES = (
         "embeddings at the end, seeds 10 to 29, weight decay 1, .6, .3 and 0",
         tuple(map(_modular_runs, (1.0, 0.6, 0.3, 0.0))),
         "30 s",
-        embeddings.ca_c,
+        embedding_figures.ca_c,
         picks=False,
     ),
     PaperFigure(
@@ -144,7 +146,7 @@ PAPER_FIGURES = (
         "particles at the end, seeds 10 to 29, f_a = 1, 2 and .5",
         tuple(map(_particle_runs, (1.0, 2.0, 0.5))),
         "5 s",
-        embeddings.ca_c,
+        embedding_figures.ca_c,
         picks=False,
     ),
     PaperFigure(
@@ -152,7 +154,7 @@ PAPER_FIGURES = (
         "embeddings beside class maps, seeds 10 to 23, weight decay .6",
         (_modular_runs(0.6),),
         "7 s",
-        embeddings.ca_e,
+        embedding_figures.ca_e,
         picks=False,
     ),
     PaperFigure(
@@ -161,7 +163,7 @@ PAPER_FIGURES = (
         "specify which three of six for D = 4; here neighbouring axes",
         (_modular_runs(1.0, 7, 3), _modular_runs(1.0, 8, 4)),
         "5 s",
-        embeddings.ca_f,
+        embedding_figures.ca_f,
         picks=False,
     ),
     PaperFigure(
@@ -170,24 +172,24 @@ PAPER_FIGURES = (
         "constructed by hand if no run is ideal",
         SPARSE,
         MINUTE,
-        circuits.vc1,
+        circuit_figures.vc1,
     ),
     PaperFigure(
         "vc2",
         "the same, with faulty attention that the values correct",
         SPARSE,
         MINUTE,
-        circuits.vc2,
+        circuit_figures.vc2,
     ),
     PaperFigure(
         "vc3",
         "the same, with partially learned invariances",
         SPARSE,
         MINUTE,
-        circuits.vc3,
+        circuit_figures.vc3,
     ),
     PaperFigure(
-        "vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuits.vc4
+        "vc4", "the same for a fuzzy construction", SPARSE, MINUTE, circuit_figures.vc4
     ),
     PaperFigure(
         "vc5",
@@ -195,23 +197,23 @@ PAPER_FIGURES = (
         "loss begin and end, as they are found",
         SPARSE,
         MINUTE,
-        phases.vc5,
+        phase_figures.vc5,
         ENOUGH,
     ),
     PaperFigure(
         "vc6",
         "test accuracy of one run against batch size, width, learning rate, MLP discount",
-        (ensembles.ABLATIONS,),
+        (ensemble_figures.ABLATIONS,),
         "30 minutes",
-        ensembles.vc6,
+        ensemble_figures.vc6,
         picks=False,
     ),
     PaperFigure(
         "vc7",
         "the same for 100 runs: mean and standard deviation",
-        (ensembles.ABLATIONS,),
+        (ensemble_figures.ABLATIONS,),
         "30 minutes",
-        ensembles.vc7,
+        ensemble_figures.vc7,
         TWO,
         picks=False,
     ),
@@ -220,14 +222,14 @@ PAPER_FIGURES = (
         "attention at the start and the end of training, p = 2",
         SPARSE,
         MINUTE,
-        attention.vc8,
+        attention_figures.vc8,
     ),
     PaperFigure(
         "vc9",
         "accuracy for p = 2 to 10 from scratch and finetuned from p = 2",
-        (ensembles.TRANSFERS,),
+        (ensemble_figures.TRANSFERS,),
         "10 minutes",
-        ensembles.vc9,
+        ensemble_figures.vc9,
         picks=False,
     ),
     PaperFigure(
@@ -235,14 +237,14 @@ PAPER_FIGURES = (
         "a circuit as in figure 2 with a token more, p = 3",
         FINETUNING,
         MINUTES,
-        circuits.vc10,
+        circuit_figures.vc10,
     ),
     PaperFigure(
         "vc11",
         "the same after 1000 epochs of finetuning",
         FINETUNING,
         MINUTES,
-        circuits.vc11,
+        circuit_figures.vc11,
     ),
     PaperFigure(
         "vc12",
@@ -250,7 +252,7 @@ PAPER_FIGURES = (
         "norms, and distances of runs from the origin",
         SPARSE,
         MINUTE,
-        origin.vc12,
+        origin_figures.vc12,
         picks=False,
     ),
     PaperFigure(
@@ -258,7 +260,7 @@ PAPER_FIGURES = (
         "a loss spike, sequence embeddings before and after",
         SPARSE,
         MINUTES,
-        spikes.vc13,
+        spike_figures.vc13,
         ENOUGH,
     ),
     PaperFigure(
@@ -267,7 +269,7 @@ PAPER_FIGURES = (
         "response",
         PLANE,
         MINUTES,
-        spikes.vc14,
+        spike_figures.vc14,
         ENOUGH,
     ),
     PaperFigure(
@@ -276,7 +278,7 @@ PAPER_FIGURES = (
         "(unknown in VC)",
         (_full_batch_runs(2),),
         MINUTES,
-        ensembles.vc15,
+        ensemble_figures.vc15,
         ENOUGH,
     ),
     PaperFigure(
@@ -284,7 +286,7 @@ PAPER_FIGURES = (
         "the same with mini-batches",
         MINI_BATCHES,
         MINUTE,
-        ensembles.vc15,
+        ensemble_figures.vc15,
         ENOUGH,
     ),
     PaperFigure(
@@ -292,7 +294,7 @@ PAPER_FIGURES = (
         "sparsity of activations against the threshold, 20 runs",
         SPARSE,
         MINUTE,
-        ensembles.vc17,
+        ensemble_figures.vc17,
         TWO,
         picks=False,
     ),
@@ -301,7 +303,7 @@ PAPER_FIGURES = (
         "figure 15 with d = 3",
         (_full_batch_runs(3),),
         MINUTES,
-        ensembles.vc15,
+        ensemble_figures.vc15,
         ENOUGH,
     ),
     PaperFigure(
@@ -309,7 +311,7 @@ PAPER_FIGURES = (
         "figure 16 with d = 3",
         (sparse_runs(3, weights=False),),
         "20 s",
-        ensembles.vc15,
+        ensemble_figures.vc15,
         ENOUGH,
     ),
     PaperFigure(
@@ -317,7 +319,7 @@ PAPER_FIGURES = (
         "figure 17 with d = 2, 3, 4, 8, 16 and 32, 20 runs each",
         DIMENSIONS,
         "5 minutes",
-        ensembles.vc17,
+        ensemble_figures.vc17,
         TWO,
         picks=False,
     ),
@@ -327,7 +329,7 @@ PAPER_FIGURES = (
         "beside the table of ZL's runs",
         ATTENTION_RATES,
         "20 minutes",
-        transformers.zl_rates,
+        transformer_figures.zl_rates,
         picks=False,
     ),
     PaperFigure(
@@ -335,7 +337,7 @@ PAPER_FIGURES = (
         "losses, progress measures and phases of a network that generalises late",
         GROKKING,
         "5 minutes",
-        transformers.na_phases,
+        transformer_figures.na_phases,
         picks=False,
     ),
 )

@@ -13,6 +13,13 @@ from scipy import stats
 
 from analysis.reproduction.verification import criteria
 from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.claim_results import (
+    OWN,
+    TOP_PARTS,
+    WORST_FIRST,
+    ClaimResult,
+    PartResult,
+)
 from analysis.reproduction.verification.coverage import (
     PAPERS,
     Paper,
@@ -27,13 +34,6 @@ from analysis.reproduction.verification.evidence import (
     measurement_provenance,
 )
 from analysis.reproduction.verification.experiment import Experiment, Size
-from analysis.reproduction.verification.results import (
-    OWN,
-    TOP_PARTS,
-    WORST_FIRST,
-    ClaimResult,
-    PartResult,
-)
 
 REPORT_TITLE = "Reproduction of papers on training dynamics"
 TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text("utf-8"))

@@ -14,7 +14,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.clustering_heads import transfer_design
-from analysis.reproduction.figures import ensembles, figure, framing
+from analysis.reproduction.figures import ensemble_figures, figure, framing
 from analysis.reproduction.figures.figure import PaperFigure, RequiredResult
 from analysis.reproduction.figures.figure_runs import (
     RUNNER,
@@ -22,6 +22,7 @@ from analysis.reproduction.figures.figure_runs import (
     plan_ensemble,
 )
 from analysis.reproduction.figures.register import get_paper_figure
+from analysis.reproduction.verification.claim_results import ClaimResult
 from analysis.reproduction.verification.coverage import figure_of_claim
 from analysis.reproduction.verification.experiment import (
     Experiment,
@@ -29,7 +30,6 @@ from analysis.reproduction.verification.experiment import (
     Size,
     SizeOverrides,
 )
-from analysis.reproduction.verification.results import ClaimResult
 from analysis.transitions.ablations import merge_ablation_sweeps
 from dynamics.ensemble import run_path
 from dynamics.errors import TrajectoryError
@@ -162,12 +162,14 @@ def _has_step(path: Path, step: int) -> bool:
 
 
 def _ablations_exist(sizes: SizeOverrides) -> bool:
-    points = merge_ablation_sweeps(ensembles.ablation_designs(sizes).values()).points
+    points = merge_ablation_sweeps(
+        ensemble_figures.ablation_designs(sizes).values()
+    ).points
     return all(_has_step(point.path, point.steps) for point in points)
 
 
 def _transfers_exist(sizes: SizeOverrides) -> bool:
-    design = ensembles.transfer_design(sizes)
+    design = ensemble_figures.transfer_design(sizes)
     phase = design.epochs * design.source.epoch_steps
     first = run_path(design.source, design.runs, 0, every=phase)
     if not _has_step(first, 2 * phase):

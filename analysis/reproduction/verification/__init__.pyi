@@ -3,6 +3,11 @@ from .claim import Measure as Measure
 from .claim import Measurement as Measurement
 from .claim import part as part
 from .claim import parts_over as parts_over
+from .claim_results import ClaimResult as ClaimResult
+from .claim_results import claim_result_table as claim_result_table
+from .claim_results import format_claim_result as format_claim_result
+from .claim_results import format_verdict_totals as format_verdict_totals
+from .claim_results import judge_claim as judge_claim
 from .criteria import Above as Above
 from .criteria import Agrees as Agrees
 from .criteria import Below as Below
@@ -32,11 +37,6 @@ from .experiment import frame_values as frame_values
 from .experiment import measure_ensembles as measure_ensembles
 from .experiment import sized as sized
 from .experiment import training_pairs_of_runs as training_pairs_of_runs
-from .results import ClaimResult as ClaimResult
-from .results import claim_result_table as claim_result_table
-from .results import format_claim_result as format_claim_result
-from .results import format_verdict_totals as format_verdict_totals
-from .results import judge_claim as judge_claim
 from .samples import Estimate as Estimate
 from .samples import ReportedNumber as ReportedNumber
 from .samples import as_percentage as as_percentage

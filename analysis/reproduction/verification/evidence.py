@@ -18,6 +18,7 @@ import xarray as xr
 from analysis.output.results import write_result
 from analysis.output.tables import format_table
 from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.claim_results import format_verdict, judge_claim
 from analysis.reproduction.verification.experiment import (
     Experiment,
     Params,
@@ -25,7 +26,6 @@ from analysis.reproduction.verification.experiment import (
     Runner,
     Size,
 )
-from analysis.reproduction.verification.results import format_verdict, judge_claim
 from analysis.transitions.ablations import step_cost
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import git_commit, package_versions

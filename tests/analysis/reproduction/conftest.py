@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from analysis.reproduction.musat2024 import particles
+from analysis.reproduction.musat2024 import particle_claims
 from analysis.reproduction.registry import EXPERIMENTS
 from analysis.reproduction.verification.experiment import Runner
 
@@ -138,9 +138,9 @@ class Evidence(dict):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.setattr(
-                particles,
+                particle_claims,
                 "CHANGES",
-                {reading: particles.CHANGES[reading] for reading in READINGS},
+                {reading: particle_claims.CHANGES[reading] for reading in READINGS},
             )
             self.declared[name] = {
                 self.folder / RUNNER.path(need)

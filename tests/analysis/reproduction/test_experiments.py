@@ -11,11 +11,11 @@ import xarray as xr
 
 from analysis.reproduction.figures.register import SPARSE_RUNS, sparse_runs
 from analysis.reproduction.odonnat2024 import (
-    ablations,
-    circuits,
-    finetuning,
-    sparsity,
-    transfer,
+    ablation_claims,
+    circuit_claims,
+    finetuning_claims,
+    sparsity_claims,
+    transfer_claims,
 )
 from analysis.reproduction.registry import CLAIMS, EXPERIMENTS
 from analysis.reproduction.verification.criteria import Verdict, judge_estimate
@@ -72,25 +72,34 @@ def test_sizes_times_and_ensembles_are_declared(experiment):
 
 
 def test_evidence_of_the_ablation_depends_on_the_values_of_its_panels(monkeypatch):
-    before = evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER)
+    before = evidence_path(ablation_claims.ABLATION, SIZES["vc.ablation"], RUNNER)
     monkeypatch.setattr(
         "analysis.transitions.ablations.swept_values", lambda *_: [16, 32]
     )
-    assert evidence_path(ablations.ABLATION, SIZES["vc.ablation"], RUNNER) != before
+    assert (
+        evidence_path(ablation_claims.ABLATION, SIZES["vc.ablation"], RUNNER) != before
+    )
 
 
 def test_ensembles_are_shared_with_commands_and_figures():
-    source = transfer.VOCABULARIES.ensembles(transfer.VOCABULARIES.default.params)
+    source = transfer_claims.VOCABULARIES.ensembles(
+        transfer_claims.VOCABULARIES.default.params
+    )
     assert [item.settings.vocab for item in source] == list(range(2, 11))
     assert {(item.runs, item.epochs, item.every) for item in source} == {
         (250, 2000, 1000)
     }
-    assert transfer.TRANSFER.ensembles(transfer.TRANSFER.default.params) == source[:2]
-    assert list(finetuning.FINETUNING.ensembles({"runs": 250})) == source[:2]
-    assert RUNNER.path(circuits.default_networks({"runs": 100})[0]) == RUNNER.path(
-        SPARSE_RUNS
+    assert (
+        transfer_claims.TRANSFER.ensembles(transfer_claims.TRANSFER.default.params)
+        == source[:2]
     )
-    needs = sparsity.ensembles(sparsity.SPARSITY.default.params | {"enough": 20})
+    assert list(finetuning_claims.FINETUNING.ensembles({"runs": 250})) == source[:2]
+    assert RUNNER.path(
+        circuit_claims.default_networks({"runs": 100})[0]
+    ) == RUNNER.path(SPARSE_RUNS)
+    needs = sparsity_claims.ensembles(
+        sparsity_claims.SPARSITY.default.params | {"enough": 20}
+    )
     shared = [sparse_runs(3), *(sparse_runs(dim, every=0) for dim in (4, 8, 16, 32))]
     assert [RUNNER.path(need) for need in needs[1:]] == [
         RUNNER.path(item) for item in shared

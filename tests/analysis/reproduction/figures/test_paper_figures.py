@@ -19,13 +19,13 @@ from analysis.clustering_heads.labels import CircuitLabel
 from analysis.clustering_heads.transfer_design import TransferDesign
 from analysis.output.results import write_result
 from analysis.reproduction.figures import (
-    attention,
-    circuits,
-    embeddings,
-    ensembles,
-    frames,
-    phases,
-    spikes,
+    attention_figures,
+    circuit_figures,
+    embedding_figures,
+    ensemble_figures,
+    figure_frames,
+    phase_figures,
+    spike_figures,
 )
 from analysis.reproduction.figures import figure as paper_figure
 from analysis.reproduction.figures.figure import (
@@ -41,7 +41,7 @@ from analysis.reproduction.figures.figure_runs import (
 )
 from analysis.reproduction.figures.framing import add_title_and_caption, small_dpi
 from analysis.reproduction.figures.register import PAPER_FIGURES, get_paper_figure
-from analysis.reproduction.figures.run_choice import (
+from analysis.reproduction.figures.run_rules import (
     EndStates,
     index_nearest_median,
     runs_with_seeds,
@@ -99,17 +99,17 @@ def folder(tmp_path_factory):
     """The folder of the small runs and results; figures are drawn fast."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.plots.class_maps.MAX_MAP_SIDE", 80)
-        patch.setattr(frames, "SIDE", 40)
+        patch.setattr(figure_frames, "SIDE", 40)
         patch.setattr("analysis.statistics.ranks.PROFILE_PERMUTATIONS", 200)
         patch.setattr(
-            phases, "MARGIN", 0.0
+            phase_figures, "MARGIN", 0.0
         )  # so that the second drop, found in what is shown, would end elsewhere
         designs = ablations.plan_ablation(
             TINY, ["lr", "mlp-lr-discount"], points=2, runs=2, epochs=2
         )
-        patch.setattr(ensembles, "ablation_designs", lambda _: designs)
+        patch.setattr(ensemble_figures, "ablation_designs", lambda _: designs)
         patch.setattr(
-            ensembles,
+            ensemble_figures,
             "transfer_design",
             lambda _: TransferDesign(TINY, (3,), 2, epochs=2),
         )
@@ -449,7 +449,7 @@ def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
 def test_finetuning_starts_from_the_end_of_its_source():
     finetuned = RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0, follows=True)
     wanted = PaperFigure(
-        "x", "x", (RequiredRuns(TINY), finetuned), "no time", circuits.vc10
+        "x", "x", (RequiredRuns(TINY), finetuned), "no time", circuit_figures.vc10
     )
     first, second = load_figure_runs(wanted, [], SizeOverrides(2, 3), None).datasets
     for name in ("query", "receptor"):
@@ -557,22 +557,20 @@ def test_small_picture_beside_its_file_is_small(output_of, folder):
 
 def planted(*embeddings, accuracy=()):
     """Runs that end at embeddings (token, axis)."""
+    runs = len(embeddings)
+    variables = {
+        "embedding": (("run", "step", "token", "axis"), np.stack(embeddings)[:, None]),
+        "last_step": ("run", np.full(runs, 5)),
+    }
+    if accuracy:
+        values = np.reshape(accuracy, (-1, 1, 1))
+        variables["accuracy"] = (("run", "step", "split"), values)
     coords = {
         "step": [5],
-        "seed": ("run", 10 + np.arange(len(embeddings))),
+        "seed": ("run", 10 + np.arange(runs)),
         "split": ["validation"],
     }
-    data = {
-        "embedding": (("run", "step", "token", "axis"), np.stack(embeddings)[:, None])
-    }
-    data |= (
-        {"accuracy": (("run", "step", "split"), np.reshape(accuracy, (-1, 1, 1)))}
-        if accuracy
-        else {}
-    )
-    return xr.Dataset(
-        {**data, "last_step": ("run", np.full(len(embeddings), 5))}, coords
-    )
+    return xr.Dataset(variables, coords)
 
 
 def ring(n=9, times=2):
@@ -633,7 +631,7 @@ def test_seeds_of_the_paper_are_shown_if_available():
     assert some == [0, 1, 2, 3]
     assert "the first 4 runs" in told
     few = whole.isel(run=slice(4))
-    figure, told, seeds = embeddings.plot_runs_by_trajectory(
+    figure, told, seeds = embedding_figures.plot_runs_by_trajectory(
         FigureData((whole, few), small=True), ["one", "two"]
     )
     assert len(figure.axes) == 6 + 4
@@ -641,7 +639,7 @@ def test_seeds_of_the_paper_are_shown_if_available():
     assert (
         "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in told
     )
-    _, told, _ = embeddings.plot_runs_by_trajectory(
+    _, told, _ = embedding_figures.plot_runs_by_trajectory(
         FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"]
     )
     assert told.startswith("Each block: the first 1 runs")
@@ -655,38 +653,44 @@ def verdicts(*labels):
 
 def test_circuits_are_chosen_by_label():
     labels = verdicts("none", "corrected", "fuzzy", "corrected", "ideal")
-    fits = [circuits.runs_with_label("corrected"), circuits.LEARNED]
+    fits = [circuit_figures.runs_with_label("corrected"), circuit_figures.LEARNED]
     success = np.array([False, False, True, True, True])
-    run, why = circuits.first_run_of_kind(labels, success, fits)
+    run, why = circuit_figures.first_run_of_kind(labels, success, fits)
     assert run == 3
     assert "first successful run that is labelled corrected (2 of 5 are)" in why
-    assert circuits.first_run_of_kind(labels, success & False, fits).run == 1
-    run, why = circuits.first_run_of_kind(verdicts("none", "partial"), success, fits)
+    assert circuit_figures.first_run_of_kind(labels, success & False, fits).run == 1
+    run, why = circuit_figures.first_run_of_kind(
+        verdicts("none", "partial"), success, fits
+    )
     assert (run, why.split(";")[0]) == (1, "NO run of 2 is labelled corrected")
     assert (
-        circuits.first_run_of_kind(
-            verdicts("partial"), success, [circuits.LACKING_BOTH, circuits.LEARNED]
+        circuit_figures.first_run_of_kind(
+            verdicts("partial"),
+            success,
+            [circuit_figures.LACKING_BOTH, circuit_figures.LEARNED],
         ).run
         == 0
     )
     with pytest.raises(
         TrajectoryError, match="found no run that is labelled corrected"
     ):
-        circuits.first_run_of_kind(verdicts("none"), success, fits)
+        circuit_figures.first_run_of_kind(verdicts("none"), success, fits)
 
 
 def test_labels_of_an_ensemble_are_cached(monkeypatch):
-    measured = mock.Mock(wraps=circuits.measure_invariances)
-    monkeypatch.setattr(circuits, "measure_invariances", measured)
-    monkeypatch.setattr(circuits, "_labels", {})
-    monkeypatch.setattr(circuits, "MOST_CACHED_LABELS", 2)
+    measured = mock.Mock(wraps=circuit_figures.measure_invariances)
+    monkeypatch.setattr(circuit_figures, "measure_invariances", measured)
+    monkeypatch.setattr(circuit_figures, "_labels", {})
+    monkeypatch.setattr(circuit_figures, "MOST_CACHED_LABELS", 2)
     trajectory = simulate(TINY, runs=2, steps=0, progress=False)
-    labels = circuits.cached_circuit_labels(trajectory)
-    assert circuits.cached_circuit_labels(trajectory.copy(), 0) == labels
+    labels = circuit_figures.cached_circuit_labels(trajectory)
+    assert circuit_figures.cached_circuit_labels(trajectory.copy(), 0) == labels
     assert measured.call_count == 1
-    circuits.cached_circuit_labels(trajectory.isel(run=[1]))
-    circuits.cached_circuit_labels(trajectory.assign(value=2 * trajectory["value"]))
-    assert (measured.call_count, len(circuits._labels)) == (3, 2)
+    circuit_figures.cached_circuit_labels(trajectory.isel(run=[1]))
+    circuit_figures.cached_circuit_labels(
+        trajectory.assign(value=2 * trajectory["value"])
+    )
+    assert (measured.call_count, len(circuit_figures._labels)) == (3, 2)
 
 
 def test_ideal_circuit_is_constructed_only_if_no_run_is_ideal(
@@ -695,18 +699,20 @@ def test_ideal_circuit_is_constructed_only_if_no_run_is_ideal(
     assert "built by hand" in drawn("vc1").here
     assert "NONE of 8 runs" in drawn("vc1").rule
     labels = verdicts("none", "partial", "ideal", *["none"] * 5)
-    monkeypatch.setattr(circuits, "cached_circuit_labels", lambda _: labels)
-    monkeypatch.setattr(circuits, "plot_circuit_panels", lambda *_: None)
-    assert circuits.vc1(FigureData((opened("heads"),))).here.startswith("run 2")
+    monkeypatch.setattr(circuit_figures, "cached_circuit_labels", lambda _: labels)
+    monkeypatch.setattr(circuit_figures, "plot_circuit_panels", lambda *_: None)
+    assert circuit_figures.vc1(FigureData((opened("heads"),))).here.startswith("run 2")
 
 
 def test_constructed_circuit_is_ideal():
-    (label,) = circuits.cached_circuit_labels(circuits.ideal_circuit_trajectory(TINY))
+    (label,) = circuit_figures.cached_circuit_labels(
+        circuit_figures.ideal_circuit_trajectory(TINY)
+    )
     assert label.label == "ideal"
     with pytest.raises(TrajectoryError, match="no ideal circuit"):
-        circuits.ideal_circuit_trajectory(dataclasses.replace(TINY, vocab=5))
+        circuit_figures.ideal_circuit_trajectory(dataclasses.replace(TINY, vocab=5))
     with pytest.raises(SettingsError, match="hidden"):
-        circuits.ideal_circuit_trajectory(SparseSettings(hidden=2))
+        circuit_figures.ideal_circuit_trajectory(SparseSettings(hidden=2))
 
 
 def test_best_finetuned_run_from_a_corrected_circuit_is_chosen():
@@ -722,14 +728,16 @@ def test_best_finetuned_run_from_a_corrected_circuit_is_chosen():
         }
     )
     labels = verdicts("corrected", "corrected", "corrected", "partial")
-    assert circuits.best_from_corrected(labels, places, tuned).run == 2
-    result = circuits.best_from_corrected(verdicts(*["partial"] * 4), places, tuned)
+    assert circuit_figures.best_from_corrected(labels, places, tuned).run == 2
+    result = circuit_figures.best_from_corrected(
+        verdicts(*["partial"] * 4), places, tuned
+    )
     assert (result.run, result.why.split(";")[0]) == (
         0,
         "NO circuit was labelled corrected",
     )
     with pytest.raises(TrajectoryError, match="has not diverged"):
-        circuits.best_from_corrected(
+        circuit_figures.best_from_corrected(
             labels, places, tuned.assign(last_step=("run", [0] * 4))
         )
 
@@ -742,29 +750,29 @@ def test_start_points_of_finetuned_runs(folder, opened):
         return simulate(start, runs=runs, steps=0, progress=False)
 
     source, tuned = opened("heads"), opened("finetuned")
-    places, begun = circuits.finetuning_start_points(source, tuned)
+    places, begun = circuit_figures.finetuning_start_points(source, tuned)
     assert (places.tolist(), begun) == (list(range(8)), int(source["step"][-1]))
     good = np.flatnonzero(
         source["accuracy"].sel(split="test").isel(step=-1).values > 0.98
     )
     chosen = tuned_from(len(good), start_step=-1, start_runs="successful")
     assert (
-        circuits.finetuning_start_points(source, chosen)[0].tolist()
+        circuit_figures.finetuning_start_points(source, chosen)[0].tolist()
         == good.tolist()
         != list(range(len(good)))
     )
-    result = circuits.vc10(FigureData((source, chosen), run=0))
+    result = circuit_figures.vc10(FigureData((source, chosen), run=0))
     assert (
         f"those of the source's run {good[0]} at its end, and a new row" in result.rule
     )
     assert len(result.figure.axes) == 8
     early = tuned_from(start_step=400)
-    assert circuits.finetuning_start_points(source, early)[1] == 400
-    assert "run 2 at step 400 of 800" in circuits.inherited_weights(
+    assert circuit_figures.finetuning_start_points(source, early)[1] == 400
+    assert "run 2 at step 400 of 800" in circuit_figures.inherited_weights(
         source, early, 2, 400
     )
     wide = simulate(dataclasses.replace(TINY, table=3), runs=1, steps=0, progress=False)
-    assert "row" not in circuits.inherited_weights(wide, early, 0, 0)
+    assert "row" not in circuit_figures.inherited_weights(wide, early, 0, 0)
     for settings, runs, seed in (
         (dataclasses.replace(TINY, lr=0.03), 8, 0),
         (TINY, 2, 50),
@@ -775,23 +783,25 @@ def test_start_points_of_finetuned_runs(folder, opened):
         with pytest.raises(
             TrajectoryError, match="began at other weights than those of the source"
         ):
-            circuits.finetuning_start_points(other, tuned)
+            circuit_figures.finetuning_start_points(other, tuned)
 
 
 def test_attention_is_of_the_median_successful_run():
     own = np.array([0.9, 0.1, np.nan, 0.5, 0.3])
     assert (
-        attention.run_with_median_attention(
+        attention_figures.run_with_median_attention(
             own, np.array([True, True, True, True, False])
         ).run
         == 3
     )
     assert (
         "NONE of them successful"
-        in attention.run_with_median_attention(own, np.zeros(5, bool)).why
+        in attention_figures.run_with_median_attention(own, np.zeros(5, bool)).why
     )
     with pytest.raises(TrajectoryError, match="attention at both ends"):
-        attention.run_with_median_attention(np.full(2, np.nan), np.ones(2, bool))
+        attention_figures.run_with_median_attention(
+            np.full(2, np.nan), np.ones(2, bool)
+        )
 
 
 def test_snapshots_are_at_begin_and_end_of_the_drops():
@@ -802,19 +812,19 @@ def test_snapshots_are_at_begin_and_end_of_the_drops():
     }
     result = xr.Dataset({"begin": begin, "end": begin + 20, **between})
     assert (
-        phases.run_with_median_drop_gap(
+        phase_figures.run_with_median_drop_gap(
             result, np.array([True, True, True, True, False])
         ).run
         == 0
     )
     assert (
         "NONE of them successful"
-        in phases.run_with_median_drop_gap(result, np.zeros(5, bool)).why
+        in phase_figures.run_with_median_drop_gap(result, np.zeros(5, bool)).why
     )
     trajectory = xr.Dataset(coords={"step": np.arange(0, 500, 10)})
-    assert phases.drop_snapshots(trajectory, result, 0) == [90, 120, 300, 330]
+    assert phase_figures.drop_snapshots(trajectory, result, 0) == [90, 120, 300, 330]
     with pytest.raises(TrajectoryError, match="run 1: found 1 drops"):
-        phases.drop_snapshots(trajectory, result, 1)
+        phase_figures.drop_snapshots(trajectory, result, 1)
 
 
 def check_moments(figure, label, moments):
@@ -853,9 +863,9 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
     shown = drawn("vc13")
-    result = spikes.highest_crossing_spike(FigureData((opened("heads"),)))
+    result = spike_figures.highest_crossing_spike(FigureData((opened("heads"),)))
     on = training_sequences(TINY, result.spike.seed)
-    what = spikes.examine_spike(opened("heads"), result.spike, on).values
+    what = spike_figures.examine_spike(opened("heads"), result.spike, on).values
     assert result.moments == (what["foot"], what["at"] + 1)
     check_moments(
         shown.figure,
@@ -870,13 +880,15 @@ def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
         for word, part in zip(("before", "after"), right, strict=True)
     ]
     assert [axes.get_title() for axes in shown.figure.axes[2:]] == titles
-    assert f"after is {spikes.format_delay(result.moments)}, behind" in shown.rule
+    assert (
+        f"after is {spike_figures.format_delay(result.moments)}, behind" in shown.rule
+    )
     assert f"spike at epoch {result.spike.step / TINY.epoch_steps:g}" in shown.here
 
 
 def test_highest_spike_explained_by_a_boundary_is_chosen(opened, monkeypatch):
     trajectory = opened("heads")
-    seen, of = spikes.highest_spikes(trajectory, None)
+    seen, of = spike_figures.highest_spikes(trajectory, None)
     heights = [item.height - item.level for item in seen]
     assert heights == sorted(heights, reverse=True)
     assert "successful" in of
@@ -887,16 +899,18 @@ def test_highest_spike_explained_by_a_boundary_is_chosen(opened, monkeypatch):
             result.get(spike, values), on, on
         )
     )
-    monkeypatch.setattr(spikes, "examine_spike", examine)
-    assert spikes.highest_crossing_spike(FigureData((trajectory,))).spike == seen[1]
+    monkeypatch.setattr(spike_figures, "examine_spike", examine)
+    assert (
+        spike_figures.highest_crossing_spike(FigureData((trajectory,))).spike == seen[1]
+    )
     result.clear()
-    one = spikes.highest_crossing_spike(FigureData((trajectory,)))
+    one = spike_figures.highest_crossing_spike(FigureData((trajectory,)))
     assert (one.spike, one.why[:8]) == (seen[0], "NO spike")
     with pytest.raises(
         TrajectoryError,
         match="found no spike of the loss of the run that was asked for",
     ):
-        spikes.highest_spikes(trajectory.assign(loss=0 * trajectory["loss"]), 0)
+        spike_figures.highest_spikes(trajectory.assign(loss=0 * trajectory["loss"]), 0)
 
 
 def test_summary_of_settings():

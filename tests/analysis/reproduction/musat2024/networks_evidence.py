@@ -5,12 +5,12 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
-from analysis.reproduction.musat2024 import particles
+from analysis.reproduction.musat2024 import particle_claims
 from analysis.reproduction.musat2024.networks import DECAYS, DIMS
 from tests.analysis.reproduction.judging import dataset
 
 DECAY = np.array(DECAYS)[:, None]
-PRINTED_CIRCLES = np.array([row["circles"] for row in particles.PRINTED.values()])
+PRINTED_CIRCLES = np.array([row["circles"] for row in particle_claims.PRINTED.values()])
 
 
 def table(circle, decays=DECAYS, **quantities) -> xr.Dataset:
@@ -39,13 +39,22 @@ def simulations(
         norm.ppf((np.arange(runs) + 0.5) / runs)
     )
     mean = np.array(
-        [float(row["imperfections"].split()[0]) for row in particles.PRINTED.values()]
+        [
+            float(row["imperfections"].split()[0])
+            for row in particle_claims.PRINTED.values()
+        ]
     )[:, None]
     deviation = np.array(
-        [[particles.printed_spread(fa).interval.value] for fa in particles.FAS]
+        [
+            [particle_claims.printed_spread(fa).interval.value]
+            for fa in particle_claims.FAS
+        ]
     )
     circle = (np.arange(runs) < runs / 100 * np.asarray(circles)[:, None]).astype(float)
     values = mean + imperfections + spread * deviation * noise
     return dataset(
-        ("fa", "run"), {"fa": list(particles.FAS)}, circle=circle, imperfections=values
+        ("fa", "run"),
+        {"fa": list(particle_claims.FAS)},
+        circle=circle,
+        imperfections=values,
     )

@@ -4,7 +4,7 @@ evidence."""
 import pytest
 import xarray as xr
 
-from analysis.reproduction.musat2024 import particles
+from analysis.reproduction.musat2024 import particle_claims
 from tests.analysis.reproduction.judging import NO, OPEN, part_verdicts
 from tests.analysis.reproduction.musat2024.networks_evidence import simulations
 
@@ -29,14 +29,18 @@ def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(
     found = readings(*[PRINTED] * (10 - changed), *[OTHER] * changed)
     for name in ("OWN.sensitivity", "OWN.sensitivity-rise"):
         assert part_verdicts(name, found)[0] == expected
-    estimate = particles.percentage_of_choices(found, particles.contradicted_numbers)
+    estimate = particle_claims.percentage_of_choices(
+        found, particle_claims.contradicted_numbers
+    )
     assert (estimate.value, estimate.count) == (
         pytest.approx(100 * (9 - changed) / 9),
         9,
     )
     if changed:
         assert "choice 9: 2 of 6" in estimate.note
-        falling = particles.percentage_of_choices(found, particles.falling_circles)
+        falling = particle_claims.percentage_of_choices(
+            found, particle_claims.falling_circles
+        )
         assert "choice 9: 20.0%, 12.0%, 90.0% circles" in falling.note
 
 
@@ -45,47 +49,49 @@ def test_a_number_near_the_printed_interval_is_no_contradiction(circles, contrad
     found = simulations(
         (0, circles, 56), runs=300
     )  # the paper's own interval begins at 10.2%
-    assert particles.contradicted_numbers(found) == contradicted
+    assert particle_claims.contradicted_numbers(found) == contradicted
 
 
 def test_numbers_that_cannot_be_measured_contradict_nothing():
-    assert not particles.contradicted_numbers(PRINTED * float("nan"))
+    assert not particle_claims.contradicted_numbers(PRINTED * float("nan"))
     assert (
-        particles.incompatible_spread(PRINTED * float("nan")) == "too few simulations"
+        particle_claims.incompatible_spread(PRINTED * float("nan"))
+        == "too few simulations"
     )
-    assert not particles.falling_circles(simulations((0, 0, 0)))
+    assert not particle_claims.falling_circles(simulations((0, 0, 0)))
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(1, ""), (0.3, "p = 0.000")])
 def test_the_spread_is_compared_with_the_printed_one(spread, expected):
     assert (
-        particles.incompatible_spread(simulations(spread=spread, runs=300)) == expected
+        particle_claims.incompatible_spread(simulations(spread=spread, runs=300))
+        == expected
     )
 
 
 @pytest.mark.parametrize(
-    "failure", [particles.contradicted_numbers, particles.falling_circles]
+    "failure", [particle_claims.contradicted_numbers, particle_claims.falling_circles]
 )
 def test_readings_against_the_papers_text_are_shown_and_not_counted(failure):
-    against = particles.AGAINST[0]
+    against = particle_claims.AGAINST[0]
     found = readings(
         PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against
     )
-    estimate = particles.percentage_of_choices(found, failure)
+    estimate = particle_claims.percentage_of_choices(found, failure)
     assert (estimate.value, estimate.count) == (100, 2)
     assert against in estimate.note
     assert "not counted" in estimate.note
     assert (
-        particles.percentage_of_choices(found.isel(reading=[0]), failure).note
+        particle_claims.percentage_of_choices(found.isel(reading=[0]), failure).note
         == "there are no choices"
     )
 
 
 def test_readings_are_different_ensembles():
-    needs = particles.ensembles_of_readings({"runs": 4})
+    needs = particle_claims.ensembles_of_readings({"runs": 4})
     assert (
         len({need.settings for need in needs})
         == len(needs)
-        == len(particles.CHANGES) * 3
+        == len(particle_claims.CHANGES) * 3
     )
-    assert set(particles.AGAINST) < set(particles.CHANGES)
+    assert set(particle_claims.AGAINST) < set(particle_claims.CHANGES)

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.forces.alignment import embedding_pair_sums
 from analysis.reproduction.musat2024 import (
-    classifier,
-    force_audit,
-    weight_decay,
+    classifier_claims,
+    force_audit_claims,
+    weight_decay_claims,
 )
 from analysis.reproduction.musat2024.networks import DECAYS
 from analysis.reproduction.verification.criteria import combine_verdicts
@@ -77,11 +77,11 @@ def outcomes(effect, noise):
 
 
 def sizes(effect, noise):
-    decay = np.array(weight_decay.DECAYS)[:, None]
+    decay = np.array(weight_decay_claims.DECAYS)[:, None]
     weight = np.exp(-effect * decay + 10 * np.resize(noise, (11, 40)))
     return table(
         np.zeros((11, 40)),
-        weight_decay.DECAYS,
+        weight_decay_claims.DECAYS,
         weight=weight,
         output_weight=weight,
         bias=weight**2,
@@ -98,8 +98,8 @@ def neighbours(effect, noise):
         "like_rank": 0.25 - 0.25 * effect + noise,
     }
     evidence = made_evidence({"epoch": [20, 100], "run": 40}, {"epoch run": columns})
-    for kind, powers in force_audit.POWERS.items():
-        top = force_audit.PAPERS[kind] + 1 - effect + noise
+    for kind, powers in force_audit_claims.POWERS.items():
+        top = force_audit_claims.PAPERS[kind] + 1 - effect + noise
         curves = 0.5 - 0.01 * (np.array(powers) - top[..., None]) ** 2
         evidence[f"{kind}_power"] = list(powers)
         evidence[f"by_{kind}"] = (("epoch", "run", f"{kind}_power"), curves)
@@ -120,7 +120,7 @@ def audits(effect, noise):
     lengths = {
         "weight_decay": list(DECAYS),
         "epoch": [0, 20, 100, 2000],
-        "field": list(force_audit.FIELDS),
+        "field": list(force_audit_claims.FIELDS),
         "run": 40,
     }
     return made_evidence(lengths, columns)
@@ -135,7 +135,7 @@ def angles(effect, noise):
         "circle": {"tokens": 17, "corners": 8 + np.arange(40) % 2},
     }
     lengths = {
-        "epoch": list(classifier.EPOCHS),
+        "epoch": list(classifier_claims.EPOCHS),
         "direction": ["weight", "boundary"],
         "circle": 40,
     }
@@ -183,23 +183,27 @@ def test_estimates_and_notes(noise):
     assert part_estimate("CA.s5.classified", found).count == 30
     clustered = part_estimate("CA.figure3.clusters", outcomes(1, 0 * noise))
     assert clustered.value == pytest.approx(100 * (1 - 40 / 153))
-    assert weight_decay.bias_to_weight_ratio(sizes(1, noise)).value == pytest.approx(
-        np.e, rel=0.05
-    )
+    assert weight_decay_claims.bias_to_weight_ratio(
+        sizes(1, noise)
+    ).value == pytest.approx(np.e, rel=0.05)
     gap_change = part_estimate("CA.s7.overfit", outcomes(1, noise), 1)
     assert gap_change.value == pytest.approx(40, abs=2)
     assert (
-        force_audit.fields_r_squared(audits(1, noise), 20).note
+        force_audit_claims.fields_r_squared(audits(1, noise), 20).note
         == "0.00 with the paper's constants"
     )
     assert (
-        classifier.rays_of_circles(found).note == "0.68 with tokens renamed at random"
+        classifier_claims.rays_of_circles(found).note
+        == "0.68 with tokens renamed at random"
     )
     assert (
-        classifier.angle_from_random(angles(1, noise), 17, 2000).note
+        classifier_claims.angle_from_random(angles(1, noise), 17, 2000).note
         == "0.8° against 2.0°"
     )
-    assert classifier.relative_angle(angles(1, noise), "weight", odd=True).count == 20
+    assert (
+        classifier_claims.relative_angle(angles(1, noise), "weight", odd=True).count
+        == 20
+    )
     no_circles = found.assign(circle=0 * found["circle"])
     assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 
@@ -210,16 +214,18 @@ def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
         (-9, 4),
         (9, -0.75),
     ):  # between the powers that were tried, and at their ends
-        found = force_audit.best_power(neighbours(effect, noise), "repulsion", 20)
+        found = force_audit_claims.best_power(
+            neighbours(effect, noise), "repulsion", 20
+        )
         assert found.value == pytest.approx(expected, abs=0.05)
         assert ("end of the powers" in found.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
-    assert np.isnan(force_audit.best_power(nothing, "repulsion", 20).value)
+    assert np.isnan(force_audit_claims.best_power(nothing, "repulsion", 20).value)
     none = neighbours(1, noise).assign(
         like_count=lambda evidence: 0 * evidence["like_count"]
     )
     assert (
-        force_audit.neighbour_percentage(none, "like", "hits", 20).note
+        force_audit_claims.neighbour_percentage(none, "like", "hits", 20).note
         == "there are none"
     )
 
@@ -244,7 +250,7 @@ class Polygons:
 
 
 def test_angles_are_measured_in_circles_only():
-    found = classifier.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
+    found = classifier_claims.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
     assert found["corners"].values.tolist() == [6, 3]
     end = found.sel(epoch=2000)
     np.testing.assert_allclose(

@@ -16,6 +16,7 @@ from analysis.reproduction.report import contents, illustrations, report, strips
 from analysis.reproduction.report.contents import ReportProvenance
 from analysis.reproduction.verification import criteria
 from analysis.reproduction.verification.claim import Claim, Kind, Measurement
+from analysis.reproduction.verification.claim_results import OPEN_REASONS, judge_claim
 from analysis.reproduction.verification.coverage import PAPERS
 from analysis.reproduction.verification.criteria import Above, Agrees, Verdict
 from analysis.reproduction.verification.experiment import (
@@ -24,7 +25,6 @@ from analysis.reproduction.verification.experiment import (
     Size,
     sized,
 )
-from analysis.reproduction.verification.results import OPEN_REASONS, judge_claim
 from analysis.reproduction.verification.samples import (
     Estimate,
     reported_count,

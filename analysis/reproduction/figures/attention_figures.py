@@ -1,0 +1,97 @@
+"""Figure of the attention of VC's network: maps at the start and at the end of
+training."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.clustering_heads.init_dependence import attention_start_end_correlation
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Image, Scene
+from analysis.plots.figure_files import new_figure
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    name_run,
+)
+from analysis.reproduction.figures.run_rules import index_nearest_median
+from dynamics.errors import TrajectoryError
+from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.trajectory.success import successful_runs
+
+
+def vc8(data: FigureData) -> DrawnFigure:
+    """Attention at the start and at the end of training."""
+    trajectory = data.only
+    network = clustering_head_of(trajectory)
+    own = np.diagonal(attention_start_end_correlation(trajectory).values)
+    chosen = data.choose(
+        lambda: run_with_median_attention(own, successful_runs(trajectory))
+    )
+    figure = _plot_attention_maps(
+        build_scene(trajectory, chosen.run, panels=["attention"])
+    )
+    rule = (
+        f"Chosen: {chosen.why}; its maps correlate by {own[chosen.run]:.2f}. Each row"
+        " is a sequence, its "
+    )
+    rule += f"{network.settings.sparsity} non-spurious tokens first. Rows sum to 1."
+    return DrawnFigure(
+        figure,
+        name_run(trajectory, chosen.run),
+        rule,
+        [int(trajectory["seed"][chosen.run])],
+    )
+
+
+def _plot_attention_maps(scene: Scene) -> Figure:
+    """The attention in the first and the last frame, a map each, with the sequences
+    beside the first and one scale."""
+    (image,) = scene.panels[0].layers
+    assert isinstance(image, Image)
+    figure = new_figure(10.5, 0.16 * len(image.rows) + 1.2)
+    panels = figure.subplots(1, 2, sharey=True)
+    figure.subplots_adjust(left=0.14, right=0.9, top=0.93, bottom=0.1, wspace=0.06)
+    values = scene.arrays([0, len(scene.steps) - 1])["attention"]
+    for axes, weights, epoch, word in zip(
+        panels, values, scene.clock[[0, -1]], ("start", "end"), strict=True
+    ):
+        drawn = axes.imshow(
+            weights,
+            aspect="auto",
+            cmap="viridis",
+            vmin=0,
+            vmax=image.high,
+            interpolation="nearest",
+        )
+        axes.set_xticks(range(len(image.columns)), image.columns, fontsize=8)
+        axes.set_xlabel("position, from 0", fontsize=9)
+        axes.set_label(f"attention at the {word}")
+        axes.set_title(f"{word} of training, {scene.unit} {epoch:g}", fontsize=10)
+    panels[0].set_yticks(
+        range(len(image.rows)), image.rows, fontsize=7.5, family="monospace"
+    )
+    bar = figure.colorbar(
+        drawn, cax=figure.add_axes((0.92, 0.1, 0.015, 0.83), label="<colorbar>")
+    )
+    bar.set_label("attention (fraction)", fontsize=9)
+    return figure
+
+
+def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice:
+    """The successful run whose correlation of attention at start and end is nearest to
+    the median. Raises TrajectoryError."""
+    known = np.isfinite(own)
+    able = np.flatnonzero(known & success)
+    word = "successful runs"
+    if not len(able):
+        able, word = np.flatnonzero(known), "runs, NONE of them successful"
+    if not len(able):
+        raise TrajectoryError(
+            "dimension run: found none that has attention at both ends, expected one at"
+            " least"
+        )
+    run = index_nearest_median(able, own[able])
+    return RunChoice(
+        run, f"the median correlation of the two maps among {len(able)} {word}"
+    )

@@ -1,0 +1,189 @@
+"""Figure of the two phases of learning: sequence embeddings before, between and after
+the two drops of the loss."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from analysis.panels.colours import colour, named_colours
+from analysis.panels.run_scene import build_scene
+from analysis.panels.scene import Scene
+from analysis.plots.figure_files import new_figure
+from analysis.reproduction.figures import figure_frames
+from analysis.reproduction.figures.figure import (
+    DrawnFigure,
+    FigureData,
+    RunChoice,
+    name_run,
+)
+from analysis.transitions.loss_events import (
+    event_table,
+    first_two_drops,
+    trajectory_scalar,
+)
+from dynamics.errors import TrajectoryError
+from dynamics.trajectory.reader import truncate_trajectory
+from dynamics.trajectory.success import successful_runs
+
+WIDTH = 7.8
+"""Of the figure, in inches."""
+MARGIN = 0.15
+"""How much of the time until the last snapshot is shown after it."""
+
+
+def vc5(data: FigureData) -> DrawnFigure:
+    """Sequence embeddings on the map of classes at four moments, and the loss with
+    these moments."""
+    trajectory = data.only
+    result = first_two_drops(
+        event_table(trajectory_scalar(trajectory, "loss")), trajectory.sizes["run"]
+    )
+    chosen = data.choose(
+        lambda: run_with_median_drop_gap(result, successful_runs(trajectory))
+    )
+    steps, moments = (
+        trajectory["step"].values,
+        drop_snapshots(trajectory, result, chosen.run),
+    )
+    until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
+    shown = truncate_trajectory(trajectory, until)
+    scene = build_scene(
+        shown, chosen.run, side=figure_frames.SIDE, panels=("transform_map",)
+    )
+    at = np.searchsorted(scene.steps, moments).tolist()
+    spans = np.stack(
+        [result[name].values[chosen.run] for name in ("begin", "end")], axis=1
+    )
+    drops = np.interp(spans, trajectory["step"], trajectory["epoch"])
+    figure = _plot_maps_and_loss(scene, at, shown["loss"].isel(run=chosen.run), drops)
+    epochs = ", ".join(f"{epoch:g}" for epoch in scene.clock[at])
+    rule = (
+        f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2)"
+        " as it ends, (3) as the "
+    )
+    rule += (
+        "second one begins, (4) as it ends, as analysis.events finds them: epochs"
+        f" {epochs} (the paper: 244, 260, "
+    )
+    rule += (
+        "340, 365). Above, sequence embeddings on the map of classes, a colour for each"
+        " multiset of the "
+    )
+    rule += (
+        f"non-spurious tokens; below, the loss until epoch {scene.clock[-1]:g} of"
+        f" {trajectory['epoch'].values[-1]:g}."
+    )
+    here, seeds = (
+        f"{name_run(trajectory, chosen.run)}, epochs {epochs}",
+        [int(trajectory["seed"][chosen.run])],
+    )
+    return DrawnFigure(figure, here, rule, seeds)
+
+
+def _plot_maps_and_loss(
+    scene: Scene, at: Sequence[int], loss: xr.DataArray, drops: np.ndarray
+) -> Figure:
+    """Sequence embeddings on the map of classes at some frames, above the losses (step,
+    split) of the run with lines at these frames; drops: epochs at which the drops begin
+    and end, (drop, 2)."""
+    figure = new_figure(WIDTH, 4.5)
+    grid = figure.add_gridspec(
+        2,
+        len(at),
+        left=0.09,
+        right=0.965,
+        top=0.93,
+        bottom=0.11,
+        hspace=0.3,
+        wspace=0.28,
+    )
+    below = figure.add_subplot(grid[1, :], label="loss")
+    for place, frame in enumerate(at):
+        epoch = scene.clock[frame]
+        axes = figure.add_subplot(
+            grid[0, place], label="sequence embeddings on the class map"
+        )
+        figure_frames.draw_frame_panel(axes, scene, frame, 0.7)
+        axes.set_title(f"({place + 1}) epoch {epoch:g}", fontsize=9)
+        axes.tick_params(labelsize=8)
+        below.axvline(epoch, color=colour("ink"), linewidth=1, linestyle="--")
+        # on alternating sides of the line, so that numbers do not overlap
+        side, shift = (("right", -3), ("left", 3))[place % 2]
+        below.annotate(
+            f"({place + 1})",
+            (epoch, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(shift, 1),
+            textcoords="offset points",
+            fontsize=9,
+            ha=side,
+        )
+    splits = loss["split"].values.astype(str).tolist()
+    for split, rgb in zip(splits, named_colours(splits), strict=True):
+        below.plot(
+            scene.clock, loss.sel(split=split), color=rgb, linewidth=1.2, label=split
+        )
+    for place, (begin, end) in enumerate(drops):
+        below.axvspan(
+            begin,
+            end,
+            color=colour("band"),
+            zorder=0,
+            label="_" * place + "drops of the training loss",
+        )
+    below.set(
+        yscale="log",
+        xlim=(scene.clock[0], scene.clock[-1]),
+        xlabel="epoch",
+        ylabel="loss (nats)",
+    )
+    below.yaxis.set_minor_formatter(NullFormatter())
+    below.legend(frameon=False, fontsize=8, loc="lower left")
+    below.tick_params(labelsize=8)
+    return figure
+
+
+def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoice:
+    """Of the successful runs with two drops that in which the phase between them has
+    the median length."""
+    between = result["between"].values
+    able = np.flatnonzero(np.isfinite(between) & (between > 0) & success)
+    word = "successful runs in which these lie apart"
+    if not len(able):
+        able, word = (
+            np.flatnonzero(np.isfinite(between)),
+            "runs with two drops, NONE of them successful",
+        )
+    if not len(able):
+        told = (
+            f"found no run with two drops of the loss among {len(between)}; more or"
+            " longer runs may have"
+        )
+        raise TrajectoryError(told)
+    run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
+    return RunChoice(
+        run,
+        f"the one with the median time between its two drops, of {len(able)} {word}",
+    )
+
+
+def drop_snapshots(trajectory: xr.Dataset, result: xr.Dataset, run: int) -> list[int]:
+    """Recorded steps at or before the beginning of each drop of a run, and at or after
+    its end, in the order of time.
+
+    Raises TrajectoryError where the loss has no two drops.
+    """
+    if not np.isfinite(result["between"].values[run]):
+        raise TrajectoryError(
+            f"run {run}: found {int(result['drops'][run])} drops of the loss,"
+            " expected two"
+        )
+    steps = trajectory["step"].values
+    before = steps[np.searchsorted(steps, result["begin"].values[run], "right") - 1]
+    after = steps[
+        np.minimum(np.searchsorted(steps, result["end"].values[run]), len(steps) - 1)
+    ]
+    return [int(before[0]), int(after[0]), int(max(before[1], after[0])), int(after[1])]

@@ -1,0 +1,406 @@
+"""CA sections 2, 5 and 7: how much of the true gradient of the embeddings the formulae
+of the forces explain.
+
+Also the motion of neighbouring pair sums under the true gradient, and the power of the
+distance in each force (CA section 5.1)."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.forces import distance_laws
+from analysis.forces.force_audit import RENAMINGS, audit_forces
+from analysis.forces.pair_sum_classifier import pair_sum_gradients
+from analysis.reproduction.musat2024 import networks
+from analysis.reproduction.musat2024.classifier_claims import load_classifier
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Criterion,
+    Estimate,
+    Experiment,
+    Measure,
+    Measurement,
+    Params,
+    RequiredRuns,
+    Runner,
+    Within,
+    as_percentage,
+    expand_to_runs,
+    mean_of,
+    paired_difference_of,
+    part,
+    parts_over,
+    sized,
+)
+from analysis.statistics.intervals import NO_INTERVAL, clustered_binomial_interval
+from analysis.statistics.resampling import jackknife_runs
+from dynamics.trajectory.diverged import not_diverged
+
+MOMENTS = (0, 20, 100, 500, 2000)
+"""Epochs at which gradients are measured: the start, while structures form, and the
+end."""
+FORMING = (20, 100)
+"""Epochs at which structures are forming; half of all networks have theirs by epoch
+200."""
+AUDITED = {
+    "law_r_squared": "R² of the particle law, f_a = 1, with one free scale",
+    "r_squared": "R² of the four fields, fitted",
+    "renamed_r_squared": "mean R² of the four fields with tokens renamed at random",
+    "weight": (
+        "coefficient of a field in the fit, times its norm divided by that of the"
+        " gradient"
+    ),
+}
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """What the forces explain of -dL/dE without shift and scaling, (weight_decay,
+    epoch, run), and by field."""
+    rows = []
+    for need in tqdm(
+        networks.ensembles(params),
+        desc="force audit",
+        unit="ensemble",
+        disable=None,
+        leave=False,
+    ):
+        trajectory = runner.ensemble(need).isel(run=slice(params.get("audited")))
+        steps = trajectory["step"].values
+        at = sorted(
+            {
+                int(np.abs(steps - epoch).argmin())
+                for epoch in params.get("moments", MOMENTS)
+            }
+        )
+        found = audit_forces(trajectory.isel(step=at), frames=max(2, len(at)))[
+            list(AUDITED)
+        ]
+        found = (
+            found.sel(target="gradient", part="normalised", drop=True)
+            .sel(step=steps[at])
+            .drop_vars(["time", "seed"])
+        )
+        rows.append(found.rename(step="epoch").transpose("epoch", "run", ...))
+    joined = xr.concat(
+        rows, xr.Variable("weight_decay", list(networks.DECAYS)), join="exact"
+    )
+    for name, words in AUDITED.items():
+        joined[name].attrs.update(long_name=words, units="1")
+    return joined.assign_coords(run=np.arange(joined.sizes["run"])).drop_attrs(
+        deep=False
+    )
+
+
+AUDIT = Experiment(
+    "ca.audit",
+    "how much of the true gradient of the embeddings the formulae of the forces"
+    " explain",
+    measure=measure,
+    quick=sized(11, runs=100, audited=40),
+    default=sized(26, runs=100),
+    ensembles=networks.ensembles,
+    depends={"moments": MOMENTS, "renamings": RENAMINGS},
+    version=2,
+    command="python -m analysis.audit",
+)
+
+
+def at_epoch(evidence: xr.Dataset, epoch: int) -> xr.Dataset:
+    """Evidence at the recorded epoch nearest to one."""
+    return evidence.sel(epoch=epoch, method="nearest")
+
+
+def fields_r_squared(evidence: xr.Dataset, epoch: int) -> Estimate:
+    """Mean R² of the four fields at weight decay 1; in the note, that of the law with
+    its own constants."""
+    fields, law = (
+        mean_of(at_epoch(evidence, epoch), "networks", name=name, weight_decay=1)
+        for name in ("r_squared", "law_r_squared")
+    )
+    note = f"{law.value:.2f} with the paper's constants"
+    return fields._replace(note=fields.note or note)
+
+
+def near_epoch(
+    evidence: xr.Dataset, estimator: Measure, epoch: int, **selection: Any
+) -> Estimate:
+    """An estimate at the recorded epoch nearest to one."""
+    return estimator(at_epoch(evidence, epoch), **selection)
+
+
+def excess_change(evidence: xr.Dataset) -> Estimate:
+    """R² of the four fields less that with tokens renamed, at weight decay 1 less the
+    same without."""
+    excess = evidence["r_squared"] - evidence["renamed_r_squared"]
+    return paired_difference_of(
+        evidence.assign(excess=excess),
+        "seeds",
+        name="excess",
+        weight_decay=(1.0, 0.0),
+    )
+
+
+FIELDS = {
+    "like_attraction": "attraction",
+    "unlike_repulsion": "repulsion",
+    "like_alignment": "alignment, same class",
+    "unlike_alignment": "alignment, different classes",
+}
+
+
+def _weight_parts(
+    epochs: Sequence[int], *fields: str, **arguments: Any
+) -> tuple[Measurement, ...]:
+    """The weights of some fields at some epochs. In the fit they are above 0 where the
+    field acts as its formula says."""
+    return tuple(
+        part(
+            near_epoch,
+            Above(0, 0.1),
+            f"{FIELDS[field]}, epoch {epoch}",
+            digits=2,
+            name="weight",
+            field=field,
+            epoch=epoch,
+            **arguments,
+        )
+        for field, epoch in product(fields, epochs)
+    )
+
+
+POWERS = {
+    "repulsion": distance_laws.REPULSIONS,
+    "attraction": distance_laws.ATTRACTIONS,
+}
+"""Powers of the distance in laws of each force."""
+PAPERS = {"repulsion": 1.0, "attraction": 0.0}
+"""Those of the paper."""
+
+
+def decayed_networks(params: Params) -> Sequence[RequiredRuns]:
+    """The networks of table 1 with weight decay 1."""
+    return networks.ensembles(params)[-1:]
+
+
+def measure_distance_laws(runner: Runner, params: Params) -> xr.Dataset:
+    """Motion of neighbours, (epoch, run), and R² by the power of the distance, (epoch,
+    run, power)."""
+    trajectory = runner.ensemble(decayed_networks(params)[0])
+    epochs = params.get("moments", FORMING)
+    frames = [
+        _measure_frame(
+            trajectory, int(np.abs(trajectory["step"].values - epoch).argmin())
+        )
+        for epoch in epochs
+    ]
+    return xr.concat(frames, xr.Variable("epoch", list(epochs)))
+
+
+def _measure_frame(trajectory: xr.Dataset, at: int) -> xr.Dataset:
+    """The same in one frame, (run,) and (run, power)."""
+    finite = not_diverged(trajectory)
+    classifier = load_classifier(trajectory.isel(run=finite), at)
+    measures = xr.Dataset(coords={"run": np.arange(len(finite))})
+    for name, values in distance_laws.neighbour_measures(classifier).items():
+        measures[name] = (
+            "run",
+            expand_to_runs(values, finite),
+            {"long_name": distance_laws.NEIGHBOUR_MEASURES[name], "units": "1"},
+        )
+    gradients = pair_sum_gradients(classifier)
+    runs = zip(classifier.sums, classifier.right, gradients, strict=True)
+    fits = [distance_laws.distance_law_fits(*run) for run in runs]
+    for place, (kind, powers) in enumerate(POWERS.items()):
+        values = np.reshape([fit[place] for fit in fits], (-1, len(powers)))
+        attrs = {
+            "long_name": f"R² of the four fields by the power of {kind}",
+            "units": "1",
+        }
+        measures[f"{kind}_power"] = list(powers)
+        measures[f"by_{kind}"] = (
+            ("run", f"{kind}_power"),
+            expand_to_runs(values, finite),
+            attrs,
+        )
+    return measures
+
+
+DISTANCE = Experiment(
+    "ca.distance",
+    "motion of neighbouring pair sums under the true gradient, and the power of the"
+    " distance in each force",
+    measure=measure_distance_laws,
+    quick=sized(3, runs=100),
+    default=sized(3, runs=100),
+    ensembles=decayed_networks,
+    depends={
+        "moments": FORMING,
+        **POWERS,
+        "soft": distance_laws.SOFT,
+        "fewest": distance_laws.FEWEST,
+    },
+    version=3,
+    command="python -m analysis.audit",
+)
+
+
+def best_power(evidence: xr.Dataset, kind: str, epoch: int) -> Estimate:
+    """The power of the distance that explains most of the gradients, for the mean R²
+    over networks.
+
+    Between the powers tried, the vertex of a parabola through the best and its
+    neighbours; the interval is a jackknife interval. At the end of the powers tried it
+    is no estimate, which the note says."""
+    powers = evidence[f"{kind}_power"].values
+    values = at_epoch(evidence, epoch)[f"by_{kind}"]
+    curves = values.dropna("run").transpose("run", ...).values
+    if not len(curves):
+        return Estimate(NO_INTERVAL, 0, "networks", note="no network has a gradient")
+    interval = jackknife_runs(
+        lambda those: distance_laws.parabola_vertex(powers, curves[those].mean(axis=0)),
+        len(curves),
+    )
+    mean = curves.mean(axis=0)
+    papers = float(mean[powers == PAPERS[kind]][0])
+    note = f"R² {mean.max():.3f}; with the paper's power {papers:.3f}"
+    if mean.argmax() in (0, len(powers) - 1):
+        note += "; at the end of the powers that were tried"
+    gain = float(mean.max() - papers)
+    return Estimate(interval, len(curves), "networks", gain, "gain of R²", note)
+
+
+def neighbour_percentage(
+    evidence: xr.Dataset, kind: str, what: str, epoch: int
+) -> Estimate:
+    """Percentage of neighbours of different classes ("unlike") or of the same ("like")
+    that move so, or are so."""
+    here = at_epoch(evidence, epoch).dropna("run", subset=[f"{kind}_count"])
+    hits, counts = here[f"{kind}_{what}"].values, here[f"{kind}_count"].values
+    if not counts.sum():
+        return Estimate(NO_INTERVAL, 0, "neighbours", note="there are none")
+    fraction = clustered_binomial_interval(hits, counts)
+    effect = 2 * math.asin(math.sqrt(fraction.value)) - math.pi / 2
+    return Estimate(
+        as_percentage(fraction),
+        int(counts.sum()),
+        "neighbours",
+        effect,
+        "Cohen's h against a half",
+    )
+
+
+def _while_forming(
+    measure, criterion: Criterion, label: str = "", unit: str = "", **more
+) -> tuple[Measurement, ...]:
+    """A part for each epoch at which structures are forming."""
+    label, digits = label + "epoch {}", 1 if unit else 2
+    return parts_over(
+        "epoch", FORMING, measure, criterion, label, unit, digits=digits, **more
+    )
+
+
+AT_DECAY_1: dict[str, Any] = {
+    "estimator": mean_of,
+    "of": "networks",
+    "weight_decay": 1,
+}
+CORRELATION: dict[str, Any] = {"estimator": mean_of, "of": "networks"}
+"""Spearman's correlation of a push or pull with a distance, mean over networks."""
+MOST = Above(50, 10)
+"""More than half; 60% against 50% is a small effect, a Cohen's h of 0.2."""
+
+TESTS = {
+    AUDIT.name: {
+        "CA.s5.1.signs": _weight_parts(
+            FORMING, "like_attraction", "unlike_repulsion", **AT_DECAY_1
+        ),
+        "CA.s5.2.field": _weight_parts(
+            FORMING, "like_alignment", "unlike_alignment", **AT_DECAY_1
+        ),
+        "CA.s7.forces": _weight_parts(
+            (100, 2000),
+            *FIELDS,
+            estimator=paired_difference_of,
+            of="seeds",
+            weight_decay=(1.0, 0.0),
+        ),
+        "OWN.audit": parts_over(
+            "epoch", FORMING, fields_r_squared, Above(0.5), "R², epoch {}", digits=2
+        ),
+        "OWN.audit-names": tuple(
+            part(
+                near_epoch,
+                Above(0, 0.05),
+                f"weight decay {decay:g}, epoch {epoch}",
+                digits=2,
+                estimator=paired_difference_of,
+                name=("r_squared", "renamed_r_squared"),
+                of="networks",
+                weight_decay=decay,
+                epoch=epoch,
+            )
+            for decay, epoch in (*product(networks.DECAYS, FORMING), (1.0, 2000))
+        ),
+        "OWN.audit-decay": [
+            part(
+                near_epoch,
+                Above(0, 0.05),
+                "weight decay 1 minus 0",
+                digits=2,
+                estimator=excess_change,
+                epoch=2000,
+            )
+        ],
+    },
+    DISTANCE.name: {
+        "CA.s5.1.apart": _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="unlike", what="hits"
+        ),
+        "CA.s5.1.closer": _while_forming(
+            near_epoch, Below(0, 0.1), name="unlike_rank", **CORRELATION
+        ),
+        "CA.s5.1.inverse": _while_forming(
+            best_power, Within(0.75, 1.25), "power p, ", kind="repulsion"
+        ),
+        "CA.s5.1.together": _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="like", what="hits"
+        ),
+        "CA.s5.1.constant": [
+            *_while_forming(
+                best_power, Within(-0.25, 0.25), "power, ", kind="attraction"
+            ),
+            _while_forming(
+                near_epoch,
+                Within(-0.1, 0.1, ours=True),
+                "correlation, ",
+                name="like_rank",
+                **CORRELATION,
+            )[-1],
+        ],
+        "CA.s5.1.region": _while_forming(
+            neighbour_percentage, MOST, unit="%", kind="like", what="region"
+        ),
+        "CA.s5.1.sigmoid": [
+            *_while_forming(
+                near_epoch,
+                Below(0, 0.1),
+                "right side, ",
+                name="right_side",
+                **CORRELATION,
+            ),
+            *_while_forming(
+                near_epoch,
+                Below(0, 0.1),
+                "wrong side, ",
+                name="wrong_side",
+                **CORRELATION,
+            ),
+        ],
+    },
+}

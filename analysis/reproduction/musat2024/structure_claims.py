@@ -1,0 +1,341 @@
+"""CA sections 4 and 6, figures 1, 2 and 5, appendix A: structures in which networks and
+particles end.
+
+Kinds of end states, by the distances of `analysis.structures.nearest_structures`. Near
+means nearer than 99% of random embeddings:
+
+    circle           circle by CA algorithm 1
+    grid             no circle; near a grid that respects addition and has no holes
+    imperfect grid   no circle; near such a grid only if it may have holes
+    neither          none of these
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.ca_tables import end_accuracy
+from analysis.reproduction.musat2024 import networks, particle_claims
+from analysis.reproduction.verification import (
+    Above,
+    Criterion,
+    Estimate,
+    Exists,
+    Experiment,
+    Measurement,
+    Params,
+    RequiredRuns,
+    Runner,
+    Within,
+    frame_values,
+    measure_ensembles,
+    part,
+    parts_over,
+    percentage_difference_of,
+    samples,
+    selected_values,
+    sized,
+)
+from analysis.structures import nearest_structures
+from dynamics.randomness import normal_samples
+
+RANDOM_EMBEDDINGS, RARE = 1000, 0.01
+RARE_ATTRS = {"long_name": "quantile of random embeddings at 1%", "units": "1"}
+SYSTEMS = {"network": "weight_decay", "particle": "fa"}
+"""The two systems with the setting of their ensembles."""
+CASES = {"network": "networks", "particle": "simulations of 17 particles"}
+
+QUANTITIES = {
+    "circle": "whether it is a circle by CA algorithm 1",
+    "imperfections": "grid imperfections",
+    "circle_distance": "distance from the nearest perfect circle",
+    "grid_distance": "distance from the nearest grid, with or without holes",
+    "perfect_distance": "distance from the nearest grid without holes",
+}
+
+
+Measures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
+
+def rare_values(
+    measures: Measures, params: Params, shape: tuple[int, int]
+) -> dict[str, float]:
+    """The quantile at 1% of each measure of random embeddings of a shape (token,
+    axis)."""
+    x = normal_samples(
+        np.arange(params.get("random", RANDOM_EMBEDDINGS)), "formation/chance", shape
+    )
+    return {
+        name: float(np.quantile(values, RARE)) for name, values in measures(x).items()
+    }
+
+
+def ensembles_of(params: Params, system: str) -> Sequence[RequiredRuns]:
+    """Networks of table 1, or particles of table 2."""
+    module = networks if system == "network" else particle_claims
+    return module.ensembles({**params, "runs": params[f"{system}s"]})
+
+
+def ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Both."""
+    return [need for system in SYSTEMS for need in ensembles_of(params, system)]
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Distances of end states from perfect circles and grids, (weight_decay, network)
+    and (fa, particle)."""
+    found, n = [], ensembles(params)[0].settings.n  # type: ignore[attr-defined]
+    for system, setting in SYSTEMS.items():
+        quantities = QUANTITIES | (
+            {"accuracy": "validation accuracy, %"} if system == "network" else {}
+        )
+        rows = measure_ensembles(
+            runner,
+            ensembles_of(params, system),
+            quantities,
+            _measure_runs,
+            (setting, system),
+        )
+        found.append(rows.rename({name: f"{system}_{name}" for name in quantities}))
+    rare = rare_values(structure_distances, params, (n, 2)).items()
+    chance = {f"chance_{name}": ((), value, RARE_ATTRS) for name, value in rare}
+    return (
+        xr.merge(found)
+        .assign(chance)
+        .assign_coords(weight_decay=list(networks.DECAYS), fa=list(particle_claims.FAS))
+    )
+
+
+def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
+    """The quantities of one ensemble, each (run,)."""
+    quantities = particle_claims.end_structures(trajectory)
+    quantities |= structure_distances(frame_values(trajectory, "embedding", -1))
+    if "accuracy" in trajectory:
+        seeds = trajectory["seed"].values
+        quantities["accuracy"] = 100 * end_accuracy(trajectory, seeds)
+    return quantities
+
+
+def structure_distances(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Distances of embeddings (run, token, axis) from perfect structures, each
+    (run,)."""
+    return {
+        "circle_distance": nearest_structures.nearest_circle(x).distance,
+        "grid_distance": nearest_structures.nearest_grid(x).distance,
+        "perfect_distance": nearest_structures.nearest_perfect_grid(x).distance,
+    }
+
+
+STRUCTURES = Experiment(
+    "ca.structures",
+    "distance of networks and particles from perfect circles and grids at the end",
+    measure=measure,
+    quick=sized(5, networks=100, particles=100),
+    default=sized(20, networks=1000, particles=1000, every=0),
+    ensembles=ensembles,
+    depends={
+        "random": RANDOM_EMBEDDINGS,
+        "rare": RARE,
+        "starts": nearest_structures.GRID_SEARCH_STARTS,
+    },
+    command="python -m analysis.formation",
+)
+
+
+def end_states_by_kind(evidence: xr.Dataset, system: str) -> dict[str, np.ndarray]:
+    """Which end states are of each kind: by name (setting, run) bool, all false for a
+    run that diverged."""
+    circle = evidence[f"{system}_circle"].values
+    near, perfect = (
+        evidence[f"{system}_{name}_distance"].values
+        < float(evidence["chance_grid_distance"])
+        for name in ("grid", "perfect")
+    )
+    return {
+        "circle": circle == 1,
+        "grid": (circle == 0) & perfect,
+        "imperfect grid": (circle == 0) & near & ~perfect,
+        "neither": (circle == 0) & ~near & ~perfect,
+    }
+
+
+def percentage_of_kinds(
+    evidence: xr.Dataset, system: str, at: float, kinds: Sequence[str]
+) -> Estimate:
+    """Percentage of end states of some kinds, at a weight decay or alignment
+    constant."""
+    by_kind = end_states_by_kind(evidence.sel({SYSTEMS[system]: at}), system)
+    counts = {kind: int(states.sum()) for kind, states in by_kind.items()}
+    hits = sum(counts[kind] for kind in kinds)
+    return samples.percentage_or_none(hits, sum(counts.values()), CASES[system])
+
+
+def overlap_with_algorithm(
+    evidence: xr.Dataset, system: str, of_circles: bool
+) -> Estimate:
+    """Percentage of the circles of algorithm 1 that are regular polygons, or of these
+    that algorithm 1 finds.
+
+    A regular polygon is nearer to a perfect circle than to any grid, and than 99% of
+    random embeddings."""
+    distance = evidence[f"{system}_circle_distance"].values
+    circle = evidence[f"{system}_circle"].values == 1
+    near = distance < float(evidence["chance_circle_distance"])
+    polygon = near & (distance < evidence[f"{system}_grid_distance"].values)
+    total, of = (circle, "circles") if of_circles else (polygon, "regular polygons")
+    hits = int((polygon & circle).sum())
+    return samples.percentage_or_none(hits, int(total.sum()), of)
+
+
+def accuracy_by_kind(
+    evidence: xr.Dataset, first: Sequence[str], second: Sequence[str]
+) -> Estimate:
+    """Validation accuracy of networks of some kinds minus that of others, within weight
+    decays, in points."""
+    by_kind = end_states_by_kind(evidence, "network")
+    sides = (np.any([by_kind[kind] for kind in side], 0) for side in (first, second))
+    return networks.difference_within_decays(
+        evidence["network_accuracy"].values, *sides
+    )
+
+
+def imperfection_difference(evidence: xr.Dataset) -> Estimate:
+    """Mean imperfections of particles with f_a = 1 that are not circles minus those of
+    networks with weight decay 1."""
+    network, particle = (
+        selected_values(
+            evidence,
+            f"{name}_imperfections",
+            where={f"{name}_circle": 0},
+            fa=1.0,
+            weight_decay=1.0,
+        )
+        for name in SYSTEMS
+    )
+    return samples.independent_difference(
+        particle, network, "networks and simulations that are not circles"
+    )
+
+
+STRUCTURED = ("circle", "grid", "imperfect grid")
+GREAT, SIMILAR = Above(90, ours=True), Within(-10, 10, ours=True)
+
+
+def _kind_parts(
+    system: str, settings: Sequence[float], criterion: Criterion, *kinds: str
+) -> tuple[Measurement, ...]:
+    """The percentage of end states of some kinds at each weight decay or alignment
+    constant."""
+    label = "weight decay {:g}" if system == "network" else "f_a = {:g}"
+    return parts_over(
+        "at",
+        settings,
+        percentage_of_kinds,
+        criterion,
+        label,
+        "%",
+        system=system,
+        kinds=kinds,
+    )
+
+
+def _examples(system: str, *kinds: str) -> tuple[Measurement, ...]:
+    """Whether there are end states of each of some kinds, at weight decay 1 or f_a =
+    1."""
+    return parts_over(
+        "kinds",
+        [(kind,) for kind in kinds],
+        percentage_of_kinds,
+        Exists(),
+        "{0[0]}s",
+        "%",
+        system=system,
+        at=1.0,
+    )
+
+
+def _accuracy_part(minimum: float, first: str, second: str) -> Measurement:
+    """Whether one group of kinds, such as "circles and grids", has a higher validation
+    accuracy than another."""
+
+    def kinds(group: str) -> list[str]:
+        return [kind.removesuffix("s") for kind in group.split(" and ")]
+
+    return part(
+        accuracy_by_kind,
+        Above(0, minimum),
+        f"{first} minus {second}",
+        "points",
+        first=kinds(first),
+        second=kinds(second),
+    )
+
+
+TESTS = {
+    STRUCTURES.name: {
+        "CA.s4.structures": _kind_parts(
+            "network", networks.DECAYS, Above(50, 10), *STRUCTURED
+        ),
+        "CA.figure1.both": _examples("network", "circle", "grid"),
+        "CA.figure2.imperfect": _kind_parts(
+            "network", (0.6, 1.0), Exists(), "imperfect grid"
+        ),
+        "CA.s4.order": [
+            _accuracy_part(5, "circles and grids", "imperfect grids"),
+            _accuracy_part(5, "grids", "imperfect grids"),
+            _accuracy_part(5, "imperfect grids", "neither"),
+        ],
+        "CA.s2.generalisation": [
+            _accuracy_part(10, "circles", "neither"),
+            _accuracy_part(10, "grids and imperfect grids", "neither"),
+        ],
+        "CA.appA.circles": [
+            *parts_over(
+                "system",
+                SYSTEMS,
+                overlap_with_algorithm,
+                GREAT,
+                "regular circles, {}s",
+                "%",
+                of_circles=True,
+            ),
+            *parts_over(
+                "system",
+                SYSTEMS,
+                overlap_with_algorithm,
+                GREAT,
+                "polygons found, {}s",
+                "%",
+                of_circles=False,
+            ),
+        ],
+        "CA.s6.structures": _kind_parts(
+            "particle", (1.0, 0.5, 2.0), Above(50, 10), *STRUCTURED
+        ),
+        "CA.figure5.three": _examples("particle", *STRUCTURED),
+        "CA.s6.as-networks": [
+            part(
+                percentage_difference_of,
+                SIMILAR,
+                "circles",
+                "points",
+                name=("particle_circle", "network_circle"),
+                of="networks and simulations",
+                fa=1.0,
+                weight_decay=1.0,
+            ),
+            part(imperfection_difference, SIMILAR, "imperfections"),
+        ],
+        "CA.s6.more-circles": parts_over(
+            "fa",
+            ((1.0, 0.5), (2.0, 1.0)),
+            percentage_difference_of,
+            Above(0, 5),
+            "f_a = {0[0]:g} minus half of it",
+            "points",
+            name="particle_circle",
+            of=CASES["particle"],
+        ),
+    },
+}

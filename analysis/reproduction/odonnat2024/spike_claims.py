@@ -1,0 +1,513 @@
+"""VC section 4.3, figures 13 and 14: spikes of the training loss, replayed step by step
+and attributed to a cause.
+
+The later version CH makes the same claims in its figures 4 and 5. An update is compared
+with the length of the vectors that are normalised: E + P of a token and position, and
+the embedding xi of a sequence."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.reproduction.odonnat2024.circuit_claims import default_networks
+from analysis.reproduction.verification import (
+    Above,
+    Below,
+    Estimate,
+    Every,
+    Exists,
+    Experiment,
+    Params,
+    RequiredRuns,
+    Runner,
+    as_percentage,
+    part,
+    parts_over,
+    samples,
+    sized,
+)
+from analysis.statistics.intervals import (
+    NO_INTERVAL,
+    clustered_binomial_interval,
+    mean_interval,
+)
+from analysis.transitions import (
+    DEFAULT_DETECTION,
+    plateau_escape_times,
+    spike_replays,
+    trajectory_scalar,
+)
+from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
+from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
+from dynamics.networks.from_trajectory import clustering_head_of
+from dynamics.networks.threads import single_torch_thread
+from dynamics.settings import SparseSettings
+
+TURN = 30.0
+"""Angle in degrees from which the direction of a vector changes substantially: by half
+of its length."""
+
+RANKED = ("gain", "norm", "alignment")
+"""Measures of the assemblers: largest singular value, Frobenius norm, fraction of its
+square along one direction."""
+
+FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_ratio")
+KEPT = (
+    *(
+        "of_run",
+        "at",
+        "cause",
+        "way",
+        "explained",
+        "normalisation_share",
+        "feed_forward_share",
+        "input_ratio",
+    ),
+    *(
+        "xi_ratio",
+        "turn",
+        "remaining_smooth",
+        "remaining_smooth_alike",
+        "remaining_half",
+        *FLIP_MEASURES,
+    ),
+    *(
+        "closeness",
+        "crossing_distance",
+        "other_distance",
+        "crossed_in_step",
+        "crossed_ordinary",
+    ),
+)
+"""Measures of a spike that are kept, of those in
+`analysis.transitions.spike_replays`."""
+
+
+def measure(runner: Runner, params: Params) -> xr.Dataset:
+    """Cause and steps of each spike, rank of its assemblers among those of other runs,
+    (spike,); runs, (run,)."""
+    trajectory = runner.ensemble(default_networks(params)[0])
+    with single_torch_thread():
+        found = spike_replays.attribute_spikes(
+            trajectory, spike_replays.recorded_spikes(trajectory)
+        )
+    escapes = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
+    evidence = (
+        found[list(KEPT)]
+        .merge(assembler_ranks(trajectory, found, escapes))
+        .drop_vars("seed", errors="ignore")
+    )
+    reach = (
+        "update by the learning rate on every axis over the shortest |E + P| that is"
+        " recorded"
+    )
+    return evidence.assign(
+        spikes=("run", found["examined"].values, {"long_name": "spikes of the run"}),
+        reach=("run", step_to_length_ratio(trajectory), {"long_name": reach}),
+    )
+
+
+def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
+    """Length of an update by the learning rate on every axis, about that of Adam, over
+    the shortest E + P of any token, position and recorded frame: (run,)."""
+    settings = clustering_head_of(trajectory).settings
+    sums = (
+        trajectory["embedding"].isel(token=slice(settings.vocab))
+        + trajectory["position_embedding"]
+    )
+    squares = (
+        (sums.astype(np.float64) ** 2).sum("axis").min(["step", "token", "position"])
+    )
+    return (
+        settings.lr
+        * np.sqrt(settings.dim)
+        / np.maximum(np.sqrt(squares.values), 1e-300)
+    )
+
+
+def assembler_ranks(
+    trajectory: xr.Dataset, spikes: xr.Dataset, escapes: xr.Dataset
+) -> xr.Dataset:
+    """Fraction of the other runs that have escaped whose assemblers have smaller
+    measures (`RANKED`) than those of the spike's run, in the last recorded frame before
+    the examined step: (spike,). NaN if no other run has escaped."""
+    ranks = np.full((len(RANKED), spikes.sizes["spike"]), np.nan)
+    weights = trajectory["assembler"].transpose("run", "step", "hidden", "axis")
+    for spike, (run, at) in enumerate(
+        zip(spikes["of_run"].values, spikes["at"].values, strict=True)
+    ):
+        others = (
+            escapes["escaped"]
+            & (escapes["escape"] <= at)
+            & (trajectory["last_step"] >= at)
+        ).values
+        others[run] = False
+        if at < 0 or not others.any():
+            continue
+        now = weights.sel(step=at, method="ffill").values.astype(np.float64)
+        values = np.linalg.svd(now, compute_uv=False)  # (run, axis)
+        squares = (values**2).sum(axis=1)
+        measures = np.stack([values[:, 0], squares, values[:, 0] ** 2 / squares])
+        own = measures[:, [run]]
+        ranks[:, spike] = ((measures < own) + 0.5 * (measures == own))[:, others].mean(
+            axis=1
+        )
+    about = {
+        "long_name": (
+            "fraction of other escaped runs whose assemblers have a smaller measure"
+        )
+    }
+    return xr.Dataset(
+        {
+            f"{name}_rank": ("spike", rank, about)
+            for name, rank in zip(RANKED, ranks, strict=True)
+        }
+    )
+
+
+def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
+    """Runs in each setting of a grid of learning rates, norms and rows of the embedding
+    table."""
+    names = ("lr", "norm", "table")
+    values = itertools.product(*(params[name] for name in names))
+    rest, size = params.get("settings", {}), (params["runs"], params.get("epochs"))
+    return [
+        RequiredRuns(
+            SparseSettings(**(rest | dict(zip(names, value, strict=True)))), *size
+        )
+        for value in values
+    ]
+
+
+def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
+    """Flips in spikes, evenly spaced over the runs of each setting: (spike,). Runs are
+    numbered over all settings."""
+    found = []
+    for place, need in enumerate(grid_ensembles(params)):
+        trajectory = runner.ensemble(need)
+        spikes = spike_replays.evenly_spaced_spikes(
+            spike_replays.recorded_spikes(trajectory), params["spikes"]
+        )
+        with single_torch_thread():
+            one = spike_replays.attribute_spikes(trajectory, spikes)[
+                ["of_run", "cause", *FLIP_MEASURES]
+            ]
+        one["of_run"] += place * need.runs
+        for name in ("lr", "norm", "table"):
+            values = np.full(len(spikes), getattr(need.settings, name))
+            one[name] = ("spike", values, {"long_name": f"{name} of the setting"})
+        found.append(one)
+    return xr.concat(found, "spike", combine_attrs="override").drop_vars(
+        "seed", errors="ignore"
+    )
+
+
+DEPENDS = {
+    "rule": DEFAULT_DETECTION,
+    "attributed": {
+        "most": RISE_THRESHOLD,
+        "fair": SMOOTH_NORM_AGREEMENT,
+        "ordinary": MAX_ORDINARY_STEPS,
+    },
+    "replayed": {
+        "most_back": spike_replays.MAX_FRAMES_BEFORE_PEAK,
+        "after": spike_replays.FRACTION_AFTER_PEAK,
+    },
+}
+SPIKES = Experiment(
+    "vc.spikes",
+    "every spike of the loss replayed step by step, and its cause",
+    measure=measure,
+    quick=sized(25, "24 runs, not 100", runs=24),
+    default=sized(90, runs=100),
+    ensembles=default_networks,
+    depends=DEPENDS,
+    version=2,
+    command="python -m analysis.spikes RUN.nc",
+)
+RATES = (0.001, 0.003, 0.01, 0.03)
+GRID = {"lr": [*RATES], "norm": ["rms", "unit", "rms-smooth"], "table": [2, 3]}
+FLIP_GRID = Experiment(
+    "vc.flips",
+    "flips of normalised vectors in spikes at other learning rates, norms and embedding"
+    " tables",
+    measure=measure_grid,
+    quick=sized(
+        12,
+        "4 runs in each of 12 settings",
+        runs=4,
+        spikes=4,
+        **(GRID | {"lr": [0.003, 0.03]}),
+    ),
+    default=sized(130, "20 runs in each of 24 settings", runs=20, spikes=40, **GRID),
+    full=sized(320, runs=50, spikes=100, **GRID),
+    ensembles=grid_ensembles,
+    depends=DEPENDS,
+)
+
+
+def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs whose training loss has spikes."""
+    counts = evidence["spikes"]
+    return samples.percentage_of_ones(
+        counts > 0, "runs", f"{int(counts.sum())} spikes in all"
+    )
+
+
+def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
+    """Percentage of runs in which an update is longer than E + P, as `reach` has it, or
+    than xi in a step of a spike."""
+    reach, ratio = (
+        evidence["reach"].values,
+        evidence["largest_xi_ratio"].fillna(0).values,
+    )
+    by_xi = np.isin(np.arange(len(reach)), evidence["of_run"].values[ratio > 1])
+    note = (
+        f"in single steps E + P moves by at most {reach.max():.2f} of its length, xi by"
+        f" {ratio.max(initial=0):.2f}; "
+    )
+    note += (
+        f"by more than its length in {int((reach > 1).sum())} runs for E + P,"
+        f" {int(by_xi.sum())} for xi"
+    )
+    return samples.percentage_of_ones(by_xi | (reach > 1), "runs", note)
+
+
+CONDITIONS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
+    "flips": lambda spikes: spikes["cause"].isin(["normalisation", "both"]),
+    "flips over all steps": lambda spikes: spikes["flip_rise"] >= RISE_THRESHOLD,
+    "crossings": lambda spikes: spikes["cause"].isin(["feed-forward", "both"]),
+    "flips or crossings": lambda spikes: spikes["cause"] != "neither",
+    "turns": lambda spikes: spikes["turn"] > np.radians(TURN),
+    "flips, crossings or turns": lambda spikes: (
+        (spikes["cause"] != "neither") | (spikes["turn"] > np.radians(TURN))
+    ),
+    "half step": lambda spikes: spikes["remaining_half"] < RISE_THRESHOLD,
+    "smooth norm": lambda spikes: (
+        spikes["remaining_smooth"].where(spike_replays.smooth_norm_applies(spikes))
+        < RISE_THRESHOLD
+    ),
+}
+"""Conditions on spikes: (spike,) bool."""
+
+
+def spike_percentage(evidence: xr.Dataset, condition: str) -> Estimate:
+    """Percentage of spikes under one of `CONDITIONS`."""
+    spikes = replayed_spikes(evidence)
+    return _clustered_percentage(
+        spikes, CONDITIONS[condition](spikes), "spikes", _note(spikes, condition)
+    )
+
+
+def spikes_without_flips(evidence: xr.Dataset, lr: float) -> Estimate:
+    """Percentage of spikes at a learning rate for whose rise no flips account, neither
+    in the replayed step nor over all steps."""
+    spikes = replayed_spikes(evidence)
+    spikes = spikes.isel(spike=np.isclose(spikes["lr"], lr))
+    flips = CONDITIONS["flips"](spikes) | CONDITIONS["flips over all steps"](spikes)
+    note = (
+        f"vectors flip in {int((spikes['flip_steps'] > 0).sum())} spikes and account"
+        f" for {int(flips.sum())}; "
+    )
+    return _clustered_percentage(spikes, ~flips, "spikes", note)
+
+
+def crossed_by_embedding(evidence: xr.Dataset) -> Estimate:
+    """Percentage, of spikes with crossings, in which embeddings move over a boundary
+    that stays."""
+    spikes = replayed_spikes(evidence, "crossings")
+    return _clustered_percentage(
+        spikes, spikes["way"] == "embedding", "spikes with crossings"
+    )
+
+
+def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
+    """The spikes whose loss rises when they are replayed, or those under a
+    condition."""
+    spikes = evidence.isel(spike=evidence["cause"].values != "")
+    return spikes.isel(spike=CONDITIONS[condition](spikes)) if condition else spikes
+
+
+def _clustered_percentage(
+    spikes: xr.Dataset, hits: xr.DataArray, of: str, note: str = ""
+) -> Estimate:
+    """Percentage of spikes; the interval accounts for several spikes in a run."""
+    if not len(hits):
+        return Estimate(NO_INTERVAL, 0, of, note=f"no {of}")
+    _, of_run = np.unique(spikes["of_run"].values, return_inverse=True)
+    totals = np.bincount(of_run)
+    interval = as_percentage(
+        clustered_binomial_interval(
+            np.bincount(of_run[hits.values], minlength=len(totals)), totals
+        )
+    )
+    return Estimate(interval, len(hits), of, note=f"{note}in {len(totals)} runs")
+
+
+def _note(spikes: xr.Dataset, condition: str) -> str:
+    """A remark on the spikes under a condition, which ends with a separator."""
+    if not spikes.sizes["spike"]:
+        return ""
+    if condition == "flips":
+        largest = [float(spikes[name].max()) for name in ("input_ratio", "xi_ratio")]
+        return "largest update of E + P {:.2f} of its length, of xi {:.2f}; ".format(
+            *largest
+        )
+    if condition == "flips over all steps":
+        count, most = (
+            int((spikes["flip_steps"] > 0).sum()),
+            100 * float(spikes["flip_rise"].max()),
+        )
+        return (
+            f"vectors flip in {count} spikes and account for at most {most:.0f}% of the"
+            " rise; "
+        )
+    if condition == "turns":
+        return f"median turn {np.median(np.degrees(spikes['turn'])):.1f} degrees; "
+    return (
+        f"{spike_replays.smooth_norm_applies(spikes).sum()} comparable; "
+        if condition == "smooth norm"
+        else ""
+    )
+
+
+def values_by_run(
+    spikes: xr.Dataset, values: np.ndarray, middle: Callable = np.mean
+) -> np.ndarray:
+    """Mean or median of (spike,) values over the spikes of each run that has finite
+    ones: (run,)."""
+    of_run, finite = spikes["of_run"].values, np.isfinite(values)
+    return np.array(
+        [middle(values[finite & (of_run == run)]) for run in np.unique(of_run[finite])]
+    )
+
+
+def crossing_update(evidence: xr.Dataset) -> Estimate:
+    """Largest update of a sequence embedding in percent of its length, in spikes with
+    crossings: median over runs."""
+    spikes = replayed_spikes(evidence, "crossings")
+    values = 100 * values_by_run(spikes, spikes["xi_ratio"].values, np.median)
+    return samples.estimate_median(values, "runs with such spikes")
+
+
+def crossing_closeness(evidence: xr.Dataset) -> Estimate:
+    """Probability in percent that a sequence that crosses a boundary was closer to one
+    than another: mean over runs."""
+    spikes = replayed_spikes(evidence)
+    values = 100 * values_by_run(spikes, spikes["closeness"].values)
+    medians = [
+        100 * spikes[f"{name}_distance"].median().item()
+        for name in ("crossing", "other")
+    ]
+    note = (
+        "median distance {:.1f}% of |xi|, of others {:.1f}%".format(*medians)
+        if len(values)
+        else ""
+    )
+    return samples.estimate_mean(values, "runs with such spikes", note)
+
+
+def misclassified_beyond_ordinary(evidence: xr.Dataset) -> Estimate:
+    """Percentage of sequences that the replayed step misclassifies, minus that of
+    ordinary steps: mean over runs."""
+    spikes = replayed_spikes(evidence)
+    in_step, ordinary = (
+        100 * spikes[f"crossed_{name}"] for name in ("in_step", "ordinary")
+    )
+    values = values_by_run(spikes, (in_step - ordinary).values)
+    note = (
+        f"{in_step.mean():.1f}% against {ordinary.mean():.1f}% of the sequences"
+        if len(values)
+        else ""
+    )
+    return samples.estimate_mean(values, "runs with spikes", note)
+
+
+def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
+    """Percentage of other escaped runs with a lower gain of the assemblers, in spikes
+    with crossings: mean over runs."""
+    spikes = replayed_spikes(evidence, "crossings")
+    values, norm, alignment = (
+        100 * values_by_run(spikes, spikes[f"{name}_rank"].values) for name in RANKED
+    )
+    note = (
+        f"by size alone {norm.mean():.0f}%, by correlation alone"
+        f" {alignment.mean():.0f}%"
+        if len(values)
+        else ""
+    )
+    interval = mean_interval(values)
+    return Estimate(
+        interval,
+        len(values),
+        "runs with such spikes",
+        interval.value / 50 - 1,
+        "rank-biserial",
+        note,
+    )
+
+
+SOME, MOST = Above(10), Above(50, 5, ours=True)
+"""Percentages of the spikes that a cause has if the paper names two causes, and if most
+spikes are meant."""
+CAUSES = ("turns", "flips", "flips over all steps", "crossings")
+*FLIPS, CROSSING = parts_over("condition", CAUSES, spike_percentage, SOME, "{}", "%")
+UPDATE = part(
+    crossing_update,
+    Below(25, ours=True),
+    "largest update of xi relative to its length",
+    "%",
+)
+EITHER = [name for name in CONDITIONS if " or " in name]
+
+TESTS = {
+    SPIKES.name: {
+        "VC.s4.3.spikes": [part(runs_with_spikes, Exists(), "runs with spikes", "%")],
+        **dict.fromkeys(
+            ("VC.s4.3.two-causes", "CH.abstract.spikes"),
+            parts_over("condition", EITHER, spike_percentage, MOST, "{}", "%"),
+        ),
+        "VC.s4.3.scheduled-steps": [
+            part(runs_with_long_updates, Exists(), "runs with such updates", "%")
+        ],
+        "VC.s4.3.too-long": [
+            part(
+                spike_percentage,
+                MOST,
+                "removed by half the step",
+                "%",
+                condition="half step",
+            )
+        ],
+        "VC.s4.3.flips": tuple(FLIPS),
+        "VC.figure13.crossing": [
+            CROSSING,
+            part(crossing_closeness, Above(50, 10), "closer than others", "%"),
+            part(
+                misclassified_beyond_ordinary,
+                Above(0, 1),
+                "misclassified, minus ordinary steps",
+                "points",
+            ),
+        ],
+        "VC.figure13.small-change": [
+            part(crossed_by_embedding, MOST, "embeddings move", "%"),
+            UPDATE,
+        ],
+        "VC.figure14.assemblers": [
+            part(mean_assembler_rank, Above(50, 5), "other runs with less", "%")
+        ],
+        "VC.s4.3.smoothing-a-step": [
+            part(spike_percentage, Exists(), "removed", "%", condition="smooth norm")
+        ],
+        "CH.figure4.feed-forward": [CROSSING, UPDATE],
+        "CH.figure5.normalisation": tuple(FLIPS[:2]),
+    },
+    FLIP_GRID.name: {
+        "OWN.flip": parts_over(
+            "lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"
+        ),
+    },
+}

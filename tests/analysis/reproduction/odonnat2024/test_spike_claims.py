@@ -1,0 +1,265 @@
+"""VC section 4.3: estimates and verdicts on spikes whose causes are made up."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.reproduction.odonnat2024 import spike_claims
+from tests.analysis.reproduction.judging import NO, OPEN, YES, dataset, part_verdicts
+
+PLAIN = {
+    "way": "embedding",
+    "input_ratio": 0.1,
+    "xi_ratio": 0.2,
+    "turn": 0.0,
+    "lr": 0.003,
+    "remaining_smooth": 0.1,
+    "remaining_smooth_alike": 1.0,
+    "remaining_half": 0.1,
+    "flip_steps": 0.0,
+    "flip_rise": 0.0,
+    "largest_xi_ratio": 0.3,
+    "closeness": 0.9,
+    "crossing_distance": 0.1,
+    "other_distance": 0.4,
+    "crossed_in_step": 0.06,
+    "crossed_ordinary": 0.01,
+    **{f"{name}_rank": 0.8 for name in spike_claims.RANKED},
+}
+
+
+def made_spikes(causes, of_run, runs=None, **columns):
+    """Evidence of spikes with some causes; other measures are plain unless given."""
+    columns = {
+        "cause": np.array(causes, "U13"),
+        "of_run": np.array(of_run, int),
+        **PLAIN,
+        **columns,
+    }
+    runs = runs or max(of_run, default=5) + 1
+    evidence = dataset(
+        "spike",
+        **{name: np.resize(each, len(causes)) for name, each in columns.items()},
+    )
+    return evidence.merge(
+        dataset(
+            "run",
+            spikes=np.bincount(columns["of_run"], minlength=runs),
+            reach=[0.4] * runs,
+        )
+    )
+
+
+def percentages(evidence, *conditions):
+    return [spike_claims.spike_percentage(evidence, each).value for each in conditions]
+
+
+def test_percentages_of_causes():
+    found = made_spikes(
+        ["feed-forward", "neither", "normalisation", "both", ""],
+        [0, 0, 1, 2, 3],
+        runs=6,
+    )
+    assert spike_claims.runs_with_spikes(found).value == pytest.approx(100 * 4 / 6)
+    assert percentages(found, "flips", "crossings", "flips or crossings") == [
+        50,
+        50,
+        75,
+    ]
+    note = "largest update of E + P 0.10 of its length, of xi 0.20; in 3 runs"
+    assert spike_claims.spike_percentage(found, "flips").note == note
+    calm = made_spikes([], [])
+    assert np.isnan(percentages(calm, *spike_claims.CONDITIONS)).all()
+    for name in (
+        "crossed_by_embedding",
+        "crossing_update",
+        "mean_assembler_rank",
+        "crossing_closeness",
+        "misclassified_beyond_ordinary",
+    ):
+        assert np.isnan(getattr(spike_claims, name)(calm).value)
+
+
+def test_a_vector_that_turns_far_is_no_flip():
+    found = made_spikes(
+        ["neither"] * 40, range(40), turn=np.radians(np.repeat([29.0, 31.0], 20))
+    )
+    assert percentages(found, "flips", "turns", "flips, crossings or turns") == [
+        0,
+        50,
+        50,
+    ]
+    assert (
+        spike_claims.spike_percentage(found, "turns").note
+        == "median turn 30.0 degrees; in 40 runs"
+    )
+    assert part_verdicts("CH.figure5.normalisation", found) == [YES, NO]
+
+
+def test_spikes_with_crossings_are_averaged_by_run():
+    found = made_spikes(
+        ["feed-forward"] * 3 + ["neither"],
+        [0, 0, 1, 1],
+        way=["embedding", "boundary", "embedding", "boundary"],
+        xi_ratio=[0.1, 0.3, 0.4, 9.0],
+        gain_rank=[0.6, 0.8, 0.9, 0.0],
+        remaining_smooth=[0.1, 0.9, 0.1, 0.1],
+        remaining_smooth_alike=[1, 1, 0.5, 1],
+        remaining_half=[0.1, 0.6, 0.7, 0.9],
+        closeness=[0.5, 0.7, 0.8, np.nan],
+        crossed_in_step=[0.1, 0.3, 0.4, 0.1],
+        crossed_ordinary=[0.0, 0.0, 0.1, 0.2],
+    )
+    measures = (
+        spike_claims.crossed_by_embedding,
+        spike_claims.crossing_update,
+        spike_claims.misclassified_beyond_ordinary,
+    )
+    assert [measure(found).value for measure in measures] == pytest.approx(
+        [200 / 3, 30, 15]
+    )
+    rank = spike_claims.mean_assembler_rank(found)
+    assert (rank.value, rank.effect) == pytest.approx((80, 0.6))
+    assert percentages(found, "smooth norm", "half step") == [50, 25]
+    assert (
+        spike_claims.spike_percentage(found, "smooth norm").note
+        == "3 comparable; in 2 runs"
+    )
+    assert spike_claims.crossing_closeness(found).value == pytest.approx(70)
+    assert (
+        spike_claims.crossing_closeness(found).note
+        == "median distance 10.0% of |xi|, of others 40.0%"
+    )
+
+
+def test_updates_longer_than_either_vector():
+    found = made_spikes(
+        ["neither"] * 3, [0, 0, 2], runs=4, largest_xi_ratio=[0.5, 2.99, np.nan]
+    )
+    assert spike_claims.runs_with_long_updates(found).value == 25
+    found["reach"][3] = 1.5
+    estimate = spike_claims.runs_with_long_updates(found)
+    assert estimate.value == 50
+    assert estimate.note.startswith(
+        "in single steps E + P moves by at most 1.50 of its length, xi by 2.99; "
+    )
+    assert estimate.note.endswith(
+        "by more than its length in 1 runs for E + P, 1 for xi"
+    )
+    short = made_spikes(["neither"] * 100, range(100))
+    assert part_verdicts("VC.s4.3.scheduled-steps", short) == [NO]
+
+
+def test_flips_at_each_learning_rate():
+    rates = np.repeat(spike_claims.RATES, 30)
+    grid = made_spikes(["neither"] * 120, range(120), lr=rates)
+    assert part_verdicts("OWN.flip", grid) == [YES] * 4
+    grid["flip_rise"] = (
+        "spike",
+        np.where(np.arange(120) == 119, 0.6, 0.4),
+    )  # over all steps
+    grid["cause"][0] = "normalisation"  # in the steepest step
+    assert part_verdicts("OWN.flip", grid) == [NO, YES, YES, NO]
+    assert spike_claims.spikes_without_flips(grid, 0.03).value == pytest.approx(
+        100 * 29 / 30
+    )
+
+
+MIXED = [OPEN, NO, NO]
+CALIBRATION = [  # claim, causes of 60 spikes, other measures, verdicts
+    ("VC.s4.3.flips", {"normalisation": 30}, {"flip_rise": 0.9}, [NO, YES, YES]),
+    ("VC.s4.3.flips", {}, {}, [NO, NO, NO]),
+    (
+        "VC.s4.3.flips",
+        {"normalisation": 5},
+        {"flip_rise": 0.1, "turn": 1.0},
+        [YES, OPEN, NO],
+    ),
+    ("VC.figure13.crossing", {"feed-forward": 40}, {}, [YES, YES, YES]),
+    (
+        "VC.figure13.crossing",
+        {},
+        {"closeness": 0.5, "crossed_in_step": 0.01},
+        [NO, NO, NO],
+    ),
+    (
+        "VC.figure13.crossing",
+        {"feed-forward": 5},
+        {"closeness": 0.55, "crossed_in_step": 0.015},
+        MIXED,
+    ),
+    ("VC.s4.3.two-causes", {"feed-forward": 50}, {}, [YES, YES]),
+    ("VC.s4.3.two-causes", {"feed-forward": 5}, {}, [OPEN, OPEN]),
+    ("VC.figure13.small-change", {"feed-forward": 60}, {}, [YES, YES]),
+    (
+        "VC.figure13.small-change",
+        {"feed-forward": 60},
+        {"way": "boundary", "xi_ratio": 0.5},
+        [OPEN] * 2,
+    ),
+    ("VC.figure14.assemblers", {"feed-forward": 60}, {}, [YES]),
+    ("VC.figure14.assemblers", {"feed-forward": 60}, {"gain_rank": 0.4}, [NO]),
+    ("VC.figure14.assemblers", {"feed-forward": 60}, {"gain_rank": 0.53}, [NO]),
+    ("VC.s4.3.too-long", {}, {"remaining_half": 0.6}, [OPEN]),
+    ("VC.s4.3.smoothing-a-step", {}, {"remaining_smooth_alike": 0.5}, [OPEN]),
+]
+
+
+@pytest.mark.parametrize(("claim", "causes", "measures", "verdicts"), CALIBRATION)
+def test_verdicts_on_true_false_and_marginal_evidence(
+    claim, causes, measures, verdicts, generator
+):
+    names = [cause for cause, count in causes.items() for _ in range(count)]
+    measures = {"closeness": 0.9, "crossed_in_step": 0.06, "gain_rank": 0.8} | measures
+    noise = 0.001 * generator.normal(size=60)
+    values = {
+        name: each if isinstance(each, str) else each + noise
+        for name, each in measures.items()
+    }
+    found = made_spikes(names + ["neither"] * (60 - len(names)), range(60), **values)
+    assert part_verdicts(claim, found) == verdicts
+
+
+def test_the_shortest_sum_of_embeddings():
+    tokens, places = np.zeros((2, 1, 2, 2)), np.full((2, 1, 3, 2), 2.0)
+    tokens[1, 0, 1] = -1.999  # run 1 has a sum of .001 on both axes
+    trajectory = xr.Dataset(
+        {
+            "embedding": (("run", "step", "token", "axis"), tokens),
+            "position_embedding": (("run", "step", "position", "axis"), places),
+        },
+        attrs={
+            "system": "sparse",
+            "config_json": json.dumps({"length": 3, "sparsity": 2, "lr": 0.01}),
+        },
+    )
+    np.testing.assert_allclose(
+        spike_claims.step_to_length_ratio(trajectory), [0.005, 10]
+    )
+
+
+def test_ranks_of_assemblers_among_escaped_runs():
+    weights = np.zeros((4, 3, 2, 2))
+    weights[:, :, 0, 0] = [
+        [1.0],
+        [2.0],
+        [3.0],
+        [9.0],
+    ]  # along one axis; the last has not escaped
+    weights[1, :, 1, 1] = 2.0
+    trajectory = dataset(
+        ("run", "step", "hidden", "axis"), {"step": [0, 10, 20]}, assembler=weights
+    )
+    trajectory["last_step"] = ("run", [20, 20, 20, 20])
+    escapes = dataset("run", escape=[1.0, 1, 1, 20], escaped=[True, True, True, False])
+    ranks = spike_claims.assembler_ranks(
+        trajectory, dataset("spike", of_run=[2, 1, 0, 0], at=[12, 12, -1, 0]), escapes
+    )
+    for name, expected in {
+        "gain": [1, 0.5],
+        "norm": [1, 0.5],
+        "alignment": [0.75, 0],
+    }.items():
+        np.testing.assert_allclose(ranks[f"{name}_rank"], [*expected, np.nan, np.nan])

@@ -1,0 +1,112 @@
+"""Verdicts on ZL's claims for made evidence, and the measures of networks."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.progress_measures import measure_progress
+from analysis.reproduction.printed_numbers import ZL_RUNS
+from analysis.reproduction.verification.criteria import Agrees, Verdict
+from analysis.reproduction.zhong2023 import attention_rate_claims
+from dynamics import TransformerSettings, simulate
+from tests.analysis.reproduction.judging import (
+    CLAIMS_BY_NAME,
+    NO,
+    OPEN,
+    YES,
+    made_evidence,
+    part_estimate,
+    part_verdict,
+    part_verdicts,
+)
+
+RATES = np.array(attention_rate_claims.RATES)
+MIDDLES = [0.1, 0.3, 0.5, 0.7, 0.9]
+
+
+@pytest.fixture
+def printed(generator):
+    """Evidence whose means are near those that are printed, between the middles of the
+    rows interpolated."""
+
+    columns = {"test_accuracy": 100.0}
+    for name in attention_rate_claims.MEASURES:
+        means = np.interp(RATES, MIDDLES, [float(row[name]) for row in ZL_RUNS])
+        noise = 0.004 * generator.standard_normal((2, len(RATES), 30))
+        columns[name], columns[f"earlier_{name}"] = means[:, None] + noise
+    lengths = {"attention_rate": RATES, "run": 30}
+    return made_evidence(lengths, {"attention_rate run": columns})
+
+
+@pytest.mark.parametrize("name", ["symmetricity", "irrelevance"])
+def test_printed_means_are_reproduced_and_exchanged_ones_are_not(name, printed):
+    assert set(part_verdicts(f"ZL.runs.{name}", printed)) == {YES}
+    assert part_verdicts(f"ZL.figure.{name}", printed)[-2:] == [YES, YES]
+    exchanged = printed.assign(
+        {name: printed[name].isel(attention_rate=slice(None, None, -1)).variable}
+    )
+    assert NO in part_verdicts(f"ZL.runs.{name}", exchanged)
+    assert part_verdicts(f"ZL.figure.{name}", exchanged)[-2:] == [NO, NO]
+
+
+def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
+    for name in ("symmetricity", "irrelevance", "circularity"):
+        parts = CLAIMS_BY_NAME[f"ZL.runs.{name}"].parts
+        assert all(isinstance(each.criterion, Agrees) for each in parts)
+        assert [each.criterion.reported.printed for each in parts] == [
+            row[name] for row in ZL_RUNS
+        ]
+        values = [each.measure(printed).value for each in parts]
+        np.testing.assert_allclose(
+            values, printed[name].sel(attention_rate=MIDDLES).mean("run")
+        )
+    fewer = printed.sel(attention_rate=list(attention_rate_claims.FEWER_RATES))
+    rates = [
+        attention_rate_claims.rate_in_range(fewer, row["low"], row["high"])
+        for row in ZL_RUNS
+    ]
+    assert rates == [0.0, 0.3, 0.5, 0.7, 1.0]
+
+
+def test_circular_networks_are_those_above_the_threshold(printed):
+    circular = xr.zeros_like(printed["circularity"])
+    circular[:, :10] = attention_rate_claims.CIRCULAR
+    low = printed["symmetricity"].where(circular > 0, 0.0)
+    part = CLAIMS_BY_NAME["ZL.runs.circular"].parts[-1]
+    found = part.measure(printed.assign(circularity=circular, symmetricity=low))
+    assert (found.count, found.of) == (10, "circular networks")
+    assert found.value == pytest.approx(float(low.sel(attention_rate=0.9)[:10].mean()))
+
+
+def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
+    printed,
+):
+    quick = printed.sel(attention_rate=[0.0, 1.0])
+    estimates = [
+        each.measure(quick) for each in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
+    ]
+    assert [each.skipped for each in estimates] == [False, True, True, True, False]
+    constant = printed.sel(attention_rate=[0.0])
+    assert part_estimate("ZL.figure.irrelevance", constant).skipped
+    assert part_verdict("ZL.runs.accuracy", printed, 0) == YES
+    accuracy = printed["test_accuracy"].copy()
+    accuracy[:, :15] = 99.0
+    assert (
+        part_verdict("ZL.runs.accuracy", printed.assign(test_accuracy=accuracy), 0)
+        == NO
+    )
+    assert part_verdict("ZL.models.A", quick, 0) in (YES, Verdict.PARTLY)
+    moved = printed.assign(earlier_irrelevance=printed["earlier_irrelevance"] + 1)
+    assert part_verdicts("OWN.attention-rate-length", moved) == [YES, YES, OPEN, OPEN]
+
+
+def test_measures_of_networks_are_those_of_the_progress_command():
+    settings = TransformerSettings(n=7, dim=8, heads=2, attention_rate=0.5)
+    trajectory = simulate(settings, runs=2, steps=20, every=4, progress=False)
+    found, expected = (
+        attention_rate_claims.network_measures(trajectory),
+        measure_progress(trajectory).isel(step=-1),
+    )
+    names = ("gradient_symmetricity", "distance_irrelevance", "component_circularity")
+    for measure, name in zip(attention_rate_claims.MEASURES, names, strict=True):
+        np.testing.assert_allclose(found[measure], expected[name])
