@@ -416,7 +416,7 @@ class Recording:
             self.norms = UpdateNorms(
                 self.training.groups,
                 self.training.optimizers,
-                self._is_wanted,
+                self._measures_norms,
                 self._keep_gradient,
             )
             held.callback(self.norms.remove)
@@ -510,7 +510,7 @@ class Recording:
             and updates % max(1, self.restart_every) == 0
         )
         if at_restart and (self._received or self.recorder.part_is_due()):
-            self._close_part(updates)
+            self.recorder.close_part(Position.at(updates), self._observer)
         elif at_restart and self.restart_every and updates not in self.recorder.states:
             self.recorder.keep_state(Position.at(updates), self._observer)
         if self._received:
@@ -543,7 +543,7 @@ class Recording:
                 },
             )
 
-    def _is_wanted(self, update: int) -> bool:
+    def _measures_norms(self, update: int) -> bool:
         return self.diverged_at is None and (
             self._first is not None or update >= self._next_frame()
         )
@@ -719,9 +719,6 @@ class Recording:
         data = padded(state_to_bytes(state), self._state_bytes)
         self._state_bytes = len(data)
         return {"step": np.array(position.step), RESTART_STATE: data[None]}
-
-    def _close_part(self, updates: int) -> None:
-        self.recorder.close_part(Position.at(updates), self._observer)
 
     def _finish(self) -> None:
         updates = self.norms.updates

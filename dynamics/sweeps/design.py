@@ -90,11 +90,6 @@ class SweepDesign:
         return f"sweep-{self.settings.system}-{hashlib.sha256(names.encode()).hexdigest()[:12]}.nc"
 
 
-def length_unit(settings: Settings) -> str:
-    """The unit of the length of a run: epochs, or steps for a system without epochs."""
-    return "epochs" if settings.epoch_steps else "steps"
-
-
 def sweep_design(
     settings: Settings,
     axes: Mapping[str, Sequence[Any]],
@@ -219,7 +214,8 @@ def open_finished_point(design: SweepDesign, point: SweepPoint) -> xr.Dataset | 
     except SettingsError as error:
         if error.field != "steps":
             raise
-        unit, one = length_unit(design.settings), max(1, point.settings.epoch_steps)
+        unit = "epochs" if design.settings.epoch_steps else "steps"
+        one = max(1, point.settings.epoch_steps)
         allowed = (
             f"a length recorded in {point.path}, a larger one, or another --folder"
         )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -68,16 +69,6 @@ def _map_arrays(function: Callable[..., Any], *states: TrainingState) -> Trainin
         for name in first.moments
     }
     return dataclasses.replace(first, moments=moments, **arrays)
-
-
-def state_of_runs(state: TrainingState, rows: slice) -> TrainingState:
-    """The state of some runs."""
-    return _map_arrays(lambda array: array[rows], state)
-
-
-def concatenate_states(states: Sequence[TrainingState]) -> TrainingState:
-    """One state of the runs of all states."""
-    return _map_arrays(lambda *arrays: np.concatenate(arrays), *states)
 
 
 def _merge_runs(
@@ -244,7 +235,8 @@ class EnsembleTrainer:
         ):  # the parts that the trainers hold
             parts = self.last[1]
         else:
-            parts = [state_of_runs(state, rows) for rows in self.groups]
+            selections = [operator.itemgetter(rows) for rows in self.groups]
+            parts = [_map_arrays(selection, state) for selection in selections]
         return list(self.pool.map(function, self.trainers, parts))
 
     def map_state(
@@ -255,6 +247,6 @@ class EnsembleTrainer:
         """As `map`, for a function that returns a state; the results are
         concatenated."""
         parts = self.map(function, state)
-        whole = concatenate_states(parts)
+        whole = _map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
         self.last = (whole, parts)
         return whole
