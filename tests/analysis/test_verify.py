@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import io
+import shutil
 import signal
 from pathlib import Path
 
@@ -164,8 +165,13 @@ def test_evidence_path_depends_on_all_settings(monkeypatch):
 
 def test_evidence_of_earlier_releases_is_found(verify):
     """The name of a file depends on settings and versions, not on the code."""
-    verify("CA.table2.fa1")
-    assert files()[-1] == "runs/verify/ca.table2-b6f133719853.nc"
+    earlier = Path(__file__).parent / "evidence" / "ca.table2-b6f133719853.nc"
+    Path("runs/verify").mkdir(parents=True)
+    shutil.copy(earlier, "runs/verify")
+    _, out, err = verify("CA.table2.fa1")
+    assert "all evidence exists" in out + err
+    assert "CA.table2.fa1 (fitted to table 2)" in out + err
+    assert files() == [f"runs/verify/{earlier.name}"]
 
 
 def test_report_does_not_replace_other_files(verify):

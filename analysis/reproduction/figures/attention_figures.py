@@ -81,11 +81,11 @@ def _plot_attention_maps(scene: Scene) -> Figure:
 def run_with_median_attention(own: np.ndarray, success: np.ndarray) -> RunChoice:
     """The successful run whose correlation of attention at start and end is nearest to
     the median. Raises TrajectoryError."""
-    known = np.isfinite(own)
-    able = np.flatnonzero(known & success)
+    finite = np.isfinite(own)
+    able = np.flatnonzero(finite & success)
     word = "successful runs"
     if not len(able):
-        able, word = np.flatnonzero(known), "runs, NONE of them successful"
+        able, word = np.flatnonzero(finite), "runs, NONE of them successful"
     if not len(able):
         raise TrajectoryError(
             "dimension run: found none that has attention at both ends, expected one at"

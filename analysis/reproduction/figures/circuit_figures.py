@@ -87,15 +87,15 @@ def cached_circuit_labels(
     The last few answers are kept, by a hash over all that labels depend on: several
     figures show circuits of one ensemble."""
     step = int(trajectory["step"][-1]) if step is None else step
-    told = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
+    digest = hashlib.sha256(f"{step} {sorted(trajectory.attrs.items())}".encode())
     for name in ("seed", "last_step", *clustering_head_of(trajectory).variables):
         recorded = (
             trajectory[name].sel(step=step)
             if "step" in trajectory[name].dims
             else trajectory[name]
         )
-        told.update(np.ascontiguousarray(recorded.values).tobytes())
-    key = told.hexdigest()
+        digest.update(np.ascontiguousarray(recorded.values).tobytes())
+    key = digest.hexdigest()
     if key not in _labels:
         _labels[key] = circuit_labels(measure_invariances(trajectory, step))
         for oldest in list(_labels)[:-MOST_CACHED_LABELS]:
@@ -137,15 +137,13 @@ def first_run_of_kind(
 ) -> RunChoice:
     """The first run of the first kind that there is; successful ones come first. Raises
     TrajectoryError."""
-    wanted = kinds[0][0]
+    kind = kinds[0][0]
     for words, fits in kinds:
         of_kind = [run for run, label in enumerate(labels) if fits(label)]
         if of_kind:
-            run = min(of_kind, key=lambda each: not success[each])
+            run = min(of_kind, key=lambda run_index: not success[run_index])
             lacking = (
-                ""
-                if words == wanted
-                else f"NO run of {len(labels)} is {wanted}; instead "
+                "" if words == kind else f"NO run of {len(labels)} is {kind}; instead "
             )
             some = "first successful run" if success[run] else "first run"
             rule = (
@@ -154,7 +152,7 @@ def first_run_of_kind(
             )
             return RunChoice(run, f"{rule}: {labels[run].reason}")
     raise TrajectoryError(
-        f"found no run that is {wanted} among {len(labels)}, nor any that has learned"
+        f"found no run that is {kind} among {len(labels)}, nor any that has learned"
         " the task"
     )
 
@@ -206,16 +204,18 @@ def ideal_circuit_trajectory(settings: SparseSettings) -> xr.Dataset:
 
 def runs_with_label(label: str) -> Kind:
     """Runs with a label."""
-    return f"labelled {label}", lambda each: each.label == label
+    return f"labelled {label}", lambda circuit: circuit.label == label
 
 
 LEARNED: Kind = (
     "a run that has learned the task, however",
-    lambda each: each.label != "none",
+    lambda circuit: circuit.label != "none",
 )
 LACKING_BOTH: Kind = (
     "labelled partial and lacks invariance both to a suffix and to an order",
-    lambda each: each.label == "partial" and bool(each.leaking) and bool(each.apart),
+    lambda circuit: (
+        circuit.label == "partial" and bool(circuit.leaking) and bool(circuit.apart)
+    ),
 )
 
 

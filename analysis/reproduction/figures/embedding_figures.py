@@ -140,11 +140,11 @@ def _plot_with_class_map(data: FigureData, chosen: RunChoice) -> DrawnFigure:
 
 def ca_e(data: FigureData) -> DrawnFigure:
     """Fourteen embeddings beside their class maps, or four in a small picture."""
-    runs, told = runs_with_seeds(data.only, range(10, 24), 4 if data.small else None)
+    runs, rule = runs_with_seeds(data.only, range(10, 24), 4 if data.small else None)
     columns, side = (2, 2.35) if data.small else (3, 2.7)
     figure = _plot_class_map_pairs(data.only, runs, min(columns, len(runs)), side)
     rule = (
-        f"{told[0].upper()}{told[1:]}. Left of each pair the embedding at the end,"
+        f"{rule[0].upper()}{rule[1:]}. Left of each pair the embedding at the end,"
         " right the predicted class of "
     )
     rule += "every point of the plane with the pair sums."
@@ -163,14 +163,14 @@ def _plot_class_map_pairs(
     width = columns * (pair + 2 * GAP)
     figure = new_figure(width, rows * (side + HEAD) + key + GAP)
     for place, run in enumerate(runs):
-        shown = final_state(trajectory, run)
+        state = final_state(trajectory, run)
         left = GAP + place % columns * (pair + 2 * GAP)
         bottom = figure.get_figheight() - (place // columns + 1) * (side + HEAD)
         embedding = add_axes_in_inches(figure, left, bottom, side, side)
-        draw_embedding(embedding, shown, name_run(trajectory, run))
+        draw_embedding(embedding, state, name_run(trajectory, run))
         embedding.set_label("embedding")
         class_map = add_axes_in_inches(figure, left + side + GAP, bottom, side, side)
-        draw_class_map(class_map, shown)
+        draw_class_map(class_map, state)
         class_map.set_label("class map with pair sums")
     half = width / 2
     strip = add_axes_in_inches(figure, half - 0.6, 0.32, half, 0.16)
@@ -188,7 +188,7 @@ def ca_c(data: FigureData) -> DrawnFigure:
     """Twenty embeddings for each of four weight decays, or of three alignments of
     particles (appendix D); six in a small picture."""
     words = [setting_title(dataset) for dataset in data.datasets]
-    figure, told, seeds = plot_runs_by_trajectory(data, words)
+    figure, rule, seeds = plot_runs_by_trajectory(data, words)
     what = (
         "Particles"
         if data.only.attrs["system"] == ParticleSettings.system
@@ -197,7 +197,7 @@ def ca_c(data: FigureData) -> DrawnFigure:
     here = ", ".join([words[0], *(word.split(" ")[-1] for word in words[1:])])
     kinds = "○ is a circle by algorithm 1, a number counts the imperfections of others"
     return DrawnFigure(
-        figure, here, f"{told} {what} at the end, {TOKENS_NOTE}; {kinds}.", seeds
+        figure, here, f"{rule} {what} at the end, {TOKENS_NOTE}; {kinds}.", seeds
     )
 
 
@@ -206,32 +206,32 @@ def plot_runs_by_trajectory(
 ) -> tuple[Figure, str, list[int]]:
     """A block of runs for each trajectory, under its word; which runs these are, in
     words and by their seeds."""
-    blocks, told = [], []
+    blocks, rules = [], []
     drawn: dict[int, None] = {}
     for trajectory, word in zip(data.datasets, words, strict=True):
         runs, said = runs_with_seeds(
             trajectory, range(10, 30), SMALL_COLUMNS if data.small else None
         )
-        told.append(said)
-        shown, seeds = (
+        rules.append(said)
+        embeddings, seeds = (
             final_embeddings(trajectory)[runs],
             trajectory["seed"].values[runs].tolist(),
         )
         drawn |= dict.fromkeys(seeds)
-        kinds = ["○" if is_circle(x) else count_imperfections(x) for x in shown]
+        kinds = ["○" if is_circle(x) else count_imperfections(x) for x in embeddings]
         blocks.append(
             (
                 word,
-                shown,
+                embeddings,
                 [f"{seed}: {kind}" for seed, kind in zip(seeds, kinds, strict=True)],
             )
         )
     figure = _plot_panel_blocks(blocks, SMALL_COLUMNS if data.small else COLUMNS)
-    if len(set(told)) == 1:
-        return figure, f"Each block: {told[0]}.", list(drawn)
+    if len(set(rules)) == 1:
+        return figure, f"Each block: {rules[0]}.", list(drawn)
     return (
         figure,
-        "; ".join(f"{word}: {said}" for word, said in zip(words, told, strict=True))
+        "; ".join(f"{word}: {said}" for word, said in zip(words, rules, strict=True))
         + ".",
         list(drawn),
     )
@@ -279,12 +279,12 @@ Block = tuple[str, np.ndarray, Sequence[str]]
 def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
     """Blocks of small panels, so many in a line, each block under its title."""
     side, head, title = 1.28, 0.2, 0.32  # inches
-    columns = min(most, max(len(shown) for _, shown, _ in blocks))
-    lines = [-(-len(shown) // most) for _, shown, _ in blocks]
+    columns = min(most, max(len(embeddings) for _, embeddings, _ in blocks))
+    lines = [-(-len(embeddings) // most) for _, embeddings, _ in blocks]
     height = sum(lines) * (side + head) + len(blocks) * title + 0.1
     figure = new_figure(max(3.0, columns * (side + 0.06) + 0.12), height)
     top = figure.get_figheight()
-    for (word, shown, names), count in zip(blocks, lines, strict=True):
+    for (word, embeddings, names), count in zip(blocks, lines, strict=True):
         figure.text(
             0.1 / figure.get_figwidth(),
             (top - 0.2) / height,
@@ -293,7 +293,7 @@ def _plot_panel_blocks(blocks: Sequence[Block], most: int) -> Figure:
             va="center",
         )
         top -= title
-        for place, (x, name) in enumerate(zip(shown, names, strict=True)):
+        for place, (x, name) in enumerate(zip(embeddings, names, strict=True)):
             left = 0.09 + place % most * (side + 0.06)
             axes = add_axes_in_inches(
                 figure, left, top - (place // most + 1) * (side + head), side, side

@@ -90,7 +90,7 @@ def vc7(data: FigureData) -> DrawnFigure:
 
 
 def _draw_ablations(
-    data: FigureData, result: xr.Dataset, here: str, rule: str, shown: str
+    data: FigureData, result: xr.Dataset, here: str, rule: str, quantity: str
 ) -> DrawnFigure:
     """The ablations of one run, or the means of several; `shown`: what is drawn of
     them."""
@@ -98,7 +98,7 @@ def _draw_ablations(
     with figure.own_style(data):
         drawn = ablation_figure.plot_ablation(result, with_first=False)
     for axes, name in zip(drawn.axes, ablations.swept_settings(result), strict=True):
-        axes.set_label(f"{shown} by {ablations.ABLATION_PANELS[name].split(':')[0]}")
+        axes.set_label(f"{quantity} by {ablations.ABLATION_PANELS[name].split(':')[0]}")
     return DrawnFigure(
         drawn,
         here,
@@ -245,14 +245,14 @@ def vc17(data: FigureData) -> DrawnFigure:
     )
     rule += "and does not say of which data. "
     if len(successes) == 1:
-        drawn, kept = (
+        drawn, panels = (
             plot_sparsity(successes, dims),
             [(0, "success and failure"), (1, "test accuracy")],
         )
         here = f"{counts[0]} runs successful"
     else:
         names = [f"{dim}, {count}" for dim, count in zip(dims, counts, strict=True)]
-        drawn, kept = (
+        drawn, panels = (
             plot_sparsity(successes, names),
             [(4 * row, name) for row, name in enumerate(names)],
         )
@@ -264,9 +264,11 @@ def vc17(data: FigureData) -> DrawnFigure:
         axes.set_label(f"{split} data, {kind}")
     drawn.axes[-1].set_label("<colorbar>")
     if data.small:
-        excerpts.keep_sparsity_panels(drawn, kept)
-    shown = [split for split in SPLITS if figure.panel_sentences(drawn, {split: split})]
-    rule += f"Here: activations on {' and '.join(shown)} data."
+        excerpts.keep_sparsity_panels(drawn, panels)
+    splits = [
+        split for split in SPLITS if figure.panel_sentences(drawn, {split: split})
+    ]
+    rule += f"Here: activations on {' and '.join(splits)} data."
     return DrawnFigure(
         drawn,
         here,

@@ -36,17 +36,17 @@ PANEL = 2.1
 """Height of a panel of sparsity with all around it."""
 
 
-def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> None:
+def keep_sparsity_panels(figure: Figure, panels: Sequence[tuple[int, str]]) -> None:
     """Of a figure of sparsity (`analysis.sparsity`) some panels, by place and title,
     three in a row; and its colour bar where there is a panel of accuracies."""
-    columns = min(3, len(kept))
-    lines = -(-len(kept) // columns)
-    panels, high = [figure.axes[at] for at, _ in kept], PANEL * lines + 0.75
-    with_bar = any("accuracy" in str(axes.get_label()) for axes in panels)
+    columns = min(3, len(panels))
+    lines = -(-len(panels) // columns)
+    remaining, high = [figure.axes[at] for at, _ in panels], PANEL * lines + 0.75
+    with_bar = any("accuracy" in str(axes.get_label()) for axes in remaining)
     bar = figure.axes[-1]
-    _keep_panels(figure, [*panels, bar] if with_bar else panels, high)
+    _keep_panels(figure, [*remaining, bar] if with_bar else remaining, high)
     bar.set_position((0.9, 0.45 / high, 0.014, 1 - 1.2 / high))
-    for place, (axes, (_, title)) in enumerate(zip(panels, kept, strict=True)):
+    for place, (axes, (_, title)) in enumerate(zip(remaining, panels, strict=True)):
         line, column = divmod(place, columns)
         width, lowest = (0.82 if with_bar else 0.9) / columns, line == lines - 1
         bottom = 0.45 + PANEL * (lines - 1 - line)
@@ -62,10 +62,10 @@ def keep_sparsity_panels(figure: Figure, kept: Sequence[tuple[int, str]]) -> Non
     _place_legend(figure, 2, "upper center")
 
 
-def _keep_panels(figure: Figure, kept: Sequence[Axes], high: float) -> None:
+def _keep_panels(figure: Figure, panels: Sequence[Axes], high: float) -> None:
     """Remove all other panels, and give the figure another size."""
     for axes in figure.axes:
-        if axes not in kept:
+        if axes not in panels:
             axes.remove()
     figure.set_size_inches(WIDTH, high)
 

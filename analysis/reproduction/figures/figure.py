@@ -137,17 +137,17 @@ def drawn_panel_names(figure: Figure) -> list[str]:
     names = []
     for axes in figure.axes:
         if axes.axison or axes.get_label():
-            found = (
+            labels = (
                 axes.get_label(),
                 axes.get_title(),
                 axes.get_title("left"),
                 axes.get_xlabel(),
             )
-            names.append(next((str(item) for item in found if item), ""))
+            names.append(next((str(item) for item in labels if item), ""))
     in_grid = re.compile(r"^\d+-(\w+)$")  # such as 0-token_embeddings, of `PanelGrid`
-    shown = (name for name in names if not name.startswith("<"))
+    visible = (name for name in names if not name.startswith("<"))
     return [
-        in_grid.sub(lambda found: found[1].replace("_", " "), name) for name in shown
+        in_grid.sub(lambda match: match[1].replace("_", " "), name) for name in visible
     ]
 
 
@@ -195,5 +195,5 @@ def paper_figure_alt(drawn: DrawnFigure) -> str:
     """A text in place of a drawn figure: what its panels show, and the seeds of their
     runs."""
     panels = Counter(drawn_panel_names(drawn.figure)).items()
-    shown = [f"{count} of {name}" if count > 1 else name for name, count in panels]
-    return "; ".join(shown) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")
+    words = [f"{count} of {name}" if count > 1 else name for name, count in panels]
+    return "; ".join(words) + (f" ({format_seeds(drawn.seeds)})" if drawn.seeds else "")

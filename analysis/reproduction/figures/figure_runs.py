@@ -119,12 +119,15 @@ def _what(result: xr.Dataset, need: RequiredRuns | RequiredResult) -> str:
     if "schema_version" not in result.attrs:
         return f"“{result.attrs.get('title', 'something else')}”"
     settings = read_settings(result)
-    asked, told = need.must if isinstance(need, RequiredRuns) else (), [settings.system]
+    asked, words_of_run = (
+        need.must if isinstance(need, RequiredRuns) else (),
+        [settings.system],
+    )
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name in asked or value != field.default:
-            told.append(f"{field.name.replace('_', '-')} {value}")
-    return ", ".join(told)
+            words_of_run.append(f"{field.name.replace('_', '-')} {value}")
+    return ", ".join(words_of_run)
 
 
 # ----------------------------------------------------------------------- found, or made

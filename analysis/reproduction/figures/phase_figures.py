@@ -49,16 +49,18 @@ def vc5(data: FigureData) -> DrawnFigure:
         drop_snapshots(trajectory, result, chosen.run),
     )
     until = int(steps[steps <= moments[-1] + MARGIN * (moments[-1] - steps[0])][-1])
-    shown = truncate_trajectory(trajectory, until)
+    truncated = truncate_trajectory(trajectory, until)
     scene = build_scene(
-        shown, chosen.run, side=figure_frames.SIDE, panels=("transform_map",)
+        truncated, chosen.run, side=figure_frames.SIDE, panels=("transform_map",)
     )
     at = np.searchsorted(scene.steps, moments).tolist()
     spans = np.stack(
         [result[name].values[chosen.run] for name in ("begin", "end")], axis=1
     )
     drops = np.interp(spans, trajectory["step"], trajectory["epoch"])
-    figure = _plot_maps_and_loss(scene, at, shown["loss"].isel(run=chosen.run), drops)
+    figure = _plot_maps_and_loss(
+        scene, at, truncated["loss"].isel(run=chosen.run), drops
+    )
     epochs = ", ".join(f"{epoch:g}" for epoch in scene.clock[at])
     rule = (
         f"Chosen: {chosen.why}. (1) as the first drop of the training loss begins, (2)"
@@ -158,11 +160,11 @@ def run_with_median_drop_gap(result: xr.Dataset, success: np.ndarray) -> RunChoi
             "runs with two drops, NONE of them successful",
         )
     if not len(able):
-        told = (
+        message = (
             f"found no run with two drops of the loss among {len(between)}; more or"
             " longer runs may have"
         )
-        raise TrajectoryError(told)
+        raise TrajectoryError(message)
     run = int(able[np.argsort(between[able], kind="stable")[(len(able) - 1) // 2]])
     return RunChoice(
         run,

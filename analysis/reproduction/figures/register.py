@@ -346,9 +346,9 @@ PAPER_FIGURES = (
 def get_paper_figure(name: str) -> PaperFigure:
     """The figure with a name, such as ca3; case and punctuation do not matter. Raises
     SettingsError."""
-    wanted = re.sub(r"[^a-z0-9]", "", name.lower())
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
     for paper_figure in PAPER_FIGURES:
-        if paper_figure.name.replace("-", "") == wanted:
+        if paper_figure.name.replace("-", "") == letters:
             return paper_figure
     raise SettingsError(
         "figure",

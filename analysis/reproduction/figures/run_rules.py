@@ -141,13 +141,13 @@ def runs_with_seeds(
         int(trajectory["seed"][run]): int(run) for run in runs_not_diverged(trajectory)
     }
     if at.keys() >= set(seeds):
-        shown = seeds[:few]
+        selected = seeds[:few]
         words = (
             ", as in the paper"
-            if shown == seeds
+            if selected == seeds
             else f" of the paper's {seeds[0]} to {seeds[-1]}"
         )
-        return [at[seed] for seed in shown], format_seeds(shown) + words
+        return [at[seed] for seed in selected], format_seeds(selected) + words
     some = list(at.values())[: len(seeds[:few])]
     return (
         some,

@@ -89,12 +89,12 @@ def _words(settings: list[Settings]) -> dict[str, str]:
 
 def _format_settings(settings: list[Settings], words: dict[str, str]) -> str:
     """The task, and the values of the settings that have a word."""
-    told = []
+    items = []
     for name, word in words.items():
         values = dict.fromkeys(getattr(setting, name) for setting in settings)
-        shown = ", ".join(
+        text = ", ".join(
             f"{value:g}" if isinstance(value, int | float) else str(value)
             for value in values
         )
-        told.append(f"{word} = {shown}")
-    return f"{TASKS.get(settings[0].system, settings[0].system)}: {', '.join(told)}"
+        items.append(f"{word} = {text}")
+    return f"{TASKS.get(settings[0].system, settings[0].system)}: {', '.join(items)}"

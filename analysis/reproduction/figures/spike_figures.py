@@ -126,7 +126,7 @@ def highest_spikes(
         of = f"of {len(success)} runs, none of them successful with a spike,"
     if not spikes:
         raise TrajectoryError(f"found no spike of the loss {of.rstrip(',')}")
-    return sorted(spikes, key=lambda each: each.level - each.height)[:MOST], of
+    return sorted(spikes, key=lambda spike: spike.level - spike.height)[:MOST], of
 
 
 def format_delay(moments: tuple[int, int]) -> str:

@@ -61,14 +61,16 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         "chance_imperfections": "mean grid imperfections with tokens permuted at random"
     }
     needs = ensembles(params)
-    found = measure_ensembles(runner, needs, quantities, _measure_runs, ("dim", "run"))
+    evidence = measure_ensembles(
+        runner, needs, quantities, _measure_runs, ("dim", "run")
+    )
     shapes = [(need.settings.n, dim) for need, dim in zip(needs, HIGHER, strict=True)]  # type: ignore[attr-defined]
     rows = [rare_values(projection_measures, params, shape) for shape in shapes]
     rare = {
         f"rare_{name}": ("dim", [row[name] for row in rows], RARE_ATTRS)
         for name in QUANTITIES
     }
-    return found.assign(rare).assign_coords(dim=list(HIGHER))
+    return evidence.assign(rare).assign_coords(dim=list(HIGHER))
 
 
 def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:

@@ -184,9 +184,9 @@ def angle_from_random(evidence: xr.Dataset, tokens: int, epoch: int) -> Estimate
     here = evidence.isel(circle=evidence["tokens"].values == tokens).sel(
         epoch=epoch, direction="weight"
     )
-    found = samples.paired_difference(here["angle"], here["random"], "circles")
-    return found._replace(
-        note=found.note
+    estimate = samples.paired_difference(here["angle"], here["random"], "circles")
+    return estimate._replace(
+        note=estimate.note
         or f"{here['angle'].mean():.1f}° against {here['random'].mean():.1f}°"
     )
 

@@ -78,15 +78,15 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
                 for epoch in params.get("moments", MOMENTS)
             }
         )
-        found = audit_forces(trajectory.isel(step=at), frames=max(2, len(at)))[
+        audit = audit_forces(trajectory.isel(step=at), frames=max(2, len(at)))[
             list(AUDITED)
         ]
-        found = (
-            found.sel(target="gradient", part="normalised", drop=True)
+        audit = (
+            audit.sel(target="gradient", part="normalised", drop=True)
             .sel(step=steps[at])
             .drop_vars(["time", "seed"])
         )
-        rows.append(found.rename(step="epoch").transpose("epoch", "run", ...))
+        rows.append(audit.rename(step="epoch").transpose("epoch", "run", ...))
     joined = xr.concat(
         rows, xr.Variable("weight_decay", list(networks.DECAYS)), join="exact"
     )

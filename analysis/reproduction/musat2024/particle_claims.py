@@ -66,10 +66,10 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections at the end, (fa, run)."""
-    found = measure_ensembles(
+    evidence = measure_ensembles(
         runner, ensembles(params), QUANTITIES, end_structures, ("fa", "run")
     )
-    return found.assign_coords(fa=list(FAS))
+    return evidence.assign_coords(fa=list(FAS))
 
 
 def end_structures(trajectory: xr.Dataset) -> dict[str, np.ndarray]:
@@ -228,8 +228,10 @@ def measure_readings(runner: Runner, params: Params) -> xr.Dataset:
     """Circles and imperfections of particles under each reading, (reading, fa, run)."""
     needs = [ensembles_of_reading(params, change) for change in CHANGES.values()]
     rows = [
-        measure_ensembles(runner, each, QUANTITIES, end_structures, ("fa", "run"))
-        for each in needs
+        measure_ensembles(
+            runner, reading_needs, QUANTITIES, end_structures, ("fa", "run")
+        )
+        for reading_needs in needs
     ]
     return xr.concat(rows, "reading").assign_coords(reading=list(CHANGES), fa=list(FAS))
 

@@ -85,7 +85,7 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Distances of end states from perfect circles and grids, (weight_decay, network)
     and (fa, particle)."""
-    found, n = [], ensembles(params)[0].settings.n  # type: ignore[attr-defined]
+    systems, n = [], ensembles(params)[0].settings.n  # type: ignore[attr-defined]
     for system, setting in SYSTEMS.items():
         quantities = QUANTITIES | (
             {"accuracy": "validation accuracy, %"} if system == "network" else {}
@@ -97,11 +97,11 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             _measure_runs,
             (setting, system),
         )
-        found.append(rows.rename({name: f"{system}_{name}" for name in quantities}))
+        systems.append(rows.rename({name: f"{system}_{name}" for name in quantities}))
     rare = rare_values(structure_distances, params, (n, 2)).items()
     chance = {f"chance_{name}": ((), value, RARE_ATTRS) for name, value in rare}
     return (
-        xr.merge(found)
+        xr.merge(systems)
         .assign(chance)
         .assign_coords(weight_decay=list(networks.DECAYS), fa=list(particle_claims.FAS))
     )

@@ -76,28 +76,28 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     result = progress_measures.measure_progress(
         trajectory, frames=trajectory.sizes["step"]
     )
-    kept = [*SERIES, "memorised", "generalised", "begin", "end"]
-    found = result[kept].assign_coords(
+    names = [*SERIES, "memorised", "generalised", "begin", "end"]
+    evidence = result[names].assign_coords(
         step=result["step"].values / result.attrs["unit"]
     )
     for name in ("memorised", "generalised", "begin", "end"):
-        found[name] = (found[name] / result.attrs["unit"]).assign_attrs(
+        evidence[name] = (evidence[name] / result.attrs["unit"]).assign_attrs(
             result[name].attrs, units="1"
         )
     for name in ("loss", "accuracy"):
         values = trajectory[name].sel(split="test").transpose("run", "step").values
-        found[f"test_{name}"] = (
+        evidence[f"test_{name}"] = (
             ("run", "step"),
             values,
             dimensionless(f"{name} of the test pairs"),
         )
     count = result["key_frequency"].sum("frequency").values
-    found["keys"] = (
+    evidence["keys"] = (
         "run",
         count,
         dimensionless("number of key frequencies at the end"),
     )
-    return found.drop_vars("seed").assign_attrs(preset=params["preset"])
+    return evidence.drop_vars("seed").assign_attrs(preset=params["preset"])
 
 
 PHASES = Experiment(

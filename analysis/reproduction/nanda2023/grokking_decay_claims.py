@@ -52,7 +52,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         ["memorised", "generalised"]
     ] / (need.settings.epoch_steps or 1)
     last = trajectory["accuracy"].sel(split="test").isel(step=-1).values
-    found = times.assign(test_accuracy=("run", 100 * last))
+    evidence = times.assign(test_accuracy=("run", 100 * last))
     words = {
         "memorised": "first epoch with a training accuracy above .99",
         "generalised": "with a test accuracy above .9",
@@ -61,8 +61,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         **words,
         "test_accuracy": "accuracy of the test pairs at the end, %",
     }.items():
-        found[name].attrs = dimensionless(about)
-    return found
+        evidence[name].attrs = dimensionless(about)
+    return evidence
 
 
 DECAY = Experiment(

@@ -75,12 +75,12 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracies, invariances, labels and encoded sums by run; correlations of starts
     with ends, (run, other_run)."""
     trajectory = runner.ensemble(default_networks(params)[0])
-    found, sums = (
+    measures, sums = (
         invariances.measure_invariances(trajectory),
         encoded_sums.measure_encoded_sums(trajectory),
     )
-    labels = circuit_labels(found)
-    at_spurious = found.drop_sel(position=found["counting"].values).transpose(
+    labels = circuit_labels(measures)
+    at_spurious = measures.drop_sel(position=measures["counting"].values).transpose(
         "run", "position", ...
     )
     final = mask_diverged(trajectory["accuracy"].astype(np.float64), trajectory).isel(
@@ -90,18 +90,13 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         ..., -1
     ]
     similarity = init_dependence.attention_start_end_correlation(trajectory).values
+    names = [label.label for label in labels]
+    leaking = [len(label.leaking) for label in labels]
+    apart = [len(label.apart) for label in labels]
     data = {
-        "label": ("run", [each.label for each in labels], "kind of circuit"),
-        "leaking": (
-            "run",
-            [len(each.leaking) for each in labels],
-            "spurious positions whose tokens matter",
-        ),
-        "apart": (
-            "run",
-            [len(each.apart) for each in labels],
-            "non-spurious positions that do not swap",
-        ),
+        "label": ("run", names, "kind of circuit"),
+        "leaking": ("run", leaking, "spurious positions whose tokens matter"),
+        "apart": ("run", apart, "non-spurious positions that do not swap"),
         "test_accuracy": (
             "run",
             final.sel(split="test").values,

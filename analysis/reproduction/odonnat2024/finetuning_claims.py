@@ -88,13 +88,14 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     finetuning = dataclasses.replace(wider, start=str(path), start_step=begun)
     _, tuned = train_ensemble(finetuning, design, once, runner.device)
     test, scratch_test = (
-        transfer_claims.accuracy_by_frame(each)[-1] for each in (tuned, scratch)
+        transfer_claims.accuracy_by_frame(trajectory)[-1]
+        for trajectory in (tuned, scratch)
     )
     enough = 1 / WIDER + OPENED * (1 - 1 / WIDER) - 0.05  # the test accuracy is noisy
     source_whole = np.isin(
         _labels(_invariances(first, np.ones(design.runs, bool), begun)), WHOLE
     )
-    kept = np.isin(
+    same_kind = np.isin(
         _labels(_invariances(tuned, source_whole, 0), LabelThresholds(learned=-np.inf)),
         WHOLE,
     )
@@ -127,7 +128,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "whether finetuning begins with the source's weights",
         ),
         "kept": (
-            np.where(source_whole, kept, np.nan),
+            np.where(source_whole, same_kind, np.nan),
             "whether, with a third token, it still lacks no invariance",
         ),
         "whole": (
@@ -165,8 +166,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     )
     same = [_count_same_targets(source, vocab) for vocab in VOCABS]
     data = {
-        name: ("run", np.asarray(each, np.float64), dimensionless(about))
-        for name, (each, about) in by_run.items()
+        name: ("run", np.asarray(values, np.float64), dimensionless(about))
+        for name, (values, about) in by_run.items()
     }
     attrs = {
         "ideal": clusters.ideal_cluster_count(source),

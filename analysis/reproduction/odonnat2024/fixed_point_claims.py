@@ -45,10 +45,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Gradient and Hessian at the circuit as it was built and as it has settled, and
     distances after perturbations."""
     settings = SparseSettings(**params.get("settings", {}))
-    found = fixed_point_landscape(
+    landscape = fixed_point_landscape(
         settings, DECAY, params["push"], params["draws"], params["steps"]
     )
-    points = found[
+    points = landscape[
         [
             "gradient",
             "loss",
@@ -57,10 +57,12 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         ]
     ]
     distance = (
-        found["distance"].isel(step=[0, -1]).assign_coords(step=["pushed", "after"])
+        landscape["distance"].isel(step=[0, -1]).assign_coords(step=["pushed", "after"])
     )
     lowest = (
-        found["eigenvalue"].min("mode").assign_attrs(dimensionless("lowest eigenvalue"))
+        landscape["eigenvalue"]
+        .min("mode")
+        .assign_attrs(dimensionless("lowest eigenvalue"))
     )
     return points.assign(lowest=lowest, distance=distance)
 

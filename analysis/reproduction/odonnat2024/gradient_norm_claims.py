@@ -92,9 +92,9 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Events with a peak, and by chance, (setup, run, layer, kind); the first rise of
     the norm, (setup, run); time and nearest peak of each drop, (setup, run, drop)."""
-    found = [_measure_setup(runner.ensemble(need)) for need in ensembles(params)]
+    setups = [_measure_setup(runner.ensemble(need)) for need in ensembles(params)]
     return xr.concat(
-        found,
+        setups,
         xr.Variable("setup", list(SETUPS)),
         join="outer",
         combine_attrs="override",

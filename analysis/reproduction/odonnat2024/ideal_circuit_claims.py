@@ -96,12 +96,12 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     by_circuit = (
         pd.DataFrame(circuits, built).reset_index().rename_axis("circuit").to_xarray()
     )
-    found = xr.merge(
+    evidence = xr.merge(
         [by_circuit, pd.DataFrame(networks, drawn).to_xarray()]
     ).set_coords(built.names)
     for name, meaning in MEANINGS.items():
-        found[name].attrs = dimensionless(meaning)
-    return found
+        evidence[name].attrs = dimensionless(meaning)
+    return evidence
 
 
 def _circuit_properties(s: SparseSettings) -> dict[str, float]:

@@ -38,7 +38,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         generator, cases = random_stream(dim, "normalisation"), params["cases"]
         normalise = ClusteringHead(SparseSettings(dim=dim, norm="unit")).normalise
         vectors = [generator.standard_normal((cases, dim)) for _ in range(2)]
-        direction, other = (each / _lengths(each)[:, None] for each in vectors)
+        direction, other = (vector / _lengths(vector)[:, None] for vector in vectors)
         length, eta, small = np.power(
             10.0,
             [generator.uniform(*ends, cases) for ends in ((-4, 0), (-4, 0), (-4, -2))],
@@ -65,8 +65,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         parts.append(
             xr.Dataset(
                 {
-                    name: ("case", each, {"long_name": text})
-                    for name, (each, text) in values.items()
+                    name: ("case", numbers, {"long_name": text})
+                    for name, (numbers, text) in values.items()
                 }
             )
         )

@@ -87,8 +87,8 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     result = xr.Dataset(
         {
             **{
-                name: (each / epoch_steps).assign_attrs(each.attrs | unit)
-                for name, each in times.items()
+                name: (steps / epoch_steps).assign_attrs(steps.attrs | unit)
+                for name, steps in times.items()
             },
             **learned[["formed", "separated", "fitted"]].data_vars,
             "drops": drops["drops"],

@@ -72,13 +72,13 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         for name, value in change.items()
     ]
     similar = xr.concat(
-        [_end_similarities(first, each) for each in others], "change"
+        [_end_similarities(first, trajectory) for trajectory in others], "change"
     ).assign_coords(change=names)
-    found = [
-        plateau_escape_times(trajectory_scalar(each, "loss"))
-        for each in (first, *others)
+    rows = [
+        plateau_escape_times(trajectory_scalar(trajectory, "loss"))
+        for trajectory in (first, *others)
     ]
-    escapes = xr.concat(found, "setting").assign_coords(setting=["recipe", *names])
+    escapes = xr.concat(rows, "setting").assign_coords(setting=["recipe", *names])
     epoch_steps = xr.DataArray(
         [need.settings.epoch_steps or 1 for need in needs], dims="setting"
     )

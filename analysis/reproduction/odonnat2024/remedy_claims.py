@@ -52,10 +52,10 @@ def _ensembles_by_name(params: Params) -> dict[str, RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Spikes, spikes after the escape, epochs after the escape, and final test
     accuracy: (remedy, run)."""
-    found = {
+    trajectories = {
         name: runner.ensemble(need) for name, need in _ensembles_by_name(params).items()
     }
-    return interventions.compare_interventions(found).drop_vars("seed")
+    return interventions.compare_interventions(trajectories).drop_vars("seed")
 
 
 REMEDIES = Experiment(

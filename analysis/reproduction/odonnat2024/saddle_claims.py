@@ -61,9 +61,9 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     directions of the movement at the escape, (setup, run)."""
     trajectories = [runner.ensemble(need) for need in ensembles(params)]
     with single_torch_thread():  # its Hessians are small
-        found = [_measure_setup(each) for each in trajectories]
+        setups = [_measure_setup(trajectory) for trajectory in trajectories]
     return xr.concat(
-        found,
+        setups,
         xr.Variable("setup", list(SETUPS)),
         join="outer",
         combine_attrs="override",

@@ -70,7 +70,7 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Final accuracies, (dim, run), and sparsity on test sequences by threshold, (dim,
     run, eps); NaN for no run."""
-    found = []
+    rows = []
     for need in ensembles(params):
         trajectory = runner.ensemble(need)
         one = compare_successes(measure_sparsity(trajectory)).sel(
@@ -90,10 +90,10 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
                 values,
                 dimensionless(f"final accuracy on {split} sequences"),
             )
-        found.append(one.assign(sparsity=one["sparsity"].astype(np.float32)))
+        rows.append(one.assign(sparsity=one["sparsity"].astype(np.float32)))
     dims = xr.Variable("dim", [2, *params["dims"]])
     return xr.concat(
-        found,
+        rows,
         dims,
         join="outer",
         coords="different",

@@ -54,34 +54,13 @@ RANKED = ("gain", "norm", "alignment")
 square along one direction."""
 
 FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_ratio")
-KEPT = (
-    *(
-        "of_run",
-        "at",
-        "cause",
-        "way",
-        "explained",
-        "normalisation_share",
-        "feed_forward_share",
-        "input_ratio",
-    ),
-    *(
-        "xi_ratio",
-        "turn",
-        "remaining_smooth",
-        "remaining_smooth_alike",
-        "remaining_half",
-        *FLIP_MEASURES,
-    ),
-    *(
-        "closeness",
-        "crossing_distance",
-        "other_distance",
-        "crossed_in_step",
-        "crossed_ordinary",
-    ),
-)
-"""Measures of a spike that are kept, of those in
+SPIKE_MEASURES = [
+    *"of_run at cause way explained normalisation_share feed_forward_share".split(),
+    *"input_ratio xi_ratio turn remaining_smooth remaining_smooth_alike".split(),
+    *("remaining_half", *FLIP_MEASURES, "closeness", "crossing_distance"),
+    *"other_distance crossed_in_step crossed_ordinary".split(),
+]
+"""Measures of a spike in the evidence, of those in
 `analysis.transitions.spike_replays`."""
 
 
@@ -90,13 +69,13 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
     (spike,); runs, (run,)."""
     trajectory = runner.ensemble(default_networks(params)[0])
     with single_torch_thread():
-        found = spike_replays.attribute_spikes(
+        spikes = spike_replays.attribute_spikes(
             trajectory, spike_replays.recorded_spikes(trajectory)
         )
     escapes = plateau_escape_times(trajectory_scalar(trajectory, "loss"))
     evidence = (
-        found[list(KEPT)]
-        .merge(assembler_ranks(trajectory, found, escapes))
+        spikes[SPIKE_MEASURES]
+        .merge(assembler_ranks(trajectory, spikes, escapes))
         .drop_vars("seed", errors="ignore")
     )
     reach = (
@@ -104,7 +83,7 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         " recorded"
     )
     return evidence.assign(
-        spikes=("run", found["examined"].values, {"long_name": "spikes of the run"}),
+        spikes=("run", spikes["examined"].values, {"long_name": "spikes of the run"}),
         reach=("run", step_to_length_ratio(trajectory), {"long_name": reach}),
     )
 
@@ -184,7 +163,7 @@ def grid_ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
     """Flips in spikes, evenly spaced over the runs of each setting: (spike,). Runs are
     numbered over all settings."""
-    found = []
+    settings = []
     for place, need in enumerate(grid_ensembles(params)):
         trajectory = runner.ensemble(need)
         spikes = spike_replays.evenly_spaced_spikes(
@@ -198,8 +177,8 @@ def measure_grid(runner: Runner, params: Params) -> xr.Dataset:
         for name in ("lr", "norm", "table"):
             values = np.full(len(spikes), getattr(need.settings, name))
             one[name] = ("spike", values, {"long_name": f"{name} of the setting"})
-        found.append(one)
-    return xr.concat(found, "spike", combine_attrs="override").drop_vars(
+        settings.append(one)
+    return xr.concat(settings, "spike", combine_attrs="override").drop_vars(
         "seed", errors="ignore"
     )
 
@@ -275,29 +254,33 @@ def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
     return samples.percentage_of_ones(by_xi | (reach > 1), "runs", note)
 
 
-CONDITIONS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
-    "flips": lambda spikes: spikes["cause"].isin(["normalisation", "both"]),
-    "flips over all steps": lambda spikes: spikes["flip_rise"] >= RISE_THRESHOLD,
-    "crossings": lambda spikes: spikes["cause"].isin(["feed-forward", "both"]),
-    "flips or crossings": lambda spikes: spikes["cause"] != "neither",
-    "turns": lambda spikes: spikes["turn"] > np.radians(TURN),
-    "flips, crossings or turns": lambda spikes: (
-        (spikes["cause"] != "neither") | (spikes["turn"] > np.radians(TURN))
-    ),
-    "half step": lambda spikes: spikes["remaining_half"] < RISE_THRESHOLD,
-    "smooth norm": lambda spikes: (
-        spikes["remaining_smooth"].where(spike_replays.smooth_norm_applies(spikes))
-        < RISE_THRESHOLD
-    ),
-}
-"""Conditions on spikes: (spike,) bool."""
+def meets_condition(spikes: xr.Dataset, condition: str) -> xr.DataArray:
+    """Which spikes are under a condition: (spike,) bool."""
+    match condition:
+        case "flips":
+            return spikes["cause"].isin(["normalisation", "both"])
+        case "flips over all steps":
+            return spikes["flip_rise"] >= RISE_THRESHOLD
+        case "crossings":
+            return spikes["cause"].isin(["feed-forward", "both"])
+        case "flips or crossings":
+            return spikes["cause"] != "neither"
+        case "turns":
+            return spikes["turn"] > np.radians(TURN)
+        case "flips, crossings or turns":
+            return (spikes["cause"] != "neither") | meets_condition(spikes, "turns")
+        case "half step":
+            return spikes["remaining_half"] < RISE_THRESHOLD
+        case _:  # smooth norm
+            applies = spike_replays.smooth_norm_applies(spikes)
+            return spikes["remaining_smooth"].where(applies) < RISE_THRESHOLD
 
 
 def spike_percentage(evidence: xr.Dataset, condition: str) -> Estimate:
-    """Percentage of spikes under one of `CONDITIONS`."""
+    """Percentage of spikes under a condition."""
     spikes = replayed_spikes(evidence)
     return _clustered_percentage(
-        spikes, CONDITIONS[condition](spikes), "spikes", _note(spikes, condition)
+        spikes, meets_condition(spikes, condition), "spikes", _note(spikes, condition)
     )
 
 
@@ -306,7 +289,9 @@ def spikes_without_flips(evidence: xr.Dataset, lr: float) -> Estimate:
     in the replayed step nor over all steps."""
     spikes = replayed_spikes(evidence)
     spikes = spikes.isel(spike=np.isclose(spikes["lr"], lr))
-    flips = CONDITIONS["flips"](spikes) | CONDITIONS["flips over all steps"](spikes)
+    flips = meets_condition(spikes, "flips") | meets_condition(
+        spikes, "flips over all steps"
+    )
     note = (
         f"vectors flip in {int((spikes['flip_steps'] > 0).sum())} spikes and account"
         f" for {int(flips.sum())}; "
@@ -327,7 +312,9 @@ def replayed_spikes(evidence: xr.Dataset, condition: str = "") -> xr.Dataset:
     """The spikes whose loss rises when they are replayed, or those under a
     condition."""
     spikes = evidence.isel(spike=evidence["cause"].values != "")
-    return spikes.isel(spike=CONDITIONS[condition](spikes)) if condition else spikes
+    return (
+        spikes.isel(spike=meets_condition(spikes, condition)) if condition else spikes
+    )
 
 
 def _clustered_percentage(
@@ -460,7 +447,7 @@ UPDATE = part(
     "largest update of xi relative to its length",
     "%",
 )
-EITHER = [name for name in CONDITIONS if " or " in name]
+EITHER = ("flips or crossings", "flips, crossings or turns")
 
 TESTS = {
     SPIKES.name: {

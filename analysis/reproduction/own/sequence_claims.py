@@ -53,7 +53,7 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Normalised time of each event in each run that ends as a circle, (event, network)
     and (event, particle)."""
-    found = xr.Dataset(coords={"event": list(EVENTS)})
+    evidence = xr.Dataset(coords={"event": list(EVENTS)})
     for system, need in zip(SYSTEMS, ensembles(params), strict=True):
         trajectory = runner.ensemble(need)
         circles = np.flatnonzero(
@@ -75,13 +75,13 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
             "long_name": "normalised time at which it has formed, inf where it has not",
             "units": "1",
         }
-        found[f"{system}_onset"] = (("event", system), when, words)
-        found[f"{system}_seed"] = (
+        evidence[f"{system}_onset"] = (("event", system), when, words)
+        evidence[f"{system}_seed"] = (
             system,
             trajectory["seed"].values[circles],
             {"long_name": "seed", "units": "1"},
         )
-    return found
+    return evidence
 
 
 SEQUENCE = Experiment(

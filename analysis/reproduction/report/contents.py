@@ -116,6 +116,8 @@ def build_contents(
         (result for result in tested if result.claim.paper != OWN),
         key=lambda result: -result.claim.importance,
     )
+    figures = {result.claim.name: figure_of_claim(result.claim) for result in results}
+    environment = [f"{name} {value}" for name, value in provenance.environment.items()]
     main_names = [names for row in TEXTS["main_claims"] for names in row.values()]
     return {
         "title": REPORT_TITLE,
@@ -132,9 +134,7 @@ def build_contents(
         "on_page_one": " ".join(main_names).split(),
         "important": IMPORTANT,
         "words": TEXTS["words"],
-        "figures": {
-            result.claim.name: figure_of_claim(result.claim) for result in results
-        },
+        "figures": figures,
         "first_measured": first_claims(results, "measured"),
         "first_readings": first_claims(results, "readings"),
         "experiments": experiment_rows(results, provenance, experiments),
@@ -143,9 +143,7 @@ def build_contents(
         "coverage": coverage_rows([result.claim for result in results]),
         "date": f"{datetime.fromisoformat(provenance.created_at):%Y-%m-%d, %H:%M %Z}",
         "time": format_duration(sum(provenance.seconds.values())),
-        "environment": ", ".join(
-            f"{name} {value}" for name, value in provenance.environment.items()
-        ),
+        "environment": ", ".join(environment),
         "marks": MARKS,
     }
 

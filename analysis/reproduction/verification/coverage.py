@@ -59,16 +59,14 @@ def claims_covering(
     own: leave out those that only cover a part that is listed separately.
     """
     parts = [item for item in paper.places if own and item.startswith(f"{place}.")]
-    return [
-        claim
-        for claim in claims
-        if claim.paper == paper.short
-        and any(
-            _is_within(covered, place)
-            and not any(_is_within(covered, part) for part in parts)
-            for covered in places_of_claim(claim)
-        )
-    ]
+    covering = []
+    for claim in claims:
+        if claim.paper != paper.short:
+            continue
+        inside = [item for item in places_of_claim(claim) if _is_within(item, place)]
+        if any(not any(_is_within(item, part) for part in parts) for item in inside):
+            covering.append(claim)
+    return covering
 
 
 def places_of_claim(claim: Claim) -> list[str]:

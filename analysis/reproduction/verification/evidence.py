@@ -218,13 +218,11 @@ def print_plan(
     if missing or whole:
         table = pd.DataFrame(
             {
-                "experiment": [step.experiment.name for step in steps],
-                "takes": [
-                    format_duration(step.seconds) if step.seconds else "exists"
-                    for step in steps
-                ],
-                "what is measured": [step.experiment.what for step in steps],
+                "experiment": step.experiment.name,
+                "takes": format_duration(step.seconds) if step.seconds else "exists",
+                "what is measured": step.experiment.what,
             }
+            for step in steps
         )
         print(format_table(table), file=stream)
     takes = "all evidence exists"

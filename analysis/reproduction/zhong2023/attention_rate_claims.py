@@ -77,10 +77,10 @@ def ensembles(params: Params) -> Sequence[RequiredRuns]:
 
 def measure(runner: Runner, params: Params) -> xr.Dataset:
     """Accuracy and measures of each network, (attention_rate, run)."""
-    found = measure_ensembles(
+    evidence = measure_ensembles(
         runner, ensembles(params), QUANTITIES, _measure_runs, DIMS
     )
-    return found.assign_coords(attention_rate=list(params["rates"]))
+    return evidence.assign_coords(attention_rate=list(params["rates"]))
 
 
 def _measure_runs(trajectory: xr.Dataset) -> dict[str, np.ndarray]:

@@ -315,12 +315,14 @@ def test_caption_and_alt_text_name_the_drawn_panels_and_runs(name, drawn, opened
         return
     assert f"\n{format_seeds(result.seeds).capitalize()}. Data: " in caption
     assert alt.endswith(f"({format_seeds(result.seeds)})")
-    known = [
+    printed = [
         opened(word)["seed"].values.tolist()
         for word in DRAWN[name][0].split()
         if "seed" in opened(word)
     ]
-    assert all(set(result.seeds) <= set(seeds) for seeds in known[:1] if name != "ca-f")
+    assert all(
+        set(result.seeds) <= set(seeds) for seeds in printed[:1] if name != "ca-f"
+    )
     assert len(result.seeds) == 1 or not get_paper_figure(name).picks
 
 
@@ -409,7 +411,7 @@ def test_small_pictures_have_legible_texts(name, drawn):
     for text in (
         set(
             figure.findobj(
-                lambda each: isinstance(each, Text) and each.get_text().strip()
+                lambda artist: isinstance(artist, Text) and artist.get_text().strip()
             )
         )
         - hidden
@@ -448,10 +450,12 @@ def test_existing_runs_are_reused_and_epochs_are_steps_for_particles(output_of):
 
 def test_finetuning_starts_from_the_end_of_its_source():
     finetuned = RequiredRuns(dataclasses.replace(TINY, vocab=3), every=0, follows=True)
-    wanted = PaperFigure(
+    paper_figure_of_two = PaperFigure(
         "x", "x", (RequiredRuns(TINY), finetuned), "no time", circuit_figures.vc10
     )
-    first, second = load_figure_runs(wanted, [], SizeOverrides(2, 3), None).datasets
+    first, second = load_figure_runs(
+        paper_figure_of_two, [], SizeOverrides(2, 3), None
+    ).datasets
     for name in ("query", "receptor"):
         np.testing.assert_array_equal(
             second[name].isel(step=0), first[name].isel(step=-1)
@@ -627,22 +631,22 @@ def test_imperfect_grid_has_the_median_number_of_imperfections(generator):
 def test_seeds_of_the_paper_are_shown_if_available():
     whole = planted(*[lattice()] * 25).assign_coords(seed=("run", 8 + np.arange(25)))
     assert runs_with_seeds(whole, range(10, 30))[0] == list(range(2, 22))
-    some, told = runs_with_seeds(whole.isel(run=slice(4)), range(10, 30))
+    some, rule = runs_with_seeds(whole.isel(run=slice(4)), range(10, 30))
     assert some == [0, 1, 2, 3]
-    assert "the first 4 runs" in told
+    assert "the first 4 runs" in rule
     few = whole.isel(run=slice(4))
-    figure, told, seeds = embedding_figures.plot_runs_by_trajectory(
+    figure, rule, seeds = embedding_figures.plot_runs_by_trajectory(
         FigureData((whole, few), small=True), ["one", "two"]
     )
     assert len(figure.axes) == 6 + 4
     assert seeds == [*range(10, 16), 8, 9]
     assert (
-        "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in told
+        "one: seeds 10 to 15 of the paper's 10 to 29; two: the first 4 runs, as" in rule
     )
-    _, told, _ = embedding_figures.plot_runs_by_trajectory(
+    _, rule, _ = embedding_figures.plot_runs_by_trajectory(
         FigureData((few.isel(run=[0]), few.isel(run=[0]))), ["one", "two"]
     )
-    assert told.startswith("Each block: the first 1 runs")
+    assert rule.startswith("Each block: the first 1 runs")
 
 
 def verdicts(*labels):
@@ -839,8 +843,8 @@ def check_moments(figure, label, moments):
 def test_drops_are_those_of_the_whole_run(drawn, opened):
     loss = loss_events.trajectory_scalar(opened("heads"), "loss")
     result = loss_events.first_two_drops(loss_events.event_table(loss), 8)
-    shown = drawn("vc5")
-    run = int(re.match(r"run (\d+)", shown.here)[1])
+    result_figure = drawn("vc5")
+    run = int(re.match(r"run (\d+)", result_figure.here)[1])
     assert result["between"].values[run] > 0
     begin, end = (
         result[name].values[run] / TINY.epoch_steps for name in ("begin", "end")
@@ -852,9 +856,11 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
         np.ceil(end[1]),
     ]  # frames are epochs
     epochs = ", ".join(f"{moment:g}" for moment in moments)
-    assert shown.here.endswith(f"epochs {epochs}")
-    assert f"analysis.events finds them: epochs {epochs} (the paper" in shown.rule
-    axes = check_moments(shown.figure, "loss", moments)
+    assert result_figure.here.endswith(f"epochs {epochs}")
+    assert (
+        f"analysis.events finds them: epochs {epochs} (the paper" in result_figure.rule
+    )
+    axes = check_moments(result_figure.figure, "loss", moments)
     bands = [(band.get_x(), band.get_x() + band.get_width()) for band in axes.patches]
     np.testing.assert_allclose(
         bands, np.stack([begin, end], axis=1), atol=0.5 / TINY.epoch_steps
@@ -862,13 +868,13 @@ def test_drops_are_those_of_the_whole_run(drawn, opened):
 
 
 def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
-    shown = drawn("vc13")
+    result_figure = drawn("vc13")
     result = spike_figures.highest_crossing_spike(FigureData((opened("heads"),)))
     on = training_sequences(TINY, result.spike.seed)
     what = spike_figures.examine_spike(opened("heads"), result.spike, on).values
     assert result.moments == (what["foot"], what["at"] + 1)
     check_moments(
-        shown.figure,
+        result_figure.figure,
         "loss around the spike",
         [step / TINY.epoch_steps for step in result.moments],
     )
@@ -879,11 +885,14 @@ def test_spike_is_shown_at_its_foot_and_after_its_rise(drawn, opened):
         f"{word}: {part:.0%} of training correct"
         for word, part in zip(("before", "after"), right, strict=True)
     ]
-    assert [axes.get_title() for axes in shown.figure.axes[2:]] == titles
+    assert [axes.get_title() for axes in result_figure.figure.axes[2:]] == titles
     assert (
-        f"after is {spike_figures.format_delay(result.moments)}, behind" in shown.rule
+        f"after is {spike_figures.format_delay(result.moments)}, behind"
+        in result_figure.rule
     )
-    assert f"spike at epoch {result.spike.step / TINY.epoch_steps:g}" in shown.here
+    assert (
+        f"spike at epoch {result.spike.step / TINY.epoch_steps:g}" in result_figure.here
+    )
 
 
 def test_highest_spike_explained_by_a_boundary_is_chosen(opened, monkeypatch):
@@ -924,11 +933,11 @@ def test_summary_of_settings():
         )
         for decay, lr in ((1.0, 0.01), (0.3, 0.02))
     )
-    known = (
+    summary = (
         "modular addition: N = 17, D = 2, H = 32, weight decay = 1, 4 epochs, 2 runs"
         " from seed 3"
     )
-    assert settings_summary(one) == known
+    assert settings_summary(one) == summary
     assert (
         "weight decay = 1, 0.3, lr = 0.01, 0.02, 4 epochs, 2 runs each from seed 3"
         in settings_summary(one, other)

@@ -50,10 +50,10 @@ def test_projections_find_a_circle_among_other_axes(generator):
         [polygon(7, step=3), 0.01 * generator.standard_normal((7, 1))], axis=1
     )
     turn = stats.special_ortho_group.rvs(3, random_state=1)
-    found = appendix_f_claims.projection_measures(
+    data = appendix_f_claims.projection_measures(
         np.stack([flat, flat @ turn, generator.standard_normal((7, 3))])
     )
-    in_plane, turned, no_circle = found["circle_distance"]
+    in_plane, turned, no_circle = data["circle_distance"]
     assert in_plane < 0.01
     assert turned < 0.02
     assert no_circle > 0.3

@@ -44,11 +44,11 @@ def test_the_printed_half_width_gives_a_standard_deviation():
 
 def test_mean_and_spread_are_compared_together():
     like, narrow = (simulations(spread=spread) for spread in (1.0, 0.6))
-    for found, low, high in ((like, 0.5, 1), (narrow, 0, 0.05)):
+    for data, low, high in ((like, 0.5, 1), (narrow, 0, 0.05)):
         assert (
             low
             <= particle_claims.probability_of_printed(
-                particle_claims.imperfections_of_grids(found, 2.0), 2.0
+                particle_claims.imperfections_of_grids(data, 2.0), 2.0
             )
             <= high
         )

@@ -14,23 +14,23 @@ PRINTED, OTHER = simulations((1, 17, 56), runs=300), simulations((20, 12, 90), r
 def readings(*evidence, **names) -> xr.Dataset:
     """Evidence of the default reading and of choices 1, 2, ...; names: other names of
     some of them."""
-    found = xr.concat(evidence, "reading")
+    data = xr.concat(evidence, "reading")
     choices = [
         "defaults",
         *(names.get(f"choice{k}", f"choice {k}") for k in range(1, len(evidence))),
     ]
-    return found.assign_coords(reading=choices)
+    return data.assign_coords(reading=choices)
 
 
 @pytest.mark.parametrize(("changed", "expected"), [(0, OPEN), (1, NO), (5, NO)])
 def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(
     changed, expected
 ):
-    found = readings(*[PRINTED] * (10 - changed), *[OTHER] * changed)
+    data = readings(*[PRINTED] * (10 - changed), *[OTHER] * changed)
     for name in ("OWN.sensitivity", "OWN.sensitivity-rise"):
-        assert part_verdicts(name, found)[0] == expected
+        assert part_verdicts(name, data)[0] == expected
     estimate = particle_claims.percentage_of_choices(
-        found, particle_claims.contradicted_numbers
+        data, particle_claims.contradicted_numbers
     )
     assert (estimate.value, estimate.count) == (
         pytest.approx(100 * (9 - changed) / 9),
@@ -39,17 +39,17 @@ def test_verdicts_follow_the_number_of_readings_that_contradict_the_paper(
     if changed:
         assert "choice 9: 2 of 6" in estimate.note
         falling = particle_claims.percentage_of_choices(
-            found, particle_claims.falling_circles
+            data, particle_claims.falling_circles
         )
         assert "choice 9: 20.0%, 12.0%, 90.0% circles" in falling.note
 
 
 @pytest.mark.parametrize(("circles", "contradicted"), [(9, ""), (2, "1 of 6")])
 def test_a_number_near_the_printed_interval_is_no_contradiction(circles, contradicted):
-    found = simulations(
+    data = simulations(
         (0, circles, 56), runs=300
     )  # the paper's own interval begins at 10.2%
-    assert particle_claims.contradicted_numbers(found) == contradicted
+    assert particle_claims.contradicted_numbers(data) == contradicted
 
 
 def test_numbers_that_cannot_be_measured_contradict_nothing():
@@ -74,15 +74,15 @@ def test_the_spread_is_compared_with_the_printed_one(spread, expected):
 )
 def test_readings_against_the_papers_text_are_shown_and_not_counted(failure):
     against = particle_claims.AGAINST[0]
-    found = readings(
+    data = readings(
         PRINTED, PRINTED, PRINTED, simulations((90, 50, 10), runs=300), choice3=against
     )
-    estimate = particle_claims.percentage_of_choices(found, failure)
+    estimate = particle_claims.percentage_of_choices(data, failure)
     assert (estimate.value, estimate.count) == (100, 2)
     assert against in estimate.note
     assert "not counted" in estimate.note
     assert (
-        particle_claims.percentage_of_choices(found.isel(reading=[0]), failure).note
+        particle_claims.percentage_of_choices(data.isel(reading=[0]), failure).note
         == "there are no choices"
     )
 

@@ -132,8 +132,8 @@ FALSE = dict.fromkeys(
 def test_claims_are_true_with_structures_and_false_without(
     network_rows, particle_rows, usual, others
 ):
-    found = verdicts(evidence(network_rows, particle_rows), "ca.structures")
-    assert found == dict.fromkeys(found, usual) | others
+    outcome = verdicts(evidence(network_rows, particle_rows), "ca.structures")
+    assert outcome == dict.fromkeys(outcome, usual) | others
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_verdicts_on_accuracies_follow_the_size_of_differences(
 
 
 def test_verdicts_on_small_majorities_and_differences():
-    found = evidence(
+    data = evidence(
         [(10, 26, 20)] * 4, [(10, 26, 20), (13, 23, 20), (17, 19, 20)], runs=2000
     )
     for name, expected in (
@@ -157,7 +157,7 @@ def test_verdicts_on_small_majorities_and_differences():
         ("CA.s6.structures", NO),
         ("CA.s6.more-circles", PARTLY),
     ):
-        assert set(part_verdicts(name, found)) == {expected}
+        assert set(part_verdicts(name, data)) == {expected}
     other = evidence([(10, 26, 20)] * 4, [(60, 20, 0)] * 3)
     assert set(part_verdicts("CA.s6.as-networks", other)) == {
         OPEN

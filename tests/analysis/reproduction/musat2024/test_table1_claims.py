@@ -34,17 +34,17 @@ def printed_table(
     circle = np.arange(runs) < runs / 100 * (column("circles") + circles)
     one, other = generator.standard_normal((2, 4, runs))
     r = -column("correlation") * correlation
-    found = (
+    data = (
         np.where(
             circle, column("circle_accuracy_percent"), column("other_accuracy_percent")
         )
         + accuracy
     )
-    found = found + 12 * np.where(circle, other, r * one + np.sqrt(1 - r**2) * other)
+    data = data + 12 * np.where(circle, other, r * one + np.sqrt(1 - r**2) * other)
     return table(
         circle,
         imperfections=column("imperfections") + imperfections + 20 * one,
-        accuracy=found,
+        accuracy=data,
     )
 
 
@@ -104,8 +104,8 @@ def test_verdicts_follow_the_size_of_effects(effect, expected, generator):
         "CA.s4.decay-imperfections",
         "CA.table1.correlated",
     )
-    found = [combine_verdicts(part_verdicts(name, evidence)) for name in names]
-    assert found == [*expected, YES]
+    outcome = [combine_verdicts(part_verdicts(name, evidence)) for name in names]
+    assert outcome == [*expected, YES]
     opposite = evidence.assign(imperfections=-evidence["imperfections"])
     assert set(part_verdicts("CA.table1.correlated", opposite)) == {
         OPEN

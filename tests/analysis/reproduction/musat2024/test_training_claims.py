@@ -155,8 +155,8 @@ def angles(effect, noise):
 )
 def test_verdicts_follow_the_size_of_effects(experiment, made, opposite, small, noise):
     for effect, expected in ((1, {YES}), (-1, opposite), (0.1, small)):
-        found = verdicts(made(effect, noise), experiment)
-        assert set(found.values()) == expected, effect
+        outcome = verdicts(made(effect, noise), experiment)
+        assert set(outcome.values()) == expected, effect
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(
 
 
 def test_estimates_and_notes(noise):
-    found = classifiers(1, noise)
-    assert part_estimate("CA.s5.classified", found).count == 30
+    data = classifiers(1, noise)
+    assert part_estimate("CA.s5.classified", data).count == 30
     clustered = part_estimate("CA.figure3.clusters", outcomes(1, 0 * noise))
     assert clustered.value == pytest.approx(100 * (1 - 40 / 153))
     assert weight_decay_claims.bias_to_weight_ratio(
@@ -193,7 +193,7 @@ def test_estimates_and_notes(noise):
         == "0.00 with the paper's constants"
     )
     assert (
-        classifier_claims.rays_of_circles(found).note
+        classifier_claims.rays_of_circles(data).note
         == "0.68 with tokens renamed at random"
     )
     assert (
@@ -204,7 +204,7 @@ def test_estimates_and_notes(noise):
         classifier_claims.relative_angle(angles(1, noise), "weight", odd=True).count
         == 20
     )
-    no_circles = found.assign(circle=0 * found["circle"])
+    no_circles = data.assign(circle=0 * data["circle"])
     assert part_verdicts("CA.figure4.rays", no_circles) == [UNTESTABLE] * 2
 
 
@@ -214,11 +214,11 @@ def test_the_best_power_is_where_the_mean_curve_is_highest(noise):
         (-9, 4),
         (9, -0.75),
     ):  # between the powers that were tried, and at their ends
-        found = force_audit_claims.best_power(
+        estimate = force_audit_claims.best_power(
             neighbours(effect, noise), "repulsion", 20
         )
-        assert found.value == pytest.approx(expected, abs=0.05)
-        assert ("end of the powers" in found.note) == (effect != 0.4)
+        assert estimate.value == pytest.approx(expected, abs=0.05)
+        assert ("end of the powers" in estimate.note) == (effect != 0.4)
     nothing = neighbours(1, noise) * np.nan
     assert np.isnan(force_audit_claims.best_power(nothing, "repulsion", 20).value)
     none = neighbours(1, noise).assign(
@@ -250,9 +250,9 @@ class Polygons:
 
 
 def test_angles_are_measured_in_circles_only():
-    found = classifier_claims.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
-    assert found["corners"].values.tolist() == [6, 3]
-    end = found.sel(epoch=2000)
+    data = classifier_claims.measure_angles(Polygons(), {"tokens": [6], "runs": 3})
+    assert data["corners"].values.tolist() == [6, 3]
+    end = data.sel(epoch=2000)
     np.testing.assert_allclose(
         end["angle"], [[0, 0], [0, 30]], atol=0.1
     )  # of weights, then of boundaries

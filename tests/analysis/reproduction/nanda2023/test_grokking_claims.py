@@ -120,7 +120,10 @@ def test_numbers_of_a_modulus_are_compared_with_runs_of_that_modulus(made):
 def test_networks_without_weight_decay_are_counted(memorised, generalised, expected):
     times = {"memorised": memorised, "generalised": generalised}
     made = xr.Dataset(
-        {name: ("run", np.where(each, 100.0, np.nan)) for name, each in times.items()}
+        {
+            name: ("run", np.where(reached, 100.0, np.nan))
+            for name, reached in times.items()
+        }
     )
     made["test_accuracy"] = ("run", np.full(len(memorised), 40.0))
     assert part_verdicts("NA.weight-decay.needed", made) == expected

@@ -24,11 +24,11 @@ def regularity(values):
 
 
 def test_percentage_of_accuracy_jumps():
-    found = ablation_claims.accuracy_jumps(
+    estimate = ablation_claims.accuracy_jumps(
         panel([[0.5, 0.5], [1.0, 0.55], [0.5, np.nan]]), "lr"
     )
-    assert (found.value, found.count) == (pytest.approx(200 / 3), 3)
-    assert found.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
+    assert (estimate.value, estimate.count) == (pytest.approx(200 / 3), 3)
+    assert estimate.note == "3 values from 0.25 to 1; 2 of 2 in the first run"
     assert (
         ablation_claims.accuracy_jumps(panel([[0.5, 0.5], [0.52, 0.5]]), "lr").value
         == 0

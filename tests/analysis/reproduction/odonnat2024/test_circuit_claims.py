@@ -142,13 +142,13 @@ def test_pairs_of_sums_are_compared():
 
 def test_collapse_by_the_value_matrix_is_relative_to_the_spread_before_it():
     evidence = made(["corrected"] * 5, [1.0] * 5)
-    found = circuit_claims.spurious_collapse(evidence)
-    assert found.interval.low < found.value == pytest.approx(0.105, abs=0.005)
+    estimate = circuit_claims.spurious_collapse(evidence)
+    assert estimate.interval.low < estimate.value == pytest.approx(0.105, abs=0.005)
     assert np.isnan(
         circuit_claims.spurious_collapse(evidence.isel(run=slice(4))).interval.low
     )  # too few runs
     assert (
-        found.note
+        estimate.note
         == "median spread relative to non-spurious tokens: 1.41 before, 0.15 after the"
         " value matrix"
     )
@@ -239,5 +239,5 @@ HEADS = ["CH.abstract.invariants", "CH.abstract.clusters"]
     ids=["true", "few", "false", "marginal"],
 )
 def test_verdicts_follow_the_evidence(evidence, usual, others):
-    found = verdicts(evidence, "vc.circuits")
-    assert found == dict.fromkeys(found, usual) | others
+    outcome = verdicts(evidence, "vc.circuits")
+    assert outcome == dict.fromkeys(outcome, usual) | others

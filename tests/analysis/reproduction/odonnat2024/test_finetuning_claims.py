@@ -98,17 +98,17 @@ def circuits(**changed):
     ],
 )
 def test_estimates_from_four_circuits(measure, value, note):
-    found = measure(circuits())
-    assert (found.value, found.note) == (pytest.approx(value), note)
+    estimate = measure(circuits())
+    assert (estimate.value, estimate.note) == (pytest.approx(value), note)
 
 
 def test_one_exception_refutes_that_only_ideal_circuits_transfer():
     other = circuits(test=[1.0, 0.99, 1.0, 0.4])
-    found = finetuning_claims.perfect_from_ideal(other)
-    assert (found.value, found.count) == (50, 2)
-    assert np.isnan(found.interval.high)  # a single exception decides
+    estimate = finetuning_claims.perfect_from_ideal(other)
+    assert (estimate.value, estimate.count) == (50, 2)
+    assert np.isnan(estimate.interval.high)  # a single exception decides
     assert (
-        found.note
+        estimate.note
         == "1 of 2 started from 6 clusters, others from 9; at twice the link length 2"
         " from 6"
     )
@@ -157,8 +157,8 @@ def test_verdicts_on_true_false_and_marginal_evidence(name, changed, expected):
 
 def test_few_runs_without_circuits_are_undecided():
     none = dataset("run", whole=np.zeros(24), scratch_whole=np.zeros(24))
-    found = finetuning_claims.invariance_gain(none)
-    assert found.interval.low < -10 < 10 < found.interval.high
+    estimate = finetuning_claims.invariance_gain(none)
+    assert estimate.interval.low < -10 < 10 < estimate.interval.high
     assert part_verdicts("CH.summary.robust-invariants", none) == [OPEN]
 
 

@@ -60,13 +60,13 @@ def made(gradients=(0.1, 1e-12), lowest=1e-3, accuracy=1.0, after=0.5):
     ],
 )
 def test_verdicts_follow_the_evidence(changes, expected):
-    found = verdicts(made(**changes), "ch.fixed-points")
-    assert found == dict(zip(CLAIMS, expected, strict=True))
+    outcome = verdicts(made(**changes), "ch.fixed-points")
+    assert outcome == dict(zip(CLAIMS, expected, strict=True))
 
 
 def test_perturbations_that_grow_are_counted():
     evidence = made()
     evidence["distance"][0, 1, 1:11] = 2.0
-    found = fixed_point_claims.returned_pushes(evidence)
-    assert (found.value, found.count) == (pytest.approx(200 / 3), 30)
-    assert "at most to 2.00" in found.note
+    estimate = fixed_point_claims.returned_pushes(evidence)
+    assert (estimate.value, estimate.count) == (pytest.approx(200 / 3), 30)
+    assert "at most to 2.00" in estimate.note

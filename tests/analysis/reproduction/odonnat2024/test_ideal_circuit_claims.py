@@ -89,5 +89,5 @@ def test_the_circuit_furthest_from_its_ideal_value_is_the_worst():
     ],
 )
 def test_verdicts_follow_the_evidence(worst, verdict, others):
-    found = verdicts(made(worst), "vc.ideal")
-    assert found == dict.fromkeys(found, verdict) | others
+    outcome = verdicts(made(worst), "vc.ideal")
+    assert outcome == dict.fromkeys(outcome, verdict) | others

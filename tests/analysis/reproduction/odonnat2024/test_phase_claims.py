@@ -166,8 +166,8 @@ def test_runs_that_never_escape_count_as_later():
 def test_runs_without_clusters_are_left_out_of_their_percentage():
     lost = evidence()
     lost["formed"][:4] = np.nan
-    found = phase_claims.clusters_in_first_drop(lost)
-    assert (found.value, found.count) == (100, RUNS - 4)
+    estimate = phase_claims.clusters_in_first_drop(lost)
+    assert (estimate.value, estimate.count) == (100, RUNS - 4)
 
 
 def test_ties_are_left_out_of_an_order():
@@ -177,14 +177,14 @@ def test_ties_are_left_out_of_an_order():
         separated=[2.0, 2, 2, 4],
         successful=np.ones(4, bool),
     )
-    found = phase_claims.clusters_before_accuracy(evidence)
-    assert (found.value, found.count) == (pytest.approx(200 / 3), 3)
-    assert "1 of 4" in found.note
+    estimate = phase_claims.clusters_before_accuracy(evidence)
+    assert (estimate.value, estimate.count) == (pytest.approx(200 / 3), 3)
+    assert "1 of 4" in estimate.note
 
 
 def test_without_successful_runs_most_claims_are_untestable():
-    found = verdicts(evidence(run={"successful": False}), "vc.phases")
-    assert {name for name in found if found[name] != UNTESTABLE} == {
+    outcome = verdicts(evidence(run={"successful": False}), "vc.phases")
+    assert {name for name in outcome if outcome[name] != UNTESTABLE} == {
         "VC.s4.1.drops",
         "VC.s4.1.escape-spread",
     }

@@ -18,12 +18,12 @@ def test_pairs_of_escape_times_that_are_far_apart():
         [True, True, True, False, True, False],
         [True, True, False, True, False, False],
     ]
-    found = recipe_claims.escape_times_apart(waits(wait, escaped))
-    assert (found.value, found.count) == (
+    estimate = recipe_claims.escape_times_apart(waits(wait, escaped))
+    assert (estimate.value, estimate.count) == (
         75,
         4,
     )  # apart: the second, third and fourth; the fifth is unknown
-    assert "and 1 of which one escapes too late" in found.note
+    assert "and 1 of which one escapes too late" in estimate.note
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(10, YES), (0.05, OPEN), (1.0, OPEN)])
@@ -31,19 +31,19 @@ def test_verdicts_on_unpredictable_predictable_and_marginal_escapes(
     noise, expected, generator
 ):
     wait, other = generator.normal(size=(2, 60))
-    found = waits(np.exp([wait, wait + noise * other]), np.ones((2, 60), bool))
-    assert part_verdicts("VC.s4.1.time-unpredictable", found) == [
+    data = waits(np.exp([wait, wait + noise * other]), np.ones((2, 60), bool))
+    assert part_verdicts("VC.s4.1.time-unpredictable", data) == [
         expected
     ]  # the bound of 0.7 is ours
 
 
 def test_correlation_of_escape_times(generator):
     wait, escaped = generator.uniform(1, 5, 40), np.ones((2, 40), bool)
-    found, none = (
-        recipe_claims.escape_time_correlation(waits([wait, 2 * wait], each))
-        for each in (escaped, ~escaped)
+    estimate, none = (
+        recipe_claims.escape_time_correlation(waits([wait, 2 * wait], ended))
+        for ended in (escaped, ~escaped)
     )
-    assert found.value == pytest.approx(1)
+    assert estimate.value == pytest.approx(1)
     assert np.isnan(none.value)
 
 
@@ -52,14 +52,12 @@ def test_ends_of_the_same_start():
         "own_weight_distance": [[0.2, 0.4], [0.4, 0.6]],
         "other_weight_distance": [[1.4, 1.4], [1.4, 1.4]],
     }
-    found = dataset(
-        ("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **distances
-    )
-    ends = recipe_claims.end_similarity(found, "weight_distance")
+    data = dataset(("change", "run"), {"change": ["lr 0.005", "batch 64"]}, **distances)
+    ends = recipe_claims.end_similarity(data, "weight_distance")
     assert ends.value == pytest.approx(0.4)
     seeds = "between different seeds 1.40, a difference of -1.00 [-2.27, 0.27]"
     assert ends.note == f"0.30 with lr 0.005, 0.50 with batch 64; {seeds}"
-    lost = found * np.nan
+    lost = data * np.nan
     assert np.isnan(recipe_claims.end_similarity(lost, "weight_distance").value)
     assert (
         recipe_claims.end_similarity(lost, "weight_distance").note

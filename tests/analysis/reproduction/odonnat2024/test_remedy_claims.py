@@ -31,38 +31,40 @@ def made_runs(fewer=3.0, after=0.8, name=remedy_claims.SMOOTH, escaped=40):
 
 
 def test_changes_by_a_remedy():
-    found = made_runs()
-    fewer = remedy_claims.spike_rate_change(found, remedy_claims.SMOOTH)
-    late = found["late"].values
+    data = made_runs()
+    fewer = remedy_claims.spike_rate_change(data, remedy_claims.SMOOTH)
+    late = data["late"].values
     assert fewer.value == pytest.approx(late[1].mean() - late[0].mean())
     assert fewer.effect == pytest.approx(late[1].mean() / late[0].mean())
     assert fewer.note.endswith(
         "spikes; 40 against 40 runs escape, test accuracy -20.0 points"
     )
-    cost = remedy_claims.accuracy_change(found, remedy_claims.SMOOTH)
+    cost = remedy_claims.accuracy_change(data, remedy_claims.SMOOTH)
     assert (cost.value, cost.note) == (
         pytest.approx(-20),
         "0 against 40 runs above .98 (McNemar's p 1.8e-12)",
     )
-    never = found.assign(since=0 * found["since"], late=0 * found["late"])
+    never = data.assign(since=0 * data["since"], late=0 * data["late"])
     assert remedy_claims.spike_rate_change(never, remedy_claims.SMOOTH).note.startswith(
         "no run escapes"
     )
     calm = remedy_claims.spike_rate_change(
-        found.assign(late=0 * found["late"]), remedy_claims.SMOOTH
+        data.assign(late=0 * data["late"]), remedy_claims.SMOOTH
     )
     assert np.isnan(calm.value)
     assert calm.note.startswith("no run has spikes")
 
 
 def test_runs_that_escape_with_both_norms():
-    found = made_runs(fewer=0.0, escaped=20)
-    found["late"][0, 20:] = (
+    data = made_runs(fewer=0.0, escaped=20)
+    data["late"][0, 20:] = (
         9  # without the remedy, the runs that do not escape with it have the most spikes
     )
     every, both = (
-        remedy_claims.spike_rate_change(found, remedy_claims.SMOOTH, in_both=each)
-        for each in (False, True)
+        remedy_claims.spike_rate_change(
+            data, remedy_claims.SMOOTH, in_both=escaped_in_both
+        )
+        for escaped_in_both in (False, True)
     )
     assert "20 against 40 runs escape" in every.note
     assert (every.value, both.value, both.count) == (

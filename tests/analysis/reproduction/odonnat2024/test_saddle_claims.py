@@ -67,8 +67,8 @@ def made_saddles(gradient=0.01, negative=70.0, lowest=0.03, down=0.5):
     ],
 )
 def test_verdicts_on_saddles_slopes_and_ends(claim, gradient, negative, expected):
-    found = part_verdicts(claim, made_saddles(gradient, negative))
-    assert found == [each for each in expected for _ in saddle_claims.SETUPS]
+    outcome = part_verdicts(claim, made_saddles(gradient, negative))
+    assert outcome == [verdict for verdict in expected for _ in saddle_claims.SETUPS]
 
 
 def test_plateaus_are_compared_with_the_end_of_the_same_runs():

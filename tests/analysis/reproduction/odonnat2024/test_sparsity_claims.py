@@ -117,15 +117,15 @@ def test_failures_at_eight_dimensions(successes, verdict):
 
 
 def test_measured_runs_of_each_dimension(evidence):
-    found = evidence["vc.sparsity"]
+    data = evidence["vc.sparsity"]
     assert [
-        sparsity_claims.runs_of_dim(found, dim).sizes["run"] for dim in (2, 3, 16)
+        sparsity_claims.runs_of_dim(data, dim).sizes["run"] for dim in (2, 3, 16)
     ] == [
         4,
         3,
         0,
     ]
-    one = sparsity_claims.runs_of_dim(found, 3)
+    one = sparsity_claims.runs_of_dim(data, 3)
     assert all(
         one[f"{split}_accuracy"].notnull().all()
         for split in ("train", "test", "unseen")
@@ -173,13 +173,13 @@ def test_thresholds_without_a_significant_difference_are_no_exceptions():
     eps = evidence["eps"]
     inside = (eps > 9e-4) & (eps < 10.1)
     unsure = evidence.assign(p_value=evidence["p_value"].where(eps < 1, 0.5))
-    found = sparsity_claims.less_sparse_thresholds(unsure).interval
-    shown = 100 * float((inside & (eps < 1)).sum() / inside.sum())
-    assert found == pytest.approx(Interval(shown, shown, 100))
+    bounds = sparsity_claims.less_sparse_thresholds(unsure).interval
+    percent = 100 * float((inside & (eps < 1)).sum() / inside.sum())
+    assert bounds == pytest.approx(Interval(percent, percent, 100))
     opposite = sparsity_claims.less_sparse_thresholds(
         unsure.assign(effect=evidence["effect"].where(eps > 1e-2, 1.0))
     ).interval
-    assert opposite.value < shown
-    assert opposite.high == pytest.approx(opposite.value + 100 - shown)
+    assert opposite.value < percent
+    assert opposite.high == pytest.approx(opposite.value + 100 - percent)
     undefined = evidence.assign(p_value=evidence["p_value"] * np.nan)
     assert np.isnan(sparsity_claims.less_sparse_thresholds(undefined).value)

@@ -41,7 +41,7 @@ def made_spikes(causes, of_run, runs=None, **columns):
     runs = runs or max(of_run, default=5) + 1
     evidence = dataset(
         "spike",
-        **{name: np.resize(each, len(causes)) for name, each in columns.items()},
+        **{name: np.resize(column, len(causes)) for name, column in columns.items()},
     )
     return evidence.merge(
         dataset(
@@ -53,25 +53,34 @@ def made_spikes(causes, of_run, runs=None, **columns):
 
 
 def percentages(evidence, *conditions):
-    return [spike_claims.spike_percentage(evidence, each).value for each in conditions]
+    return [
+        spike_claims.spike_percentage(evidence, condition).value
+        for condition in conditions
+    ]
 
 
 def test_percentages_of_causes():
-    found = made_spikes(
+    data = made_spikes(
         ["feed-forward", "neither", "normalisation", "both", ""],
         [0, 0, 1, 2, 3],
         runs=6,
     )
-    assert spike_claims.runs_with_spikes(found).value == pytest.approx(100 * 4 / 6)
-    assert percentages(found, "flips", "crossings", "flips or crossings") == [
+    assert spike_claims.runs_with_spikes(data).value == pytest.approx(100 * 4 / 6)
+    assert percentages(data, "flips", "crossings", "flips or crossings") == [
         50,
         50,
         75,
     ]
     note = "largest update of E + P 0.10 of its length, of xi 0.20; in 3 runs"
-    assert spike_claims.spike_percentage(found, "flips").note == note
+    assert spike_claims.spike_percentage(data, "flips").note == note
     calm = made_spikes([], [])
-    assert np.isnan(percentages(calm, *spike_claims.CONDITIONS)).all()
+    conditions = (
+        *spike_claims.CAUSES,
+        *spike_claims.EITHER,
+        "half step",
+        "smooth norm",
+    )
+    assert np.isnan(percentages(calm, *conditions)).all()
     for name in (
         "crossed_by_embedding",
         "crossing_update",
@@ -83,23 +92,23 @@ def test_percentages_of_causes():
 
 
 def test_a_vector_that_turns_far_is_no_flip():
-    found = made_spikes(
+    data = made_spikes(
         ["neither"] * 40, range(40), turn=np.radians(np.repeat([29.0, 31.0], 20))
     )
-    assert percentages(found, "flips", "turns", "flips, crossings or turns") == [
+    assert percentages(data, "flips", "turns", "flips, crossings or turns") == [
         0,
         50,
         50,
     ]
     assert (
-        spike_claims.spike_percentage(found, "turns").note
+        spike_claims.spike_percentage(data, "turns").note
         == "median turn 30.0 degrees; in 40 runs"
     )
-    assert part_verdicts("CH.figure5.normalisation", found) == [YES, NO]
+    assert part_verdicts("CH.figure5.normalisation", data) == [YES, NO]
 
 
 def test_spikes_with_crossings_are_averaged_by_run():
-    found = made_spikes(
+    data = made_spikes(
         ["feed-forward"] * 3 + ["neither"],
         [0, 0, 1, 1],
         way=["embedding", "boundary", "embedding", "boundary"],
@@ -117,30 +126,30 @@ def test_spikes_with_crossings_are_averaged_by_run():
         spike_claims.crossing_update,
         spike_claims.misclassified_beyond_ordinary,
     )
-    assert [measure(found).value for measure in measures] == pytest.approx(
+    assert [measure(data).value for measure in measures] == pytest.approx(
         [200 / 3, 30, 15]
     )
-    rank = spike_claims.mean_assembler_rank(found)
+    rank = spike_claims.mean_assembler_rank(data)
     assert (rank.value, rank.effect) == pytest.approx((80, 0.6))
-    assert percentages(found, "smooth norm", "half step") == [50, 25]
+    assert percentages(data, "smooth norm", "half step") == [50, 25]
     assert (
-        spike_claims.spike_percentage(found, "smooth norm").note
+        spike_claims.spike_percentage(data, "smooth norm").note
         == "3 comparable; in 2 runs"
     )
-    assert spike_claims.crossing_closeness(found).value == pytest.approx(70)
+    assert spike_claims.crossing_closeness(data).value == pytest.approx(70)
     assert (
-        spike_claims.crossing_closeness(found).note
+        spike_claims.crossing_closeness(data).note
         == "median distance 10.0% of |xi|, of others 40.0%"
     )
 
 
 def test_updates_longer_than_either_vector():
-    found = made_spikes(
+    data = made_spikes(
         ["neither"] * 3, [0, 0, 2], runs=4, largest_xi_ratio=[0.5, 2.99, np.nan]
     )
-    assert spike_claims.runs_with_long_updates(found).value == 25
-    found["reach"][3] = 1.5
-    estimate = spike_claims.runs_with_long_updates(found)
+    assert spike_claims.runs_with_long_updates(data).value == 25
+    data["reach"][3] = 1.5
+    estimate = spike_claims.runs_with_long_updates(data)
     assert estimate.value == 50
     assert estimate.note.startswith(
         "in single steps E + P moves by at most 1.50 of its length, xi by 2.99; "
@@ -215,11 +224,11 @@ def test_verdicts_on_true_false_and_marginal_evidence(
     measures = {"closeness": 0.9, "crossed_in_step": 0.06, "gain_rank": 0.8} | measures
     noise = 0.001 * generator.normal(size=60)
     values = {
-        name: each if isinstance(each, str) else each + noise
-        for name, each in measures.items()
+        name: measure if isinstance(measure, str) else measure + noise
+        for name, measure in measures.items()
     }
-    found = made_spikes(names + ["neither"] * (60 - len(names)), range(60), **values)
-    assert part_verdicts(claim, found) == verdicts
+    data = made_spikes(names + ["neither"] * (60 - len(names)), range(60), **values)
+    assert part_verdicts(claim, data) == verdicts
 
 
 def test_the_shortest_sum_of_embeddings():

@@ -21,17 +21,17 @@ def accuracies(values, vocabs=(2, 3)):
 def test_runs_that_learn_from_scratch(generator):
     chance = 1 / 3 + 0.01 * generator.normal(size=30)
     for count in (0, 3):
-        found = accuracies(
+        data = accuracies(
             [[np.full(30, 0.5), np.where(np.arange(30) < count, 0.9, chance)]]
         )
-        assert transfer_claims.learned_runs(found, 3).value == pytest.approx(
+        assert transfer_claims.learned_runs(data, 3).value == pytest.approx(
             100 * count / 30
         )
         assert transfer_claims.learned_runs(
-            found, 3, something=False
+            data, 3, something=False
         ).value == pytest.approx(100 - 100 * count / 30)
-    assert transfer_claims.learned_runs(found, 3).note == "the best run has 90.0%"
-    assert np.isnan(transfer_claims.learned_runs(found, 7).value)
+    assert transfer_claims.learned_runs(data, 3).note == "the best run has 90.0%"
+    assert np.isnan(transfer_claims.learned_runs(data, 7).value)
     assert (
         transfer_claims.learned_runs(
             accuracies([[[0.5] * 4, [0.3, np.nan, 0.9, np.nan]]]), 3
@@ -43,8 +43,8 @@ def test_runs_that_learn_from_scratch(generator):
 @pytest.mark.parametrize(("lucky", "expected"), [(0, YES), (1, PARTLY), (60, NO)])
 def test_a_run_that_learns_is_a_rare_exception(lucky, expected):
     values = np.where(np.arange(250) < lucky, 0.8, 0.2)
-    found = accuracies([[values, values]], (2, 5))
-    assert part_verdicts("VC.s4.2.nothing-above-4", found)[0] == expected
+    data = accuracies([[values, values]], (2, 5))
+    assert part_verdicts("VC.s4.2.nothing-above-4", data)[0] == expected
 
 
 def test_correlation_with_the_vocabulary():
@@ -76,37 +76,37 @@ def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
     count = 8 if expected == OPEN else 250
     noise = 0.06 * generator.permutation(np.linspace(-1, 1, count))
     scratch, tuned = 0.4 + noise, 0.4 + gain + noise
-    found = accuracies(
+    data = accuracies(
         [[scratch, scratch], [scratch, scratch], [scratch * np.nan, tuned]]
     )
-    estimate = transfer_claims.finetuning_gain(found, 3)
+    estimate = transfer_claims.finetuning_gain(data, 3)
     assert estimate.value == pytest.approx(100 * gain)
-    assert set(part_verdicts("VC.s4.2.finetuning-p3", found)) == {expected}
+    assert set(part_verdicts("VC.s4.2.finetuning-p3", data)) == {expected}
     assert transfer_claims.finetuning_gain(
-        found, 3, over=transfer_claims.LONG
+        data, 3, over=transfer_claims.LONG
     ).effect == pytest.approx(gain / noise.std(ddof=1))
 
 
 @pytest.mark.parametrize(("best", "percentage"), [(0.81, 0.0), (0.92, 50.0)])
 def test_runs_better_than_all_from_scratch(best, percentage):
-    found = accuracies(
+    data = accuracies(
         [
             [[0.5] * 4, [0.3, 0.3, 0.3, 0.8]],
             [[0.5] * 4, [0.3, 0.3, 0.3, 0.805]],
             [[np.nan] * 4, [0.3, 0.3, best, best]],
         ]
     )
-    assert transfer_claims.better_than_all(found, 3).value == percentage
+    assert transfer_claims.better_than_all(data, 3).value == percentage
 
 
 @pytest.mark.parametrize(("best", "expected"), [(1, YES), (0.995, YES), (0.9, NO)])
 def test_a_tie_with_a_perfect_run_is_at_least_equal(best, expected):
-    found = accuracies(
+    data = accuracies(
         [
             [[0.5] * 90, [1.0] * 90],
             [[0.5] * 90, [1.0] * 90],
             [[np.nan] * 90, [0.3] * 89 + [best]],
         ]
     )
-    assert part_verdicts("VC.figure9.maximum", found)[0] == expected
-    assert "equal" in transfer_claims.better_than_all(found, 3).note
+    assert part_verdicts("VC.figure9.maximum", data)[0] == expected
+    assert "equal" in transfer_claims.better_than_all(data, 3).note

@@ -31,11 +31,9 @@ def times(generator):
     ("factor", "expected", "agreement"), [(10, YES, (90, 100)), (-1, NO, (0, 10))]
 )
 def test_equal_and_opposite_orders(factor, expected, agreement, times):
-    found = evidence(times, factor * times)
-    assert part_verdicts("OWN.sequence", found) == [expected] * 2
-    between = sequence_claims.agreement_of_systems(
-        found, sequence_claims.mean_agreement
-    )
+    data = evidence(times, factor * times)
+    assert part_verdicts("OWN.sequence", data) == [expected] * 2
+    between = sequence_claims.agreement_of_systems(data, sequence_claims.mean_agreement)
     assert agreement[0] < between.value < agreement[1]
     assert (
         "networks: frequency, polygon, imperfections, circle; particles: "

@@ -52,11 +52,11 @@ def test_printed_means_are_reproduced_and_exchanged_ones_are_not(name, printed):
 def test_every_number_of_the_table_is_compared_with_a_rate_of_its_row(printed):
     for name in ("symmetricity", "irrelevance", "circularity"):
         parts = CLAIMS_BY_NAME[f"ZL.runs.{name}"].parts
-        assert all(isinstance(each.criterion, Agrees) for each in parts)
-        assert [each.criterion.reported.printed for each in parts] == [
+        assert all(isinstance(part.criterion, Agrees) for part in parts)
+        assert [part.criterion.reported.printed for part in parts] == [
             row[name] for row in ZL_RUNS
         ]
-        values = [each.measure(printed).value for each in parts]
+        values = [part.measure(printed).value for part in parts]
         np.testing.assert_allclose(
             values, printed[name].sel(attention_rate=MIDDLES).mean("run")
         )
@@ -73,9 +73,11 @@ def test_circular_networks_are_those_above_the_threshold(printed):
     circular[:, :10] = attention_rate_claims.CIRCULAR
     low = printed["symmetricity"].where(circular > 0, 0.0)
     part = CLAIMS_BY_NAME["ZL.runs.circular"].parts[-1]
-    found = part.measure(printed.assign(circularity=circular, symmetricity=low))
-    assert (found.count, found.of) == (10, "circular networks")
-    assert found.value == pytest.approx(float(low.sel(attention_rate=0.9)[:10].mean()))
+    estimate = part.measure(printed.assign(circularity=circular, symmetricity=low))
+    assert (estimate.count, estimate.of) == (10, "circular networks")
+    assert estimate.value == pytest.approx(
+        float(low.sel(attention_rate=0.9)[:10].mean())
+    )
 
 
 def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
@@ -83,9 +85,15 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
 ):
     quick = printed.sel(attention_rate=[0.0, 1.0])
     estimates = [
-        each.measure(quick) for each in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
+        part.measure(quick) for part in CLAIMS_BY_NAME["ZL.runs.symmetricity"].parts
     ]
-    assert [each.skipped for each in estimates] == [False, True, True, True, False]
+    assert [estimate.skipped for estimate in estimates] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     constant = printed.sel(attention_rate=[0.0])
     assert part_estimate("ZL.figure.irrelevance", constant).skipped
     assert part_verdict("ZL.runs.accuracy", printed, 0) == YES
@@ -103,10 +111,10 @@ def test_rates_that_were_not_run_are_skipped_and_imperfect_networks_are_counted(
 def test_measures_of_networks_are_those_of_the_progress_command():
     settings = TransformerSettings(n=7, dim=8, heads=2, attention_rate=0.5)
     trajectory = simulate(settings, runs=2, steps=20, every=4, progress=False)
-    found, expected = (
+    data, expected = (
         attention_rate_claims.network_measures(trajectory),
         measure_progress(trajectory).isel(step=-1),
     )
     names = ("gradient_symmetricity", "distance_irrelevance", "component_circularity")
     for measure, name in zip(attention_rate_claims.MEASURES, names, strict=True):
-        np.testing.assert_allclose(found[measure], expected[name])
+        np.testing.assert_allclose(data[measure], expected[name])
