@@ -112,11 +112,12 @@ def circuit_table(result: xr.Dataset, ideal: int) -> pd.DataFrame:
 
     found: result of `measure_circuits`; ideal: the number of clusters of an ideal
     circuit."""
+    positions = ("counting", "other_counting")
     measures = {
         "accuracy": result["accuracy"].values,
         "mass": invariances.counting_attention(result),
         "leak": invariances.largest_leak(result),
-        "unswapped": invariances.largest_order_fraction(result),
+        "unswapped": result["order_share"].max(positions, skipna=False).values,
     }
     conditions = {
         "successful": result["successful"].values,

@@ -544,10 +544,3 @@ def largest_leak(result: xr.Dataset) -> np.ndarray:
         .transpose("run", "position")
         .values.max(axis=1, initial=0)
     )
-
-
-def largest_order_fraction(result: xr.Dataset) -> np.ndarray:
-    """The largest order fraction of two non-spurious positions, (run,)."""
-    return (
-        result["order_share"].max(("counting", "other_counting"), skipna=False).values
-    )

@@ -269,7 +269,10 @@ class ParticlesPage(LivePage):
     def remember(self) -> None:
         result = self.run.structure
         self.history.add(
-            self.run.state.step, self.run.force_norm, result.imperfections, result.ratio
+            self.run.state.step,
+            float(self.run.state.gradient_norm[0]),
+            result.imperfections,
+            result.ratio,
         )
 
     def draw(self) -> None:

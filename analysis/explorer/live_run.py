@@ -117,12 +117,6 @@ class ParticleRun:
         with numba_threads(1):
             return self.system.force(self.state.embedding)[0][0]
 
-    @property
-    def force_norm(self) -> float:
-        """Norm of the force on all particles before the last step; at step 0, of the
-        current force."""
-        return float(self.state.gradient_norm[0])
-
 
 # ----------------------------------------------------------------------------- training
 

@@ -252,13 +252,11 @@ def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs. files: those of the command line, shared
     by all visitors."""
     tabs: dict[str, Callable[[], Tab]] = {
-        "runs": partial(RunsPage, files) if files.paths else _no_runs,
+        "runs": partial(RunsPage, files)
+        if files.paths
+        else partial(_MessageTab, _NO_RUNS),
         "particles": partial(ParticlesPage, document),
         "training": partial(network_tab, TrainingPage, document),
         "transformer": partial(network_tab, TransformerPage, document),
     }
     Page(document, tabs)
-
-
-def _no_runs() -> Tab:
-    return _MessageTab(_NO_RUNS)

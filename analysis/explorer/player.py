@@ -64,10 +64,6 @@ class _PaintMonitor:
         self.sent += 1
         self.out.tags = [self.sent]
 
-    def forget(self) -> None:
-        """Forget frames that were sent, which may never be painted."""
-        self.painted = self.sent
-
     def _painted(self, attribute: str, old: Sequence[int], new: Sequence[int]) -> None:
         self.painted = max(self.painted, int(new[0]))
         self.after()
@@ -165,7 +161,7 @@ class Player:
 
     def _wake(self) -> None:
         if self.seen and self.timer is None:
-            self.pulse.forget()
+            self.pulse.painted = self.pulse.sent  # earlier frames may never be painted
             self.timer = self.document.add_periodic_callback(self._tick, _INTERVAL)
             self.ask()
 

@@ -111,7 +111,7 @@ class RunsPage:
         if new:
             self.settings.step = int(new[0])
             if self.screen is not None:
-                self.parcels.prefer(self.screen.frames_at(int(new[0])))
+                self.parcels.near = self.screen.frames_at(int(new[0]))
 
     # -------------------------------------------------------------------- what is shown
 

@@ -57,10 +57,6 @@ class BufferStream:
         self.near = None if screen is None else screen.first_frames
         self.go_on()
 
-    def prefer(self, frames: list[int]) -> None:
-        """Send the frames near one of each run before all others."""
-        self.near = frames
-
     def stop(self) -> None:
         """Send nothing until `go_on`."""
         self._turn += 1
@@ -115,7 +111,7 @@ def _frame_batches(screen: Screen) -> list[_FrameBatch]:
                 _FrameBatch(lane, maps, some)
                 for some in coarse_to_fine_batches(len(frames), at_once)
             ]
-    return sorted(result, key=lambda piece: (piece.maps, -_spacing(piece.frames)))
+    return sorted(result, key=_urgency)
 
 
 def _nearest_first(
@@ -148,9 +144,12 @@ def _nearest_first(
     return first + rest
 
 
-def _spacing(frames: np.ndarray) -> int:
-    """Distance of the first two frames; 1 for a single frame."""
-    return int(frames[1] - frames[0]) if len(frames) > 1 else 1
+def _urgency(batch: _FrameBatch) -> tuple[bool, int]:
+    """Key by which batches are sent: those without maps first, then those whose frames
+    are farthest apart."""
+    frames = batch.frames
+    spacing = int(frames[1] - frames[0]) if len(frames) > 1 else 1
+    return batch.maps, -spacing
 
 
 def _encode_batch(screen: Screen, piece: _FrameBatch) -> dict[str, np.ndarray]:

@@ -181,16 +181,19 @@ def _settings_of_decays(
 # ---------------------------------------------------------------------------- the table
 
 
-def _group_label(row: Mapping[str, Any]) -> str:
-    return f"{row['weight_decay']:g}" if row["structure"] == "all" else row["structure"]
-
-
 def _mean_column(heading: str, name: str) -> Column:
     return Column(heading, name, digits=3, interval="half-width")
 
 
 WEIGHT_COLUMNS = (
-    Column("weight decay", text=_group_label),
+    Column(
+        "weight decay",
+        text=lambda row: (
+            f"{row['weight_decay']:g}"
+            if row["structure"] == "all"
+            else row["structure"]
+        ),
+    ),
     Column("runs", "runs"),
     _mean_column("|W_h|", "weight"),
     _mean_column("|b_h|", "bias"),

@@ -109,7 +109,7 @@ def curvature_columns(result: xr.Dataset) -> list[Column]:
     else:
         for name, heading in _NETWORK_MEANS.items():
             if name.endswith("chance"):
-                columns.append(Column(heading, text=_chance_text(name)))
+                columns.append(Column(heading, text=partial(_chance_of_row, name=name)))
             else:
                 columns.append(_percent(heading, name))
     columns.append(_percent("saddles, %", "saddle", "bounds"))
@@ -135,10 +135,8 @@ def median_text(name: str) -> Callable[[dict], str]:
     return text
 
 
-def _chance_text(name: str) -> Callable[[dict], str]:
-    return lambda row: _format_chance(
-        [row[name + end] for end in ("", "_low", "_high")]
-    )
+def _chance_of_row(row: dict, name: str) -> str:
+    return _format_chance([row[name + end] for end in ("", "_low", "_high")])
 
 
 def _format_chance(interval: list[float]) -> str:

@@ -533,13 +533,11 @@ class FollowingAxes:
         text = _length_outline(f"{length:g}", TICK * pixel)
         at = np.array([end + 5 * pixel, y - 0.36 * TICK * pixel])
         shifted = Path(np.asarray(text.vertices) + at, text.codes)
-        return Path.make_compound_path(
-            *(Path(_corners(*box), closed=True) for box in boxes), shifted
-        )
-
-
-def _corners(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]]:
-    return [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
+        bars = []
+        for x0, y0, x1, y1 in boxes:
+            corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
+            bars.append(Path(corners, closed=True))
+        return Path.make_compound_path(*bars, shifted)
 
 
 @functools.cache
