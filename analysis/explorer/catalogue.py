@@ -187,10 +187,8 @@ def _spikes(trajectory: xr.Dataset, result: xr.Dataset) -> list:
     run = int(
         np.bincount(result["of_run"].values, minlength=trajectory.sizes["run"]).argmax()
     )
-    again, of = (
-        event_table(trajectory_scalar(trajectory.isel(run=[run]), name)),
-        result["of_run"].values == run,
-    )
+    again = event_table(trajectory_scalar(trajectory.isel(run=[run]), name))
+    of = result["of_run"].values == run
     for column in ("kind", "begin", "end"):
         if not np.array_equal(
             again[column].values, result[f"event_{column}"].values[of]

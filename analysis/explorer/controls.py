@@ -35,11 +35,9 @@ class LabelledSlider:
     def __init__(self, settings: param.Parameterized, name: str, step: float) -> None:
         self.settings, self.name = settings, name
         parameter = settings.param[name]
-        (low, high), value, title = (
-            parameter.bounds,
-            getattr(settings, name),
-            parameter.label,
-        )
+        low, high = parameter.bounds
+        value = getattr(settings, name)
+        title = parameter.label
         whole = isinstance(parameter, param.Integer)
         self.slider = Slider(
             title=title,

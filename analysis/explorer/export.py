@@ -157,10 +157,8 @@ def _page_buffers(screen: Screen, map_frames: int) -> dict[str, Any]:
     for lane, (item, frames) in enumerate(
         zip(screen.scenes, screen.frames, strict=True)
     ):
-        layers, some = (
-            changing_layers(item, screen.panels),
-            evenly_spaced_indices(len(frames), max(2, map_frames)),
-        )
+        layers = changing_layers(item, screen.panels)
+        some = evenly_spaced_indices(len(frames), max(2, map_frames))
         for maps in (False, True):
             part = {
                 name: layer

@@ -127,11 +127,9 @@ class _LiveMap:
     """A drawn map whose classes change."""
 
     def __init__(self, part: dict[str, Any]) -> None:
-        self.source, self.palette, self.edges = (
-            part["source"],
-            part["palette"],
-            part["edges"],
-        )
+        self.source = part["source"]
+        self.palette = part["palette"]
+        self.edges = part["edges"]
         self.tile = part["renderers"][0].glyph
 
     def show(self, numbers: np.ndarray) -> None:

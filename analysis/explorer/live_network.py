@@ -74,10 +74,8 @@ class NetworkPage(LivePage):
             LabelledSlider(self.settings, name, step).layout
             for name, step in self.slider_steps.items()
         ]
-        buttons, pace = (
-            self.player.buttons(self.begin),
-            parameter_select(self.settings, "pace"),
-        )
+        buttons = self.player.buttons(self.begin)
+        pace = parameter_select(self.settings, "pace")
         return control_column(
             buttons,
             self.words["clock"].layout,

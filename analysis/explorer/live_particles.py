@@ -175,10 +175,8 @@ class ParticlesPage(LivePage):
 
     def draw_stages(self, n: int) -> None:
         """Make the figures for N particles."""
-        self.embedding, self.plane_of_sums = (
-            LivePlane(REACH, "embedding"),
-            LivePlane(SUMS_REACH, "pair sums"),
-        )
+        self.embedding = LivePlane(REACH, "embedding")
+        self.plane_of_sums = LivePlane(SUMS_REACH, "pair sums")
         forces = tuple(f"force on {token}" for token in range(n))
         self.arrows = self.embedding.arrows(
             Arrows("force", np.full((n, 3), 0.15), forces)

@@ -68,10 +68,8 @@ class TrainingPage(NetworkPage):
         if self.drawn == (key := (n, trained.tobytes())):
             return
         self.drawn = key
-        self.network, self.particles = (
-            LivePlane(_REACH, "embedding of the network"),
-            LivePlane(_REACH, "particles"),
-        )
+        self.network = LivePlane(_REACH, "embedding of the network")
+        self.particles = LivePlane(_REACH, "particles")
         self.map = LivePlane(1.0, "class map and pair sums")
         self.tokens = {
             "network": LiveTokens(self.network, n),

@@ -93,13 +93,11 @@ class Player:
         """frame(moving): draws a frame, after advancing if `moving` is true. step:
         advances once."""
         self.document, self.frame = document, frame
-        self.running, self.stale, self.late, self.seen, self.interrupted = (
-            False,
-            True,
-            False,
-            False,
-            False,
-        )
+        self.running = False
+        self.stale = True
+        self.late = False
+        self.seen = False
+        self.interrupted = False
         self.pulse = _PaintMonitor(self._caught_up)
         self.timer: Any = None
         self.start_button = make_button(

@@ -244,10 +244,8 @@ class RunsPage:
     def _show(self, screen: Screen) -> None:
         """Put a screen on the page and send its buffers."""
         scenes: list[Scene] = screen.scenes
-        self.title.text, self.facts.text = (
-            scenes[0].title,
-            facts_line(scenes[0], screen.frames[0]),
-        )
+        self.title.text = scenes[0].title
+        self.facts.text = facts_line(scenes[0], screen.frames[0])
         self.title.visible = self.facts.visible = (
             len(scenes) == 1
         )  # each of two runs has its own title

@@ -219,12 +219,10 @@ class RunSelector:
         entries, others: the runs of both files; titles: of all panels, by name; shown:
         names of panels; split: that of the accuracies and losses of the list."""
         s, self.entries, self._quiet = self.settings, entries, True
-        self.file.value, self.other_file.value, self.by.value, self.size.value = (
-            s.file,
-            s.other_file,
-            s.by,
-            s.size,
-        )
+        self.file.value = s.file
+        self.other_file.value = s.other_file
+        self.by.value = s.by
+        self.size.value = s.size
         said = (
             f"{len(entries)} run{'s' * (len(entries) != 1)}; accuracy (acc), loss:"
             f" {split} split, last step" * bool(split)

@@ -105,10 +105,8 @@ class _RefusalMatcher(Matcher):
         self.hosts = [f"{host}:{port}" for host in HOSTS]
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
-        origins, websocket = (
-            [f"http://{host}" for host in self.hosts],
-            request.path == "/ws",
-        )
+        origins = [f"http://{host}" for host in self.hosts]
+        websocket = request.path == "/ws"
         words = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
         reasons = [
             (

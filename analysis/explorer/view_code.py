@@ -82,10 +82,8 @@ def live_view_code(
         f"trajectory = simulate({kind.__name__}({', '.join(values)}), runs=1,"
         f" seed={seed}, steps={steps})\n"
     )
-    scene, at = (
-        "panels.build_scene(trajectory, 0)",
-        f"plots.nearest_frame(scenes[0], {steps})",
-    )
+    scene = "panels.build_scene(trajectory, 0)"
+    at = f"plots.nearest_frame(scenes[0], {steps})"
     transformer = isinstance(settings, TransformerSettings)
     panels = (
         ["frequency_1", "frequency_2", "correct_logits"]

@@ -253,10 +253,8 @@ def _embedding_panels(recorded: RecordedRun) -> RunPanels:
     def panel() -> Panel:
         limits = recorded.limits(plane().places(x[recorded.limit_frames]))
         tokens, joined = x.shape[1], recorded.has_residue_tokens
-        layer, note = (
-            token_points("embedding", tokens, joined),
-            token_note(tokens, joined),
-        )
+        layer = token_points("embedding", tokens, joined)
+        note = token_note(tokens, joined)
         return plane_panel("embedding", "embedding", [layer], limits, plane(), note)
 
     return RunPanels({"embedding": panel}, compute_arrays)
@@ -283,12 +281,12 @@ def curve_panel(
         zero = values <= 0
         zero_note = "0 at the lower edge" if zero.any() else ""
         values = np.where(zero, limits[0], values)
-    known = values[np.isfinite(values)]
-    sides = {"above": (known > limits[1]).any(), "below": (known < limits[0]).any()}
+    finite = values[np.isfinite(values)]
+    sides = {"above": (finite > limits[1]).any(), "below": (finite < limits[0]).any()}
     off_scale = " and ".join(side for side, exceeded in sides.items() if exceeded)
     notes = join_notes(
         note,
-        "" if known.size else "no values",
+        "" if finite.size else "no values",
         zero_note,
         f"off scale {off_scale}" if off_scale else "",
     )
@@ -310,13 +308,13 @@ def curve_panel(
 def _curve_limits(values: np.ndarray, log: bool, diverged: bool) -> tuple[float, float]:
     """Limits of curves (curve, frame); of a diverged run, some orders of magnitude
     around its median or start."""
-    known = values[np.isfinite(values) & ((values > 0) | (not log))]
-    if not known.size:
+    finite = values[np.isfinite(values) & ((values > 0) | (not log))]
+    if not finite.size:
         return (0.1, 1.0) if log else (0.0, 1.0)
-    low, high = float(known.min()), float(known.max())
+    low, high = float(finite.min()), float(finite.max())
     if diverged:
         initial = float(np.nanmax(np.abs(values[:, 0]), initial=0.0))
-        typical = min(float(np.median(np.abs(known))), 10 * initial or np.inf) or high
+        typical = min(float(np.median(np.abs(finite))), 10 * initial or np.inf) or high
         high = min(high, 1e3 * typical)
         low = min(max(low, 1e-6 * typical), high) if log else min(low, high)
     if log:
@@ -371,10 +369,8 @@ def _norm_panel(recorded: RecordedRun, name: str, title: str) -> Panel:
         values[:, 0] = np.nan
     width, note = len(recorded.steps) // _SMOOTHED_POINTS | 1, ""
     if width > 1 and len(layers) > 1:
-        values, note = (
-            geometric_moving_mean(values, width),
-            f"geometric mean over {width} frames",
-        )
+        values = geometric_moving_mean(values, width)
+        note = f"geometric mean over {width} frames"
     names = colours.layer_labels(layers)
     return curve_panel(recorded, name, title, values, names, log=True, note=note)
 

@@ -294,10 +294,8 @@ class PairPanels:
         )
 
     def force_panel(self, name: str, title: str, note: str) -> Panel:
-        count, names = (
-            len(self.with_arrows),
-            tuple(f"{title} on {token}" for token in self.with_arrows),
-        )
+        count = len(self.with_arrows)
+        names = tuple(f"{title} on {token}" for token in self.with_arrows)
         ink = np.tile(to_rgb(colours.colour("ink")), (count, 1))
         layers: list[Layer] = [
             Arrows(name, ink, names),
@@ -363,10 +361,8 @@ class ParticlePanels(PairPanels):
 
     def __init__(self, recorded: RecordedRun) -> None:
         super().__init__(recorded)
-        self.dense, self.cells = (
-            shown_as_density(self.n),
-            min(recorded.side, math.isqrt(len(self.pairs))),
-        )
+        self.dense = shown_as_density(self.n)
+        self.cells = min(recorded.side, math.isqrt(len(self.pairs)))
         if self.dense:
             self.marked = np.arange(len(self.pairs))
 
@@ -472,10 +468,8 @@ class ParticlePanels(PairPanels):
     def imperfect_panel(self) -> Panel:
         """An image of the fraction of pair sums in each cell that are grid
         imperfections."""
-        name, note = (
-            "imperfect_pair_sums",
-            "fraction of the pair sums in a cell; grey: none",
-        )
+        name = "imperfect_pair_sums"
+        note = "fraction of the pair sums in a cell; grey: none"
         return self.image_panel(
             name, "imperfect pair sums", "imperfect_fraction", 1.0, note
         )

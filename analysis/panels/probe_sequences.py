@@ -64,10 +64,8 @@ def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
             for words in listed
         )
     else:
-        prefixes, suffixes = (
-            _make_prefixes(s.vocab, s.sparsity),
-            make_suffixes(s.vocab, s.length - s.sparsity),
-        )
+        prefixes = _make_prefixes(s.vocab, s.sparsity)
+        suffixes = make_suffixes(s.vocab, s.length - s.sparsity)
     prefix, suffix = (
         index.ravel() for index in np.indices((len(prefixes), len(suffixes)))
     )
@@ -97,8 +95,8 @@ def make_probe_sequences(s: SparseSettings) -> ProbeSequences:
 def _token_string(tokens: np.ndarray, vocab: int) -> str:
     """Tokens as digits, or separated by commas where some have two digits; long ones
     abbreviated."""
-    shown = [str(token) for token in tokens[:_MAX_NAME_TOKENS]]
-    return ("" if vocab <= 10 else ",").join(shown) + (
+    words = [str(token) for token in tokens[:_MAX_NAME_TOKENS]]
+    return ("" if vocab <= 10 else ",").join(words) + (
         "…" if len(tokens) > _MAX_NAME_TOKENS else ""
     )
 
@@ -120,11 +118,11 @@ def evenly_spread_sums(vocab: int, count: int) -> list[int]:
     """Integer sums of `count` tokens, evenly spaced from 0 to the largest, which cycle
     through the classes."""
     largest = count * (vocab - 1)
-    wanted = min(max(_MIN_SUMS, min(vocab, _MAX_SUMS)), largest + 1)
+    number = min(max(_MIN_SUMS, min(vocab, _MAX_SUMS)), largest + 1)
     result: list[int] = []
-    for index in range(wanted):
-        target = index * largest / max(1, wanted - 1)
-        residue = index % vocab if wanted >= vocab else index * vocab // wanted
+    for index in range(number):
+        target = index * largest / max(1, number - 1)
+        residue = index % vocab if number >= vocab else index * vocab // number
         nearest = residue + vocab * round((target - residue) / vocab)
         candidates = (
             nearest + vocab * sign

@@ -180,10 +180,8 @@ def build_scene(
 def _run_title(recorded: RecordedRun) -> str:
     """The task, settings that differ from the defaults, the seed, and whether the run
     diverged."""
-    s, end = (
-        recorded.settings,
-        f", {_run_status(recorded)}" if recorded.diverged else "",
-    )
+    s = recorded.settings
+    end = f", {_run_status(recorded)}" if recorded.diverged else ""
     if isinstance(s, RecordedSettings):
         return f"{describe_model(s)}, seed {recorded.seed}{end}"
     task, always = _ALWAYS_NAMED.get(s.system, (s.system, {}))
@@ -221,13 +219,13 @@ _SYMBOLS = {
 _MAX_OTHER_SETTINGS = 4
 
 
-def _other_settings(s: Any, known: Collection[str]) -> list[str]:
+def _other_settings(s: Any, listed: Collection[str]) -> list[str]:
     """Up to `_MAX_OTHER_SETTINGS` of the other settings that differ from the defaults,
     as text."""
     result = []
     for field in dataclasses.fields(s):
         value = getattr(s, field.name)
-        if field.name in known or value == field.default:
+        if field.name in listed or value == field.default:
             continue
         if field.name == "start":
             result.append(f"from {Path(value.split(HASH_SEPARATOR)[0]).stem}")

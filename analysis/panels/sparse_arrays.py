@@ -39,20 +39,16 @@ class SparseActivations:
         network: ClusteringHead,
         weights: Weights,
         tokens: torch.Tensor,
-        shown: torch.Tensor,
+        drawn_tokens: torch.Tensor,
     ) -> None:
-        """weights (frame, ...); tokens (sequence, position); shown (token,): tokens
-        shown at each position."""
-        self.network, self.weights, self.tokens, self.shown = (
-            network,
-            weights,
-            tokens,
-            shown,
-        )
-        self.token_embeddings, self.position_embeddings = (
-            weights["embedding"],
-            weights["position_embedding"],
-        )
+        """weights (frame, ...); tokens (sequence, position); drawn_tokens (token,):
+        tokens drawn at each position."""
+        self.network = network
+        self.weights = weights
+        self.tokens = tokens
+        self.drawn_tokens = drawn_tokens
+        self.token_embeddings = weights["embedding"]
+        self.position_embeddings = weights["position_embedding"]
         self.receptors, self.assemblers = weights["receptor"], weights["assembler"]
 
     @functools.cached_property
@@ -65,13 +61,13 @@ class SparseActivations:
         """E(x) + P(t), position by position."""
         item = (
             self.position_embeddings[:, :, None]
-            + self.token_embeddings[:, None, self.shown]
+            + self.token_embeddings[:, None, self.drawn_tokens]
         )
         return item.flatten(1, 2)
 
     @functools.cached_property
     def normalised_sums(self) -> torch.Tensor:
-        return self.table[:, :, self.shown].flatten(1, 2)
+        return self.table[:, :, self.drawn_tokens].flatten(1, 2)
 
     @property
     def values(self) -> torch.Tensor:

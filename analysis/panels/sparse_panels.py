@@ -72,12 +72,10 @@ class SparsePanels(NetworkPanels):
         self.sequences = make_probe_sequences(self.settings)
         self.tokens = torch.from_numpy(self.sequences.tokens)
         self.radius = normalised_length(self.settings.norm, self.settings.dim)
-        self.plane, self.limits = (
-            functools.cache(self._plane),
-            functools.cache(self._limits),
-        )
+        self.plane = functools.cache(self._plane)
+        self.limits = functools.cache(self._limits)
         rows, most = self.settings.rows, max(1, _MAX_MARKERS // self.settings.length)
-        self.shown = np.unique(
+        self.drawn_tokens = np.unique(
             np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
         )
         self.last = np.array([len(self.recorded.steps) - 1])
@@ -101,11 +99,14 @@ class SparsePanels(NetworkPanels):
             + (s.length * s.rows + s.hidden) * s.dim
         )
         size += len(self.tokens) * (s.hidden + s.rows)
-        shown, result = torch.from_numpy(self.shown), []
+        drawn_tokens, result = torch.from_numpy(self.drawn_tokens), []
         with single_torch_thread():  # a frame is too little work for several threads
             for batch in batch_slices(len(frames), size):
                 sparseactivations = sparse_arrays.SparseActivations(
-                    self.network, self.weights_at(frames[batch]), self.tokens, shown
+                    self.network,
+                    self.weights_at(frames[batch]),
+                    self.tokens,
+                    drawn_tokens,
                 )
                 result.append(
                     {name: getattr(sparseactivations, name).numpy() for name in names}
@@ -182,7 +183,7 @@ class SparsePanels(NetworkPanels):
         with heights."""
         ranks = None
         if name in _AT_POSITIONS:
-            ranks = np.repeat(np.arange(self.settings.length), len(self.shown))
+            ranks = np.repeat(np.arange(self.settings.length), len(self.drawn_tokens))
         elif name in _OF_SEQUENCES:
             ranks = self.sequences.prefix
         return fit_projection(
@@ -229,17 +230,17 @@ class SparsePanels(NetworkPanels):
 
     def position_points(self, array: str) -> Points:
         """Markers of tokens at positions."""
-        s, shown = self.settings, self.shown
-        rgb = np.repeat(colours.class_colours(s.length), len(shown), axis=0)
+        s, drawn_tokens = self.settings, self.drawn_tokens
+        rgb = np.repeat(colours.class_colours(s.length), len(drawn_tokens), axis=0)
         names = tuple(
             f"token {token} at {position}"
             for position in range(s.length)
-            for token in shown
+            for token in drawn_tokens
         )
-        shapes = tuple(np.repeat(self.position_shapes, len(shown)).tolist())
+        shapes = tuple(np.repeat(self.position_shapes, len(drawn_tokens)).tolist())
         size = 0.8 if len(names) <= 100 else 0.5
         return Points(
-            array, rgb, names, shapes, np.tile(shown != 0, s.length), size=size
+            array, rgb, names, shapes, np.tile(drawn_tokens != 0, s.length), size=size
         )
 
     @property
@@ -304,10 +305,8 @@ class SparsePanels(NetworkPanels):
         return self._plot("token_embeddings", "token embeddings E(x)", [markers])
 
     def position_embeddings(self) -> Panel:
-        rgb, names = (
-            colours.class_colours(self.settings.length),
-            tuple(map(str, range(self.settings.length))),
-        )
+        rgb = colours.class_colours(self.settings.length)
+        names = tuple(map(str, range(self.settings.length)))
         few = len(names) <= 40
         markers = Points(
             "position_embeddings",
@@ -336,18 +335,16 @@ class SparsePanels(NetworkPanels):
         where these are not all."""
         some = (
             ""
-            if len(self.shown) == self.settings.rows
-            else f"{len(self.shown)} of {self.settings.rows} tokens"
+            if len(self.drawn_tokens) == self.settings.rows
+            else f"{len(self.drawn_tokens)} of {self.settings.rows} tokens"
         )
         return join_notes("colour: position", "hollow marks: token 0", some)
 
     def normalised_sums(self) -> Panel:
         arrow = Arrows("query", np.array([[0.75, 0.05, 0.1]]), ("query",))
         layers: list[Layer] = [self.position_points("normalised_sums"), arrow]
-        limits, note = (
-            self.normalised_limits,
-            join_notes("arrow: query", self.query_note, self.shown_note),
-        )
+        limits = self.normalised_limits
+        note = join_notes("arrow: query", self.query_note, self.shown_note)
         return self._plot(
             "normalised_sums", "normalised sums z", layers, limits=limits, note=note
         )
@@ -390,10 +387,8 @@ class SparsePanels(NetworkPanels):
     @property
     def shape_note(self) -> str:
         """Meaning of shapes and colours of sequences."""
-        classes, signs = (
-            np.unique(self.sequences.classes).tolist(),
-            list(_CLASS_SIGNS.values()),
-        )
+        classes = np.unique(self.sequences.classes).tolist()
+        signs = list(_CLASS_SIGNS.values())
         if classes[-1] >= len(signs):
             return f"shapes: class modulo {len(signs)}; colour: prefix"
         return (

@@ -54,11 +54,9 @@ class TransformerPanels(NetworkPanels):
 
     def __init__(self, recorded: RecordedRun) -> None:
         self.recorded, self.network = recorded, transformer_of(recorded.data)
-        self.n, self.adds = (
-            self.network.settings.elements,
-            self.network.settings.task == "add",
-        )
-        self.shown = evenly_spaced_indices(self.n, _MAX_ELEMENTS)
+        self.n = self.network.settings.elements
+        self.adds = self.network.settings.task == "add"
+        self.elements = evenly_spaced_indices(self.n, _MAX_ELEMENTS)
         self.last = np.array([len(recorded.steps) - 1])
         self.places = functools.cache(self._places)
 
@@ -96,10 +94,8 @@ class TransformerPanels(NetworkPanels):
     def frequency_panel(self, place: int) -> Panel:
         k = int(self.strongest[place])
         limits = self.recorded.limits(self.places(k)[self.recorded.limit_frames])
-        names, angle = (
-            tuple(map(str, range(self.n))),
-            2 * np.pi * (k * np.arange(self.n) % self.n) / self.n,
-        )
+        names = tuple(map(str, range(self.n)))
+        angle = 2 * np.pi * (k * np.arange(self.n) % self.n) / self.n
         points = Points(
             f"frequency_{place + 1}",
             colours.angle_colours(angle),
@@ -122,10 +118,8 @@ class TransformerPanels(NetworkPanels):
         others = np.setdiff1d(np.arange(len(norms)), self.strongest - 1)
         values, names = norms[self.strongest - 1], [f"k = {k}" for k in self.strongest]
         if len(others):
-            values, names = (
-                np.vstack([values, norms[others].max(axis=0)]),
-                [*names, "largest other"],
-            )
+            values = np.vstack([values, norms[others].max(axis=0)])
+            names = [*names, "largest other"]
         return curve_panel(
             self.recorded,
             "fourier_norms",
@@ -141,7 +135,7 @@ class TransformerPanels(NetworkPanels):
     def image_pairs(self) -> torch.Tensor:
         """Pairs (a, b) of elements that images show, (pair, 2)."""
         return torch.cartesian_prod(
-            torch.from_numpy(self.shown), torch.from_numpy(self.shown)
+            torch.from_numpy(self.elements), torch.from_numpy(self.elements)
         )
 
     @functools.cached_property
@@ -154,7 +148,7 @@ class TransformerPanels(NetworkPanels):
     def attention(self, frames: np.ndarray) -> np.ndarray:
         """Attention of the last position to a for each pair, the heads side by side,
         (frame, row, column)."""
-        heads, size = self.network.settings.heads, len(self.shown)
+        heads, size = self.network.settings.heads, len(self.elements)
         result = np.full(
             (len(frames), *self.tiles * (size + 1) - 1), np.nan, np.float32
         )
@@ -175,7 +169,10 @@ class TransformerPanels(NetworkPanels):
         return np.array([-(-self.network.settings.heads // columns), columns])
 
     def attention_panel(self) -> Panel:
-        alpha, names = self.network.settings.attention_rate, [*map(str, self.shown), ""]
+        alpha, names = (
+            self.network.settings.attention_rate,
+            [*map(str, self.elements), ""],
+        )
         rows, columns = (tuple((names * count)[:-1]) for count in self.tiles.tolist())
         image = Image("attention", 1 - alpha, 1.0, rows, columns)
         heads = (
@@ -213,13 +210,13 @@ class TransformerPanels(NetworkPanels):
                     ..., 0
                 ].numpy()
             )
-        return np.concatenate(result).reshape(len(frames), len(self.shown), -1)
+        return np.concatenate(result).reshape(len(frames), len(self.elements), -1)
 
     def correct_panel(self) -> Panel:
         """The correct logits, with a colour scale from 0 to the largest of the last
         frame."""
         values = self.correct_logits(self.last)
-        names = tuple(map(str, self.shown))
+        names = tuple(map(str, self.elements))
         low, high = min(0.0, float(values.min())), float(values.max())
         image = Image("correct_logits", low, max(high, low + 1e-6), names, names)
         x, y = ("a - b", "a + b") if self.by_difference else ("b", "a")
@@ -231,8 +228,8 @@ class TransformerPanels(NetworkPanels):
         x, y = ((-0.5, len(names) - 0.5) for names in (image.columns, image.rows))
         some = (
             ""
-            if len(self.shown) == self.n
-            else f"{len(self.shown)} of {self.n} elements"
+            if len(self.elements) == self.n
+            else f"{len(self.elements)} of {self.n} elements"
         )
         return Panel(
             name,
@@ -260,10 +257,8 @@ class TransformerPanels(NetworkPanels):
 
     def restricted_panel(self) -> Panel:
         """Restricted and excluded loss, computed in some frames."""
-        settings, keys = (
-            self.network.settings,
-            progress_measures.key_frequencies(self.powers),
-        )
+        settings = self.network.settings
+        keys = progress_measures.key_frequencies(self.powers)
         pairs = operation_pairs(settings)[
             operation_splits(settings, np.array([self.recorded.seed]))[0][0]
         ]

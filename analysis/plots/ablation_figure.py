@@ -35,11 +35,9 @@ def plot_ablation(result: xr.Dataset, with_first: bool = True) -> Figure:
 
     with_first: whether a figure of several runs has the first run, too.
     """
-    names, settings, runs = (
-        swept_settings(result),
-        read_settings(result),
-        result.sizes["run"],
-    )
+    names = swept_settings(result)
+    settings = read_settings(result)
+    runs = result.sizes["run"]
     assert isinstance(settings, SparseSettings)
     task = (
         f"Sum of {settings.sparsity} of {settings.length} tokens modulo"

@@ -69,10 +69,8 @@ def _plot_networks(panel: Axes, values: xr.DataArray) -> None:
     intervals = np.array(
         [mean_interval(row[np.isfinite(row)], discrete=True) for row in by_rate]
     )
-    mean, bars = (
-        intervals[:, 0],
-        np.abs(np.nan_to_num(intervals[:, 1:].T - intervals[:, 0])),
-    )
+    mean = intervals[:, 0]
+    bars = np.abs(np.nan_to_num(intervals[:, 1:].T - intervals[:, 0]))
     panel.errorbar(
         rates,
         mean,

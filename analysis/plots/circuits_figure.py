@@ -164,10 +164,8 @@ def _draw_attention_maps(
     drawn.colorbar(image, ax=panels[1], ticks=MaxNLocator(4), label="attention")
     panels[1].set_yticks([])
     panels[0].set_ylabel("sequence")
-    seed, correlation = (
-        int(result["seed"].values[run]),
-        float(result["inherited"].values[run, run]),
-    )
+    seed = int(result["seed"].values[run])
+    correlation = float(result["inherited"].values[run, run])
     panels[0].set_title(f"attention of seed {seed}, start")
     panels[1].set_title(f"end; correlation {correlation:.2f}, the median")
 

@@ -34,15 +34,13 @@ _MAX_RUNS, _COLUMNS = 6, 2
 SIDE = 3.2
 """Side in inches of a panel for which the sizes of markers and numbers are made; they
 change with it."""
-_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT, _CURVE_MARGIN = (
-    5.0,
-    0.8,
-    2.0,
-    6.0,
-    23.0,
-    5.0,
-    6.5,
-)
+_HEAD = 5.0
+_GAP = 0.8
+_MARGIN = 2.0
+_KEY_HEIGHT = 6.0
+_CURVES_HEIGHT = 23.0
+_TITLE_HEIGHT = 5.0
+_CURVE_MARGIN = 6.5
 """Heights and widths in units of the size of text: title of a panel, between panels,
 around all, and so on."""
 _POINTS_PER_INCH = 72
@@ -293,10 +291,8 @@ def _draw_class_numbers(
     unmarked = np.ones((side, side), dtype=bool)
     unmarked[row, column] = False
     radius = point * np.sqrt(area / np.pi)
-    inside, apart = (
-        ndimage.distance_transform_edt(free)[1:-1, 1:-1],
-        ndimage.distance_transform_edt(unmarked),
-    )
+    inside = ndimage.distance_transform_edt(free)[1:-1, 1:-1]
+    apart = ndimage.distance_transform_edt(unmarked)
     room = np.minimum(inside, apart - radius)
     for row, column in ndimage.maximum_position(room, *class_regions(classes)):
         if room[row, column] >= 0.7 * current_style().text * point:
@@ -414,7 +410,7 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
     ['loss (nats)', 'accuracy']
     """
     network = constant_attention_of(trajectory)
-    shown = (
+    drawn_runs = (
         min(_MAX_RUNS, trajectory.sizes["run"])
         if all(name in trajectory for name in network.variables)
         else 0
@@ -425,16 +421,18 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
         inch * item
         for item in (_HEAD, _GAP, _MARGIN, _KEY_HEIGHT, _CURVES_HEIGHT, _TITLE_HEIGHT)
     )
-    columns = min(1 if style.column else _COLUMNS, max(1, shown))
-    rows = -(-shown // columns)
+    columns = min(1 if style.column else _COLUMNS, max(1, drawn_runs))
+    rows = -(-drawn_runs // columns)
     side = min((style.width - margin * (columns + 1)) / columns - gap, 2 * SIDE) / 2
     left = (style.width - columns * (2 * side + gap) - (columns - 1) * margin) / 2
-    height = top + (rows * (side + head) + key if shown else 0.0) + curves
+    height = top + (rows * (side + head) + key if drawn_runs else 0.0) + curves
     figure = new_figure(style.width, height)
     figure.suptitle(title, y=1 - 0.8 * inch / height, va="top")
-    note = textwrap.fill(_figure_note(trajectory, shown), int(1.8 * style.width / inch))
+    note = textwrap.fill(
+        _figure_note(trajectory, drawn_runs), int(1.8 * style.width / inch)
+    )
     figure.text(0.5, 1 - 2.8 * inch / height, note, va="top", ha="center")
-    for index in range(shown):
+    for index in range(drawn_runs):
         across = left + (index % columns) * (2 * side + gap + margin)
         bottom = curves + key + (rows - 1 - index // columns) * (side + head)
         run, name = final_state(trajectory, index), _run_name(trajectory, index)
@@ -444,7 +442,7 @@ def class_map_figure(trajectory: xr.Dataset, title: str = "") -> Figure:
         draw_class_map(
             add_axes_in_inches(figure, across + side + gap, bottom, side, side), run
         )
-    if shown:
+    if drawn_runs:
         third = style.width / 3
         strip = add_axes_in_inches(
             figure,
@@ -467,16 +465,16 @@ def add_axes_in_inches(
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def _figure_note(trajectory: xr.Dataset, shown: int) -> str:
+def _figure_note(trajectory: xr.Dataset, drawn_runs: int) -> str:
     """How many runs are shown, and how more or fewer than two axes are drawn."""
     runs, dim = trajectory.sizes["run"], constant_attention_of(trajectory).settings.dim
-    notes = [f"{shown} of {runs} runs"] if 0 < shown < runs else []
-    if shown and dim == 1:
+    notes = [f"{drawn_runs} of {runs} runs"] if 0 < drawn_runs < runs else []
+    if drawn_runs and dim == 1:
         notes.append(
             "one axis, horizontal; the height of a token is its number, that of a pair"
             " sum its class"
         )
-    if shown and dim > 2:
+    if drawn_runs and dim > 2:
         notes.append(
             f"two principal axes of {dim}; class maps show their plane through the mean"
             " pair sum"

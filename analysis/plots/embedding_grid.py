@@ -28,9 +28,9 @@ _PANEL = 2.4
 def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> Figure:
     """Draw up to twenty embeddings (run, token, axis), with numbered tokens, coloured
     by number."""
-    shown, style = embedding[:_MAX_PANELS], current_style()
-    columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
+    drawn, style = embedding[:_MAX_PANELS], current_style()
+    columns = min(_COLUMNS_IN_COLUMN if style.column else _COLUMNS, len(drawn))
+    rows = -(-len(drawn) // columns)
     line, width, gap = style.text / 72, style.width, 0.1  # inches
     side = min((width - gap) / columns - gap, _PANEL)
     note = {1: " (one axis)", 2: ""}.get(embedding.shape[2], " (two principal axes)")
@@ -51,7 +51,7 @@ def plot_embeddings(embedding: np.ndarray, seeds: Iterable[int], title: str) -> 
         hspace=heading / side,
     )
     figure.suptitle("\n".join(words), y=1 - 0.5 * line / height, va="top")
-    for panel, (x, seed) in enumerate(zip(shown, seeds, strict=False)):
+    for panel, (x, seed) in enumerate(zip(drawn, seeds, strict=False)):
         axes = figure.add_subplot(rows, columns, panel + 1)
         draw_tokens(axes, principal_plane(x))
         axes.set_title(f"seed {seed}: {structure_label(x)}")

@@ -73,10 +73,8 @@ def _plot_run(axes: Axes, values: xr.DataArray, result: xr.Dataset, run: int) ->
     steps = values["step"].values / unit
     axes.plot(steps, values.values[run], color=colours.colour("ink"), zorder=3)
     for event in np.flatnonzero(result["of_run"].values == run):
-        kind, height = (
-            str(result["event_kind"].values[event]),
-            float(result["event_after"].values[event]),
-        )
+        kind = str(result["event_kind"].values[event])
+        height = float(result["event_after"].values[event])
         begin, middle, end = (
             float(result[f"event_{name}"][event]) / unit
             for name in ("begin", "middle", "end")
@@ -192,10 +190,8 @@ def _plot_layer_speeds(axes: Axes, result: xr.Dataset) -> None:
             medians.append(median_interval(ratios[np.isfinite(ratios) & (ratios > 0)]))
         indices = [index for index, median in enumerate(medians) if median.value > 0]
         if indices:
-            x, positive = (
-                np.array(indices) + 0.24 * (place - 0.5),
-                [medians[index] for index in indices],
-            )
+            x = np.array(indices) + 0.24 * (place - 0.5)
+            positive = [medians[index] for index in indices]
             draw_intervals(
                 axes,
                 x,

@@ -37,12 +37,10 @@ text instead of outlines."""
 
 def style_parameters() -> Any:
     """matplotlib's parameters for the style in use."""
-    text, ink, muted, background = (
-        current_style().text,
-        colour("ink"),
-        colour("muted"),
-        colour("background"),
-    )
+    text = current_style().text
+    ink = colour("ink")
+    muted = colour("muted")
+    background = colour("background")
     sizes = (
         "font.size",
         "axes.labelsize",

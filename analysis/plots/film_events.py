@@ -60,10 +60,8 @@ def replay_range(spike: EventMark, steps: np.ndarray) -> tuple[int, int]:
         int(np.searchsorted(steps, at)) for at in (spike.middle, spike.begin, spike.end)
     )
     before, after = min(max(peak - begin + 1, 2), 4), min(max(end - peak, 1), 3)
-    first, last = (
-        int(steps[max(0, peak - before)]),
-        int(steps[min(len(steps) - 1, peak + after)]),
-    )
+    first = int(steps[max(0, peak - before)])
+    last = int(steps[min(len(steps) - 1, peak + after)])
     margin = (
         max(0, 80 - (last - first)) // 2
     )  # where recorded frames are close together

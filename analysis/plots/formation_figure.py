@@ -138,10 +138,8 @@ def _plot_fractions(panel: Axes, results: Sequence[FormationResult]) -> None:
             meier = kaplan_meier(here["onset"].values, here["formed"].values == 1)
             labels = panel.get_legend_handles_labels()[1]
             label = str(event) if event not in labels else None
-            x, waiting = (
-                np.append(meier.time, 1.0),
-                np.append(meier.fraction, meier.fraction[-1]),
-            )
+            x = np.append(meier.time, 1.0)
+            waiting = np.append(meier.fraction, meier.fraction[-1])
             series = colours.series_colours()
             colour = (colours.colour("ink"), series[3], series[2], series[5])[
                 _EVENTS.index(str(event))

@@ -55,15 +55,11 @@ def plot_gradient_norms(
 
     found: from `peak_coincidence`. run: run index. Of more than eight layers those with
     the largest norms are drawn."""
-    runs, layers = (
-        f"run {run} (seed {int(trajectory['seed'][run])}), then all runs",
-        trajectory.sizes["layer"],
-    )
+    runs = f"run {run} (seed {int(trajectory['seed'][run])}), then all runs"
+    layers = trajectory.sizes["layer"]
     names = colours.layer_labels(trajectory["layer"].values.tolist())
-    trajectory, result = (
-        trajectory.assign_coords(layer=names),
-        result.assign_coords(layer=names),
-    )
+    trajectory = trajectory.assign_coords(layer=names)
+    result = result.assign_coords(layer=names)
     drawn = largest_layers(
         trajectory["gradient_norm"].isel(run=run).fillna(0).max("step").values
     )
@@ -74,14 +70,10 @@ def plot_gradient_norms(
         [1] * 4 + [4 / 3] * 3, f"{trajectory.attrs['system']}: {runs}", height=1.2
     )
     upper, lower = panels[:4], panels[4:]
-    one, falling = (
-        trajectory.isel(run=run),
-        loss_and_norm_series(trajectory.isel(run=[run]))[0].falling,
-    )
-    clock, with_loss = (
-        "epoch" if "epoch" in trajectory.variables else "step",
-        "loss" in trajectory,
-    )
+    one = trajectory.isel(run=run)
+    falling = loss_and_norm_series(trajectory.isel(run=[run]))[0].falling
+    clock = "epoch" if "epoch" in trajectory.variables else "step"
+    with_loss = "loss" in trajectory
     time = trajectory[clock].values[: len(falling)].astype(np.float64)
     if with_loss:
         _plot_metrics(upper[0], upper[1], one, time)
@@ -159,10 +151,8 @@ def _plot_norms(
     )
     width = config.width(len(time))
     for place, (layer, norm) in enumerate(zip(one["layer"].values, norms, strict=True)):
-        colour, line = (
-            colours.named_colours(one["layer"].values.tolist())[place],
-            "--" if place >= _DASHED_FROM else "-",
-        )
+        colour = colours.named_colours(one["layer"].values.tolist())[place]
+        line = "--" if place >= _DASHED_FROM else "-"
         axes.plot(
             time,
             norm,

@@ -36,10 +36,8 @@ def plot_learning(trajectory: xr.Dataset) -> Figure:
     runs, and a histogram of the final test accuracies; of the training accuracies if
     there is no test split. Below, the embeddings of the first successful transformer in
     the planes of its strongest frequencies."""
-    test, split = (
-        final_accuracies(trajectory)[_last_split(trajectory)],
-        _last_split(trajectory),
-    )
+    test = final_accuracies(trajectory)[_last_split(trajectory)]
+    split = _last_split(trajectory)
     groups, planes = _runs_by_success(trajectory), _frequency_planes(trajectory)
     widths = [4 / (2 * len(groups) + 1)] * (2 * len(groups) + 1) + [1.0] * len(
         planes.panels if planes else ()

@@ -46,10 +46,8 @@ def plot_progress(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
     The phases are drawn at their median times, in runs that have all three.
     """
     figure, panels = new_panels([4 / 3] * 6, curves_caption(trajectory), height=1.1)
-    time, unit = (
-        result["step"].values / result.attrs["unit"],
-        result.attrs["unit_of_time"],
-    )
+    time = result["step"].values / result.attrs["unit"]
+    unit = result.attrs["unit_of_time"]
     plot_metric_curves(panels[0], trajectory, "loss")
     panels[0].set(title="loss", xlabel=unit)
     colour = iter(colours.series_colours(9))
@@ -105,10 +103,8 @@ def _plot_delay(panel: Axes, result: xr.Dataset) -> None:
     panel.set(xlabel=f"{unit}s since memorisation", ylabel="fraction of runs")
     if not finite.any():
         return
-    curve, colour = (
-        kaplan_meier(delay[finite], result["observed"].values[finite]),
-        colours.colour("ink"),
-    )
+    curve = kaplan_meier(delay[finite], result["observed"].values[finite])
+    colour = colours.colour("ink")
     end = max(delay[finite].max(), 1)
     x, *heights = (
         np.append(item, last)

@@ -173,10 +173,8 @@ def _plot_remaining_rise(axes: Axes, result: xr.Dataset) -> None:
 def _plot_update_ratios(axes: Axes, result: xr.Dataset) -> None:
     """Draw the largest update of normalised vectors, divided by their lengths; above 1
     they may flip."""
-    bins, (input_colour, xi_colour) = (
-        np.logspace(-3, 1, 41),
-        colours.series_colours()[6:],
-    )
+    bins = np.logspace(-3, 1, 41)
+    input_colour, xi_colour = colours.series_colours()[6:]
     for name, colour, label in (
         ("input_ratio", input_colour, "E + P"),
         ("xi_ratio", xi_colour, "xi"),

@@ -73,10 +73,8 @@ def plot_sweep(
 def _draw_line(
     axes: Axes, rows: pd.DataFrame, along: str, column: Column, colour: str, name: str
 ) -> None:
-    values, style = (
-        rows[along],
-        {"fmt": "o-", "color": colour, "capsize": 3, "label": name},
-    )
+    values = rows[along]
+    style = {"fmt": "o-", "color": colour, "capsize": 3, "label": name}
     if isinstance(values.iloc[0], bool | str):
         values = values.astype(str)
     elif values.min() > 0 and values.max() > _LOG_RANGE * values.min():

@@ -29,11 +29,9 @@ def plot_transfer(result: xr.Dataset, ideal: int) -> Figure:
 
     result: from `run_transfer`; ideal: the number of clusters of an ideal circuit of
     the source."""
-    epochs, runs, source = (
-        result.attrs["epochs"],
-        result.sizes["run"],
-        int(result["vocab"][0]),
-    )
+    epochs = result.attrs["epochs"]
+    runs = result.sizes["run"]
+    source = int(result["vocab"][0])
     title = (
         f"{runs} runs of each kind, {epochs} epochs (E) each, finetuned from p ="
         f" {source}"
@@ -53,10 +51,8 @@ def _draw_over_vocabs(axes: Axes, result: xr.Dataset, largest: bool) -> None:
     for number, kind in enumerate(TRANSFER_KINDS):
         samples = [finite_accuracies(result, kind, vocab) for vocab in vocabs]
         present = [place for place, sample in enumerate(samples) if sample.size]
-        x, colour = (
-            vocabs[present] + 0.13 * (number - 1.5),
-            colours.series_colours()[number],
-        )
+        x = vocabs[present] + 0.13 * (number - 1.5)
+        colour = colours.series_colours()[number]
         if largest:
             axes.plot(
                 x,

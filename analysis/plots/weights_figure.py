@@ -84,10 +84,8 @@ def _plot_means(
         shift = (apart or 0.004 * np.ptp([*positions, 0.0])) * (
             at - (len(names) - 1) / 2
         )  # bars beside each other
-        x, colour = (
-            np.asarray(positions) + shift,
-            colours.series_colours()[list(_LABELS).index(name)],
-        )
+        x = np.asarray(positions) + shift
+        colour = colours.series_colours()[list(_LABELS).index(name)]
         means, line = [group.mean[name] for group in groups], "none" if apart else "-"
         draw_intervals(
             axes,

@@ -166,10 +166,8 @@ def _marks(
         * ((LABELLED_MARK if layer.labelled else MARK * np.sqrt(layer.size)) * px) ** 2
     )
     back = np.array(to_rgb(colour("background")))
-    faces, edges = (
-        np.where(filled[:, None], colours, back),
-        np.where(filled[:, None], back, colours),
-    )
+    faces = np.where(filled[:, None], colours, back)
+    edges = np.where(filled[:, None], back, colours)
     widths = np.where(filled, min(0.6, 4 * layer.size), 1.3) * px
     return _add_paths(
         axes,
@@ -294,11 +292,9 @@ def arrow_polygons(ends: np.ndarray, start: float = 0.0) -> np.ndarray:
     ends = ends + start * along[:, None]
     across = along[:, ::-1] * [-1, 1]
     size = np.minimum(1, length / (4.5 * SHAFT))
-    neck, tail, head = (
-        ends[:, 1] - along * 4.5 * SHAFT * size,
-        ends[:, 0],
-        ends[:, 1] + 0 * along,
-    )
+    neck = ends[:, 1] - along * 4.5 * SHAFT * size
+    tail = ends[:, 0]
+    head = ends[:, 1] + 0 * along
     half, wide = 0.5 * SHAFT * size * across, 1.9 * SHAFT * size * across
     return np.stack(
         [
@@ -433,11 +429,11 @@ class ImageArtist:
     def show(self, values: np.ndarray, frame: int) -> None:
         """values: (row, column), the first row at the top; NaN is grey."""
         fraction = (values[::-1] - self.low) / max(self.high - self.low, 1e-300)
-        known = np.isfinite(fraction)
+        finite = np.isfinite(fraction)
         cells = MATRIX_COLOURS[
-            (255 * np.clip(np.where(known, fraction, 0), 0, 1)).round().astype(np.intp)
+            (255 * np.clip(np.where(finite, fraction, 0), 0, 1)).round().astype(np.intp)
         ]
-        cells[~known] = MISSING_COLOUR
+        cells[~finite] = MISSING_COLOUR
         words = _as_words(cells)
         self.image.paint(
             lambda height, width: _as_colours(_enlarge_cells(words, height, width)),

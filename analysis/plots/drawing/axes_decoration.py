@@ -435,10 +435,10 @@ def class_colour_key(panels: Sequence[Panel]) -> list[tuple[str, Any]]:
         name.split(",")[0]: rgb
         for name, rgb in zip(maps[0].names, maps[0].palette, strict=True)
     }
-    shown = np.unique(
+    places = np.unique(
         np.linspace(0, len(full) - 1, min(len(full), _MAX_CLASSES)).astype(int)
     )
-    return [(name, full[name]) for name in np.array(list(full))[shown].tolist()]
+    return [(name, full[name]) for name in np.array(list(full))[places].tolist()]
 
 
 # -------------------------------------------------------------------------------- ticks
@@ -489,10 +489,8 @@ def _set_matrix_ticks(axes: Axes, panel: Panel, image: Image, px: float) -> None
     """Names of columns, and of rows where they fit beside the matrix; of many, only
     some."""
     width, height = artists.axes_size_in_points(axes) / px
-    columns, rows = (
-        artists.strip_common_words(image.columns),
-        artists.strip_common_words(image.rows),
-    )
+    columns = artists.strip_common_words(image.columns)
+    rows = artists.strip_common_words(image.rows)
     longest = TICK * max(map(text_width, columns), default=0) + 5
     _set_tick_names(
         axes.xaxis,

@@ -62,10 +62,8 @@ def tile_pixels(
     size: height and width, at least as many as rows and columns; contours are
     continuous. Default: two by two pixels per cell."""
     height, width = size or (2 * marked.shape[0], 2 * marked.shape[1])
-    (rows, above), (columns, right) = (
-        _cells_and_halves(height, len(marked)),
-        _cells_and_halves(width, marked.shape[1]),
-    )
+    rows, above = _cells_and_halves(height, len(marked))
+    columns, right = _cells_and_halves(width, marked.shape[1])
     index = 4 * marked[:, columns][rows].astype(np.intp) + (2 * above[:, None] + right)
     return tiles.reshape(-1, *tiles.shape[3:])[index]
 

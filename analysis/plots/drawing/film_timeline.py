@@ -24,8 +24,8 @@ _FRAMES_BESIDE_EVENT = 2
 
 
 class FilmFrames(NamedTuple):
-    """Recorded frames of a film, (shown, scene), and the number of film frames for
-    which each is held, (shown,)."""
+    """Recorded frames of a film, (frame, scene), and the number of film frames for
+    which each is held, (frame,)."""
 
     frames: np.ndarray
     holds: np.ndarray
@@ -92,13 +92,13 @@ def film_frames(
             "steps with a recorded frame between them",
         )
     every = -(-len(both) // most) if every is None else every
-    shown = (
+    moments = (
         both[::every]
         if (len(both) - 1) % every == 0
         else np.append(both[::every], both[-1])
     )
-    frames = np.stack([_frames_at(time, shown) for time in times], axis=1)
-    holds = np.ones(len(shown), np.int64)
+    frames = np.stack([_frames_at(time, moments) for time in times], axis=1)
+    holds = np.ones(len(moments), np.int64)
     if by_events:
         holds[_frames_near_events(scenes, frames)] = EVENT_HOLD
     holds[-1] = max(holds[-1], last)
@@ -111,7 +111,7 @@ def _frames_at(times: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
 
 def _frames_near_events(scenes: Sequence[Scene], frames: np.ndarray) -> np.ndarray:
-    """Which frames (shown, scene) are near a drop or spike of their scene, (shown,)
+    """Which frames (frame, scene) are near a drop or spike of their scene, (frame,)
     bool."""
     near = np.zeros(len(frames), bool)
     for column, scene in zip(frames.T, scenes, strict=True):

@@ -190,15 +190,15 @@ def test_kernels_are_compiled_in_another_process(monkeypatch):
 def test_a_frame_ends_after_its_time(monkeypatch):
     clock = iter(np.arange(0, 10, 0.4 * SECONDS_A_FRAME))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    taken = []
-    advance_within_time(100, taken.append, 5)
-    assert taken == [5, 5, 5]
-    advance_within_time(3, taken.append, 2)
-    assert taken[3:] == [2, 1]
+    steps = []
+    advance_within_time(100, steps.append, 5)
+    assert steps == [5, 5, 5]
+    advance_within_time(3, steps.append, 2)
+    assert steps[3:] == [2, 1]
 
 
 def test_a_hidden_page_has_no_callbacks():
-    player = Player(Document(), lambda wanted: None, lambda: None)
+    player = Player(Document(), lambda budget: None, lambda: None)
     player.show()
     player.start()
     assert len(player.document.session_callbacks) == 1
@@ -264,13 +264,13 @@ def test_a_live_transformer_has_the_planes_and_logits_of_a_simulation():
     run.advance(30)
     trajectory = simulate(settings, runs=1, seed=2, steps=30, every=30)
     assert np.array_equal(np.float32(list(run.loss.values())), last(trajectory, "loss"))
-    shown = build_scene(trajectory, 0)
-    titles = {panel.title: panel.name for panel in shown.panels}
+    scene = build_scene(trajectory, 0)
+    titles = {panel.title: panel.name for panel in scene.panels}
     for k, places in run.strongest_planes(2):
         np.testing.assert_allclose(
-            places, shown.arrays([-1])[titles[f"W_E at frequency {k}"]][0], atol=1e-5
+            places, scene.arrays([-1])[titles[f"W_E at frequency {k}"]][0], atol=1e-5
         )
-    (image,) = shown.arrays([-1], ["correct_logits"]).values()
+    (image,) = scene.arrays([-1], ["correct_logits"]).values()
     total, difference = np.indices((7, 7))
     a, b = (total + difference) * 4 % 7, (total - difference) * 4 % 7
     np.testing.assert_allclose(run.correct_logits()[a, b], image[0], atol=1e-5)
@@ -454,11 +454,11 @@ def test_a_particle_can_be_moved_by_keys(page):
 def test_a_network_learns_on_the_page(page):
     open_page(page, page.address + "?tab=training&n=7&pace=20&weight_decay=0.3")
     change_while_running(page, "epoch", 100, "learning rate", "ArrowLeft", "lr=0.0099")
-    shown = (
+    losses = (
         "Bokeh.documents[0].get_model_by_name('loss over"
         " epochs').renderers[0].data_source.data.train"
     )
-    loss = page.evaluate(f"() => [...{shown}]")
+    loss = page.evaluate(f"() => [...{losses}]")
     assert loss[-1] < 0.9 * loss[0]
     page.get_by_text(re.compile(r"correct: \d+% train, \d+% validation")).wait_for()
 

@@ -380,9 +380,9 @@ def test_data_not_yet_sent_to_a_hidden_page_are_sent_later(runs_folder, monkeypa
     root = Column()
     document.add_root(root)
 
-    def called(most, shown):
-        root.children = [page.layout] if shown else []
-        page.show() if shown else page.hide()
+    def called(most, visible):
+        root.children = [page.layout] if visible else []
+        page.show() if visible else page.hide()
         for _ in range(most):
             for callback in document.session_callbacks[:1]:
                 document.callbacks.remove_session_callback(callback)
@@ -445,10 +445,10 @@ def test_settings_that_a_file_does_not_allow_are_replaced_with_a_note(
     assert page.message.visible
     assert words in page.message.text
     assert page.wall.children
-    shown = {"attention,force": ["force"]}.get(
+    names = {"attention,force": ["force"]}.get(
         settings.get("panels"), default_panel_names(page.side.names)
     )
-    assert page.screen.panels == shown
+    assert page.screen.panels == names
     page.settings.param.update(
         {setting: RunsPage([]).settings.param[setting].default for setting in settings}
     )
@@ -555,12 +555,12 @@ COVERING = 12.6
 
 
 def test_labels_are_on_their_marks_unless_a_later_one_covers_them(page):
-    shown = page(tall=True, file="particles", run=0, panels="embedding")
+    tab = page(tall=True, file="particles", run=0, panels="embedding")
     for crowded in (False, True):
         if crowded:
-            shown.evaluate(CROWD)
-        seek(shown, 1 + crowded)
-        x, y, offset = np.array(shown.evaluate(LABELS), float)
+            tab.evaluate(CROWD)
+        seek(tab, 1 + crowded)
+        x, y, offset = np.array(tab.evaluate(LABELS), float)
         near = np.hypot(x[:, None] - x, y[:, None] - y) < COVERING
         covered = np.tril(near, -1).any(axis=0)
         np.testing.assert_array_equal(np.isnan(offset), covered)
@@ -570,41 +570,41 @@ def test_labels_are_on_their_marks_unless_a_later_one_covers_them(page):
 
 
 def test_panels_of_another_frame_are_marked_until_theirs_has_come(page):
-    shown = page(file="particles", run=0, panels="embedding,pair_sums", step=20)
-    shown.evaluate("""() => {
+    tab = page(file="particles", run=0, panels="embedding,pair_sums", step=20)
+    tab.evaluate("""() => {
       const {parts, buffers} = scrubber.stage, map = buffers.get(`0/${parts.find((part) => part.map).array}`)
       map.held = new Uint8Array(61).fill(1, 0, 21)
       window.missing = buffers.get("0/embedding")
       buffers.delete("0/embedding")
     }""")
-    seek(shown, 33)
+    seek(tab, 33)
     for words in (
         "computing step 33; shown: 20",
         "computing map of step 33; shown: 20",
     ):
-        assert shown.get_by_text(words).is_visible()
-    shown.evaluate("scrubber.stage.buffers.forEach((buffer) => delete buffer.held)")
-    shown.evaluate("scrubber.stage.buffers.set('0/embedding', missing)")
-    seek(shown, 34)
-    assert not shown.get_by_text("shown: 20").count()
+        assert tab.get_by_text(words).is_visible()
+    tab.evaluate("scrubber.stage.buffers.forEach((buffer) => delete buffer.held)")
+    tab.evaluate("scrubber.stage.buffers.set('0/embedding', missing)")
+    seek(tab, 34)
+    assert not tab.get_by_text("shown: 20").count()
 
 
 def test_scrubbing_updates_every_panel(page, runs_folder):
     names = ",".join(panel_names(open_trajectory(runs_folder / "sparse.nc")))
-    shown = page(tall=True, file="sparse", run=1, panels=names)
+    tab = page(tall=True, file="sparse", run=1, panels=names)
     content = scene_of(runs_folder, "sparse", 1)
     for place in (0, 7, 30):
-        state = seek(shown, place)
+        state = seek(tab, place)
         assert len({part["array"] for part in state["parts"]}) > 10
         assert state["frames"] == [place]
         assert_shows(state, [content])
 
 
 def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
-    shown = page(file="particles", run=2, step=20)
-    assert shown.evaluate(STATE)["step"] == 20
+    tab = page(file="particles", run=2, step=20)
+    assert tab.evaluate(STATE)["step"] == 20
     events = sorted(
-        set(shown.evaluate("scrubber.stage.marks.map((mark) => mark.place)")) - {0}
+        set(tab.evaluate("scrubber.stage.marks.map((mark) => mark.place)")) - {0}
     )
     for key, place in (
         ("ArrowRight", 21),
@@ -615,59 +615,57 @@ def test_keys_step_jump_and_play_to_the_end(page, runs_folder):
         ("PageDown", events[0]),
         ("Home", 0),
     ):
-        shown.keyboard.press(key)
-        wait_for_frame(shown, place)
-    shown.evaluate("scrubber.speed = 60")
-    shown.keyboard.press("Space")
-    shown.wait_for_function("scrubber.playing && scrubber.drawn > 5")
-    assert shown.get_by_role("button", name="Pause").is_visible()
-    shown.keyboard.press("Space")
-    shown.wait_for_function("!scrubber.playing")
-    rest = shown.evaluate(STATE)
+        tab.keyboard.press(key)
+        wait_for_frame(tab, place)
+    tab.evaluate("scrubber.speed = 60")
+    tab.keyboard.press("Space")
+    tab.wait_for_function("scrubber.playing && scrubber.drawn > 5")
+    assert tab.get_by_role("button", name="Pause").is_visible()
+    tab.keyboard.press("Space")
+    tab.wait_for_function("!scrubber.playing")
+    rest = tab.evaluate(STATE)
     assert_shows(rest, [scene_of(runs_folder, "particles", 2)])
-    shown.wait_for_function(
+    tab.wait_for_function(
         "(step) => location.search.includes(`step=${step}`)", arg=int(rest["step"])
     )
-    play = shown.get_by_role("button", name="Play")
+    play = tab.get_by_role("button", name="Play")
     play.click()
-    shown.wait_for_function("!scrubber.playing && scrubber.drawn == 60")
+    tab.wait_for_function("!scrubber.playing && scrubber.drawn == 60")
     play.click()
-    shown.wait_for_function("scrubber.playing && scrubber.drawn < 50")
+    tab.wait_for_function("scrubber.playing && scrubber.drawn < 50")
 
 
 def test_a_run_is_selected_while_another_plays(page, runs_folder):
-    shown = page(file="particles", run=0)
-    before = shown.evaluate(STATE)["number"]
-    shown.evaluate(
+    tab = page(file="particles", run=0)
+    before = tab.evaluate(STATE)["number"]
+    tab.evaluate(
         "scrubber.chosen = true, scrubber.speed = 0.5"
     )  # 60 frames take longer than all that is waited for
-    shown.get_by_role("button", name="Play").click()
-    shown.get_by_label("runs", exact=True).select_option("3")
-    there(shown, before)
-    place = shown.evaluate("scrubber.place")
-    shown.wait_for_function(
+    tab.get_by_role("button", name="Play").click()
+    tab.get_by_label("runs", exact=True).select_option("3")
+    there(tab, before)
+    place = tab.evaluate("scrubber.place")
+    tab.wait_for_function(
         "(place) => scrubber.playing && scrubber.place > place", arg=place
     )
-    assert shown.evaluate("scrubber.speed") == 0.5
-    show_browser_tab(shown, False)
-    assert not shown.evaluate("scrubber.playing")
-    show_browser_tab(shown, True)
-    assert shown.evaluate("scrubber.playing")
-    shown.evaluate("scrubber.play(false)")
-    assert_shows(seek(shown, 33), [scene_of(runs_folder, "particles", 3)])
-    shown.wait_for_function("location.search.includes('run=3')")
+    assert tab.evaluate("scrubber.speed") == 0.5
+    show_browser_tab(tab, False)
+    assert not tab.evaluate("scrubber.playing")
+    show_browser_tab(tab, True)
+    assert tab.evaluate("scrubber.playing")
+    tab.evaluate("scrubber.play(false)")
+    assert_shows(seek(tab, 33), [scene_of(runs_folder, "particles", 3)])
+    tab.wait_for_function("location.search.includes('run=3')")
 
 
 def test_the_list_is_filtered(page, runs_folder):
-    shown = page(file="particles")
+    tab = page(file="particles")
     entries = catalogue.run_catalogue(open_trajectory(runs_folder / "particles.nc"))
     for kind in {entry.structure for entry in entries}:
         expected = [str(entry.place) for entry in entries if entry.structure == kind]
-        shown.get_by_label("kind of run").select_option(
-            label=f"{kind} ({len(expected)})"
-        )
+        tab.get_by_label("kind of run").select_option(label=f"{kind} ({len(expected)})")
         some = "".join(f":has([value='{place}'])" for place in expected)
-        shown.locator(
+        tab.locator(
             f"select[multiple]{some}:not(:has(:nth-child({len(expected) + 1})))"
         ).wait_for()
 
@@ -678,14 +676,12 @@ ROWS = """() => [...scrubber.bar.querySelectorAll(".ticks div")].map((row) => [
 
 
 def test_two_runs_move_together_and_have_their_own_event_marks(page, runs_folder):
-    shown = page(
-        tall=True, file="particles", run=0, other_file="particles", other_run=4
-    )
-    marks = shown.evaluate("scrubber.stage.marks.map((mark) => mark.lane)")
-    for lane, (name, count, places) in enumerate(shown.evaluate(ROWS)):
+    tab = page(tall=True, file="particles", run=0, other_file="particles", other_run=4)
+    marks = tab.evaluate("scrubber.stage.marks.map((mark) => mark.lane)")
+    for lane, (name, count, places) in enumerate(tab.evaluate(ROWS)):
         assert (name, count) == ("AB"[lane], marks.count(lane))
         assert np.diff(places).min(initial=5) >= 5  # marks are 5 pixels wide
-    state = seek(shown, 41)
+    state = seek(tab, 41)
     assert state["frames"] == [41, 41]
     assert {part["lane"] for part in state["parts"]} == {0, 1}
     assert_shows(
@@ -695,15 +691,15 @@ def test_two_runs_move_together_and_have_their_own_event_marks(page, runs_folder
 
 
 def test_clicks_on_a_mark_and_on_a_curve_jump_to_their_frames(page):
-    shown = page(file="particles", run=0, panels="gradient_norm")
-    place = shown.evaluate("scrubber.stage.marks.at(-1).place")
-    shown.locator(f"[data-to='{place}']").first.evaluate("(tick) => tick.click()")
-    wait_for_frame(shown, place)
-    shown.keyboard.press("Home")
-    wait_for_frame(shown, 0)
-    box = shown.locator(".bk-Figure").first.bounding_box()
-    shown.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    shown.wait_for_function("scrubber.drawn > 10 && scrubber.drawn < 50")
+    tab = page(file="particles", run=0, panels="gradient_norm")
+    place = tab.evaluate("scrubber.stage.marks.at(-1).place")
+    tab.locator(f"[data-to='{place}']").first.evaluate("(tick) => tick.click()")
+    wait_for_frame(tab, place)
+    tab.keyboard.press("Home")
+    wait_for_frame(tab, 0)
+    box = tab.locator(".bk-Figure").first.bounding_box()
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tab.wait_for_function("scrubber.drawn > 10 && scrubber.drawn < 50")
 
 
 PIXEL = """([figure, x, y]) => {
@@ -725,30 +721,30 @@ def hover(page, figure, x, y):
 
 @pytest.mark.parametrize("step", [60, 20])
 def test_the_pointer_shows_names_and_values(page, runs_folder, step):
-    shown = page(
+    tab = page(
         tall=True, file="particles", run=0, step=60, panels="embedding,pair_sums"
     )
     scene = scene_of(runs_folder, "particles", 0)
-    seek(shown, step)
+    seek(tab, step)
     arrays = scene.arrays([step])
     embedding, sums = scene.panels[:2]
     x, y = arrays["embedding"][0, 3]
-    assert hover(shown, embedding.title, x, y) == [f"3 ({x:.4g}, {y:.4g})"]
+    assert hover(tab, embedding.title, x, y) == [f"3 ({x:.4g}, {y:.4g})"]
     classes = next(layer.names for layer in sums.layers if isinstance(layer, Map))
-    assert hover(shown, sums.title, 0.9 * sums.x[0], 0.9 * sums.y[0])[0] in classes
+    assert hover(tab, sums.title, 0.9 * sums.x[0], 0.9 * sums.y[0])[0] in classes
 
 
 def test_the_pointer_shows_the_loss_and_the_attention(page, runs_folder):
-    shown = page(tall=True, file="sparse", run=1, step=60, panels="attention,loss")
+    tab = page(tall=True, file="sparse", run=1, step=60, panels="attention,loss")
     scene = scene_of(runs_folder, "sparse", 1)
     loss, matrix = (
         next(panel for panel in scene.panels if panel.name == name)
         for name in ("loss", "attention")
     )
     (curves,), (image,), frame = loss.layers, matrix.layers, 7
-    seek(shown, frame)
+    seek(tab, frame)
     said = hover(
-        shown, loss.title, scene.clock[frame], loss.y[0] ** 0.5 * loss.y[1] ** 0.5
+        tab, loss.title, scene.clock[frame], loss.y[0] ** 0.5 * loss.y[1] ** 0.5
     )
     lines = zip(curves.names, curves.y[:, frame], strict=True)
     assert said == [
@@ -756,7 +752,7 @@ def test_the_pointer_shows_the_loss_and_the_attention(page, runs_folder):
             f"{name}: {y:.4g}, epoch {scene.clock[frame]:.7g}" for name, y in lines
         )
     ]
-    (said,) = hover(shown, matrix.title, 1, 1)
+    (said,) = hover(tab, matrix.title, 1, 1)
     cell, value = said.split(": ")
     assert cell == f"{image.rows[-2]}, {image.columns[1]}"
     assert float(value) == pytest.approx(
@@ -772,16 +768,16 @@ def copied(page, button):
 
 
 def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_path):
-    shown = page(
+    tab = page(
         file="particles",
         run=1,
         other_file="particles",
         other_run=4,
         panels="embedding,imperfections",
     )
-    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    state = seek(shown, 41)
-    code, link = copied(shown, "Copy Python"), copied(shown, "Copy link")
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    state = seek(tab, 41)
+    code, link = copied(tab, "Copy Python"), copied(tab, "Copy link")
     monkeypatch.chdir(tmp_path)
     exec(code, result := {})
     for name, run, part in zip(
@@ -795,13 +791,13 @@ def test_a_copied_link_and_copied_python_repeat_the_view(page, monkeypatch, tmp_
     assert result["frames"] == [41, 41]
     assert result["grid"].layout.columns == 2
     assert (tmp_path / "view.png").stat().st_size > 1000
-    open_page(shown, link)
-    there(shown)
-    again = shown.evaluate(STATE)
+    open_page(tab, link)
+    there(tab)
+    again = tab.evaluate(STATE)
     assert (again["frames"], again["parts"]) == (state["frames"], state["parts"])
-    shown.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject() }")
-    shown.get_by_role("button", name="Copy link").click()
-    lines = shown.get_by_role("dialog", name="Link").get_by_role("textbox")
+    tab.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject() }")
+    tab.get_by_role("button", name="Copy link").click()
+    lines = tab.get_by_role("dialog", name="Link").get_by_role("textbox")
     lines.wait_for()
     assert lines.input_value() == link
     assert lines.evaluate("(area) => area.selectionEnd - area.selectionStart") == len(
@@ -818,11 +814,11 @@ def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path)
         for item in scene_of(runs_folder, file, 0).panels
         if item.name == panel
     )
-    shown = page(file=file, run=0)
-    box = shown.locator(f".bk-events[aria-label='{name}']").bounding_box()
-    with shown.expect_download() as saved:
-        shown.get_by_role("button", name=f"Save as PNG: {name}").click()
-    last = shown.evaluate("scrubber.step_shown")
+    tab = page(file=file, run=0)
+    box = tab.locator(f".bk-events[aria-label='{name}']").bounding_box()
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name=f"Save as PNG: {name}").click()
+    last = tab.evaluate("scrubber.step_shown")
     assert saved.value.suggested_filename == f"{file}-run0-step{last}-{panel}.png"
     saved.value.save_as(tmp_path / "panel.png")
     picture = plt.imread(tmp_path / "panel.png")
@@ -836,24 +832,24 @@ def test_a_panel_is_saved_as_a_picture(page, runs_folder, file, panel, tmp_path)
 
 
 def test_the_page_continues_after_a_change_of_tabs(page, runs_folder):
-    shown = page(file="particles", run=1, step=30)
+    tab = page(file="particles", run=1, step=30)
     for name in ("Particles", "Runs"):
-        shown.get_by_role("button", name=name).click()
-        shown.wait_for_function(
+        tab.get_by_role("button", name=name).click()
+        tab.wait_for_function(
             f"!!scrubber.bar?.isConnected == {str(name == 'Runs').lower()}"
         )
-    shown.keyboard.press("ArrowRight")
-    wait_for_frame(shown, 31)
-    assert_shows(shown.evaluate(STATE), [scene_of(runs_folder, "particles", 1)])
+    tab.keyboard.press("ArrowRight")
+    wait_for_frame(tab, 31)
+    assert_shows(tab.evaluate(STATE), [scene_of(runs_folder, "particles", 1)])
 
 
 def test_panels_are_selected_by_labelled_checkboxes(page):
-    shown = page(file="particles", run=0, panels="embedding")
-    before = shown.evaluate(STATE)
+    tab = page(file="particles", run=0, panels="embedding")
+    before = tab.evaluate(STATE)
     assert {part["array"] for part in before["parts"]} == {"embedding"}
-    shown.get_by_role("checkbox", name="pair sums").check()
-    there(shown, before["number"])
-    assert "pair_sums" in {part["array"] for part in shown.evaluate(STATE)["parts"]}
+    tab.get_by_role("checkbox", name="pair sums").check()
+    there(tab, before["number"])
+    assert "pair_sums" in {part["array"] for part in tab.evaluate(STATE)["parts"]}
 
 
 LAYOUT = """() => {
@@ -885,8 +881,8 @@ LAYOUT = """() => {
     ],
 )
 def test_panels_fill_the_width_of_the_page(page, size, columns, other):
-    shown = page(file="sparse", other_file=other)
-    shown.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    tab = page(file="sparse", other_file=other)
+    tab.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
     expected = {
         "columns": columns,
         "overflow": [False, size[0] < 1400],
@@ -895,10 +891,10 @@ def test_panels_fill_the_width_of_the_page(page, size, columns, other):
         "titles": 0,
     }
     for _ in range(150):  # until the layout has settled
-        result = shown.evaluate(LAYOUT)
+        result = tab.evaluate(LAYOUT)
         frames = result.pop("frames")
         if result == expected and max(frames) <= 1:
             break
-        shown.wait_for_timeout(100)
+        tab.wait_for_timeout(100)
     assert result == expected
     assert max(frames) <= 1

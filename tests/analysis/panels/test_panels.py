@@ -87,21 +87,21 @@ def particles(steps=12, runs=1, record="all", **settings):
     ).copy(deep=True)
 
 
-def layer(shown, panel, kind):
+def layer(scene, panel, kind):
     """The first layer of a kind of a panel."""
-    return next(item for item in one(shown, panel).layers if isinstance(item, kind))
+    return next(item for item in one(scene, panel).layers if isinstance(item, kind))
 
 
-def one(shown, name):
-    return next(panel for panel in shown.panels if panel.name == name)
+def one(scene, name):
+    return next(panel for panel in scene.panels if panel.name == name)
 
 
-def consistent(shown):
+def consistent(scene):
     """Every layer's array is there at some frames, of the shape, type and size that
     `analysis.panels.scene` promises."""
-    frames = np.unique([0, len(shown.steps) // 2, len(shown.steps) - 1])
-    arrays = shown.arrays(frames)
-    for panel in shown.panels:
+    frames = np.unique([0, len(scene.steps) // 2, len(scene.steps) - 1])
+    arrays = scene.arrays(frames)
+    for panel in scene.panels:
         assert panel.x[0] < panel.x[1]
         assert panel.y[0] < panel.y[1]
         assert np.isfinite([*panel.x, *panel.y]).all()
@@ -110,7 +110,7 @@ def consistent(shown):
             if isinstance(item, Curves):
                 assert (
                     item.y.shape
-                    == (len(item.colours), len(shown.steps))
+                    == (len(item.colours), len(scene.steps))
                     == (len(item.names), len(item.x))
                 )
                 continue
@@ -204,9 +204,9 @@ def test_panels_of_vc_show_the_arrays_of_the_network(variant):
     trajectory = sparse(runs=2, **variant)
     network = network_of(trajectory)
     tokens = torch.from_numpy(make_probe_sequences(network.settings).tokens)
-    shown = build_scene(trajectory, 1, side=SIDE)
-    arrays = consistent(shown)
-    assert shown.steps.tolist() == [0, 8, 16, 24]
+    scene = build_scene(trajectory, 1, side=SIDE)
+    arrays = consistent(scene)
+    assert scene.steps.tolist() == [0, 8, 16, 24]
     built = run_scene.build_panels(
         RecordedRun(trajectory, 1, None, SIDE)
     ).compute_arrays.__self__
@@ -260,14 +260,14 @@ def check_output_map(result, p):
 def test_the_query_arrow_fits_the_panel():
     trajectory = sparse()
     trajectory["query"][:, 2] = 50.0
-    shown = build_scene(trajectory, 0, panels=["normalised_sums"])
-    arrow = shown.arrays([0, 2])["query"][:, 0]
+    scene = build_scene(trajectory, 0, panels=["normalised_sums"])
+    arrow = scene.arrays([0, 2])["query"][:, 0]
     scale = 1.25 * math.sqrt(2) / math.hypot(50, 50)
     np.testing.assert_array_equal(arrow[:, :2], 0)
     np.testing.assert_allclose(
         arrow[:, 2:], scale * trajectory["query"].values[0, [0, 2]], rtol=1e-5
     )
-    assert f"arrow: query; query at {scale:.2g} of its length; " in shown.panels[0].note
+    assert f"arrow: query; query at {scale:.2g} of its length; " in scene.panels[0].note
     assert (
         "of its length"
         not in build_scene(sparse(), 0, panels=["normalised_sums"]).panels[0].note
@@ -294,37 +294,37 @@ def test_unit_boundaries_are_where_units_switch():
 
 
 def test_shapes_colours_and_fills_of_points():
-    shown = build_scene(
+    scene = build_scene(
         sparse(positions=(1, 6, 3), sparsity=3, length=8, vocab=3), 0, side=SIDE
     )
     shapes = ["circle" if t in (1, 3, 6) else "square" for t in range(8)]
-    assert list(layer(shown, "position_embeddings", Points).shapes) == shapes
-    sums = layer(shown, "sums", Points)
+    assert list(layer(scene, "position_embeddings", Points).shapes) == shapes
+    sums = layer(scene, "sums", Points)
     assert sums.names[4] == "token 1 at 1"
     assert sums.shapes[3:6] == ("circle",) * 3
     assert sums.filled[3:6].tolist() == [False, True, True]
     np.testing.assert_array_equal(sums.colours[3], sums.colours[5])
-    xi = layer(shown, "sequence_embeddings", Points)
+    xi = layer(scene, "sequence_embeddings", Points)
     result = make_probe_sequences(SparseSettings(sparsity=3, length=8, vocab=3))
     assert xi.shapes == tuple(
         ("square", "circle", "triangle")[c] for c in result.classes
     )
     assert len(np.unique(xi.colours, axis=0)) == len(result.multiset)  # one a prefix
     receptors, assemblers = (
-        layer(shown, "receptors", Points),
-        layer(shown, "assemblers", Points),
+        layer(scene, "receptors", Points),
+        layer(scene, "assemblers", Points),
     )
     np.testing.assert_array_equal(receptors.colours, assemblers.colours)
     assert (
-        layer(shown, "transform_map", Map).names[5] == "class 1, probability below 0.5"
+        layer(scene, "transform_map", Map).names[5] == "class 1, probability below 0.5"
     )
 
 
 def test_only_requested_panels_are_computed(monkeypatch):
-    shown = build_scene(sparse(), 0, panels=["token_embeddings", "loss"])
+    scene = build_scene(sparse(), 0, panels=["token_embeddings", "loss"])
     monkeypatch.setattr("dynamics.networks.clustering_head.ClusteringHead.table", None)
-    assert list(shown.arrays([0, 1])) == ["token_embeddings"]
-    assert [panel.name for panel in shown.panels] == ["token_embeddings", "loss"]
+    assert list(scene.arrays([0, 1])) == ["token_embeddings"]
+    assert [panel.name for panel in scene.panels] == ["token_embeddings", "loss"]
 
 
 @pytest.mark.parametrize(
@@ -332,23 +332,23 @@ def test_only_requested_panels_are_computed(monkeypatch):
     [(sparse, "recorded_weights", 1000), (modular, "modular_panels", 40)],
 )
 def test_arrays_do_not_depend_on_the_batch_size(make, module, batch, monkeypatch):
-    shown = build_scene(make(dim=3), 0, side=SIDE)
-    together = shown.arrays(np.arange(4))
+    scene = build_scene(make(dim=3), 0, side=SIDE)
+    together = scene.arrays(np.arange(4))
     monkeypatch.setattr(f"analysis.panels.{module}.VALUES_PER_BATCH", batch)
     for frame in range(4):
-        for name, values in shown.arrays([frame]).items():
+        for name, values in scene.arrays([frame]).items():
             np.testing.assert_allclose(values[0], together[name][frame], atol=1e-5)
 
 
 def test_large_tables_are_thinned():
-    shown = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
-    consistent(shown)
+    scene = build_scene(sparse(vocab=200, steps=2, every=1), 0, side=SIDE)
+    consistent(scene)
     assert (
-        one(shown, "sums").note
+        one(scene, "sums").note
         == "colour: position; hollow marks: token 0; 100 of 200 tokens"
     )
-    assert len(layer(shown, "sums", Points).names) == 1200
-    assert shown.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
+    assert len(layer(scene, "sums", Points).names) == 1200
+    assert scene.arrays([0], ["output_map"])["output_map"].dtype == np.uint16
 
 
 # -------------------------------------------------------------------- planes and limits
@@ -357,15 +357,15 @@ def test_large_tables_are_thinned():
 @pytest.mark.parametrize("dim", [2, 3])
 def test_axes_can_be_selected(dim):
     trajectory = sparse(dim=dim)
-    shown = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
-    consistent(shown)
+    scene = build_scene(trajectory, 0, axes=(1, 0), side=SIDE)
+    consistent(scene)
     expected = trajectory["embedding"].values[0][..., [1, 0]]
     np.testing.assert_allclose(
-        shown.arrays(range(4))["token_embeddings"], expected, atol=1e-6
+        scene.arrays(range(4))["token_embeddings"], expected, atol=1e-6
     )
     last = trajectory["embedding"].values[0, -1]
     share = last.var(axis=0)[[0, 1]].sum() / last.var(axis=0).sum()
-    assert one(shown, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
+    assert one(scene, "token_embeddings").note == f"axes 1 and 0 of {dim}: {share:.0%}"
 
 
 @pytest.mark.parametrize("make", [sparse, modular, particles])
@@ -398,8 +398,8 @@ def test_points_of_one_axis_are_spread_vertically():
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_particles_and_their_forces(dim):
     trajectory = particles(dim=dim, fa=2.0)
-    shown = build_scene(trajectory, 0, side=SIDE)
-    arrays = consistent(shown)
+    scene = build_scene(trajectory, 0, side=SIDE)
+    arrays = consistent(scene)
     x = trajectory["embedding"].values[0]
     plane = fit_projection(x[-1])
     np.testing.assert_allclose(
@@ -409,7 +409,7 @@ def test_particles_and_their_forces(dim):
         ParticleSystem(ParticleSettings(n=7, dim=dim, fa=2.0)).force(x[[0, 6, 12]])[0]
         @ plane.basis.T
     )
-    panel = one(shown, "embedding")
+    panel = one(scene, "embedding")
     across = panel.x[1] - panel.x[0]
     tails, heads = np.split(arrays["force"], 2, axis=-1)
     np.testing.assert_allclose(tails, arrays["embedding"], atol=1e-6)
@@ -439,8 +439,8 @@ def test_fields_add_up_to_the_force(law, generator):
 
 def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
     trajectory = particles()
-    shown = build_scene(trajectory, 0, side=SIDE)
-    arrays = shown.arrays([0, 12])
+    scene = build_scene(trajectory, 0, side=SIDE)
+    arrays = scene.arrays([0, 12])
     names = (
         "like_attraction",
         "unlike_repulsion",
@@ -453,12 +453,12 @@ def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
             for name in names
         ]
     )
-    panel = one(shown, "embedding")
+    panel = one(scene, "embedding")
     np.testing.assert_allclose(
         lengths.max(axis=(0, 2)), 0.2 * (panel.x[1] - panel.x[0]), rtol=1e-4
     )
     assert (lengths.max(axis=2) < 0.199 * (panel.x[1] - panel.x[0])).any()
-    panel = one(shown, "pair_sums")
+    panel = one(scene, "pair_sums")
     pairs, x = all_pairs(7), trajectory["embedding"].values[0, 12]
     sums = x[pairs[:, 0]] + x[pairs[:, 1]]
     np.testing.assert_allclose(arrays["pair_sums"][1], sums, atol=1e-6)
@@ -482,11 +482,11 @@ def test_the_four_fields_share_a_scale_and_the_map_is_the_nearest_pair_sum():
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_networks_class_maps_marks_and_gradients(dim):
     trajectory = modular(dim=dim, runs=2)
-    shown = build_scene(trajectory, 1, side=SIDE)
-    arrays = consistent(shown)
+    scene = build_scene(trajectory, 1, side=SIDE)
+    arrays = consistent(scene)
     network, pairs = network_of(trajectory), all_pairs(7)
     trained = training_pairs(7, network.settings.train_pairs, np.array([4]))[0]
-    np.testing.assert_array_equal(layer(shown, "pair_sums", Points).filled, trained)
+    np.testing.assert_array_equal(layer(scene, "pair_sums", Points).filled, trained)
     w = weights(trajectory, 1, 40)
     predicted = network.logits(w, torch.from_numpy(pairs)).argmax(-1).numpy()
     there = np.isfinite(arrays["crosses"][2, :, 0])
@@ -495,24 +495,24 @@ def test_networks_class_maps_marks_and_gradients(dim):
     np.testing.assert_allclose(
         [(~there)[trained].mean(), (~there)[~trained].mean()], accuracy, atol=1e-6
     )
-    check_class_map(shown, doubles(w), arrays["classes"][2])
+    check_class_map(scene, doubles(w), arrays["classes"][2])
     frames = {
         name: weight[[0, 2, 4]] for name, weight in weights(trajectory, 1).items()
     }
     gradient = embedding_gradient(network, frames, trained)
     expected = -gradient @ fit_projection(trajectory["embedding"].values[1, -1]).basis.T
-    for result, wanted in zip(
+    for result, reference in zip(
         arrays["descent"][..., 2:] - arrays["descent"][..., :2], expected, strict=True
     ):
-        scale = np.abs(result).max() / np.abs(wanted).max()
-        np.testing.assert_allclose(result, scale * wanted, atol=1e-4)
+        scale = np.abs(result).max() / np.abs(reference).max()
+        np.testing.assert_allclose(result, scale * reference, atol=1e-4)
         assert scale > 0
 
 
-def check_class_map(shown, w, result):
+def check_class_map(scene, w, result):
     """argmax of W_o relu(W_h x + b_h) + b_o at the pixels."""
     points = pixel_points(
-        one(shown, "pair_sums"),
+        one(scene, "pair_sums"),
         fit_projection(w["embedding"]),
         2 * w["embedding"].mean(axis=0),
     )
@@ -527,18 +527,18 @@ def check_class_map(shown, w, result):
 
 def test_the_force_beside_the_gradient_uses_training_pairs():
     trajectory = modular()
-    shown = build_scene(trajectory, 0, side=SIDE)
+    scene = build_scene(trajectory, 0, side=SIDE)
     x = trajectory["embedding"].values[0, -1:].astype(float)
     trained = all_pairs(7)[
         training_pairs(7, network_of(trajectory).settings.train_pairs, np.array([3]))[0]
     ]
     force = ParticleSystem(ParticleSettings(n=7), pairs=trained).force(x)[0][0]
-    drawn = shown.arrays([4])["law"][0]
+    drawn = scene.arrays([4])["law"][0]
     vectors = drawn[:, 2:] - drawn[:, :2]
     np.testing.assert_allclose(
         vectors, force * np.abs(vectors).max() / np.abs(force).max(), atol=1e-4
     )
-    cosine = layer(shown, "cosine", Curves).y
+    cosine = layer(scene, "cosine", Curves).y
     assert cosine.shape == (1, 5)
     assert (np.abs(cosine) <= 1 + 1e-9).all()
 
@@ -547,18 +547,18 @@ def test_the_force_beside_the_gradient_uses_training_pairs():
 def test_images_show_many_pair_sums(n, dim):
     trajectory = particles(n=n, dim=dim, steps=1, step_size=1e-5)
     panels = ["embedding", "pair_sums", "force"]
-    shown = build_scene(
+    scene = build_scene(
         trajectory,
         0,
         side=SIDE,
         panels=panels + ["imperfect_pair_sums"] * (n > 140),
         follow=True,
     )
-    arrays = shown.arrays([0, 1])
+    arrays = scene.arrays([0, 1])
     assert arrays["force"].shape == (2, 120, 4)
-    assert layer(shown, "embedding", Points).joined
+    assert layer(scene, "embedding", Points).joined
     if n == 140:  # fewer than 10,000 pair sums
-        assert len(layer(shown, "pair_sums", Points).names) == 2000
+        assert len(layer(scene, "pair_sums", Points).names) == 2000
         return
     count = 10.0 ** arrays["density"] - 1
     np.testing.assert_allclose(count.sum(axis=(1, 2)), n * (n + 1) / 2, rtol=1e-5)
@@ -567,7 +567,7 @@ def test_images_show_many_pair_sums(n, dim):
         imperfect, count_imperfections(trajectory["embedding"].values[0]), rtol=1e-5
     )
     assert np.array_equal(np.isnan(arrays["imperfect_fraction"]), count == 0)
-    assert layer(shown, "pair_sums", Image).high == arrays["density"][1].max()
+    assert layer(scene, "pair_sums", Image).high == arrays["density"][1].max()
 
 
 def test_cells_are_counted_from_the_top_left():
@@ -594,12 +594,12 @@ def test_fields_are_summed_by_the_method_of_the_law(method, generator):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 70])
 def test_few_and_many_tokens(n):
-    shown = build_scene(particles(n=n, steps=2), 0, side=SIDE)
-    consistent(shown)
-    assert layer(shown, "embedding", Points).labelled == (n <= 40)
-    shown = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
-    consistent(shown)
-    note = one(shown, "pair_sums").note
+    scene = build_scene(particles(n=n, steps=2), 0, side=SIDE)
+    consistent(scene)
+    assert layer(scene, "embedding", Points).labelled == (n <= 40)
+    scene = build_scene(modular(n=n, steps=10, train_share=1.0), 0, side=SIDE)
+    consistent(scene)
+    note = one(scene, "pair_sums").note
     assert ("2000 of 2485 pairs" in note, "filled" in note) == (
         n == 70,
         False,
@@ -611,12 +611,12 @@ def test_few_and_many_tokens(n):
 
 def test_curves_show_the_recorded_values():
     trajectory = sparse(steps=32, every=2)
-    shown = build_scene(trajectory, 0, side=SIDE)
-    loss = layer(shown, "loss", Curves)
+    scene = build_scene(trajectory, 0, side=SIDE)
+    loss = layer(scene, "loss", Curves)
     np.testing.assert_allclose(loss.y, trajectory["loss"].values[0].T, rtol=1e-6)
-    np.testing.assert_allclose(shown.clock, trajectory["epoch"].values)
-    assert (loss.names, shown.unit) == (tuple(trajectory["split"].values), "epoch")
-    update = layer(shown, "update_norm", Curves).y
+    np.testing.assert_allclose(scene.clock, trajectory["epoch"].values)
+    assert (loss.names, scene.unit) == (tuple(trajectory["split"].values), "epoch")
+    update = layer(scene, "update_norm", Curves).y
     assert np.isnan(update[:, 0]).all()
     np.testing.assert_allclose(
         update[:, 1:], trajectory["update_norm"].values[0, 1:].T, rtol=1e-6
@@ -626,8 +626,8 @@ def test_curves_show_the_recorded_values():
 def test_a_loss_of_zero_is_drawn_at_the_lower_edge_with_a_note():
     trajectory = sparse()
     trajectory["loss"][:, 2] = 0
-    shown = build_scene(trajectory, 0, panels=["loss"])
-    curve, panel = layer(shown, "loss", Curves), shown.panels[0]
+    scene = build_scene(trajectory, 0, panels=["loss"])
+    curve, panel = layer(scene, "loss", Curves), scene.panels[0]
     assert (curve.y[:, 2] == panel.y[0]).all()
     assert panel.note == "0 at the lower edge"
 
@@ -648,17 +648,17 @@ def test_geometric_moving_mean(generator):
 
 def test_structure_over_time():
     trajectory = particles(steps=30, n=9)
-    shown = build_scene(trajectory, 0, side=SIDE)
-    count = layer(shown, "imperfections", Curves).y[0]
+    scene = build_scene(trajectory, 0, side=SIDE)
+    count = layer(scene, "imperfections", Curves).y[0]
     np.testing.assert_array_equal(
         count, count_imperfections(trajectory["embedding"].values[0])
     )
     norms = np.linalg.norm(trajectory["embedding"].values[0], axis=-1)
     np.testing.assert_allclose(
-        layer(shown, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
+        layer(scene, "circularity", Curves).y[0], norms.max(axis=1) / norms.min(axis=1)
     )
-    assert (layer(shown, "circularity", Curves).y[1] == 1.2).all()
-    assert shown.facts["structure"].startswith(("no circle", "circle"))
+    assert (layer(scene, "circularity", Curves).y[1] == 1.2).all()
+    assert scene.facts["structure"].startswith(("no circle", "circle"))
 
 
 def test_imperfections_are_counted_in_some_of_many_frames(monkeypatch):
@@ -698,22 +698,22 @@ def test_marks_and_facts_are_the_events_of_the_run():
     )
     assert counts.tolist() == [[2, 1], [1, 0], [1, 0]]
     for run in range(3):
-        shown = build_scene(trajectory, run, panels=[])
+        scene = build_scene(trajectory, run, panels=[])
         result = every.isel(
             event=np.flatnonzero(
                 (every["of_run"].values == run) & ~every["initial"].values
             )
         )
-        rows = [mark for mark in shown.marks if mark.kind != "escape"]
+        rows = [mark for mark in scene.marks if mark.kind != "escape"]
         assert sorted(mark.kind for mark in rows) == sorted(result["kind"].values)
         assert sorted(mark.middle for mark in rows) == sorted(
             np.round(result["middle"].values).astype(int)
         )
-        assert shown.marks == tuple(
-            sorted(shown.marks, key=lambda mark: (mark.begin, mark.kind))
+        assert scene.marks == tuple(
+            sorted(scene.marks, key=lambda mark: (mark.begin, mark.kind))
         )
         assert {mark.kind for mark in rows} >= {"drop", "plateau"}
-        assert [int(shown.event_counts().get(name, 0)) for name in names] == counts[
+        assert [int(scene.event_counts().get(name, 0)) for name in names] == counts[
             run
         ].tolist()
 
@@ -729,15 +729,15 @@ def test_events_are_detected_only_if_a_panel_shows_them(monkeypatch):
 
 
 def test_facts_of_a_scene():
-    shown = build_scene(sparse(runs=2), 1, panels=[])
+    scene = build_scene(sparse(runs=2), 1, panels=[])
     assert (
-        shown.title
+        scene.title
         == "sparse modular addition, p = 2, d = 2, data 64, hidden 7, seed 4"
     )
-    assert shown.facts.items() >= {"seed": "4", "run": "1", "status": "done"}.items()
-    assert float(shown.facts["test accuracy"]) <= 1
-    shown = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
-    assert shown.title.startswith(
+    assert scene.facts.items() >= {"seed": "4", "run": "1", "status": "done"}.items()
+    assert float(scene.facts["test accuracy"]) <= 1
+    scene = build_scene(sparse(length=6, lr=0.01, norm="unit", batch=8), 0, panels=[])
+    assert scene.title.startswith(
         "sparse modular addition, p = 2, d = 2, lr = 0.01, L = 6, data 64, batch 8, …,"
         " seed"
     )
@@ -750,9 +750,9 @@ def test_facts_of_a_scene():
 @pytest.mark.parametrize("make", [particles, modular])
 @pytest.mark.parametrize("n", [2, 9])
 def test_arrows_end_within_their_panels(make, n):
-    shown = build_scene(make(steps=60, n=n), 0, side=SIDE)
-    arrays = shown.arrays(np.arange(len(shown.steps)))
-    for panel in shown.panels:
+    scene = build_scene(make(steps=60, n=n), 0, side=SIDE)
+    arrays = scene.arrays(np.arange(len(scene.steps)))
+    for panel in scene.panels:
         low, high = np.transpose([panel.x, panel.y])
         for heads in (
             arrays[item.array][..., 2:]
@@ -779,13 +779,13 @@ SWELLING = {"lr": 1e-3, "optimizer": "sgd", "weight_decay": 2500.0}
 def test_a_diverged_run_ends_where_it_diverged(make, settings):
     trajectory = make(**settings)
     last = int(trajectory["last_step"][0])
-    shown = build_scene(trajectory, 0, side=SIDE)
-    consistent(shown)
-    assert shown.steps[-1] <= last < int(trajectory["step"][-1])
-    assert shown.facts["status"].startswith("diverged after epoch")
-    assert shown.title.endswith(", " + shown.facts["status"])
-    first = shown.arrays([0])
-    for panel in (panel for panel in shown.panels if panel.equal):
+    scene = build_scene(trajectory, 0, side=SIDE)
+    consistent(scene)
+    assert scene.steps[-1] <= last < int(trajectory["step"][-1])
+    assert scene.facts["status"].startswith("diverged after epoch")
+    assert scene.title.endswith(", " + scene.facts["status"])
+    first = scene.arrays([0])
+    for panel in (panel for panel in scene.panels if panel.equal):
         for item in (
             item
             for item in panel.layers
@@ -799,15 +799,15 @@ def test_a_diverged_run_ends_where_it_diverged(make, settings):
 
 def test_a_growing_run_leaves_the_panel_with_a_note():
     trajectory = modular(every=1, **SWELLING)
-    shown = build_scene(trajectory, 0, side=SIDE)
-    assert len(shown.steps) > 20
-    size = np.abs(trajectory["embedding"].values[0, : len(shown.steps)]).max(
+    scene = build_scene(trajectory, 0, side=SIDE)
+    assert len(scene.steps) > 20
+    size = np.abs(trajectory["embedding"].values[0, : len(scene.steps)]).max(
         axis=(1, 2)
     )
     assert size[-1] > 1e3 * size[0]
-    panel = one(shown, "embedding")
+    panel = one(scene, "embedding")
     assert 0.2 * size[0] < panel.x[1] - panel.x[0] < 1e3 * size[0]
-    places = shown.arrays(np.arange(len(shown.steps)), ["embedding"])["embedding"]
+    places = scene.arrays(np.arange(len(scene.steps)), ["embedding"])["embedding"]
     outside = (
         (places < [panel.x[0], panel.y[0]]) | (places > [panel.x[1], panel.y[1]])
     ).any(axis=(1, 2))
@@ -843,11 +843,11 @@ def test_the_circularity_with_a_token_at_the_origin_is_finite():
 
 
 def test_the_note_says_how_often_the_query_is_outside():
-    shown = build_scene(
+    scene = build_scene(
         sparse(every=1, **{**WILD, "lr": 1e4}), 0, side=SIDE, panels=["normalised_sums"]
     )
-    (panel,) = shown.panels
-    heads = shown.arrays(np.arange(len(shown.steps)))["query"][:, 0, 2:]
+    (panel,) = scene.panels
+    heads = scene.arrays(np.arange(len(scene.steps)))["query"][:, 0, 2:]
     outside = (np.abs(heads) > panel.x[1]).any(axis=1)
     assert outside.any()
     assert f"query outside in {outside.mean():.1%} of frames" in panel.note
@@ -858,10 +858,10 @@ def test_the_note_says_if_limits_are_of_some_frames(monkeypatch):
         ("limits of", [False] * 3),
         ("limits of 5 of 11 frames", [True, True, False]),
     ):
-        shown = build_scene(
+        scene = build_scene(
             sparse(steps=80), 0, side=SIDE, panels=["sums", "attention", "loss"]
         )
-        assert [word in panel.note for panel in shown.panels] == expected
+        assert [word in panel.note for panel in scene.panels] == expected
         monkeypatch.setattr("analysis.panels.common_panels.MAX_FRAMES", 5)
 
 

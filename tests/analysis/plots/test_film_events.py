@@ -29,8 +29,8 @@ def spiky(*heights, at=100, drop=None):
 
 def test_the_highest_spike_is_found():
     trajectory = with_losses([spiky(1.0, 2.0), spiky(0.5, 3.0), spiky(1.5)])
-    for wanted, expected in ((None, 1), (0, 0)):
-        run, spike = find_event(trajectory, wanted, "spike")
+    for number, expected in ((None, 1), (0, 0)):
+        run, spike = find_event(trajectory, number, "spike")
         assert (run, spike.kind, spike.middle) == (expected, "spike", 1310)
     with pytest.raises(TrajectoryError, match="no spike in run 0"):
         find_event(with_losses([np.ones(200)]), 0, "spike")

@@ -107,9 +107,9 @@ def test_the_picture_of_a_transformer_shows_planes_of_frequencies(change, planes
         settings, runs=3, steps=6, record=change.get("record", "all"), progress=False
     )
     drawn = plot_learning(trajectory)
-    shown = [axes for axes in drawn.axes if axes.get_title().startswith("W_E")]
-    assert len(shown) == planes
-    for place, axes in enumerate(shown, 1):
+    planes_drawn = [axes for axes in drawn.axes if axes.get_title().startswith("W_E")]
+    assert len(planes_drawn) == planes
+    for place, axes in enumerate(planes_drawn, 1):
         expected = build_scene(trajectory, 0, panels=[f"frequency_{place}"]).arrays(
             [-1]
         )[f"frequency_{place}"][0]

@@ -156,7 +156,7 @@ def draw_at(grid: PanelGrid, *frames: int) -> np.ndarray:
     return grid.draw().copy()
 
 
-def shown(panel: str, frame: int = 10):
+def drawn_panel(panel: str, frame: int = 10):
     """A grid of one panel at a frame, its picture, and the artists of its layers."""
     grid = PanelGrid([make_scene()], [panel], width=240)
     return grid, draw_at(grid, frame), [artist for _, artist in grid.artists[0]]
@@ -166,7 +166,7 @@ def shown(panel: str, frame: int = 10):
 
 
 def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_edge():
-    _, _, (artist,) = shown("points", 7)
+    _, _, (artist,) = drawn_panel("points", 7)
     places = compute_arrays(np.array([7]), ["places"])["places"][0]
     assert [of.tolist() for of, _ in artist.groups] == [
         [0],
@@ -187,7 +187,7 @@ def test_points_are_grouped_by_shape_and_hollow_ones_are_white_with_a_coloured_e
 
 
 def test_a_label_that_a_later_marker_covers_is_not_drawn():
-    _, _, (artist,) = shown("points")
+    _, _, (artist,) = drawn_panel("points")
     x, y = np.diag(artists.point_size(artist.labels.axes) * artist.labels.covering)
     artist.show(
         np.array([[0, 0], 0.9 * x, 1.2 * x + y, 1.2 * x + 2.2 * y, [np.nan, np.nan]]), 0
@@ -270,7 +270,7 @@ def test_arrows_run_from_tail_to_head():
 
 
 def test_arrows_are_polygons_within_the_panel():
-    _, picture, (_, artist) = shown("arrows", 0)
+    _, picture, (_, artist) = drawn_panel("arrows", 0)
     first, *_ = artist.arrows.get_paths()
     np.testing.assert_allclose(first.vertices[3], [1.5, 0], atol=1e-12)
     assert (np.abs(picture[..., :3] - np.round(255 * RGB[0])).max(-1) < 2).sum() > 40
@@ -285,7 +285,7 @@ def edges(numbers):
 
 
 def test_maps_show_the_palette_lowest_row_first_with_darker_lines():
-    grid, picture, (artist, _) = shown("map", 0)
+    grid, picture, (artist, _) = drawn_panel("map", 0)
     numbers = compute_arrays(np.array([0]), ["map"])["map"][0]
     cells = artist.image.fill(80, 80)
     plain = np.round(255 * PALE[numbers]).repeat(2, 0).repeat(2, 1)
@@ -316,7 +316,7 @@ def test_contours_of_isolated_pixels():
 def test_contours_are_unbroken_at_any_size(size):
     numbers = np.zeros((40, 40), np.uint8)
     numbers[:, 17:] = 1
-    _, _, (artist, _) = shown("map", 0)
+    _, _, (artist, _) = drawn_panel("map", 0)
     for axis in (0, 1):
         filled = artist.filled(numbers if axis == 0 else numbers.T, *size)[..., 0]
         dark = filled == np.round(255 * DARKER * PALE[0, 0])
@@ -358,7 +358,7 @@ def test_contours_of_many_maps_equal_those_of_each(count, kind, generator):
 
 
 def test_images_have_the_first_row_at_the_top():
-    _, _, (artist,) = shown("matrix", FRAMES - 1)
+    _, _, (artist,) = drawn_panel("matrix", FRAMES - 1)
     cells = artist.image.fill(*artist.image.count)
     np.testing.assert_array_equal(
         cells[[-1, 0], [0, -1]], artists.MATRIX_COLOURS[[0, 255]]
@@ -372,7 +372,7 @@ def test_images_have_the_first_row_at_the_top():
 
 
 def test_the_cursor_is_at_the_frame():
-    grid, _, (artist,) = shown("loss", 6)
+    grid, _, (artist,) = drawn_panel("loss", 6)
     np.testing.assert_array_equal(artist.cursor.get_xdata(), [3, 3])
     np.testing.assert_allclose(artist.dots.get_offsets(), [[3, 2.0**-6], [3, 0.3]])
     draw_at(grid, 8)
@@ -541,13 +541,13 @@ def test_limits_that_follow_are_those_of_the_frame_and_common_to_scenes():
     )
     (alone,) = (PanelGrid([make_scene(panels=(following(1),))], width=240),)
     np.testing.assert_array_equal(draw_at(alone, 20), redrawn(alone))
-    for shown, frames, reach in (
+    for panel_grid, frames, reach in (
         (alone, (20,), 2),
         (alone, (0,), 1),
         (grid, (20, 0), 3),
     ):
-        draw_at(shown, *frames)
-        assert {axes.get_xlim() for axes in shown.figure.axes} == {(-reach, reach)}
+        draw_at(panel_grid, *frames)
+        assert {axes.get_xlim() for axes in panel_grid.figure.axes} == {(-reach, reach)}
     assert [artists.round_length(most) for most in (0.3, 0.99, 1, 7, 4.9e-5)] == [
         0.2,
         0.5,
@@ -642,7 +642,7 @@ def differences(picture: np.ndarray, name: str, box: tuple[int, ...]) -> np.ndar
 
 @pytest.mark.parametrize("name", [panel.name for panel in panels()])
 def test_panels_match_the_reference_images(name):
-    grid, picture, _ = shown(name)
+    grid, picture, _ = drawn_panel(name)
     assert max(differences(picture, name, grid.layout.boxes(0)[0])) < 1
     assert (REFERENCES / f"{name}.png").stat().st_size < 20_000
 
@@ -682,5 +682,5 @@ if __name__ == "__main__":
 
     REFERENCES.mkdir(exist_ok=True)
     for panel in panels():
-        picture = Picture.fromarray(shown(panel.name)[1]).convert("RGB")
+        picture = Picture.fromarray(drawn_panel(panel.name)[1]).convert("RGB")
         picture.save(REFERENCES / f"{panel.name}.png", optimize=True)

@@ -97,10 +97,10 @@ def test_an_interrupted_film_leaves_no_file(tmp_path):
 )
 def test_an_incomplete_film_is_reported(options, side, frames, tmp_path, monkeypatch):
     monkeypatch.setattr(film_encoder, "H264_OPTIONS", options)
-    told = pytest.raises(
+    refusal = pytest.raises(
         RecordingError, match=r"film\.mp4: could not be written \(the encoder stopped"
     )
-    with told, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:
+    with refusal, open_film_encoder(tmp_path / "film.mp4", (side, side), 20) as write:
         for _ in range(frames):
             write(np.zeros((side, side, 4), np.uint8))
     assert not list(tmp_path.iterdir())
