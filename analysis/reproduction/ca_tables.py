@@ -221,10 +221,10 @@ def table_ensembles(
         )
         raise SettingsError(table.setting, result, allowed)
     for value in table.printed:
-        replace = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
-        ensemble = Ensemble(replace, runs, seed, steps=epochs)
-        path = ensemble.path
+        row_settings = dataclasses.replace(settings, **{table.setting: value})  # type: ignore[arg-type]
         try:
+            ensemble = Ensemble(row_settings, runs, seed, steps=epochs)
+            path = ensemble.path
             trajectory = ensemble.simulate(path)
         except SettingsError as error:
             raise SettingsError(
@@ -233,7 +233,7 @@ def table_ensembles(
         diverged = count_diverged(trajectory)
         left_out = f", {diverged} runs diverged and left out" if diverged else ""
         print(f"{table.label} = {value:g}: {path}{left_out}", file=log)
-        yield replace, trajectory
+        yield row_settings, trajectory
 
 
 def print_ca_table(rows: Sequence[Mapping[str, Any]], csv: Path | None) -> None:
