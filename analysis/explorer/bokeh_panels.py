@@ -20,7 +20,7 @@ from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
-from analysis.explorer.events import draw_event_marks
+from analysis.explorer.event_marks import draw_event_marks
 from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
 from analysis.panels.colours import colour, sequential_colours, text_colours
 from analysis.panels.common_panels import join_notes

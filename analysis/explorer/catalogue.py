@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.panels.common_panels import RecordedRun
-from analysis.statistics.success import evaluation_split, success_mask
+from analysis.statistics.run_success import evaluation_split, success_mask
 from analysis.structures.circles_and_grids import (
     STRUCTURE_KINDS,
     count_imperfections,

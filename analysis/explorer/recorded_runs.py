@@ -28,7 +28,7 @@ from analysis.explorer.view_settings import (
 )
 from analysis.panels.run_scene import build_scene
 from analysis.panels.scene import Scene
-from analysis.statistics.success import evaluation_split
+from analysis.statistics.run_success import evaluation_split
 from dynamics.errors import TrajectoryError
 from dynamics.settings import SettingsError
 

@@ -16,7 +16,7 @@ from bokeh.models import Column, ColumnDataSource, CustomJS, Div, Row, UIElement
 
 from analysis.explorer.bokeh_panels import make_bokeh_panel
 from analysis.explorer.codec import frames_to_send
-from analysis.explorer.events import EVENT_MARK_COLOURS, event_text
+from analysis.explorer.event_marks import EVENT_MARK_COLOURS, event_text
 from analysis.explorer.theme import ACCENT, FAINT, INK, text_div
 from analysis.explorer.timeline import make_timeline
 from analysis.panels.common_panels import join_notes

@@ -3,7 +3,7 @@
 
 from bokeh.models.widgets import Div
 
-from analysis.explorer.events import EVENT_MARK_COLOURS
+from analysis.explorer.event_marks import EVENT_MARK_COLOURS
 from analysis.explorer.theme import style_sheet
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from analysis.panels.scene import EventMark
-from analysis.statistics.success import success_mask
+from analysis.statistics.run_success import success_mask
 from analysis.transitions.loss_events import (
     default_scalar_name,
     event_table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xarray as xr
 
-from analysis.statistics.success import success_mask
+from analysis.statistics.run_success import success_mask
 from analysis.structures.circles_and_grids import circles
 from dynamics.settings import SettingsError, SparseSettings, TransformerSettings
 from dynamics.trajectory.diverged import not_diverged

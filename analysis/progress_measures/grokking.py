@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from analysis.statistics.success import evaluation_split
+from analysis.statistics.run_success import evaluation_split
 from analysis.transitions.change_points import SeriesEvent
 from analysis.transitions.detection import DetectionConfig
 from analysis.transitions.loss_events import event_table, trajectory_scalar

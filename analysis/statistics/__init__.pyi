@@ -15,8 +15,8 @@ from .resampling import jackknife_groups as jackknife_groups
 from .resampling import jackknife_runs as jackknife_runs
 from .resampling import mean_distance_between as mean_distance_between
 from .resampling import mean_distance_within as mean_distance_within
-from .success import evaluation_split as evaluation_split
-from .success import success_mask as success_mask
+from .run_success import evaluation_split as evaluation_split
+from .run_success import success_mask as success_mask
 from .survival import SurvivalCurve as SurvivalCurve
 from .survival import kaplan_meier as kaplan_meier
 from .survival import logrank_p_value as logrank_p_value

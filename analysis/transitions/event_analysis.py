@@ -13,7 +13,7 @@ import xarray as xr
 
 from analysis.output.tables import interval_columns, make_table
 from analysis.statistics.intervals import Interval, median_interval
-from analysis.statistics.success import success_mask
+from analysis.statistics.run_success import success_mask
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
 from analysis.transitions import loss_events
 from analysis.transitions.detection import DEFAULT_DETECTION, DetectionConfig

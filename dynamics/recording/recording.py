@@ -17,6 +17,13 @@ from dynamics.errors import Interrupted, RecordingError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.model_recorder import (
+    RESTART_STATE,
+    ModelRecorder,
+    OpenSchedule,
+    Position,
+    padded,
+)
 from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
     PARAMETER,
@@ -30,13 +37,6 @@ from dynamics.recording.quantities import (
     read_quantities,
     state_signature,
     variable_dims,
-)
-from dynamics.recording.recorder import (
-    RESTART_STATE,
-    ModelRecorder,
-    OpenSchedule,
-    Position,
-    padded,
 )
 from dynamics.recording.state_bytes import state_from_bytes, state_to_bytes
 from dynamics.recording.training_state import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.statistics.success import success_mask
+from analysis.statistics.run_success import success_mask
 from analysis.transitions import (
     analyse_events,
     detect_events,

@@ -687,8 +687,8 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from test_recording import *
-import dynamics.recording.recorder
-dynamics.recording.recorder.FIRST_PART_SECONDS = 0.0  # a part at each opportunity
+import dynamics.recording.model_recorder
+dynamics.recording.model_recorder.FIRST_PART_SECONDS = 0.0  # a part at each opportunity
 
 def train(path, killed_at):
     model, optimizer, scheduler = create_training()

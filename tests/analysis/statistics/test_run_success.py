@@ -1,7 +1,7 @@
 """Success of runs: judged at the end, on the evaluation split, and never of a run that
 diverged."""
 
-from analysis.statistics.success import evaluation_split, success_mask
+from analysis.statistics.run_success import evaluation_split, success_mask
 from dynamics import ModularSettings, ParticleSettings, SparseSettings, simulate
 
 
