@@ -13,7 +13,7 @@ import xarray as xr
 
 import dynamics
 from dynamics.errors import Interrupted, RecordingError, TrajectoryError
-from dynamics.recording import recorder as model_recorder
+from dynamics.recording import model_recorder
 from dynamics.settings import SettingsError
 
 TOKENS = torch.arange(7)
