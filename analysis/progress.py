@@ -2,21 +2,24 @@
 gradient symmetricity, phases, delay.
 
 python -m analysis.progress RUN.nc
+python -m analysis.progress MINE.nc --model my_model.py
 """
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import output, plots, progress_measures
 from analysis.command_line.record import (
     PRINTED_ROWS,
     Analysis,
-    AnalysisOptions,
     Measurement,
+    ModelOptions,
     Report,
 )
+from dynamics import find_model
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Options(ModelOptions):
     """Measure how networks that add two numbers modulo N come to generalise: Fourier
     norms and key frequencies, Gini coefficients, restricted and excluded loss (Nanda et
     al., arXiv 2301.05217), gradient symmetricity, distance irrelevance and circularity
@@ -42,20 +45,29 @@ class Options(AnalysisOptions):
 
 
 def measure(
-    trajectory: xr.Dataset, selection: Selection, key_fraction: float
+    trajectory: xr.Dataset,
+    selection: Selection,
+    key_fraction: float,
+    model: Path | None,
+    trust_model: bool,
 ) -> xr.Dataset:
     return progress_measures.measure_progress(
-        selection.select_runs(trajectory), selection, key_fraction
+        selection.select_runs(trajectory),
+        selection,
+        key_fraction,
+        find_model(trajectory, model, trust_model),
     )
 
 
 def report(measurement: Measurement) -> Report:
-    result = measurement.result
+    result, trajectory = measurement.result, measurement.trajectory
+    if "loss" in result:
+        trajectory = progress_measures.with_performance(trajectory, result)
     return Report(
         output.make_table(progress_measures.progress_rows(result)),
         progress_measures.PROGRESS_COLUMNS,
         "\n" + progress_measures.describe_progress(result),
-        figure=plots.plot_progress(measurement.trajectory, result),
+        figure=plots.plot_progress(trajectory, result),
         rows=slice(PRINTED_ROWS),
     )
 

@@ -11,6 +11,9 @@ from .errors import TrajectoryError as TrajectoryError
 from .randomness import random_stream as random_stream
 from .recording.checkpoints import collect_checkpoints as collect_checkpoints
 from .recording.checkpoints import missing_steps as missing_steps
+from .recording.model_file import ModelFile as ModelFile
+from .recording.model_file import find_model as find_model
+from .recording.model_file import load_model_file as load_model_file
 from .recording.model_loss import ModelLoss as ModelLoss
 from .recording.model_loss import load_loss as load_loss
 from .recording.quantities import ParameterView as ParameterView

@@ -783,6 +783,13 @@ class RecordedSettings:
             _check_field(self, field, check_real)
 
 
+MODEL_FILE = (
+    "a Python file that defines any of logits(parameters, inputs), loss(parameters,"
+    " batch), batches(), embedding(parameters), training_pairs(), operation(a, b) and"
+    " module(config)"
+)
+"""What analyses of a model from outside are given, as words of an error message."""
+
 LOSS_FILE = "a Python file that defines loss(parameters, batch) and batches()"
 """What analyses of the loss of a recorded model are given, as words of an error
 message."""

@@ -24,7 +24,7 @@ class Options:
     """Folders of checkpoints, files, or one file with several state dicts."""
     embedding: str | None = None
     """Name of the embedding (token, axis) in the state dict. Required unless --weights
-    is given."""
+    or --model is given."""
     transpose: bool = False
     """The embedding is stored as (axis, token)."""
     tokens: int | None = None
@@ -38,13 +38,18 @@ class Options:
         int | None, tyro.conf.arg(help_behavior_hint="(default: 0, no modulus)")
     ] = None
     """Modulus N of the addition that the model learns, if its tokens are the numbers
-    modulo N."""
+    modulo N. Default: that of the model file, or none."""
     state_key: str | None = None
     """Where the state dict lies in each file, such as model. Default: the only mapping
     of names to tensors."""
     step_from: str | None = None
     """Where the step lies in each file, such as epoch; for one file with several state
     dicts, the list of steps. Default: the number that differs between file names."""
+    model: Path | None = None
+    """Model file: a Python file, which is executed, with functions of the model such as
+    logits(parameters, inputs) and embedding(parameters). All floating-point tensors
+    are taken, and the trajectory contains the source of the file for later
+    analyses."""
     seed: int = 0
     """Seed of the run in the trajectory; runs of an ensemble need different ones."""
     out: Path | None = None
@@ -65,6 +70,7 @@ def main(options: Options) -> None:
         embedding = dynamics.ParameterView(
             options.embedding, options.transpose, options.tokens
         )
+    model = None if options.model is None else dynamics.load_model_file(options.model)
     trajectory = dynamics.collect_checkpoints(
         options.checkpoints,
         embedding,
@@ -73,6 +79,7 @@ def main(options: Options) -> None:
         state_key=options.state_key,
         step_from=options.step_from,
         seed=seed,
+        model=model,
     )
     out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
     missing = dynamics.missing_steps(trajectory)

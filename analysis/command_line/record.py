@@ -62,6 +62,18 @@ class AnalysisOptions(TrajectoryOptions):
 
 
 @dataclasses.dataclass(frozen=True)
+class ModelOptions(AnalysisOptions):
+    """Measure trajectories, with the functions of a model from outside."""
+
+    model: Path | None = None
+    """For a model from outside: model file, a Python file, which is executed. Default:
+    the model file that sims.collect --model stored in the trajectory."""
+    trust_model: bool = False
+    """Run the model file that is stored in the trajectory, even if it never ran on this
+    computer."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Measurement:
     """The result of an analysis, and what it is the result of."""
 

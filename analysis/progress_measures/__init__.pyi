@@ -1,8 +1,8 @@
+from .adding_networks import all_logits as all_logits
+from .adding_networks import neuron_logit_map as neuron_logit_map
 from .along_training import PROGRESS_COLUMNS as PROGRESS_COLUMNS
-from .along_training import all_logits as all_logits
 from .along_training import describe_progress as describe_progress
 from .along_training import measure_progress as measure_progress
-from .along_training import neuron_logit_map as neuron_logit_map
 from .along_training import plane_key_frequencies as plane_key_frequencies
 from .along_training import progress_rows as progress_rows
 from .along_training import trajectory_key_frequencies as trajectory_key_frequencies
@@ -19,6 +19,7 @@ from .logit_components import key_frequencies as key_frequencies
 from .logit_components import restricted_loss as restricted_loss
 from .logit_components import sum_component as sum_component
 from .logit_components import sum_frequency_fractions as sum_frequency_fractions
+from .own_performance import with_performance as with_performance
 from .weight_components import component_circularity as component_circularity
 from .weight_components import fourier_norms as fourier_norms
 from .weight_components import gini_coefficient as gini_coefficient

@@ -18,11 +18,17 @@ from tqdm import tqdm
 from analysis.output.results import dimensionless
 from analysis.output.tables import Column, format_interval
 from analysis.progress_measures import logit_components
+from analysis.progress_measures.adding_networks import (
+    AddingNetwork,
+    OwnNetwork,
+    adding_network,
+)
 from analysis.progress_measures.gradient_symmetricity import (
     gradient_symmetricity,
     random_triples,
 )
 from analysis.progress_measures.grokking import grokking_phases, grokking_times
+from analysis.progress_measures.own_performance import learning_times, own_performance
 from analysis.progress_measures.weight_components import (
     component_circularity,
     fourier_norms,
@@ -31,12 +37,10 @@ from analysis.progress_measures.weight_components import (
 from analysis.statistics.intervals import median_interval
 from analysis.statistics.survival import kaplan_meier
 from analysis.structures.fourier import fourier_frequencies
-from dynamics.errors import TrajectoryError
-from dynamics.networks.from_trajectory import network_of, weights
-from dynamics.settings import ModularSettings, TransformerSettings
-from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
+from dynamics.recording.model_file import ModelFile
+from dynamics.settings import TransformerSettings
 from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import check_variable_recorded, read_settings, time_unit
+from dynamics.trajectory.schema import time_unit
 from dynamics.trajectory.selection import Selection, selected_frames
 
 MEASURED_FRAMES = 101
@@ -60,13 +64,14 @@ PROGRESS_MEASURES: Mapping[str, str] = {
 }
 """What each measure (run, step) is."""
 
-_BLOCK_BYTES, _MOST_BYTES = 2**30, 2**32
+_BLOCK_BYTES = 2**30
 
 
 def measure_progress(
     trajectory: xr.Dataset,
     frames: int | Selection = MEASURED_FRAMES,
     threshold: float = logit_components.KEY_FRACTION,
+    model: ModelFile | None = None,
 ) -> xr.Dataset:
     """The progress measures of networks that add numbers modulo N, along their
     training.
@@ -75,13 +80,18 @@ def measure_progress(
     ----------
     trajectory : xarray.Dataset
         A trajectory of networks that learn addition, with recorded weights: system
-        ``modular``, or ``transformer`` with the task ``add``.
+        ``modular``, or ``transformer`` with the task ``add``; or of a model from
+        outside, with its parameters.
     frames : int or Selection
         Number of measured frames, evenly spaced, with the first and the last, or a
         selection of frames.
     threshold : float
         Power of a key frequency, as a fraction of the largest power
         (`key_frequencies`).
+    model : ModelFile, optional
+        Functions of a model from outside: `logits` and `embedding`, and
+        `training_pairs` for its excluded loss and its times. Measures that are unknown
+        are NaN.
 
     Returns
     -------
@@ -93,7 +103,8 @@ def measure_progress(
         the variables of `grokking_times` and `grokking_phases`; `restricted_change` and
         `excluded_change`, the changes of both losses during circuit formation, and
         `weights_change`, that of the squared weights during cleanup. Attributes `unit`,
-        the number of steps of a `unit_of_time`.
+        the number of steps of a `unit_of_time`. For a model
+        from outside also `loss` and `accuracy` (run, step, split), of its logits.
 
     Raises
     ------
@@ -111,99 +122,48 @@ def measure_progress(
     >>> measure_progress(trajectory, frames=2)["restricted_loss"].sizes
     Frozen({'run': 2, 'step': 2})
     """
-    network = _adding_network(trajectory)
-    learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
-    at = selected_frames(trajectory, frames, least=2)
+    network = adding_network(trajectory, model)
+    own = isinstance(network, OwnNetwork)
+    if not own:  # refuses a trajectory before the measures are computed
+        learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
+    at = selected_frames(trajectory, frames, least=1 if own else 2)
     valid = valid_frames(trajectory).values[:, at]
     seeds = trajectory["seed"].values
     runs = []
     for run in tqdm(
         range(len(seeds)), desc="measures", unit="run", disable=None, leave=False
     ):
-        one = (
-            trajectory[list(network.variables)]
-            .isel(run=[run], step=at)
-            .load()
-            .assign_attrs(trajectory.attrs)
-        )
         last = int(valid[run].sum()) - 1
-        runs.append(
-            _measure_run(network, weights(one, run=0), int(seeds[run]), last, threshold)
-        )
-    result = _labelled(runs, valid, trajectory, at).merge(learned)
+        runs.append(_measure_run(network, run, at, last, threshold))
+    result = _labelled(runs, valid, trajectory, at, network.n)
+    if isinstance(network, OwnNetwork):
+        result = result.merge(own_performance(network, at))
+        learned = learning_times(trajectory, result)
     word, unit = time_unit(trajectory)
-    return _phase_changes(result).assign_attrs(
+    return _phase_changes(result.merge(learned)).assign_attrs(
         threshold=threshold, unit_of_time=word, unit=unit
     )
 
 
-def _adding_network(trajectory: xr.Dataset) -> Any:
-    """The network of a trajectory. Raises TrajectoryError unless it learns a + b modulo
-    N from two tokens."""
-    settings = read_settings(trajectory)
-    task = getattr(settings, "task", "add")
-    if not isinstance(settings, ModularSettings | TransformerSettings) or task != "add":
-        result = (
-            f"system: found {settings.system}"
-            if task == "add"
-            else f"task: found {task}"
-        )
-        raise TrajectoryError(
-            f"attribute {result}, expected a network that adds two numbers modulo N"
-        )
-    network: Any = network_of(trajectory)
-    for name in network.variables:
-        check_variable_recorded(trajectory, name)
-    if network.settings.n < 3:
-        raise TrajectoryError(
-            f"attribute modulus: found {network.settings.n}, expected at least 3"
-        )
-    if _frame_bytes(network) > _MOST_BYTES:
-        result = (
-            f"{network.settings.n} numbers, which take"
-            f" {_frame_bytes(network) / 2**30:.0f} GiB a frame"
-        )
-        raise TrajectoryError(
-            f"attribute modulus: found {result}, expected at most"
-            f" {_MOST_BYTES // 2**30} GiB"
-        )
-    return network
-
-
-def _frame_bytes(network: Any) -> int:
-    """Memory that the logits of all pairs in a frame take with their intermediate
-    results, at most."""
-    n, sizes = network.settings.n, network.sizes
-    return 8 * n * n * (4 * n + 3 * sizes["hidden"] + 12 * sizes["axis"])
-
-
 def _measure_run(
-    network: Any,
-    recorded: Mapping[str, torch.Tensor],
-    seed: int,
-    last: int,
-    threshold: float,
+    network: AddingNetwork, run: int, frames: np.ndarray, last: int, threshold: float
 ) -> dict[str, np.ndarray]:
-    """The measures of a run from its weights (step, ...), each (step, ...). last: index
-    of the last valid frame."""
-    double = {name: weight.double() for name, weight in recorded.items()}
-    fractions = logit_components.sum_frequency_fractions(
-        all_logits(network, _frames(double, slice(last, last + 1)))
-    )
-    keys = logit_components.key_frequencies(fractions[0], threshold)
-    pairs, triples = (
-        _training_pairs(network.settings, seed),
-        random_triples(network.settings.n, seed),
-    )
-    width, count = (
-        max(1, _BLOCK_BYTES // _frame_bytes(network)),
-        len(double["embedding"]),
-    )
+    """The measures of a run at the indices of some frames, each (step, ...). last:
+    position of the last valid one."""
+    keys = _key_frequencies(network, run, frames[last], threshold)
+    pairs = network.training_pairs(run)
+    seed = int(network.trajectory["seed"].values[run])
+    triples = random_triples(network.n, seed)
+    width = max(1, _BLOCK_BYTES // network.frame_bytes)
     blocks = [
         _measure_frames(
-            network, _frames(double, slice(start, start + width)), keys, pairs, triples
+            network,
+            network.weights(run, frames[start : start + width]),
+            keys,
+            pairs,
+            triples,
         )
-        for start in range(0, count, width)
+        for start in range(0, len(frames), width)
     ]
     measured = {
         name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]
@@ -211,27 +171,13 @@ def _measure_run(
     return {**measured, "key_frequency": keys}
 
 
-def _frames(values: Mapping[str, torch.Tensor], part: slice) -> dict[str, torch.Tensor]:
-    return {name: value[part] for name, value in values.items()}
-
-
-def _training_pairs(settings: Any, seed: int) -> np.ndarray:
-    """The training pairs (pair, 2) of a run."""
-    seeds = np.array([seed])
-    if isinstance(settings, TransformerSettings):
-        return operation_pairs(settings)[operation_splits(settings, seeds)[0][0]]
-    return all_pairs(settings.n)[
-        training_pairs(settings.n, settings.train_pairs, seeds)[0]
-    ]
-
-
-def all_logits(network: Any, weights: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """Logits of all ordered pairs of numbers: (..., a, b, class). weights: with any
-    leading axes."""
-    n = network.settings.n
-    pairs = torch.cartesian_prod(torch.arange(n), torch.arange(n))
-    with torch.no_grad():
-        return network.logits(weights, pairs).unflatten(-2, (n, n)).numpy()
+def _key_frequencies(
+    network: AddingNetwork, run: int, frame: int, threshold: float
+) -> np.ndarray:
+    """The key frequencies of a run by the logits in a frame: (frequency,) bool."""
+    logits = network.all_logits(network.weights(run, np.array([frame])))
+    fractions = logit_components.sum_frequency_fractions(logits)
+    return logit_components.key_frequencies(fractions[0], threshold)
 
 
 def trajectory_key_frequencies(
@@ -242,21 +188,12 @@ def trajectory_key_frequencies(
 
     Raises TrajectoryError unless it is a trajectory of networks that add numbers.
     """
-    network, lasts = (
-        _adding_network(trajectory),
-        valid_frames(trajectory).values.sum(axis=1) - 1,
-    )
-    keys = []
-    for run, last in enumerate(lasts):
-        recorded = weights(trajectory.isel(step=[last]), run=run)
-        logits = all_logits(
-            network, {name: weight.double() for name, weight in recorded.items()}
-        )
-        keys.append(
-            logit_components.key_frequencies(
-                logit_components.sum_frequency_fractions(logits)[0], threshold
-            )
-        )
+    network = adding_network(trajectory)
+    lasts = valid_frames(trajectory).values.sum(axis=1) - 1
+    keys = [
+        _key_frequencies(network, run, last, threshold)
+        for run, last in enumerate(lasts)
+    ]
     return np.stack(keys)
 
 
@@ -271,47 +208,55 @@ def plane_key_frequencies(
     return trajectory_key_frequencies(trajectory, threshold)
 
 
-def neuron_logit_map(weights: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """The product of the weights between the neurons of the last layer and the logits:
-    (..., class, neuron)."""
-    if "output_weight" in weights:
-        return weights["output_weight"].numpy()
-    return (weights["unembedding"] @ weights["mlp_output"][..., -1, :, :]).numpy()
-
-
 def _measure_frames(
-    network: Any,
+    network: AddingNetwork,
     weights: Mapping[str, torch.Tensor],
     keys: np.ndarray,
-    pairs: np.ndarray,
+    pairs: np.ndarray | None,
     triples: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The measures of some frames, each (step, ...). weights (step, ...); keys
-    (frequency,)."""
-    logits, embedding = (
-        all_logits(network, weights),
-        weights["embedding"][..., : network.settings.n, :].numpy(),
-    )
-    fractions = logit_components.sum_frequency_fractions(logits)
-    norms, map_norms = (
-        fourier_norms(embedding),
-        fourier_norms(neuron_logit_map(weights)),
-    )
+    """The measures of some frames, each (step, ...), NaN for those that are unknown.
+    weights (step, ...); keys (frequency,)."""
+    logits = network.all_logits(weights)
+    embedding = network.embedding(weights)
     squares = [
-        weight.square().flatten(1).sum(-1).numpy() for weight in weights.values()
+        values.square().flatten(1).sum(-1).numpy()
+        for values in network.parameters(weights)
     ]
-    return {
-        "restricted_loss": logit_components.restricted_loss(logits, keys),
-        "excluded_loss": logit_components.excluded_loss(logits, keys, pairs),
-        "key_fraction": (fractions * keys).sum(axis=-1),
+    norms = fourier_norms(embedding)
+    unknown = np.full(len(embedding), np.nan)
+    result = {
         "embedding_gini": gini_coefficient(norms),
-        "map_gini": gini_coefficient(map_norms),
         "gradient_symmetricity": gradient_symmetricity(network, weights, triples),
-        "distance_irrelevance": logit_components.distance_irrelevance(logits),
         "component_circularity": component_circularity(embedding),
         "squared_weights": np.sum(squares, axis=0),
         "embedding_norm": norms,
-        "map_norm": map_norms,
+    }
+    neurons = network.neuron_logit_map(weights)
+    result["map_norm"] = (
+        np.full(norms.shape, np.nan) if neurons is None else fourier_norms(neurons)
+    )
+    result["map_gini"] = (
+        unknown if neurons is None else gini_coefficient(result["map_norm"])
+    )
+    if isinstance(network, OwnNetwork) and not network.adds:
+        names = (
+            "restricted_loss",
+            "excluded_loss",
+            "key_fraction",
+            "distance_irrelevance",
+        )
+        fractions = np.full(norms.shape, np.nan)
+        return result | dict.fromkeys(names, unknown) | {"sum_fraction": fractions}
+    fractions = logit_components.sum_frequency_fractions(logits)
+    excluded = unknown
+    if pairs is not None:
+        excluded = logit_components.excluded_loss(logits, keys, pairs)
+    return result | {
+        "restricted_loss": logit_components.restricted_loss(logits, keys),
+        "excluded_loss": excluded,
+        "key_fraction": (fractions * keys).sum(axis=-1),
+        "distance_irrelevance": logit_components.distance_irrelevance(logits),
         "sum_fraction": fractions,
     }
 
@@ -328,6 +273,7 @@ def _labelled(
     valid: np.ndarray,
     trajectory: xr.Dataset,
     at: np.ndarray,
+    n: int,
 ) -> xr.Dataset:
     """The measures of all runs as a dataset, NaN in frames that are not valid (run,
     step)."""
@@ -354,7 +300,7 @@ def _labelled(
         keys,
         {"long_name": "whether it is a key frequency"},
     )
-    frequencies = fourier_frequencies(trajectory.attrs["modulus"])
+    frequencies = fourier_frequencies(n)
     coords = {
         "step": trajectory["step"].values[at],
         "seed": ("run", trajectory["seed"].values),
@@ -381,7 +327,7 @@ def _phase_changes(result: xr.Dataset) -> xr.Dataset:
         for run, values in enumerate(result[measure].values):
             first, last = moments["begin"].values[run], moments["end"].values[run]
             change = np.interp(last, steps, values) - np.interp(first, steps, values)
-            changes.append(change)
+            changes.append(change if np.isfinite(first + last) else np.nan)
         about = dimensionless(
             f"change of the {measure.replace('_', ' ')} during {phase}"
         )

@@ -4,6 +4,7 @@ Files are read by torch's loader of tensors (`weights_only=True`) or by safetens
 code in them is run."""
 
 import itertools
+import json
 import pickle
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,9 @@ import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import identity_of
+from dynamics.recording.model_file import ModelFile, reported_errors
 from dynamics.recording.quantities import (
+    BUFFER,
     PARAMETER,
     ParameterView,
     as_array,
@@ -25,15 +28,15 @@ from dynamics.recording.quantities import (
     state_signature,
     variable_dims,
 )
+from dynamics.recording.recorded_network import CONFIG
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
 
-RUNNING, BUFFER = ("running_mean", "running_var"), "buffer."
-"""Ends of the names of buffers of torch's normalisation layers, and what the names of
-their variables begin with."""
+RUNNING = ("running_mean", "running_var")
+"""Ends of the names of buffers of torch's normalisation layers."""
 
 StateDict = Mapping[str, torch.Tensor]
 
@@ -56,6 +59,7 @@ def collect_checkpoints(
     state_key: str | None = None,
     step_from: str | None = None,
     seed: int = 0,
+    model: ModelFile | None = None,
 ) -> xr.Dataset:
     """A trajectory of one run from checkpoints of a model.
 
@@ -83,6 +87,10 @@ def collect_checkpoints(
         differs between files.
     seed : int
         Seed of the run in the trajectory.
+    model : ModelFile, optional
+        Functions of the model. Then all floating-point tensors are taken, the modulus
+        and the embedding are those of the model unless they are given, and the
+        trajectory contains the source of the file.
 
     Returns
     -------
@@ -112,7 +120,15 @@ def collect_checkpoints(
         key=lambda checkpoint: checkpoint.step,
     )
     _check_alike(checkpoints)
-    quantities = _named_views(checkpoints[0].state, embedding, variables or {}, weights)
+    if model is not None:
+        weights = True
+        has_embedding = embedding is not None or model.embedding is not None
+        modulus = modulus or (model.modulus if has_embedding else 0)
+    quantities: dict[str, ParameterView | _ModelEmbedding] = dict(
+        _named_views(checkpoints[0].state, embedding, variables or {}, weights)
+    )
+    if model is not None and model.embedding is not None and embedding is None:
+        quantities = {"embedding": _ModelEmbedding(model), **quantities}
     settings = RecordedSettings(
         model="checkpoints",
         parameters=sum(tensor.numel() for tensor in checkpoints[0].state.values()),
@@ -131,9 +147,10 @@ def collect_checkpoints(
         for checkpoint in checkpoints
     }
     first = frames[steps[0]]
+    view = quantities.get("embedding")
     check_residues(
         modulus,
-        quantities.get("embedding"),
+        view.of if isinstance(view, _ModelEmbedding) else view,
         len(first["embedding"][0]) if "embedding" in first else 0,
     )
     dims = {name: variable_dims(name, first[name].shape[1:]) for name in quantities}
@@ -144,11 +161,51 @@ def collect_checkpoints(
     }
     attrs = describe_origin(settings, identity, steps[-1], torch.get_num_threads(), 1)
     attrs["derived"] = "checkpoints"
+    if model is not None:
+        attrs |= model.attributes
+        attrs[CONFIG] = json.dumps(
+            plain_values(load_tensors(checkpoint_files(paths)[0]))
+        )
     if steps[0] > 0:
         attrs |= {"branched_at": steps[0], "branch_of": "checkpoints"}
     description = RunDescription(dims, {}, coords, seeds_of(identity), 1.0, 0, attrs)
     _check_finite(checkpoints, frames)
     return description.dataset(frames, steps[-1], np.array([steps[-1]]), done=True)
+
+
+class _ModelEmbedding:
+    """The embedding of a checkpoint by the function of a model file."""
+
+    def __init__(self, model: ModelFile) -> None:
+        self.model = model
+
+    def of(self, state: StateDict) -> torch.Tensor:
+        """(token, axis). Raises SettingsError."""
+        assert self.model.embedding is not None
+        with reported_errors(self.model.path, "embedding()", "model"):
+            result = self.model.embedding(state)
+        if not isinstance(result, torch.Tensor) or result.ndim != 2:
+            what = f"shape {tuple(getattr(result, 'shape', ()))}"
+            raise SettingsError(
+                "model", f"embedding() returns {what}", "a tensor (token, axis)"
+            )
+        result = result.detach()
+        return result[: self.model.modulus] if self.model.modulus else result
+
+
+def plain_values(content: Any) -> dict[str, Any]:
+    """The numbers, strings and flags in the mappings of a checkpoint, by their last
+    names; those of outer mappings have precedence."""
+    if not isinstance(content, Mapping):
+        return {}
+    result: dict[str, Any] = {}
+    for value in content.values():
+        if not isinstance(value, torch.Tensor):
+            result |= plain_values(value)
+    plain = (int, float, str, bool)
+    return result | {
+        str(name): value for name, value in content.items() if isinstance(value, plain)
+    }
 
 
 def missing_steps(trajectory: xr.Dataset) -> list[int]:
@@ -173,11 +230,7 @@ def read_checkpoints(
 ) -> list[Checkpoint]:
     """The checkpoints in files and folders, in the order of the files. Raises
     TrajectoryError, SettingsError."""
-    files = list(itertools.chain.from_iterable(_files_of(Path(path)) for path in paths))
-    if not files:
-        raise TrajectoryError(
-            f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})"
-        )
+    files = checkpoint_files(paths)
     if len(files) == 1:
         return _read_series(files[0], state_key, step_from)
     contents = [load_tensors(file) for file in files]
@@ -196,6 +249,16 @@ def read_checkpoints(
         Checkpoint(step, state, str(file))
         for step, state, file in zip(steps, states, files, strict=True)
     ]
+
+
+def checkpoint_files(paths: Sequence[str | Path]) -> list[Path]:
+    """The checkpoint files in files and folders. Raises TrajectoryError."""
+    files = list(itertools.chain.from_iterable(_files_of(Path(path)) for path in paths))
+    if not files:
+        raise TrajectoryError(
+            f"{', '.join(map(str, paths))}: no checkpoint ({', '.join(SUFFIXES)})"
+        )
+    return files
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -16,9 +16,7 @@ a torch module, the loss is
 import contextlib
 import importlib.util
 import math
-import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
+from dynamics.recording.model_file import reported_errors
 from dynamics.recording.quantities import PARAMETER, SECOND_MOMENT
 from dynamics.settings import LOSS_FILE, SettingsError
 
@@ -95,35 +94,6 @@ def load_loss(path: str | Path) -> ModelLoss:
         if not callable(getattr(module, name, None)):
             raise SettingsError("loss", f"{path} without a function {name}", LOSS_FILE)
     return ModelLoss(module.loss, module.batches, path)
-
-
-@contextlib.contextmanager
-def reported_errors(path: Path | None, what: str) -> Iterator[None]:
-    """Report an error of the user's code as SettingsError, with the line of the
-    file."""
-    try:
-        yield
-    except SettingsError:
-        raise
-    except Exception as error:
-        name = str(path.absolute()) if path else ""
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == name
-        ]
-        lines = [error.lineno] if isinstance(error, SyntaxError) else lines
-        where = f"{path or 'the given loss'}{f', line {lines[-1]}' if lines else ''}"
-        text = " ".join(str(error).split())[:300]
-        hint = (
-            "; parameters are float64: use .double() for modules, buffers and tensors,"
-            " or --precision float32"
-        )
-        hint = hint if re.search("dtype|scalar type", text) else ""
-        message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
-        raise SettingsError(
-            "loss", message, "functions that run with the recorded parameters"
-        ) from error
 
 
 class RecordedModel:

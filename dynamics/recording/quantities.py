@@ -72,9 +72,9 @@ class ParameterView:
         return tensor
 
 
-PARAMETER, SECOND_MOMENT = "parameter.", "second_moment."
-"""What the names of recorded parameters, and of their second moments in Adam, begin
-with."""
+PARAMETER, SECOND_MOMENT, BUFFER = "parameter.", "second_moment.", "buffer."
+"""What the names of recorded parameters, of their second moments in Adam, and of
+buffers begin with."""
 
 Quantity = str | ParameterView | Callable[[Any], torch.Tensor]
 """A parameter by its name, a view of one, or a function of the model that returns a

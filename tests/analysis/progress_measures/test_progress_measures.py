@@ -12,7 +12,7 @@ import xarray as xr
 from analysis import plots
 from analysis import progress_measures as measures
 from analysis.output.tables import format_table, make_table
-from analysis.progress_measures import along_training
+from analysis.progress_measures import adding_networks, along_training
 from analysis.progress_measures.logit_components import key_component
 from dynamics import (
     ModularSettings,
@@ -391,7 +391,7 @@ def test_measures_of_a_network_are_those_of_its_arrays(trajectory):
         sum(float((value**2).sum()) for value in outcome.values()),
     )
     none = np.zeros_like(keys)
-    pairs = along_training._training_pairs(network_of(trajectory).settings, seed=6)
+    pairs = adding_networks.PackageNetwork(trajectory).training_pairs(run=1)
     loss = float(trajectory["loss"].sel(split="train", step=300)[1])
     np.testing.assert_allclose(
         measures.excluded_loss(logits, none, pairs), loss, rtol=1e-5
@@ -422,7 +422,7 @@ def test_measures_of_transformers(variant):
     np.testing.assert_allclose(
         logits[6, 2], network.logits(outcome, torch.tensor([[6, 2]]))[0]
     )
-    pairs = along_training._training_pairs(settings, seed=1)
+    pairs = adding_networks.PackageNetwork(run).training_pairs(run=1)
     loss = float(run["loss"].sel(split="train", step=8)[1])
     np.testing.assert_allclose(
         measures.excluded_loss(logits, nothing, pairs), loss, rtol=1e-5
@@ -517,6 +517,6 @@ def test_trajectories_that_cannot_be_measured_are_refused(trajectory, monkeypatc
             measures.measure_progress(wrong)
     with pytest.raises(SettingsError, match="frames"):
         measures.measure_progress(trajectory, frames=1)
-    monkeypatch.setattr(along_training, "_MOST_BYTES", 2**10)
+    monkeypatch.setattr(adding_networks, "_MOST_BYTES", 2**10)
     with pytest.raises(TrajectoryError, match="GiB"):
         measures.measure_progress(trajectory)

@@ -1,0 +1,317 @@
+"""A model file: the functions of a model from outside, in one small Python file.
+
+The file may define any of
+
+    modulus = 113                        # the model combines two numbers modulo N
+    def logits(parameters, inputs): ...  # (pair, class) of pairs of numbers (pair, 2)
+    def embedding(parameters): ...       # (token, axis), a row for each number
+    def training_pairs(): ...            # the pairs (pair, 2) that the model is trained on
+    def operation(a, b): ...             # the answer to each pair; by default a + b mod N
+    def loss(parameters, batch): ...     # the mean loss of a batch
+    def batches(): ...                   # the batches over whose losses the mean is taken
+    def module(config): ...              # a torch.nn.Module, instead of logits
+
+`parameters` is a dict of tensors by the names in the state dict. A trajectory can
+contain the source of the file. The source is run only if its user says so: the file is
+named again, trust is given, or the same source was run on this computer before."""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import re
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from dynamics.errors import TrajectoryError
+from dynamics.settings import MODEL_FILE, SettingsError, check_integer
+
+Parameters = Mapping[str, torch.Tensor]
+
+MODEL_FUNCTIONS = (
+    "logits",
+    "loss",
+    "batches",
+    "embedding",
+    "training_pairs",
+    "operation",
+    "module",
+)
+"""Functions that a model file may define."""
+
+SOURCE, SHA256, NAME = "model_source", "model_sha256", "model_file"
+"""Attributes of a trajectory: source of the model file, its SHA-256, and its name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """Functions of a model from outside. Those that are missing are None.
+
+    Parameters
+    ----------
+    logits : callable, optional
+        ``logits(parameters, inputs)`` returns the logits (pair, class) of pairs of
+        numbers, an integer tensor (pair, 2). Of logits (pair, position, class), the last
+        position is used; of more than N classes, the first N.
+    loss : callable, optional
+        ``loss(parameters, batch)`` returns the mean loss of a batch, a tensor with one
+        element. Default: the cross-entropy of the logits of the training pairs.
+    batches : callable, optional
+        ``batches()`` returns the batches over whose losses the mean is taken.
+    embedding : callable, optional
+        ``embedding(parameters)`` returns the embedding (token, axis), whose first N rows
+        are those of the numbers.
+    training_pairs : callable, optional
+        ``training_pairs()`` returns the pairs of numbers that the model is trained on,
+        (pair, 2).
+    operation : callable, optional
+        ``operation(a, b)`` returns the answers, of integer arrays of the same shape.
+        Default: a + b modulo N.
+    module : callable, optional
+        ``module(config)`` returns a `torch.nn.Module` that maps inputs to logits; it is
+        called with the recorded parameters and buffers. `config` is a dict of the
+        numbers, strings and flags that lie beside the weights in the first checkpoint.
+    modulus : int
+        The modulus N; 0 if tokens are no numbers modulo N.
+    path : Path, optional
+        The file that defines them.
+    source : str
+        Text of that file.
+
+    Examples
+    --------
+    >>> from dynamics import ModelFile
+    >>> model = ModelFile(embedding=lambda parameters: parameters["embed.W_E"], modulus=5)
+    >>> model.logits is None
+    True
+    """
+
+    logits: Callable[[Parameters, torch.Tensor], torch.Tensor] | None = None
+    loss: Callable[[dict[str, torch.Tensor], Any], torch.Tensor] | None = None
+    batches: Callable[[], Iterable[Any]] | None = None
+    embedding: Callable[[Parameters], torch.Tensor] | None = None
+    training_pairs: Callable[[], Any] | None = None
+    operation: Callable[[np.ndarray, np.ndarray], Any] | None = None
+    module: Callable[[dict[str, Any]], torch.nn.Module] | None = None
+    modulus: int = 0
+    path: Path | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name in MODEL_FUNCTIONS:
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise SettingsError(name, type(value).__name__, "a function")
+        check_integer("modulus", self.modulus, 0, 10**9)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Attributes by which a trajectory contains the file; none without a file."""
+        if self.path is None:
+            return {}
+        return {
+            NAME: self.path.name,
+            SOURCE: self.source,
+            SHA256: source_hash(self.source),
+        }
+
+
+def source_hash(source: str) -> str:
+    """SHA-256 of the text of a model file, as hexadecimal digits."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def load_model_file(path: str | Path) -> ModelFile:
+    """Run a model file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A Python file. It can import modules that lie beside it.
+
+    Returns
+    -------
+    ModelFile
+
+    Raises
+    ------
+    SettingsError
+        If the file is missing, raises an error, or defines no function of a model.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from dynamics import load_model_file
+    >>> text = "modulus = 5\\ndef embedding(parameters): return parameters['weight']"
+    >>> _ = Path("my_model.py").write_text(text)
+    >>> load_model_file("my_model.py").modulus
+    5
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise SettingsError("model", path, MODEL_FILE)
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError("model", f"{path}: {error}", MODEL_FILE) from None
+    model = _run_source(path, source)
+    _trust(source)
+    return model
+
+
+def find_model(
+    trajectory: xr.Dataset, path: str | Path | None = None, trust: bool = False
+) -> ModelFile | None:
+    """The model file of a trajectory: the one at `path`, or that in the trajectory.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+    path : str or Path, optional
+        A model file. It is used in place of that in the trajectory.
+    trust : bool
+        Run the source in the trajectory even if it never ran on this computer.
+
+    Returns
+    -------
+    ModelFile or None
+        None if there is neither.
+
+    Raises
+    ------
+    SettingsError
+        If the source in the trajectory is not trusted, or cannot be run.
+    TrajectoryError
+        If the source in the trajectory is not the one that was stored.
+
+    Examples
+    --------
+    >>> from dynamics import ParticleSettings, find_model, simulate
+    >>> find_model(simulate(ParticleSettings(n=5), steps=1, progress=False)) is None
+    True
+    """
+    if path is not None:
+        return load_model_file(path)
+    source = trajectory.attrs.get(SOURCE)
+    if source is None:
+        return None
+    if source_hash(source) != trajectory.attrs.get(SHA256):
+        raise TrajectoryError(
+            f"attribute {SOURCE}: was changed after it was stored; its SHA-256 is not"
+            f" that of the attribute {SHA256}"
+        )
+    name = Path(trajectory.attrs.get(NAME, "model.py")).name
+    if not trust and source_hash(source) not in _trusted():
+        raise SettingsError(
+            "model",
+            f"{name} in the trajectory, which has not run on this computer",
+            f"--model {name} (your own copy), or --trust-model to run the Python code"
+            " in the trajectory",
+        )
+    model = _run_source(Path(name), source)
+    _trust(source)
+    return model
+
+
+def _run_source(path: Path, source: str) -> ModelFile:
+    """The functions that the source of a model file defines. Raises SettingsError."""
+    module = types.ModuleType(f"model_{path.stem}")
+    module.__file__ = str(path.absolute())
+    sys.modules[module.__name__] = module
+    folder = str(path.absolute().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    with reported_errors(path, "the file", "model"):
+        exec(compile(source, str(path.absolute()), "exec"), module.__dict__)
+    names = [name for name in MODEL_FUNCTIONS if hasattr(module, name)]
+    if not names:
+        raise SettingsError("model", f"{path} without any of them", MODEL_FILE)
+    functions = {name: getattr(module, name) for name in names}
+    modulus = getattr(module, "modulus", 0)
+    with reported_errors(path, "the file", "model"):
+        return ModelFile(**functions, modulus=modulus, path=path, source=source)
+
+
+# ------------------------------------------------------------------------------- trust
+
+
+def _trust_file() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "training-dynamics" / "model-files.txt"
+
+
+def _trusted() -> set[str]:
+    """Hashes of the sources that have run on this computer."""
+    try:
+        return set(_trust_file().read_text().split())
+    except OSError:
+        return set()
+
+
+def _trust(source: str) -> None:
+    """Note that a source has run on this computer. Without a writable home folder, it
+    must be named again."""
+    if source_hash(source) in _trusted():
+        return
+    with contextlib.suppress(OSError):
+        _trust_file().parent.mkdir(parents=True, exist_ok=True)
+        with _trust_file().open("a") as file:
+            file.write(source_hash(source) + "\n")
+
+
+# ------------------------------------------------------------------------------ errors
+
+
+@contextlib.contextmanager
+def reported_errors(
+    path: Path | None, what: str, field: str = "loss"
+) -> Iterator[None]:
+    """Report an error of the user's code as SettingsError, with the line of the
+    file."""
+    try:
+        yield
+    except SettingsError:
+        raise
+    except KeyboardInterrupt as error:
+        line = _line_of(error, path)
+        if line:
+            error.add_note(f"{path}{line}: {what} was running")
+            print(f"{path}{line}: {what} was running", file=sys.stderr)
+        raise
+    except (Exception, SystemExit) as error:
+        where = f"{path or f'the given {field}'}{_line_of(error, path)}"
+        text = " ".join(str(error).split())[:300]
+        hint = (
+            "; parameters are float64: use .double() for modules, buffers and tensors,"
+            " or --precision float32"
+        )
+        hint = hint if re.search(DTYPE_ERROR, text) else ""
+        message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
+        raise SettingsError(
+            field, message, "functions that run with the recorded parameters"
+        ) from error
+
+
+DTYPE_ERROR = "dtype|scalar type"
+"""What torch's messages about tensors of different types contain."""
+
+
+def _line_of(error: BaseException, path: Path | None) -> str:
+    """The line of the file at which an error occurred, as ", line 3", if it is there."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    name = str(path.absolute()) if path else ""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == name
+    ]
+    return f", line {lines[-1]}" if lines else ""

@@ -1,0 +1,323 @@
+"""A model from outside as a network that combines two numbers modulo N: its logits, its
+embedding, and the gradient of its loss, at recorded parameters."""
+
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+import xarray as xr
+
+from dynamics.errors import TrajectoryError
+from dynamics.recording.model_file import DTYPE_ERROR, ModelFile, reported_errors
+from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
+from dynamics.settings import SettingsError
+
+CONFIG = "model_config"
+"""Attribute of a trajectory: the argument of `module`, as JSON."""
+
+_PAIRS_AT_ONCE = 2**14
+
+
+class RecordedNetwork:
+    """The functions of a model file at the parameters of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        With variables ``parameter.NAME``.
+    model : ModelFile
+
+    Raises
+    ------
+    TrajectoryError
+        If no parameters are recorded, or no modulus is known.
+    SettingsError
+        If the functions cannot be computed.
+    """
+
+    def __init__(self, trajectory: xr.Dataset, model: ModelFile) -> None:
+        self.trajectory = trajectory
+        self.model = model
+        self.names = {
+            name.removeprefix(prefix): name
+            for prefix in (PARAMETER, BUFFER)
+            for name in map(str, trajectory.data_vars)
+            if name.startswith(prefix)
+        }
+        if not self.names:
+            raise TrajectoryError(
+                f"variables {PARAMETER}NAME: missing; dynamics.record(...,"
+                " weights=True) and sims.collect --model record the parameters"
+            )
+        self.n = model.modulus or int(trajectory.attrs.get("modulus", 0))
+        if self.n < 3:
+            raise SettingsError(
+                "modulus",
+                self.n or "none",
+                f"at least 3, as `modulus = N` in {self._source} or as --modulus of"
+                " sims.collect",
+            )
+        self.dtype = torch.float64
+        self._module: torch.nn.Module | None = None
+        self._embedding_checked = False
+        self._adapt_precision()
+
+    @property
+    def _source(self) -> str:
+        return str(self.model.path or "the model file")
+
+    def _adapt_precision(self) -> None:
+        """Compute in float32 if the user's functions mix types in float64."""
+        parameters = self.parameters(0, 0)
+        pairs = torch.tensor([[0, 1], [2, 2]])
+        try:
+            self._check_functions(parameters, pairs)
+        except SettingsError as error:
+            if not re.search(DTYPE_ERROR, str(error)):
+                raise
+            self.dtype = torch.float32
+            self._module = None
+            self._check_functions(self.parameters(0, 0), pairs)
+
+    def _check_functions(
+        self, parameters: dict[str, torch.Tensor], pairs: torch.Tensor
+    ) -> None:
+        if self.has_logits:
+            self.logits(parameters, pairs)
+        if self.model.embedding is not None:
+            self.embedding(parameters)
+
+    def parameters(self, run: int, frame: int) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of a frame, by their names in the state dict."""
+        result = {}
+        for name, variable in self.names.items():
+            values = self.trajectory[variable].isel(run=run, step=frame).values
+            tensor = torch.from_numpy(np.array(values))
+            floating = tensor.is_floating_point()
+            result[name] = tensor.to(self.dtype) if floating else tensor
+        return result
+
+    # ------------------------------------------------------------------------- logits
+
+    @property
+    def has_logits(self) -> bool:
+        return self.model.logits is not None or self.model.module is not None
+
+    def logits(
+        self, parameters: Mapping[str, torch.Tensor], pairs: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits (pair, class) of pairs of numbers (pair, 2). Raises SettingsError."""
+        if not self.has_logits:
+            raise self._missing("logits(parameters, inputs)")
+        with reported_errors(self.model.path, "logits()", "model"):
+            if self.model.logits is not None:
+                result = self.model.logits(parameters, pairs)
+            else:
+                result = torch.func.functional_call(
+                    self._module_for(parameters), dict(parameters), (pairs,)
+                )
+        shape = tuple(getattr(result, "shape", ()))
+        if (
+            not isinstance(result, torch.Tensor)
+            or result.ndim not in (2, 3)
+            or shape[0] != len(pairs)
+            or shape[-1] < self.n
+        ):
+            what = f"shape {shape}" if shape else type(result).__name__
+            raise SettingsError(
+                "model",
+                f"{self._source}: logits() returns {what} for {len(pairs)} pairs",
+                f"a tensor ({len(pairs)}, {self.n}), or more classes",
+            )
+        return (result[:, -1] if result.ndim == 3 else result)[:, : self.n]
+
+    def _module_for(self, parameters: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+        """The module of the model file. Raises SettingsError if the recorded parameters
+        are not those of the module."""
+        if self._module is not None:
+            return self._module
+        assert self.model.module is not None
+        config = json.loads(self.trajectory.attrs.get(CONFIG, "{}"))
+        module = self.model.module(config)
+        if not isinstance(module, torch.nn.Module):
+            raise SettingsError(
+                "model",
+                f"{self._source}: module() returns {type(module).__name__}",
+                "a torch.nn.Module",
+            )
+        aliases: dict[int, list[str]] = {}
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            aliases.setdefault(id(parameter), []).append(name)
+        for names in aliases.values():
+            if not set(names) & set(parameters):
+                raise SettingsError(
+                    "model",
+                    f"{self._source}: the module has a parameter {names[0]}, which is"
+                    " not in the trajectory",
+                    near_names(names[0], parameters),
+                )
+        unknown = sorted(set(parameters) - set(module.state_dict()))
+        if unknown:
+            raise SettingsError(
+                "model",
+                f"{self._source}: the module has no tensor {unknown[0]}, which is in"
+                " the trajectory",
+                near_names(unknown[0], module.state_dict()),
+            )
+        self._module = module.eval().to(self.dtype)
+        return self._module
+
+    def all_logits(self, parameters: Mapping[str, torch.Tensor]) -> np.ndarray:
+        """Logits of all ordered pairs of numbers: (a, b, class) float64. Raises
+        SettingsError if one is not finite."""
+        numbers = torch.arange(self.n)
+        pairs = torch.cartesian_prod(numbers, numbers)
+        with torch.no_grad():
+            parts = [self.logits(parameters, p) for p in pairs.split(_PAIRS_AT_ONCE)]
+        result = torch.cat(parts).double().numpy()
+        finite = np.isfinite(result).all(axis=-1)
+        if not finite.all():
+            a, b = pairs[int(finite.argmin())].tolist()
+            raise SettingsError(
+                "model",
+                f"{self._source}: logits() returns a value that is not finite for the"
+                f" pair ({a}, {b})",
+                "finite numbers",
+            )
+        return result.reshape(self.n, self.n, self.n)
+
+    def answers(self) -> np.ndarray:
+        """The answer to each pair of numbers: (a, b) int. Raises SettingsError."""
+        a, b = np.indices((self.n, self.n))
+        if self.model.operation is None:
+            return (a + b) % self.n
+        with reported_errors(self.model.path, "operation()", "model"):
+            result = np.asarray(self.model.operation(a, b))
+        if result.shape != a.shape or not np.isin(result, np.arange(self.n)).all():
+            raise SettingsError(
+                "model",
+                f"{self._source}: operation() returns {_describe(result)}",
+                f"whole numbers from 0 to {self.n - 1}, of the shape of a",
+            )
+        return result.astype(np.int64)
+
+    def training_pairs(self) -> np.ndarray | None:
+        """The training pairs (pair, 2), from the model file or the trajectory; None if
+        they are not known. Raises SettingsError."""
+        if self.model.training_pairs is not None:
+            with reported_errors(self.model.path, "training_pairs()", "model"):
+                pairs = np.asarray(self.model.training_pairs())
+            source = f"{self._source}: training_pairs() returns"
+        elif "training_pairs" in self.trajectory:
+            pairs = self.trajectory["training_pairs"].isel(run=0, step=0).values
+            source = "variable training_pairs:"
+        else:
+            return None
+        fits = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs)
+        if not fits or not np.isin(pairs, np.arange(self.n)).all():
+            raise SettingsError(
+                "model",
+                f"{source} {_describe(pairs)}",
+                f"numbers (pair, 2) from 0 to {self.n - 1}",
+            )
+        return pairs.astype(np.int64)
+
+    # ---------------------------------------------------------------------- embedding
+
+    def embedding(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The embedding (token, axis) of the N numbers. Raises SettingsError."""
+        if self.model.embedding is None:
+            raise self._missing("embedding(parameters)")
+        with reported_errors(self.model.path, "embedding()", "model"):
+            result = self.model.embedding(parameters)
+        shape = tuple(getattr(result, "shape", ()))
+        fits = isinstance(result, torch.Tensor) and result.ndim == 2
+        if not fits or shape[0] < self.n:
+            what = f"shape {shape}" if shape else type(result).__name__
+            raise SettingsError(
+                "model",
+                f"{self._source}: embedding() returns {what}",
+                f"a tensor ({self.n}, axis), or more rows",
+            )
+        return result[: self.n]
+
+    def replace_embedding(
+        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """The parameters with another embedding (token, axis) of the numbers.
+
+        The embedding is a part of the parameters, perhaps transposed: then the
+        transpose of its derivative puts a change of the embedding where it belongs.
+        Raises SettingsError for another embedding."""
+        if not self._embedding_checked:
+            self._embedding_checked = True
+            changed = self.embedding(parameters).detach() + 1.0
+            self._check_replacement(parameters, changed)
+        return self._replace(parameters, table)
+
+    def _replace(
+        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        floats, rest = _split_floats(parameters)
+        value, transpose, *_ = torch.func.vjp(
+            lambda part: self.embedding({**part, **rest}), floats
+        )
+        (changes,) = transpose(table - value)
+        return {name: floats[name] + changes[name] for name in floats} | rest
+
+    def _check_replacement(
+        self, parameters: Mapping[str, torch.Tensor], table: torch.Tensor
+    ) -> None:
+        with torch.no_grad():
+            result = self.embedding(self._replace(parameters, table))
+        if not torch.allclose(result, table, rtol=1e-4, atol=1e-4):
+            raise SettingsError(
+                "model",
+                f"{self._source}: embedding() that is no part of one parameter",
+                "rows of a parameter, perhaps transposed, for this measure",
+            )
+
+    # --------------------------------------------------------------------------- loss
+
+    def loss(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The mean loss of the batches, or of the training pairs. Raises
+        SettingsError."""
+        loss, batches = self.model.loss, self.model.batches
+        if loss is not None and batches is not None:
+            with reported_errors(self.model.path, "loss()", "model"):
+                losses = [loss(dict(parameters), batch) for batch in batches()]
+            return torch.stack(losses).mean()
+        pairs = self.training_pairs()
+        if pairs is None:
+            raise self._missing("loss(parameters, batch) and batches()")
+        answers = self.answers()[pairs[:, 0], pairs[:, 1]]
+        logits = self.logits(parameters, torch.from_numpy(pairs))
+        return torch.nn.functional.cross_entropy(logits, torch.from_numpy(answers))
+
+    def embedding_gradient(self, run: int, frame: int) -> np.ndarray:
+        """The gradient of the loss by the embedding, (token, axis) float64. Raises
+        SettingsError."""
+        parameters = self.parameters(run, frame)
+        table = self.embedding(parameters).detach()
+
+        def loss_of(table: torch.Tensor) -> torch.Tensor:
+            return self.loss(self.replace_embedding(parameters, table)).reshape(())
+
+        return torch.func.grad(loss_of)(table).double().numpy()
+
+    def _missing(self, functions: str) -> SettingsError:
+        return SettingsError("model", f"{self._source} without {functions}", functions)
+
+
+def _split_floats(
+    parameters: Mapping[str, torch.Tensor],
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    floats = {k: v for k, v in parameters.items() if v.is_floating_point()}
+    rest = {k: v for k, v in parameters.items() if not v.is_floating_point()}
+    return floats, rest
+
+
+def _describe(values: np.ndarray) -> str:
+    return f"{values.dtype} of shape {values.shape}"
