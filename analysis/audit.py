@@ -24,6 +24,7 @@ from analysis.command_line.record import (
     open_input,
     write_result_and_picture,
 )
+from dynamics import find_model
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -72,6 +73,13 @@ class Options(PictureOptions):
     fa: float = ParticleSettings.fa
     """Alignment constant f_a of the particle forces; it is not used in the fit of the
     four fields."""
+    model: Path | None = None
+    """For one trajectory of a model from outside whose gradient is not recorded: model
+    file, a Python file, which is executed. Default: the model file that sims.collect
+    --model stored in the trajectory."""
+    trust_model: bool = False
+    """Run the model file that is stored in the trajectory, even if it never ran on this
+    computer."""
     out: Path | None = None
     """With trajectories: NetCDF file for the result; the picture is saved beside it.
     Default: TRAJECTORY-audit.nc, or audits.nc for several, in the folder of the first
@@ -89,15 +97,23 @@ class FileOptions(TrajectoryOptions):
     selection: Selection = Selection()
     key_fraction: float = 0.02
     fa: float = ParticleSettings.fa
+    model: Path | None = None
+    trust_model: bool = False
 
 
 def measure(
-    trajectory: xr.Dataset, selection: Selection, key_fraction: float, fa: float
+    trajectory: xr.Dataset,
+    selection: Selection,
+    key_fraction: float,
+    fa: float,
+    model: Path | None,
+    trust_model: bool,
 ) -> xr.Dataset:
+    functions = find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
     return forces.audit_forces(
-        trajectory, ParticleSettings(fa=fa), selection, keys=keys
+        trajectory, ParticleSettings(fa=fa), selection, keys=keys, model=functions
     )
 
 
@@ -184,7 +200,7 @@ def compare_files(options: Options) -> None:
         for path in paths
     ]
     for trajectory in trajectories:
-        forces.check_audited(trajectory)
+        forces.audited_trajectory(trajectory)
     differing = forces.differing_settings(trajectories)
     if options.x is not None and options.x not in differing:
         raise SettingsError(

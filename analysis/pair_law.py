@@ -7,10 +7,12 @@ python -m analysis.pair_law RUN.nc
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import forces, output, plots, progress_measures
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from dynamics import find_model
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Options(ModelOptions):
     """Estimate the forces between pair sums from the recorded gradients of a network's
     embeddings: functions of the distance and of the angle, for pairs with equal and
     with different modular sums. Compare on held-out runs and frames how much of the
@@ -39,11 +41,18 @@ class Options(AnalysisOptions):
 
 
 def measure(
-    trajectory: xr.Dataset, selection: Selection, key_fraction: float, fa: float
+    trajectory: xr.Dataset,
+    selection: Selection,
+    key_fraction: float,
+    fa: float,
+    model: Path | None,
+    trust_model: bool,
 ) -> xr.Dataset:
+    functions = find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
-    return forces.fit_pair_law(trajectory, ParticleSettings(fa=fa), selection, keys)
+    law = ParticleSettings(fa=fa)
+    return forces.fit_pair_law(trajectory, law, selection, keys, functions)
 
 
 def report(measurement: Measurement) -> Report:

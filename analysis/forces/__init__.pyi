@@ -9,8 +9,8 @@ from .audit_comparison import combine_audits as combine_audits
 from .audit_comparison import differing_settings as differing_settings
 from .audit_comparison import moment_columns as moment_columns
 from .audit_comparison import moment_rows as moment_rows
+from .audited_runs import audited_trajectory as audited_trajectory
 from .audited_runs import can_be_audited as can_be_audited
-from .audited_runs import check_audited as check_audited
 from .audited_runs import embedding_gradient as embedding_gradient
 from .directions import cosine_similarity as cosine_similarity
 from .directions import without_shift_and_scaling as without_shift_and_scaling

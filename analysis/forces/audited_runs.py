@@ -5,9 +5,10 @@ The targets are the negative gradient -dL/dE of the loss of the whole training s
 and the update, which is the displacement to the next recorded frame. For the systems
 ``modular`` and ``transformer`` the gradient is computed from the recorded weights. For
 a model recorded by `dynamics.record` it is that of the first update after each frame,
-without weight decay; its training pairs are the variable `training_pairs` (run, step,
-pair, 2) if it is recorded, else all unordered pairs. A pair whose two orders are data
-of a transformer counts once, if any of both is trained on."""
+without weight decay, or that of the frame, if a model file computes it; its training
+pairs are those of the model file, or the variable `training_pairs` (run, step, pair, 2)
+if it is recorded, else all unordered pairs. A pair whose two orders are data of a
+transformer counts once, if any of both is trained on."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from dynamics.errors import TrajectoryError
 from dynamics.networks.constant_attention import ConstantAttention
 from dynamics.networks.from_trajectory import network_of, weights
 from dynamics.networks.transformer import Transformer
+from dynamics.recording.model_file import ModelFile
+from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
 from dynamics.settings import ModularSettings, RecordedSettings, TransformerSettings
 from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
 from dynamics.trajectory.schema import (
@@ -53,28 +56,57 @@ def is_network(trajectory: xr.Dataset) -> bool:
     )
 
 
-def check_audited(trajectory: xr.Dataset) -> None:
-    """Raise TrajectoryError if the trajectory lacks what the audit needs."""
-    (_check_network_run if is_network(trajectory) else _check_recorded_run)(trajectory)
+def needs_model(trajectory: xr.Dataset, model: ModelFile | None) -> bool:
+    """Whether the gradient is computed by the functions of a model from outside: one is
+    given, and the gradient is not recorded."""
+    return model is not None and "embedding_gradient" not in trajectory
+
+
+def has_last_gradient(trajectory: xr.Dataset, model: ModelFile | None) -> bool:
+    """Whether the gradient is known at the last frame, too, as it is computed from the
+    recorded weights."""
+    return is_network(trajectory) or needs_model(trajectory, model)
+
+
+def audited_trajectory(
+    trajectory: xr.Dataset, model: ModelFile | None = None
+) -> xr.Dataset:
+    """The trajectory with what a model file says of its embedding. Raises
+    TrajectoryError if it lacks what the audit needs, SettingsError if the functions of
+    the model fail."""
+    trajectory = with_embedding(trajectory, model)
+    if is_network(trajectory):
+        _check_network_run(trajectory)
+    elif model is not None and needs_model(trajectory, model):
+        numbers_modulo(trajectory)
+        RecordedNetwork(trajectory, model).embedding_gradient(0, 0)
+    else:
+        _check_recorded_run(trajectory)
+    return trajectory
 
 
 def can_be_audited(trajectory: xr.Dataset) -> bool:
     """Whether a trajectory has what `audit_forces` needs."""
     try:
-        check_audited(trajectory)
+        audited_trajectory(trajectory)
     except TrajectoryError:
         return False
     return True
 
 
 def read_audited_run(
-    trajectory: xr.Dataset, run: int, frames: np.ndarray
+    trajectory: xr.Dataset,
+    run: int,
+    frames: np.ndarray,
+    model: ModelFile | None = None,
 ) -> AuditedRun:
-    """A run of a trajectory that passes `check_audited`, at the indices of some
+    """A run of a trajectory that passes `audited_trajectory`, at the indices of some
     frames."""
-    return (_read_network_run if is_network(trajectory) else _read_recorded_run)(
-        trajectory, run, frames
-    )
+    if is_network(trajectory):
+        return _read_network_run(trajectory, run, frames)
+    if model is not None and needs_model(trajectory, model):
+        return _read_model_run(trajectory, run, frames, model)
+    return _read_recorded_run(trajectory, run, frames)
 
 
 def _check_network_run(trajectory: xr.Dataset) -> None:
@@ -103,7 +135,7 @@ def _read_network_run(
         ]
         gradient, pairs = (
             transformer_gradient(network, recorded, data),
-            np.unique(np.sort(data, axis=1), axis=0),
+            _unordered(data),
         )
     else:
         chosen = training_pairs(n, network.settings.train_pairs, seeds)[0]
@@ -111,16 +143,38 @@ def _read_network_run(
             embedding_gradient(network, recorded, chosen),
             all_pairs(n)[chosen],
         )
-    embedding = recorded["embedding"].numpy().astype(np.float64)
-    later = np.minimum(frames + 1, trajectory.sizes["step"] - 1)
-    update = (
-        one["embedding"]
-        .isel(run=0, step=later)
-        .transpose("step", "token", "axis")
-        .values
-        - embedding
-    )
+    embedding, update = _embedding_and_update(one, 0, frames)
     return AuditedRun(embedding[:, :n], np.stack([-gradient, update])[:, :, :n], pairs)
+
+
+def _embedding_and_update(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The embedding at some frames, and its displacement to the next ones, 0 at the
+    last: both (step, token, axis)."""
+    table = trajectory["embedding"].isel(run=run).transpose("step", "token", "axis")
+    embedding = table.isel(step=frames).values.astype(np.float64)
+    later = np.minimum(frames + 1, trajectory.sizes["step"] - 1)
+    return embedding, table.isel(step=later).values - embedding
+
+
+def _read_model_run(
+    trajectory: xr.Dataset, run: int, frames: np.ndarray, model: ModelFile
+) -> AuditedRun:
+    """A run whose gradient is that of the loss of a model file."""
+    network = RecordedNetwork(trajectory, model)
+    n = network.n
+    gradient = [network.embedding_gradient(run, frame) for frame in frames.tolist()]
+    embedding, update = _embedding_and_update(trajectory, run, frames)
+    pairs = network.training_pairs()
+    chosen = all_pairs(n) if pairs is None else _unordered(pairs)
+    targets = np.stack([-np.stack(gradient), update[:, :n]])
+    return AuditedRun(embedding[:, :n], targets, chosen)
+
+
+def _unordered(pairs: np.ndarray) -> np.ndarray:
+    """Pairs (pair, 2) without their order, each once."""
+    return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
 def embedding_gradient(
@@ -159,11 +213,16 @@ def _check_recorded_run(trajectory: xr.Dataset) -> None:
         networks = f"{ModularSettings.system}, {TransformerSettings.system}"
         expected = (
             f"{networks}, or a model recorded by dynamics.record(...,"
-            " embedding_gradient=True)"
+            " embedding_gradient=True), or --model FILE.py"
         )
         raise TrajectoryError(f"attribute system: found {system}, expected {expected}")
     numbers_modulo(trajectory)
-    check_variable_recorded(trajectory, "embedding_gradient")
+    if "embedding_gradient" not in trajectory:
+        raise TrajectoryError(
+            "variable embedding_gradient: missing; dynamics.record(...,"
+            " embedding_gradient=True) records it, and --model FILE.py with"
+            " loss(parameters, batch), batches() and embedding(parameters) computes it"
+        )
     if trajectory.sizes["step"] < 2:
         raise TrajectoryError(
             "dimension step: found a single frame, expected at least two"
@@ -203,4 +262,4 @@ def _recorded_pairs(one: xr.Dataset, n: int) -> np.ndarray:
             f"variable training_pairs: found {one['training_pairs'].shape}, expected"
             f" {expected}"
         )
-    return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
+    return _unordered(pairs.astype(np.int64))

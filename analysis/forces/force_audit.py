@@ -40,7 +40,8 @@ from tqdm import tqdm
 from analysis.forces.audited_runs import (
     TARGETS,
     AuditedRun,
-    check_audited,
+    audited_trajectory,
+    has_last_gradient,
     is_network,
     read_audited_run,
 )
@@ -56,6 +57,7 @@ from analysis.structures.fourier import fourier_frequencies
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.pair_forces import FIELD_NAMES
 from dynamics.randomness import random_stream
+from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.selection import Selection
@@ -148,12 +150,15 @@ def _preserves_modular_sums(names: np.ndarray) -> bool:
 
 
 def audited_frames(
-    trajectory: xr.Dataset, frames: int | Selection | np.ndarray, least: int
+    trajectory: xr.Dataset,
+    frames: int | Selection | np.ndarray,
+    least: int,
+    model: ModelFile | None = None,
 ) -> np.ndarray:
     """Indices of the selected frames that have a gradient: of at most `frames`, denser
     at the start, or of the given indices. Raises SettingsError for a number of frames
     below `least`."""
-    count = trajectory.sizes["step"] - (0 if is_network(trajectory) else 1)
+    count = trajectory.sizes["step"] - (not has_last_gradient(trajectory, model))
     if isinstance(frames, np.ndarray):
         return np.unique(np.minimum(frames, count - 1))
     if not isinstance(frames, Selection):
@@ -173,6 +178,7 @@ def audit_forces(
     frames: int | Selection | np.ndarray = AUDITED_FRAMES,
     renamings: int = RENAMINGS,
     keys: np.ndarray | None = None,
+    model: ModelFile | None = None,
 ) -> xr.Dataset:
     """Compare the gradient and the updates of a network's embeddings with the particle
     forces (CA section 6).
@@ -194,6 +200,10 @@ def audit_forces(
     keys : array of bool, shape (run, frequency), optional
         The frequencies, among 1 to N/2, in whose planes the comparison is also made,
         such as those from `analysis.progress_measures.trajectory_key_frequencies`.
+    model : ModelFile, optional
+        Functions of a model from outside, by which the gradient is computed if it is
+        not recorded: `embedding`, and `loss` and `batches`, or `logits` and
+        `training_pairs`.
 
     Returns
     -------
@@ -225,20 +235,20 @@ def audit_forces(
     >>> audit_forces(trajectory, renamings=2)["r_squared"].dims
     ('run', 'target', 'part', 'step')
     """
-    check_audited(trajectory)
+    trajectory = audited_trajectory(trajectory, model)
     has_network = is_network(trajectory)
     n, dim = trajectory.attrs["modulus"], trajectory.sizes["axis"]
     law = dataclasses.replace(
         law or ParticleSettings(), n=n, start="random", start_step=0
     )
-    at = audited_frames(trajectory, frames, least=2)
+    at = audited_frames(trajectory, frames, 2, model)
     seeds = trajectory["seed"].values
     results = []
     for run, seed in enumerate(
         tqdm(seeds, desc="audit", unit="run", disable=None, leave=False)
     ):
         audited, names = (
-            read_audited_run(trajectory, run, at),
+            read_audited_run(trajectory, run, at, model),
             random_renamings(n, seed, renamings),
         )
         with numba_threads(

@@ -31,7 +31,7 @@ from tqdm import tqdm
 
 from analysis.forces.audited_runs import (
     AuditedRun,
-    check_audited,
+    audited_trajectory,
     is_network,
     read_audited_run,
 )
@@ -54,6 +54,7 @@ from analysis.output.tables import Column, interval_columns
 from analysis.statistics.intervals import drop_non_finite, mean_interval
 from dynamics.errors import TrajectoryError
 from dynamics.particles import FIELD_NAMES, group_pairs
+from dynamics.recording.model_file import ModelFile
 from dynamics.settings import ParticleSettings
 from dynamics.trajectory.diverged import valid_frames
 from dynamics.trajectory.selection import Selection
@@ -228,6 +229,7 @@ def fit_pair_law(
     law: ParticleSettings | None = None,
     frames: int | Selection | np.ndarray = LAW_FRAMES,
     keys: np.ndarray | None = None,
+    model: ModelFile | None = None,
 ) -> xr.Dataset:
     """Fit a pair law to -dL/dE of a network's embeddings, and compare it with CA's on
     held-out runs and frames.
@@ -243,6 +245,8 @@ def fit_pair_law(
         their indices.
     keys : array of bool, shape (run, frequency), optional
         Frequencies in whose planes laws are also fitted.
+    model : ModelFile, optional
+        As `audit_forces` takes.
 
     Returns
     -------
@@ -271,14 +275,14 @@ def fit_pair_law(
     >>> fit_pair_law(trajectory, frames=4)["r_squared"].dims
     ('run', 'space', 'law', 'step')
     """
-    check_audited(trajectory)
+    trajectory = audited_trajectory(trajectory, model)
     if trajectory.sizes["run"] < 2:
         raise TrajectoryError(
             "dimension run: found a single run, expected at least two, of which one is"
             " held out"
         )
     law, seeds = law or ParticleSettings(), trajectory["seed"].values
-    at = audited_frames(trajectory, frames, LEAST_FRAMES)
+    at = audited_frames(trajectory, frames, LEAST_FRAMES, model)
     valid = valid_frames(trajectory).values[:, at]
     spaces = SPACES[: 1 + (keys is not None)]
     samples: dict[str, list[tuple[int, _Samples]]] = {space: [] for space in spaces}
@@ -286,7 +290,7 @@ def fit_pair_law(
         tqdm(seeds, desc="pair law", unit="run", disable=None, leave=False)
     ):
         audited, names = (
-            read_audited_run(trajectory, run, at),
+            read_audited_run(trajectory, run, at, model),
             random_renamings(trajectory.attrs["modulus"], seed, 1),
         )
         audited.targets[:, ~valid[run]] = 0

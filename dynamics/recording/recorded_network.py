@@ -12,7 +12,7 @@ import xarray as xr
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import DTYPE_ERROR, ModelFile, reported_errors
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
-from dynamics.settings import SettingsError
+from dynamics.settings import RecordedSettings, SettingsError
 
 CONFIG = "model_config"
 """Attribute of a trajectory: the argument of `module`, as JSON."""
@@ -282,13 +282,13 @@ class RecordedNetwork:
     # --------------------------------------------------------------------------- loss
 
     def loss(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The mean loss of the batches, or of the training pairs. Raises
-        SettingsError."""
+        """The mean loss of the batches, or of the training pairs, a tensor with no
+        dimension. Raises SettingsError."""
         loss, batches = self.model.loss, self.model.batches
         if loss is not None and batches is not None:
             with reported_errors(self.model.path, "loss()", "model"):
                 losses = [loss(dict(parameters), batch) for batch in batches()]
-            return torch.stack(losses).mean()
+                return torch.stack([value.reshape(()) for value in losses]).mean()
         pairs = self.training_pairs()
         if pairs is None:
             raise self._missing("loss(parameters, batch) and batches()")
@@ -300,15 +300,58 @@ class RecordedNetwork:
         """The gradient of the loss by the embedding, (token, axis) float64. Raises
         SettingsError."""
         parameters = self.parameters(run, frame)
-        table = self.embedding(parameters).detach()
-
-        def loss_of(table: torch.Tensor) -> torch.Tensor:
-            return self.loss(self.replace_embedding(parameters, table)).reshape(())
-
-        return torch.func.grad(loss_of)(table).double().numpy()
+        table = self.embedding(parameters).detach().clone().requires_grad_()
+        loss = self.loss(self.replace_embedding(parameters, table))
+        if not loss.isfinite() and all(p.isfinite().all() for p in parameters.values()):
+            raise SettingsError(
+                "model",
+                f"{self._source}: loss() returns {loss.item()} at frame {frame} of run"
+                f" {run}",
+                "a finite number",
+            )
+        if not loss.requires_grad:
+            raise SettingsError(
+                "model",
+                f"{self._source}: loss() that does not depend on embedding()",
+                "a loss that is computed from the given parameters by torch",
+            )
+        (gradient,) = torch.autograd.grad(loss, table)
+        return gradient.double().numpy()
 
     def _missing(self, functions: str) -> SettingsError:
         return SettingsError("model", f"{self._source} without {functions}", functions)
+
+
+def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Dataset:
+    """A trajectory with what a model file says of its embedding: the modulus N, and the
+    variable `embedding`, if they are not recorded.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Returned as it is without a model, and for a system of the package.
+    model : ModelFile, optional
+
+    Returns
+    -------
+    xr.Dataset
+    """
+    if model is None or trajectory.attrs["system"] != RecordedSettings.system:
+        return trajectory
+    modulus = trajectory.attrs["modulus"] or model.modulus
+    if "embedding" in trajectory or model.embedding is None:
+        return trajectory.assign_attrs(modulus=modulus)
+    network = RecordedNetwork(trajectory, model)
+    runs, steps = trajectory.sizes["run"], trajectory.sizes["step"]
+    with torch.no_grad():
+        tables = [
+            network.embedding(network.parameters(run, frame)).numpy()
+            for run in range(runs)
+            for frame in range(steps)
+        ]
+    values = np.stack(tables).reshape(runs, steps, *tables[0].shape)
+    embedding = xr.DataArray(values, dims=("run", "step", "token", "axis"))
+    return trajectory.assign(embedding=embedding).assign_attrs(modulus=modulus)
 
 
 def _split_floats(

@@ -249,7 +249,7 @@ def test_transformers_are_audited_in_the_planes_of_their_key_frequencies(
     keys = np.array([[True, False, False], [True, False, True]])
     read = audited_runs.read_audited_run
 
-    def planted(trajectory, run, frames):
+    def planted(trajectory, run, frames, model):
         result = read(trajectory, run, frames)
         component = np.stack(
             [np.cos(2 * np.pi * np.arange(7) / 7), np.sin(2 * np.pi * np.arange(7) / 7)]

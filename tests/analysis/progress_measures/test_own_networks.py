@@ -2,21 +2,18 @@
 package and against plain code."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
 from analysis.progress_measures import measure_progress
 from analysis.progress_measures.adding_networks import sum_names
 from analysis.progress_measures.along_training import PROGRESS_MEASURES
-from dynamics import ModelFile, ModularSettings, TransformerSettings, simulate
+from dynamics import ModularSettings, TransformerSettings, simulate
 from dynamics.errors import TrajectoryError
-from dynamics.networks.from_trajectory import network_of
-from dynamics.settings import RecordedSettings, SettingsError
-from dynamics.tasks import all_pairs, operation_pairs, operation_splits, training_pairs
+from dynamics.settings import SettingsError
+from tests.analysis.own_networks import as_recorded, model_of
 
 N = 7
 CA = ModularSettings(n=N, hidden=12)
@@ -24,34 +21,6 @@ SETTINGS = {
     "constant attention": CA,
     "transformer": TransformerSettings(n=N, dim=8, heads=2, hidden=12),
 }
-
-
-def as_recorded(trajectory: xr.Dataset) -> xr.Dataset:
-    """A trajectory of a network as one of checkpoints from outside."""
-    names = network_of(trajectory).variables
-    variables = trajectory[[*names, "status", "last_step"]]
-    result = variables.rename({name: f"parameter.{name}" for name in names})
-    settings = RecordedSettings(modulus=N)
-    config = json.dumps(dataclasses.asdict(settings))
-    return result.assign_attrs(
-        trajectory.attrs, system=settings.system, config_json=config
-    )
-
-
-def model_of(trajectory: xr.Dataset, **changes) -> ModelFile:
-    network = network_of(trajectory)
-    settings, seeds = network.settings, trajectory["seed"].values
-    if isinstance(settings, TransformerSettings):
-        pairs = operation_pairs(settings)[operation_splits(settings, seeds)[0][0]]
-    else:
-        pairs = all_pairs(N)[training_pairs(N, settings.train_pairs, seeds)[0]]
-    functions = {
-        "logits": network.logits,
-        "embedding": lambda parameters: parameters["embedding"],
-        "training_pairs": lambda: pairs,
-        "modulus": N,
-    }
-    return ModelFile(**functions | changes)
 
 
 @pytest.fixture(scope="module", params=SETTINGS)

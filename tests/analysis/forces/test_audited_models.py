@@ -1,0 +1,107 @@
+"""Force audit and pair law of models from outside, against those of the same network
+of the package."""
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.forces import audit_forces, fit_pair_law
+from analysis.forces.audited_runs import audited_trajectory, read_audited_run
+from dynamics import ModelFile, ModularSettings, TransformerSettings, simulate
+from dynamics.errors import TrajectoryError
+from dynamics.settings import SettingsError
+from tests.analysis.own_networks import as_recorded, model_of
+
+N = 7
+SETTINGS = {
+    "constant attention": ModularSettings(n=N, hidden=9),
+    "transformer": TransformerSettings(n=N, dim=8, heads=2, hidden=12),
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def trajectory(request):
+    settings = SETTINGS[request.param]
+    return simulate(settings, runs=2, steps=40, every=10, seed=4, progress=False)
+
+
+def test_the_gradient_is_that_of_the_same_network_of_the_package(trajectory):
+    frames = np.arange(trajectory.sizes["step"])
+    for run in range(2):
+        model = model_of(trajectory, run)
+        recorded = audited_trajectory(as_recorded(trajectory), model)
+        result = read_audited_run(recorded, run, frames, model)
+        expected = read_audited_run(trajectory, run, frames)
+        np.testing.assert_allclose(result.embedding, expected.embedding, rtol=1e-7)
+        np.testing.assert_allclose(result.targets, expected.targets, 1e-5, 1e-7)
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+
+
+def test_the_audit_is_that_of_the_same_network_of_the_package(trajectory):
+    one = trajectory.isel(run=[0])
+    expected = audit_forces(one, frames=3, renamings=4)
+    model = model_of(trajectory)
+    result = audit_forces(as_recorded(one), frames=3, renamings=4, model=model)
+    for name in ("r_squared", "cosine", "weight"):
+        np.testing.assert_allclose(
+            result[name], expected[name], 1e-4, 1e-5, err_msg=name
+        )
+
+
+def test_a_pair_law_is_fitted(trajectory):
+    all_pairs = model_of(trajectory, training_pairs=None)
+    batch = [(torch.tensor([[0, 1], [2, 2]]), torch.tensor([1, 4]))]
+
+    def loss(parameters, batch):
+        logits = all_pairs.logits(parameters, batch[0])
+        return torch.nn.functional.cross_entropy(logits, batch[1])
+
+    model = model_of(trajectory, loss=loss, batches=lambda: batch)
+    result = fit_pair_law(as_recorded(trajectory), frames=4, model=model)
+    assert np.isfinite(result["r_squared"].sel(law="four fields")).all()
+
+
+def test_a_recorded_gradient_is_preferred(trajectory):
+    model = ModelFile(embedding=lambda parameters: 1 / 0, modulus=N)
+    recorded = as_recorded(trajectory).assign(
+        embedding=trajectory["embedding"][:, :, :N],
+        embedding_gradient=trajectory["embedding"][:, :, :N],
+    )
+    audited = read_audited_run(recorded, 0, np.array([1]), model)
+    following = recorded["embedding_gradient"].values[0, [2]]
+    np.testing.assert_array_equal(audited.targets[0], -following)
+
+
+def constant_loss(parameters, batch):
+    return torch.tensor(1.0)
+
+
+def wrong_loss(parameters, batch):
+    return parameters["embedding"].sum() * torch.nan
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"loss": constant_loss, "batches": lambda: [0]}, "does not depend"),
+        ({"loss": wrong_loss, "batches": lambda: [0]}, "returns nan at frame 0"),
+        ({"loss": lambda parameters, batch: 3, "batches": lambda: [0]}, "Attribute"),
+        ({"loss": wrong_loss, "batches": list}, "RuntimeError"),
+        ({"training_pairs": None}, "batches"),
+        ({"embedding": None}, r"without embedding\(parameters\)"),
+    ],
+)
+def test_wrong_functions_are_reported(trajectory, changes, words):
+    recorded = as_recorded(trajectory).assign_attrs(modulus=N)
+    if "embedding" in changes:
+        embedding = trajectory["embedding"]
+        recorded = recorded.assign(embedding=embedding)
+    model = model_of(trajectory, **changes)
+    with pytest.raises(SettingsError, match=words):
+        audit_forces(recorded, frames=2, model=model)
+
+
+def test_what_is_missing_is_said(trajectory):
+    recorded = as_recorded(trajectory).assign(embedding=trajectory["embedding"])
+    with pytest.raises(TrajectoryError, match="--model FILE.py"):
+        audit_forces(recorded, frames=2)
