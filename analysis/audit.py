@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+import dynamics
 from analysis import forces, output, plots, progress_measures, reproduction
 from analysis.command_line.options import PictureOptions
 from analysis.command_line.parsing import run_command
@@ -24,7 +25,6 @@ from analysis.command_line.record import (
     open_input,
     write_result_and_picture,
 )
-from dynamics import find_model
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -109,7 +109,7 @@ def measure(
     model: Path | None,
     trust_model: bool,
 ) -> xr.Dataset:
-    functions = find_model(trajectory, model, trust_model)
+    functions = dynamics.find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
     return forces.audit_forces(

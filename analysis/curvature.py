@@ -2,7 +2,7 @@
 saddles, distances to the origin.
 
 python -m analysis.curvature RUN.nc
-python -m analysis.curvature MINE.nc --loss my_loss.py
+python -m analysis.curvature MINE.nc --model my_model.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
 
 import dynamics
 from analysis import linearization, plots
-from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
 from dynamics.settings import LOSS_FILE, RecordedSettings, SettingsError
 from dynamics.trajectory.selection import Selection
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(AnalysisOptions):
+class Options(ModelOptions):
     """Compute the Hessian of a network's training loss, or the Jacobian of the motion
     of particles, at frames along a run: its spectrum, growing modes, sharpness relative
     to 2/lr, and movement along directions of negative curvature. For the network of VC,
     also compute the distances from the origin of the vectors that it normalises.
 
-    For a model recorded by dynamics.record(..., weights=True), compute both ends of the
-    spectrum of its Hessian by products with vectors, from a loss given by a file.
-    Ctrl-C then writes the frames that are measured.
+    For a model whose parameters are recorded, compute both ends of the spectrum of its
+    Hessian by products with vectors, from the loss of its model file. Ctrl-C then
+    writes the frames that are measured.
 
     The default are 20 frames, or 10 for a network with more than 400 parameters."""
 
     former_names: ClassVar[Mapping[str, str]] = {"--steps": "--frames"}
 
     loss: Path | None = None
-    """For a recorded model: Python file, which is executed. It defines loss(parameters,
-    batch), which returns the mean loss of a batch from a dict of the recorded
-    parameters, and batches(), which returns a list of batches."""
+    """For a recorded model: another name of --model, for a file that defines
+    loss(parameters, batch), which returns the mean loss of a batch from a dict of the
+    recorded parameters, and batches(), which returns a list of batches."""
     eigenvalues: int | None = None
     """For a recorded model: number of eigenvalues at each end of the spectrum. Default:
     5."""
@@ -54,53 +54,58 @@ class Options(AnalysisOptions):
     """For a recorded model: type in which the loss is computed. Default: float64."""
 
 
-MODEL_OPTIONS = ("loss", "eigenvalues", "tolerance", "probes", "precision")
-"""Options that are only for a recorded model."""
+SPECTRUM_OPTIONS = ("eigenvalues", "tolerance", "probes", "precision")
+"""Options of the spectrum of a recorded model."""
 
 
-def check_model_options(trajectory: xr.Dataset, chosen: Mapping[str, Any]) -> None:
-    """Raise SettingsError for a recorded model without its loss, and for options of
-    recorded models for another system."""
-    system = trajectory.attrs["system"]
-    recorded = system == RecordedSettings.system
-    if chosen and not recorded:
-        name, value = next(iter(chosen.items()))
-        allowed = (
-            f"no value for the system {system}, only for a model that dynamics.record"
-            " recorded"
-        )
-        raise SettingsError(name, value, allowed)
-    if recorded and "loss" not in chosen:
+def recorded_model_loss(
+    trajectory: xr.Dataset, loss: Path | None, model: Path | None, trust_model: bool
+) -> dynamics.ModelLoss:
+    """The loss of a recorded model, from the file of --loss, that of --model, or the
+    one in the trajectory. Raises SettingsError if there is none."""
+    if loss is not None and model is not None:
+        raise SettingsError("loss", loss, "not both --loss and --model")
+    if loss is not None:
+        return dynamics.load_loss(loss)
+    functions = dynamics.find_model(trajectory, model, trust_model)
+    if functions is None:
         raise SettingsError("loss", "none for a recorded model", LOSS_FILE)
+    return dynamics.recorded_loss(trajectory, functions)
 
 
 def measure(
     trajectory: xr.Dataset,
     selection: Selection,
     loss: Path | None,
+    model: Path | None,
+    trust_model: bool,
     eigenvalues: int | None,
     tolerance: float | None,
     probes: int | None,
     precision: Literal["float64", "float32"] | None,
     log: TextIO,
 ) -> xr.Dataset:
-    given = (loss, eigenvalues, tolerance, probes, precision)
-    chosen: dict[str, Any] = {
+    given = (eigenvalues, tolerance, probes, precision)
+    spectrum: dict[str, Any] = {
         name: value
-        for name, value in zip(MODEL_OPTIONS, given, strict=True)
+        for name, value in zip(SPECTRUM_OPTIONS, given, strict=True)
         if value is not None
     }
-    check_model_options(trajectory, chosen)
     frames = linearization.frame_indices(trajectory, selection)
-    trajectory = selection.select_runs(trajectory)
-    if loss is None:
-        return linearization.linearize_trajectory(trajectory, frames)
-    del chosen["loss"]
+    selected = selection.select_runs(trajectory)
+    system = trajectory.attrs["system"]
+    if system != RecordedSettings.system:
+        files = {"loss": loss, "model": model}
+        for name, value in (files | spectrum).items():
+            if value is not None:
+                allowed = f"no value for the system {system}, only for a recorded model"
+                raise SettingsError(name, value, allowed)
+        return linearization.linearize_trajectory(selected, frames)
     result = linearization.model_curvature(
-        trajectory,
-        dynamics.load_loss(loss),
+        selected,
+        recorded_model_loss(selected, loss, model, trust_model),
         frames,
-        linearization.SpectrumOptions(**chosen),
+        linearization.SpectrumOptions(**spectrum),
         log=partial(print, file=log, flush=True),
     )
     return result.assign_attrs(title="Curvature of a recorded model")
@@ -108,7 +113,8 @@ def measure(
 
 def report(measurement: Measurement) -> Report:
     result, options = measurement.result, measurement.options
-    if options.loss is None:
+    trajectory = measurement.trajectory
+    if trajectory.attrs["system"] != RecordedSettings.system:
         summary = linearization.escape_summary(result)
         texts = [summary, linearization.curvature_legend(result)]
         return Report(
@@ -117,7 +123,6 @@ def report(measurement: Measurement) -> Report:
             "\n" + "\n\n".join(filter(None, texts)),
             figure=plots.plot_curvature(result),
         )
-    trajectory = measurement.trajectory
     first, *_ = linearization.frame_indices(trajectory, options.selection)
     warning = linearization.loss_warning(result, trajectory, first)
     texts = ["\n" + linearization.model_legend(result), warning]

@@ -10,9 +10,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dynamics
 from analysis import forces, output, plots, progress_measures
 from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
-from dynamics import find_model
 from dynamics.settings import ParticleSettings, check_real
 from dynamics.trajectory.selection import Selection
 
@@ -48,7 +48,7 @@ def measure(
     model: Path | None,
     trust_model: bool,
 ) -> xr.Dataset:
-    functions = find_model(trajectory, model, trust_model)
+    functions = dynamics.find_model(trajectory, model, trust_model)
     trajectory = selection.select_runs(trajectory)
     keys = progress_measures.plane_key_frequencies(trajectory, key_fraction)
     law = ParticleSettings(fa=fa)

@@ -11,6 +11,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dynamics
 from analysis import output, plots, progress_measures
 from analysis.command_line.record import (
     PRINTED_ROWS,
@@ -19,7 +20,6 @@ from analysis.command_line.record import (
     ModelOptions,
     Report,
 )
-from dynamics import find_model
 from dynamics.settings import check_real
 from dynamics.trajectory.selection import Selection
 
@@ -55,7 +55,7 @@ def measure(
         selection.select_runs(trajectory),
         selection,
         key_fraction,
-        find_model(trajectory, model, trust_model),
+        dynamics.find_model(trajectory, model, trust_model),
     )
 
 

@@ -17,6 +17,7 @@ from .recording.model_file import load_model_file as load_model_file
 from .recording.model_loss import ModelLoss as ModelLoss
 from .recording.model_loss import load_loss as load_loss
 from .recording.quantities import ParameterView as ParameterView
+from .recording.recorded_network import recorded_loss as recorded_loss
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record
 from .settings import TRANSFORMER_PRESETS as TRANSFORMER_PRESETS

@@ -11,6 +11,7 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import DTYPE_ERROR, ModelFile, reported_errors
+from dynamics.recording.model_loss import ModelLoss
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
 from dynamics.settings import RecordedSettings, SettingsError
 
@@ -289,12 +290,18 @@ class RecordedNetwork:
             with reported_errors(self.model.path, "loss()", "model"):
                 losses = [loss(dict(parameters), batch) for batch in batches()]
                 return torch.stack([value.reshape(()) for value in losses]).mean()
+        pairs, answers = self.training_data()
+        logits = self.logits(parameters, pairs)
+        return torch.nn.functional.cross_entropy(logits, answers)
+
+    def training_data(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The training pairs (pair, 2), and their answers (pair,). Raises SettingsError
+        if they are not known."""
         pairs = self.training_pairs()
         if pairs is None:
             raise self._missing("loss(parameters, batch) and batches()")
         answers = self.answers()[pairs[:, 0], pairs[:, 1]]
-        logits = self.logits(parameters, torch.from_numpy(pairs))
-        return torch.nn.functional.cross_entropy(logits, torch.from_numpy(answers))
+        return torch.from_numpy(pairs), torch.from_numpy(answers)
 
     def embedding_gradient(self, run: int, frame: int) -> np.ndarray:
         """The gradient of the loss by the embedding, (token, axis) float64. Raises
@@ -320,6 +327,53 @@ class RecordedNetwork:
 
     def _missing(self, functions: str) -> SettingsError:
         return SettingsError("model", f"{self._source} without {functions}", functions)
+
+
+def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
+    """The loss of a model file as a function of the recorded parameters: its `loss` and
+    `batches`, or the cross-entropy of its `logits` of the training pairs.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+    model : ModelFile
+
+    Returns
+    -------
+    ModelLoss
+
+    Raises
+    ------
+    SettingsError
+        If it has neither.
+    TrajectoryError
+        If no parameters are recorded.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dynamics import ModelFile, collect_checkpoints, recorded_loss
+    >>> layer = torch.nn.Linear(3, 3)
+    >>> torch.save(layer.state_dict(), "layer-0.pt")
+    >>> def loss(parameters, batch): return parameters["weight"].square().mean()
+    >>> model = ModelFile(loss=loss, batches=lambda: [None])
+    >>> trajectory = collect_checkpoints(["layer-0.pt"], model=model)
+    >>> recorded_loss(trajectory, model).batches()
+    [None]
+    """
+    if model.loss is not None and model.batches is not None:
+        return ModelLoss(model.loss, model.batches, model.path)
+    network = RecordedNetwork(trajectory, model)
+    data = network.training_data()
+
+    def loss(
+        parameters: dict[str, torch.Tensor], batch: tuple[torch.Tensor, torch.Tensor]
+    ) -> torch.Tensor:
+        pairs, answers = batch
+        logits = network.logits(parameters, pairs)
+        return torch.nn.functional.cross_entropy(logits, answers)
+
+    return ModelLoss(loss, lambda: [data], model.path)
 
 
 def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Dataset:

@@ -2,6 +2,7 @@
 curvlinops; the command."""
 
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from dynamics.recording.model_loss import (
     load_loss,
 )
 from dynamics.settings import SettingsError
+from tests.analysis.own_networks import as_recorded, model_of
 
 PAIRS = torch.cartesian_prod(torch.arange(7), torch.arange(7))
 LABELS = PAIRS.sum(1) % 7
@@ -455,6 +457,24 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(
         ]
 
 
+def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs():
+    trajectory = dynamics.simulate(
+        dynamics.ModularSettings(n=5, hidden=6), runs=1, steps=4, seed=2, progress=False
+    )
+    model = model_of(trajectory)
+    recorded = as_recorded(trajectory)
+    given = dynamics.recorded_loss(recorded, model)
+    row = RecordedModel(recorded, given).row(0, 1)
+    loss = RecordedModel(recorded, given).losses[0]
+    expected = np.linalg.eigvalsh(torch.func.hessian(loss)(row).numpy())
+    result = model_curvature(recorded, given, [1], SpectrumOptions(2))
+    assert result["sharpness"].item() == pytest.approx(expected[-1], rel=1e-6)
+    value = trajectory["loss"].sel(split="train", step=1)
+    assert float(loss(row)) == pytest.approx(value.item(), rel=1e-4)
+    with pytest.raises(SettingsError, match=r"without loss\(parameters, batch\)"):
+        dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
+
+
 def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_path):
     code, _, errors = typed("analysis.curvature", recorded[0])
     assert (code, errors.count("\n")) == (2, 1)
@@ -468,7 +488,17 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
         match="probes: found 3, allowed is no value for the system particles",
     ):
         particles = dynamics.simulate(dynamics.ParticleSettings(n=5), runs=1, steps=1)
-        curvature.check_model_options(particles, {"probes": 3})
+        nothing = dict.fromkeys(
+            ("loss", "model", "eigenvalues", "tolerance", "precision")
+        )
+        curvature.measure(
+            particles,
+            dynamics.Selection(),
+            trust_model=False,
+            probes=3,
+            log=sys.stdout,
+            **nothing,
+        )
     bare = dynamics.open_trajectory(recorded[0])
     bare = bare.drop_vars([name for name in bare.data_vars if "." in name])
     with pytest.raises(
