@@ -459,7 +459,12 @@ def test_an_interrupted_command_writes_the_frames_that_are_measured(
 
 def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs():
     trajectory = dynamics.simulate(
-        dynamics.ModularSettings(n=5, hidden=6), runs=1, steps=4, seed=2, progress=False
+        dynamics.ModularSettings(n=5, hidden=6),
+        runs=1,
+        steps=4,
+        every=1,
+        seed=2,
+        progress=False,
     )
     model = model_of(trajectory)
     recorded = as_recorded(trajectory)
@@ -469,7 +474,7 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
     expected = np.linalg.eigvalsh(torch.func.hessian(loss)(row).numpy())
     result = model_curvature(recorded, given, [1], SpectrumOptions(2))
     assert result["sharpness"].item() == pytest.approx(expected[-1], rel=1e-6)
-    value = trajectory["loss"].sel(split="train", step=1)
+    value = trajectory["loss"].sel(split="train").isel(step=1)
     assert float(loss(row)) == pytest.approx(value.item(), rel=1e-4)
     with pytest.raises(SettingsError, match=r"without loss\(parameters, batch\)"):
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))

@@ -1,0 +1,210 @@
+"""Model files: which source runs, and how its mistakes are reported."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import dynamics
+from dynamics.errors import TrajectoryError
+from dynamics.recording.model_file import reported_errors
+from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
+from dynamics.settings import SettingsError
+
+N = 5
+SOURCE = f"""
+modulus = {N}
+def logits(parameters, inputs):
+    table = parameters["embed.weight"]
+    return table[inputs].sum(1) @ table.T
+def embedding(parameters):
+    return parameters["embed.weight"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A computer on which no model file has run, and a working folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    for step in (0, 10, 20):
+        generator = torch.Generator().manual_seed(step)
+        content = {"embed.weight": torch.randn(N, 3, generator=generator)}
+        torch.save(content, folder / f"step-{step}.pt")
+    return folder
+
+
+@pytest.fixture
+def collected(checkpoints, tmp_path):
+    """A trajectory with the source of a model file, from a computer elsewhere."""
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    model = dynamics.load_model_file(path)
+    trajectory = dynamics.collect_checkpoints([checkpoints], model=model)
+    path.unlink()
+    (tmp_path / "cache" / "training-dynamics" / "model-files.txt").unlink()
+    return trajectory
+
+
+# ------------------------------------------------------------------------ what may run
+
+
+def test_the_source_in_a_trajectory_runs_only_if_it_is_trusted(collected, tmp_path):
+    with pytest.raises(SettingsError, match=r"model.py in the trajectory.*--trust"):
+        dynamics.find_model(collected)
+    assert dynamics.find_model(collected, trust=True).modulus == N
+    assert dynamics.find_model(collected).modulus == N
+
+
+def test_a_source_that_is_named_is_trusted_from_then_on(collected, tmp_path):
+    copy = tmp_path / "copy.py"
+    copy.write_text(SOURCE)
+    assert dynamics.find_model(collected, copy).path == copy
+    assert dynamics.find_model(collected).path.name == "model.py"
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_changed_source_is_refused(collected, trust):
+    changed = collected.assign_attrs(model_source=SOURCE + "print('changed')")
+    with pytest.raises(TrajectoryError, match="was changed after it was stored"):
+        dynamics.find_model(changed, trust=trust)
+
+
+def test_opening_a_trajectory_runs_nothing(checkpoints, tmp_path, capsys):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE + "print('this runs')")
+    model = dynamics.load_model_file(path)
+    assert "this runs" in capsys.readouterr().out
+    trajectory = dynamics.collect_checkpoints([checkpoints], model=model)
+    dynamics.save_trajectory(trajectory, "runs/saved.nc")
+    reopened = dynamics.open_trajectory("runs/saved.nc")
+    assert reopened.attrs["model_source"] == path.read_text()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_home_folder_that_cannot_be_written_only_forgets(cache, tmp_path):
+    cache.write_text("a file in place of the folder")
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    assert dynamics.load_model_file(path).modulus == N
+
+
+# ------------------------------------------------------------------ what the file gives
+
+
+def test_collected_checkpoints_have_the_embedding_and_the_modulus(collected):
+    table = collected["parameter.embed.weight"]
+    np.testing.assert_array_equal(collected["embedding"], table)
+    assert collected.attrs["modulus"] == N
+
+
+def test_a_model_file_that_is_named_later_completes_the_trajectory(collected):
+    model = dynamics.find_model(collected, trust=True)
+    bare = collected.drop_vars("embedding").assign_attrs(modulus=0)
+    completed = with_embedding(bare, model)
+    xr.testing.assert_allclose(
+        completed["embedding"].astype("f4"), collected["embedding"].drop_attrs()
+    )
+    assert completed.attrs["modulus"] == N
+    assert with_embedding(bare, None) is bare
+
+
+def test_a_module_is_called_with_the_recorded_weights(tmp_path):
+    source = """
+import torch
+modulus = 5
+class Network(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.embed = torch.nn.Embedding(5, width)
+        self.norm = torch.nn.BatchNorm1d(width)
+        self.out = torch.nn.Linear(width, 5, bias=False)
+    def forward(self, pairs):
+        return self.out(self.norm(self.embed(pairs).sum(1)))
+def module(config): return Network(config["width"])
+"""
+    (tmp_path / "net.py").write_text(source)
+    model = dynamics.load_model_file("net.py")
+    network = model.module({"width": 4}).eval()
+    network.norm.running_mean[:] = torch.arange(4.0)
+    content = {"width": 4, "weights": network.state_dict()}
+    torch.save(content, tmp_path / "one-7.pt")
+    trajectory = dynamics.collect_checkpoints(["one-7.pt"], model=model)
+    recorded = RecordedNetwork(trajectory, model)
+    pairs = torch.tensor([[0, 1], [4, 2]])
+    result = recorded.logits(recorded.parameters(0, 0), pairs)
+    np.testing.assert_allclose(result.detach(), network(pairs).detach(), rtol=1e-5)
+
+
+# -------------------------------------------------------------------- what goes wrong
+
+
+MISTAKES = {
+    "no Python": ("def logits(", r"bad.py, line 1: the file raises SyntaxError"),
+    "raises": ("\n1 / 0", r"bad.py, line 2: the file raises ZeroDivisionError"),
+    "ends": ("raise SystemExit(3)", r"bad.py, line 1: the file raises SystemExit: 3"),
+    "empty": ("", "bad.py without any of them"),
+    "no function": ("logits = 3", "logits: found int, allowed is a function"),
+    "no number": (
+        "modulus = 'a'\ndef module(config): ...",
+        "modulus: found a, allowed",
+    ),
+    "no text": (b"\xff\xfe\x00", "bad.py: 'utf-8' codec"),
+    "null": (b"a = 1\x00", "bad.py"),
+    "no GPU": (
+        "import torch\ntorch.zeros(2, device='cuda')\ndef module(config): ...",
+        r"bad.py, line 2: the file raises (AssertionError|RuntimeError)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_bad_file_is_reported_with_its_line(tmp_path, name):
+    if name == "no GPU" and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    source, words = MISTAKES[name]
+    path = tmp_path / "bad.py"
+    path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    with pytest.raises(SettingsError, match=words) as error:
+        dynamics.load_model_file(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["nowhere.py", ".", ""])
+def test_no_file_is_reported(path):
+    with pytest.raises(SettingsError, match="--model|model: found"):
+        dynamics.load_model_file(path)
+
+
+def test_an_interrupted_function_is_named_with_its_line(tmp_path, capsys):
+    path = tmp_path / "endless.py"
+    path.write_text("import signal\nsignal.raise_signal(signal.SIGINT)")
+    with pytest.raises(KeyboardInterrupt):
+        dynamics.load_model_file(path)
+    assert f"{path}, line 2: the file was running" in capsys.readouterr().err
+
+
+def test_functions_that_mix_types_say_what_helps():
+    words = r"use .double\(\)"
+    with pytest.raises(SettingsError, match=words), reported_errors(None, "loss()"):
+        torch.zeros(2, 2) @ torch.zeros(2, 2, dtype=torch.float64)
+
+
+def test_missing_parameters_are_named_with_near_ones(collected, tmp_path):
+    source = """
+import torch
+def module(config): return torch.nn.ModuleDict({"embedd": torch.nn.Embedding(5, 3)})
+"""
+    (tmp_path / "net.py").write_text(source)
+    model = dynamics.load_model_file("net.py")
+    with pytest.raises(
+        SettingsError, match=r"embedd.weight, which is not in.*example embed.weight"
+    ):
+        RecordedNetwork(collected, model)
