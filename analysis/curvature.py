@@ -41,7 +41,7 @@ class Options(ModelOptions):
     loss: Path | None = None
     """For a recorded model: another name of --model, for a file that defines
     loss(parameters, batch), which returns the mean loss of a batch from a dict of the
-    recorded parameters, and batches(), which returns a list of batches."""
+    recorded parameters and buffers, and batches(), which returns a list of batches."""
     eigenvalues: int | None = None
     """For a recorded model: number of eigenvalues at each end of the spectrum. Default:
     5."""
@@ -52,9 +52,12 @@ class Options(ModelOptions):
     """For a recorded model: number of random vectors for the trace. Default: 16."""
     precision: Literal["float64", "float32"] | None = None
     """For a recorded model: type in which the loss is computed. Default: float64."""
+    mode: Literal["train", "eval"] | None = None
+    """For a recorded model: mode of the torch modules that the loss calls. Default: the
+    one that they have."""
 
 
-SPECTRUM_OPTIONS = ("eigenvalues", "tolerance", "probes", "precision")
+SPECTRUM_OPTIONS = ("eigenvalues", "tolerance", "probes", "precision", "mode")
 """Options of the spectrum of a recorded model."""
 
 
@@ -83,9 +86,10 @@ def measure(
     tolerance: float | None,
     probes: int | None,
     precision: Literal["float64", "float32"] | None,
+    mode: Literal["train", "eval"] | None,
     log: TextIO,
 ) -> xr.Dataset:
-    given = (eigenvalues, tolerance, probes, precision)
+    given = (eigenvalues, tolerance, probes, precision, mode)
     spectrum: dict[str, Any] = {
         name: value
         for name, value in zip(SPECTRUM_OPTIONS, given, strict=True)

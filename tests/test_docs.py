@@ -126,6 +126,19 @@ def test_the_page_contains_the_example():
     assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 66
 
 
+def test_the_page_on_batch_normalisation_and_compiled_models(capsys):
+    execute("\n".join(BLOCK.findall((DOCS / "guides/own-model-layers.md").read_text())))
+    modes = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [mode for mode, _ in modes] == ["train", "eval"]
+    assert float(modes[0][1]) != pytest.approx(float(modes[1][1]), rel=0.01)
+    assert open_trajectory("norm.nc")["buffer.1.running_mean"].dims[:2] == (
+        "run",
+        "step",
+    )
+    assert open_trajectory("compiled.nc")["embedding"].sizes["token"] == 8
+    assert open_trajectory("accumulated.nc").sizes["step"] == 6
+
+
 def test_the_page_on_the_format(capsys):
     for _ in range(2):  # what is done twice finds what there is
         names = execute(ON_FORMAT)

@@ -45,7 +45,14 @@ from analysis.linearization.hessians import (
     lanczos,
 )
 from analysis.linearization.network_curvature import movement_fractions
-from dynamics.recording.model_loss import ModelLoss, RecordedModel, differentiable_twice
+from dynamics.recording.model_loss import (
+    FlatLoss,
+    ModelLoss,
+    RecordedModel,
+    differentiable_twice,
+    mean_value_and_gradient,
+)
+from dynamics.recording.module_modes import Mode
 from dynamics.recording.quantities import SECOND_MOMENT
 from dynamics.settings import SettingsError, check_integer, check_real
 from dynamics.trajectory.diverged import valid_frames
@@ -130,6 +137,9 @@ class SpectrumOptions:
     """Number of random vectors for the trace."""
     precision: Literal["float64", "float32"] = "float64"
     """Type in which the loss and its derivatives are computed."""
+    mode: Mode | None = None
+    """Mode of the torch modules that the loss calls. Default: the one that they
+    have."""
 
     def __post_init__(self) -> None:
         check_integer("eigenvalues", self.eigenvalues, 1, 10**6)
@@ -205,7 +215,8 @@ def model_curvature(
     [0.5, 8.0]
     """
     options = options or SpectrumOptions()
-    model = RecordedModel(trajectory, given, getattr(torch, options.precision))
+    dtype = getattr(torch, options.precision)
+    model = RecordedModel(trajectory, given, dtype, options.mode)
     if 2 * options.eigenvalues >= model.size:
         limit = f"1 to {(model.size - 1) // 2} for {model.size} parameters"
         raise SettingsError("eigenvalues", options.eigenvalues, limit)
@@ -256,6 +267,8 @@ def model_curvature(
         "model": getattr(settings, "model", settings.system),
         "frames_left": left,
         **dataclasses.asdict(options),
+        "mode": model.modes.description,
+        "normalisation": ", ".join(sorted(model.modes.statistics)),
     }
     return xr.Dataset(
         stack_frames(_VARIABLES, sizes, jobs[: len(result)], result), coords, attributes
@@ -267,7 +280,7 @@ def describe_cost(
 ) -> str:
     """The expected cost of `count` frames, from the median time of some products at one
     of them (run, frame)."""
-    product = hessian_product(model, model.row(*at))
+    product = hessian_product(model.losses(*at), model.row(*at))
     vector = torch.ones(model.size, dtype=torch.float64)
     times = []
     for _ in range(1 + _TIMED_PRODUCTS):
@@ -298,24 +311,22 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def hessian_product(model: RecordedModel, row: torch.Tensor) -> Vectors:
-    """The product of the Hessian of the mean loss at flat parameters with a vector, as
-    a function of the vector.
+def hessian_product(losses: Sequence[FlatLoss], row: torch.Tensor) -> Vectors:
+    """The product of the Hessian of the mean loss of the batches at flat parameters with
+    a vector, as a function of the vector.
 
     With one batch its gradient's graph is kept; with several, only that of one batch at
     a time is in memory."""
-    compiled = (
-        hessian_vector_product(model.losses[0], row) if len(model.losses) == 1 else None
-    )
+    compiled = hessian_vector_product(losses[0], row) if len(losses) == 1 else None
 
     def product(vector: torch.Tensor) -> torch.Tensor:
         given = vector.to(row)
         if compiled is not None:
             return compiled(given).to("cpu", torch.float64)
         total = torch.zeros_like(given)
-        for loss in model.losses:
+        for loss in losses:
             total += hessian_vector_product(loss, row)(given)
-        return (total / len(model.losses)).to("cpu", torch.float64)
+        return (total / len(losses)).to("cpu", torch.float64)
 
     return product
 
@@ -394,6 +405,7 @@ class _FrameSpectrum:
             bar,
         )
         self.row, self.products = model.row(run, frame), 0
+        self.losses = model.losses(run, frame)
         follows = frame + 1 < valid.shape[1] and valid[run, frame + 1]
         self.update = (
             (model.row(run, frame + 1) - self.row).cpu().double().numpy()
@@ -403,7 +415,7 @@ class _FrameSpectrum:
 
     def measure(self) -> dict[str, float | np.ndarray] | None:
         """The variables, or None if the loss or its gradient is not finite."""
-        loss, gradient = self.model.value_and_gradient(self.row)
+        loss, gradient = mean_value_and_gradient(self.losses, self.row)
         if not (np.isfinite(loss) and torch.isfinite(gradient).all()):
             return None
         options, size, leading = (
@@ -411,7 +423,7 @@ class _FrameSpectrum:
             self.model.size,
             slice(self.options.eigenvalues, None),
         )
-        product = self._counted(hessian_product(self.model, self.row))
+        product = self._counted(hessian_product(self.losses, self.row))
         pairs, scale = spectrum_ends(
             product,
             size,

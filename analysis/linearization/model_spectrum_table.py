@@ -3,6 +3,9 @@ intervals over runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -128,6 +131,7 @@ def model_legend(result: xr.Dataset) -> str:
             "Largest residual |Hv - λv| over the largest |λ|:"
             f" {np.nanmax(residual):.2g} ({tolerance})."
         )
+    lines += _mode_lines(attrs)
     lost = int((result["loss"].notnull() & result["sharpness"].isnull()).sum())
     if lost:
         lines.append(
@@ -137,3 +141,23 @@ def model_legend(result: xr.Dataset) -> str:
     if attrs["frames_left"]:
         lines.append(f"Interrupted: {attrs['frames_left']} frames are not measured.")
     return "\n".join(lines)
+
+
+_STATISTICS = {
+    "batch": "normalising layers use the statistics of the batch",
+    "recorded": "normalising layers use the recorded running statistics",
+    "other": (
+        "normalising layers use running statistics that are not those of the frame,"
+        " which dynamics.record(..., weights=True) records"
+    ),
+}
+
+
+def _mode_lines(attrs: Mapping[str, Any]) -> list[str]:
+    """The mode of the modules that the loss called, and by what they normalised."""
+    if not attrs["mode"]:
+        return []
+    statistics = [
+        text for name, text in _STATISTICS.items() if name in attrs["normalisation"]
+    ]
+    return ["; ".join([f"Mode of the model: {attrs['mode']}", *statistics]) + "."]

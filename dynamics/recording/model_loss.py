@@ -6,18 +6,20 @@ The file, or the two functions passed in Python, define
     def loss(parameters, batch): ...  # the mean loss of a batch, from a dict of tensors by the names of the parameters
     def batches(): ...                # the batches over whose losses the mean is taken, with equal weights
 
-`parameters` holds the tensors that `dynamics.record(..., weights=True)` recorded. With
-a torch module, the loss is
+`parameters` holds the tensors that `dynamics.record(..., weights=True)` recorded: the
+trained parameters, with respect to which the loss is differentiated, and the buffers,
+such as the running statistics of BatchNorm. With a torch module, the loss is
 
     logits = torch.func.functional_call(model, parameters, (inputs,))
     return torch.nn.functional.cross_entropy(logits, labels)
 """
 
 import contextlib
+import functools
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
 from dynamics.recording.model_file import reported_errors
-from dynamics.recording.quantities import PARAMETER, SECOND_MOMENT
+from dynamics.recording.module_modes import Mode, ModuleModes
+from dynamics.recording.quantities import BUFFER, PARAMETER, SECOND_MOMENT
 from dynamics.settings import LOSS_FILE, SettingsError
 
 FlatLoss = Callable[[torch.Tensor], torch.Tensor]
@@ -47,8 +50,9 @@ class ModelLoss(NamedTuple):
     """
 
     loss: Callable[[dict[str, torch.Tensor], Any], torch.Tensor]
-    """Called as ``loss(parameters, batch)``; returns the mean loss of the batch, a
-    tensor with one element."""
+    """Called as ``loss(parameters, batch)`` with the parameters and buffers by their
+    names in the state dict; returns the mean loss of the batch, a tensor with one
+    element."""
     batches: Callable[[], Iterable[Any]]
     """Returns one pass over the data: an iterable of batches, all of which are kept in
     memory."""
@@ -98,7 +102,7 @@ def load_loss(path: str | Path) -> ModelLoss:
 
 class RecordedModel:
     """A recorded model with its loss: flat parameters of each frame, and the loss of
-    each batch as a function of them.
+    each batch as a function of them. Buffers are those of the frame.
 
     Parameters
     ----------
@@ -108,6 +112,8 @@ class RecordedModel:
     dtype : torch.dtype
         Type in which the loss is computed. Numbers of batches are converted to it if
         they are floating-point.
+    mode : "train" or "eval", optional
+        Mode of the torch modules that the loss calls. Default: the one that they have.
 
     Raises
     ------
@@ -122,8 +128,15 @@ class RecordedModel:
         trajectory: xr.Dataset,
         given: ModelLoss,
         dtype: torch.dtype = torch.float64,
+        mode: Mode | None = None,
     ) -> None:
         self.trajectory, self.given, self.dtype = trajectory, given, dtype
+        self.modes = ModuleModes(mode)
+        self.buffers = [
+            str(name).removeprefix(BUFFER)
+            for name in trajectory.data_vars
+            if str(name).startswith(BUFFER)
+        ]
         self.shapes = parameter_shapes(trajectory)
         self.lengths = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.lengths)
@@ -131,18 +144,17 @@ class RecordedModel:
             f"{SECOND_MOMENT}{name}" in trajectory for name in self.shapes
         )
         with reported_errors(given.path, "batches()"):
-            batches = [tree_map(self._convert, batch) for batch in given.batches()]
-        if not batches:
+            self.batches = [tree_map(self._convert, batch) for batch in given.batches()]
+        if not self.batches:
             raise SettingsError(
                 "loss",
                 f"{given.path or 'batches()'}, which has no batch",
                 "at least one batch",
             )
         tensors = [
-            leaf for leaf in tree_leaves(batches) if isinstance(leaf, torch.Tensor)
+            leaf for leaf in tree_leaves(self.batches) if isinstance(leaf, torch.Tensor)
         ]
         self.device = tensors[0].device if tensors else torch.device("cpu")
-        self.losses: list[FlatLoss] = [self._flat_loss(batch) for batch in batches]
         self._check_loss()
 
     def row(self, run: int, frame: int, prefix: str = PARAMETER) -> torch.Tensor:
@@ -165,11 +177,26 @@ class RecordedModel:
             for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
         }
 
-    def value_and_gradient(self, row: torch.Tensor) -> tuple[float, torch.Tensor]:
-        """The mean loss over the batches, and its gradient (parameter,)."""
-        pairs = [torch.func.grad_and_value(loss)(row) for loss in self.losses]
-        value = sum(float(value) for _, value in pairs) / len(pairs)
-        return value, sum(gradient for gradient, _ in pairs) / len(pairs)
+    def losses(self, run: int, frame: int) -> list[FlatLoss]:
+        """The loss of each batch, with the buffers of a frame."""
+        buffers = {
+            name: self._convert(
+                torch.from_numpy(
+                    self.trajectory[BUFFER + name].isel(run=run, step=frame).values
+                ).to(self.device)
+            )
+            for name in self.buffers
+        }
+        return [functools.partial(self._loss, buffers, batch) for batch in self.batches]
+
+    def _loss(
+        self, buffers: Mapping[str, torch.Tensor], batch: Any, row: torch.Tensor
+    ) -> torch.Tensor:
+        copies = {name: buffer.clone() for name, buffer in buffers.items()}
+        with self.modes.observed(copies):
+            value = self.given.loss(self.unflatten(row) | copies, batch)
+        is_number = isinstance(value, torch.Tensor) and value.numel() == 1
+        return value.reshape(()) if is_number else value
 
     def _convert(self, leaf: Any) -> Any:
         return (
@@ -178,14 +205,11 @@ class RecordedModel:
             else leaf
         )
 
-    def _flat_loss(self, batch: Any) -> FlatLoss:
-        return lambda row: self.given.loss(self.unflatten(row), batch)
-
     def _check_loss(self) -> None:
         """Call the loss of the first batch at the first frame. Raises SettingsError."""
         source = self.given.path or "the given loss"
         row = self.row(0, 0)
-        loss = self.losses[0]
+        loss = self.losses(0, 0)[0]
         with reported_errors(self.given.path, "loss()"), differentiable_twice():
             value, again = loss(row), loss(row)
             if (
@@ -205,15 +229,15 @@ class RecordedModel:
                 )
             if not torch.equal(value, again) and not torch.isnan(value):
                 allowed = (
-                    "the same number for the same parameters; model.eval() switches"
-                    " dropout off"
+                    "the same number for the same parameters; model.eval() or --mode"
+                    " eval switches dropout off"
                 )
                 raise SettingsError(
                     "loss",
                     f"{source}: loss() returns {value:.6g} and then {again:.6g}",
                     allowed,
                 )
-            if not torch.func.grad(lambda row: loss(row).reshape(()))(row).any():
+            if not torch.func.grad(loss)(row).any():
                 allowed = (
                     "a loss of `parameters`, for example by torch.func.functional_call"
                 )
@@ -222,12 +246,18 @@ class RecordedModel:
                     f"{source}: loss() does not depend on the parameters",
                     allowed,
                 )
-        if value.ndim:
-            self.losses = [_scalar(loss) for loss in self.losses]
+        if self.modes.mode is not None and not self.modes.modes:
+            allowed = "no value for a loss that calls no torch module"
+            raise SettingsError("mode", self.modes.mode, allowed)
 
 
-def _scalar(loss: FlatLoss) -> FlatLoss:
-    return lambda row: loss(row).reshape(())
+def mean_value_and_gradient(
+    losses: Sequence[FlatLoss], row: torch.Tensor
+) -> tuple[float, torch.Tensor]:
+    """The mean loss over the batches, and its gradient (parameter,)."""
+    pairs = [torch.func.grad_and_value(loss)(row) for loss in losses]
+    value = sum(float(value) for _, value in pairs) / len(pairs)
+    return value, sum(gradient for gradient, _ in pairs) / len(pairs)
 
 
 def parameter_shapes(trajectory: xr.Dataset) -> dict[str, tuple[int, ...]]:

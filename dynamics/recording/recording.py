@@ -26,6 +26,7 @@ from dynamics.recording.model_recorder import (
 )
 from dynamics.recording.moments import check_moments, second_moment
 from dynamics.recording.quantities import (
+    BUFFER,
     PARAMETER,
     SECOND_MOMENT,
     ParameterView,
@@ -90,6 +91,7 @@ def record(
     Parameters
     ----------
     model : torch.nn.Module
+        Of a model compiled by ``torch.compile``, the original module is recorded.
     optimizer : torch.optim.Optimizer or sequence of them
         The optimizers of the model; a step of the trajectory is an update of them.
     path : str or Path
@@ -113,8 +115,10 @@ def record(
         ``{"learning_rate": lambda model:
         torch.tensor(optimizer.param_groups[0]["lr"])}``.
     weights : bool
-        Record all trained parameters, as variables named ``parameter.NAME``. Curvature
-        needs them.
+        Record all trained parameters, as variables named ``parameter.NAME``, and the
+        floating-point buffers of the model's state dict, such as the running statistics
+        of BatchNorm, as ``buffer.NAME``. Curvature needs them. Buffers that are not
+        finite, such as masks, are left out.
     moments : bool
         Record Adam's second moments of the gradients of all trained parameters, divided
         by their bias corrections, as variables named ``second_moment.NAME`` (0 at the
@@ -173,6 +177,7 @@ def record(
     >>> open_trajectory("mine.nc")["embedding"].shape
     (1, 11, 5, 2)
     """
+    model = getattr(model, "_orig_mod", model)
     check_initialised(model)
     optimizers = (
         [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
@@ -250,8 +255,8 @@ def _recorded_parameters(
     weights: bool,
     moments: bool,
 ) -> dict[str, Quantity]:
-    """The trained parameters and their second moments, by the names of their variables,
-    as far as they are recorded."""
+    """The trained parameters, buffers, and second moments, by the names of their
+    variables, as far as they are recorded."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     trained = {
         names[id(parameter)]: parameter
@@ -267,6 +272,11 @@ def _recorded_parameters(
     quantities: dict[str, Quantity] = {
         f"{PARAMETER}{name}": name for name in trained if weights
     }
+    state = model.state_dict()
+    for name, buffer in model.named_buffers() if weights else ():
+        floating = name in state and buffer.is_floating_point()
+        if floating and buffer.isfinite().all():
+            quantities[f"{BUFFER}{name}"] = name
     for name, parameter in trained.items() if moments else ():
         quantities[f"{SECOND_MOMENT}{name}"] = functools.partial(
             second_moment, *owner[id(parameter)], parameter

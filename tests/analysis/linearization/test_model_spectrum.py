@@ -1,6 +1,7 @@
 """Curvature of recorded models by products with vectors, against whole Hessians and
 curvlinops; the command."""
 
+import copy
 import signal
 import sys
 
@@ -12,7 +13,7 @@ from curvlinops import HessianLinearOperator
 
 import dynamics
 from analysis import curvature
-from analysis.linearization import model_spectrum
+from analysis.linearization import model_spectrum, model_spectrum_table
 from analysis.linearization.hessians import ExtremeEigenpairs, dense_hessian
 from analysis.linearization.model_spectrum import (
     SpectrumOptions,
@@ -108,13 +109,13 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
     with differentiable_twice():
         row = recorded_model.row(0, 1)
         values, vectors = torch.linalg.eigh(
-            dense_hessian(recorded_model.losses[0], row)
+            dense_hessian(recorded_model.losses(0, 1)[0], row)
         )
         expected = values.numpy()[[0, 1, 2, -3, -2, -1]]
         np.testing.assert_allclose(result["eigenvalue"], expected, rtol=1e-5)
         assert (result["residual"] < 1e-6).all()
         assert abs(result["trace"] - float(values.sum())) < 4 * result["trace_error"]
-        gradient = torch.func.grad(recorded_model.losses[0])(row)
+        gradient = torch.func.grad(recorded_model.losses(0, 1)[0])(row)
     assert result["gradient_size"] == pytest.approx(float(gradient.norm()))
     fractions = (vectors.T @ gradient / gradient.norm()) ** 2
     assert result["gradient_fraction"] == pytest.approx(
@@ -133,7 +134,7 @@ def test_both_ends_of_the_spectrum_are_those_of_the_whole_hessian_and_of_curvlin
             [(PAIRS, LABELS)],
             check_deterministic=False,
         )
-        ours = hessian_product(recorded_model, row)
+        ours = hessian_product(recorded_model.losses(0, 1), row)
         for vector in vectors.T[[0, -1]]:
             theirs = operator @ vector.contiguous()
             assert (ours(vector) - theirs).norm() < 1e-12 * values[-1]
@@ -250,7 +251,7 @@ def test_second_moments_are_those_of_the_optimizer_and_precondition_the_hessian(
     recorded_model = RecordedModel(trajectory, given)
     with differentiable_twice():
         hessian = dense_hessian(
-            recorded_model.losses[0], recorded_model.row(0, 4)
+            recorded_model.losses(0, 4)[0], recorded_model.row(0, 4)
         ).numpy()
     moments = np.concatenate(
         [
@@ -302,6 +303,156 @@ def test_frames_after_divergence_are_nan_and_recorded_learning_rates_are_used(tm
     known = np.isfinite(result["sharpness"])
     expected = (result["sharpness"] * rates / 2).values[known]
     np.testing.assert_allclose(result["relative_sharpness"].values[known], expected)
+
+
+# ------------------------------------------------------------------- layers with modes
+
+
+class Normalised(torch.nn.Module):
+    """A convolution, BatchNorm, and a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(1, 3, 3)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.out = torch.nn.Linear(3, 2)
+        self.register_buffer("mask", torch.full((2, 2), -torch.inf))
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.norm(self.conv(x))).mean(-1))
+
+
+@pytest.fixture(scope="module")
+def normalised(tmp_path_factory):
+    """A recording of a model with BatchNorm, its checkpoints as a trajectory, and its
+    loss."""
+    folder = tmp_path_factory.mktemp("normalised")
+    torch.manual_seed(1)
+    model = Normalised()
+    x, labels = 3 * torch.randn(32, 1, 6) + 1, torch.randint(0, 2, (32,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    path = folder / "mine.nc"
+    with dynamics.record(model, optimizer, path, weights=True) as recording:
+        for step in range(5):
+            state = {
+                name: v for name, v in model.state_dict().items() if name != "mask"
+            }
+            torch.save(state, folder / f"model-{step}.pt")
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), labels).backward()
+            optimizer.step()
+            recording.step()
+
+    recorded = dynamics.open_trajectory(path).isel(step=slice(5))
+    collected = dynamics.collect_checkpoints([folder], weights=True)
+    given = model_loss(model, [(x, labels)])
+    return {"recorded": recorded, "collected": collected}, given, model
+
+
+class PlainNorm(torch.nn.BatchNorm1d):
+    """BatchNorm by its definition. Second derivatives of torch's own one in train mode
+    are wrong if the outer ones are forward ones, as those of torch.func.hessian
+    (torch 2.13)."""
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean = x.mean((0, 2))
+            variance = x.var((0, 2), correction=0)
+        scale = self.weight / (variance + self.eps).sqrt()
+        return (x - mean[:, None]) * scale[:, None] + self.bias[:, None]
+
+
+def expected_hessian(trajectory, frame, given, mode):
+    """By torch.func.hessian."""
+    model = Normalised()
+    model.norm = PlainNorm(3)
+    model.double().train(mode == "train")
+    state = {
+        name.partition(".")[2]: torch.from_numpy(values[0, frame].values).double()
+        for name, values in trajectory.data_vars.items()
+        if name.startswith(("parameter.", "buffer."))
+    }
+    names = [name for name, _ in model.named_parameters()]
+    buffers = {name: value for name, value in state.items() if name not in names}
+    ((x, labels),) = given.batches()
+
+    def loss(parameters):
+        logits = torch.func.functional_call(model, parameters | buffers, (x.double(),))
+        return torch.nn.functional.cross_entropy(logits, labels)
+
+    blocks = torch.func.hessian(loss)({name: state[name] for name in names})
+    sizes = {name: state[name].numel() for name in names}
+    rows = [
+        torch.cat([blocks[a][b].reshape(sizes[a], sizes[b]) for b in names], 1)
+        for a in names
+    ]
+    return torch.cat(rows).numpy()
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("source", ["recorded", "collected"])
+def test_batch_normalisation_has_the_hessian_of_the_mode(normalised, source, mode):
+    trajectories, given, model = normalised
+    trajectory, options = trajectories[source], SpectrumOptions(2, mode=mode)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    result = model_curvature(trajectory, given, [0, 4], options, quiet=True)
+    for place, frame in enumerate((0, 4)):
+        expected = np.linalg.eigvalsh(expected_hessian(trajectory, frame, given, mode))
+        np.testing.assert_allclose(
+            result["eigenvalue"].values[0, place],
+            expected[[0, 1, -2, -1]],
+            rtol=1e-5,
+            atol=1e-7,
+        )
+    statistics = {"train": "batch", "eval": "recorded"}[mode]
+    assert (result.attrs["mode"], result.attrs["normalisation"]) == (mode, statistics)
+    legend = model_spectrum_table.model_legend(result)
+    assert f"Mode of the model: {mode}; normalising layers use the " in legend
+    assert model.training
+    assert all(
+        torch.equal(value, before[name]) for name, value in model.state_dict().items()
+    )
+
+
+def test_both_modes_of_batch_normalisation_differ_and_the_default_is_that_of_the_model(
+    normalised,
+):
+    trajectories, given, model = normalised
+    sharpness = {}
+    for mode in ("train", "eval", None):
+        options = SpectrumOptions(1, mode=mode)
+        result = model_curvature(
+            trajectories["recorded"], given, [2], options, quiet=True
+        )
+        sharpness[mode] = result["sharpness"].item()
+    assert sharpness["train"] == sharpness[None] != pytest.approx(sharpness["eval"])
+    assert "buffer.mask" not in trajectories["recorded"]
+    bare = trajectories["recorded"].drop_vars(
+        ["buffer.norm.running_mean", "buffer.norm.running_var"]
+    )
+    own = model_loss(copy.deepcopy(model).double(), given.batches())
+    result = model_curvature(bare, own, [2], SpectrumOptions(1, mode="eval"))
+    assert "are not those of the frame" in model_spectrum_table.model_legend(result)
+
+
+def test_a_mode_without_modules_and_buffers_that_change_in_place_are_reported(
+    normalised, quadratic
+):
+    trajectory, loss, _ = quadratic
+    with pytest.raises(SettingsError, match="mode: found eval, allowed is no value"):
+        model_curvature(trajectory, loss, [0], SpectrumOptions(1, mode="eval"))
+
+    mean = torch.zeros(3, dtype=torch.float64)
+
+    def in_place(parameters, batch):
+        with torch.no_grad():
+            mean.copy_(parameters["norm.weight"])
+        return (parameters["norm.weight"] - mean).square().sum()
+
+    loss = ModelLoss(in_place, lambda: [None])
+    with pytest.raises(SettingsError, match="use --mode eval"):
+        model_curvature(normalised[0]["recorded"], loss, [0])
 
 
 # ------------------------------------------------------------------------ the loss file
@@ -470,7 +621,7 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
     recorded = as_recorded(trajectory)
     given = dynamics.recorded_loss(recorded, model)
     row = RecordedModel(recorded, given).row(0, 1)
-    loss = RecordedModel(recorded, given).losses[0]
+    loss = RecordedModel(recorded, given).losses(0, 1)[0]
     expected = np.linalg.eigvalsh(torch.func.hessian(loss)(row).numpy())
     result = model_curvature(recorded, given, [1], SpectrumOptions(2))
     assert result["sharpness"].item() == pytest.approx(expected[-1], rel=1e-6)
@@ -494,7 +645,7 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
     ):
         particles = dynamics.simulate(dynamics.ParticleSettings(n=5), runs=1, steps=1)
         nothing = dict.fromkeys(
-            ("loss", "model", "eigenvalues", "tolerance", "precision")
+            ("loss", "model", "eigenvalues", "tolerance", "precision", "mode")
         )
         curvature.measure(
             particles,
