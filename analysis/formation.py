@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Options(AnalysisOptions):
     """Measure when circles, grids and dominant frequencies form in the embeddings of
     one or two trajectories of any system. Circles and grids are defined as in CA
-    appendix A."""
+    appendix A. A trajectory of a single frame has a table without times, and no
+    picture."""
 
     run: int = 0
     """Index of the run whose frequencies are drawn, among the selected runs."""
@@ -60,12 +61,13 @@ def report(measurement: Measurement) -> Report:
                 f" {item.trajectory.attrs['modulus']} tokens there are too many grids"
                 f" to compare with (the limit is {structures.MAX_GRID_TOKENS})"
             )
+    timed = [result for result in results if structures.has_times(result.measures)]
     return Report(
         output.make_table(structures.formation_rows(results, options.clock)),
-        structures.FORMATION_COLUMNS,
+        structures.formation_columns(results),
         structures.formation_legend(results, options.clock),
         summary="\n".join(missing),
-        figure=plots.plot_formation(results, options.run),
+        figure=plots.plot_formation(timed, options.run) if timed else None,
         result=structures.merge_formation(results),
     )
 

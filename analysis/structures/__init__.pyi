@@ -31,12 +31,13 @@ from .finite_size import scaling_conclusion as scaling_conclusion
 from .finite_size import scaling_file_name as scaling_file_name
 from .finite_size import scaling_rows as scaling_rows
 from .finite_size import transition_rows as transition_rows
-from .formation_table import FORMATION_COLUMNS as FORMATION_COLUMNS
 from .formation_table import FormationResult as FormationResult
+from .formation_table import formation_columns as formation_columns
 from .formation_table import formation_legend as formation_legend
 from .formation_table import formation_rows as formation_rows
 from .formation_table import merge_formation as merge_formation
 from .formation_times import find_formation_times as find_formation_times
+from .formation_times import has_times as has_times
 from .formation_times import modular_embedding as modular_embedding
 from .formation_times import structure_measures as structure_measures
 from .fourier import dominant_frequency as dominant_frequency

@@ -19,7 +19,11 @@ from analysis.statistics.intervals import (
     median_interval,
 )
 from analysis.statistics.survival import kaplan_meier, logrank_p_value
-from analysis.structures.formation_times import FORMATION_EVENTS, chance_levels
+from analysis.structures.formation_times import (
+    FORMATION_EVENTS,
+    chance_levels,
+    has_times,
+)
 
 
 class FormationResult(NamedTuple):
@@ -60,6 +64,20 @@ FORMATION_COLUMNS = (
 )
 
 
+TIME_COLUMNS = ("start", "median", "median_of_formed", "p_value")
+
+
+def formation_columns(results: Sequence[FormationResult]) -> list[Column]:
+    """The columns of the table; without those of times if each trajectory has a single
+    frame."""
+    timed = any(has_times(result.measures) for result in results)
+    return [
+        column
+        for column in FORMATION_COLUMNS
+        if timed or column.name not in TIME_COLUMNS
+    ]
+
+
 def formation_rows(
     results: Sequence[FormationResult], clock: Clock
 ) -> list[dict[str, Any]]:
@@ -82,6 +100,10 @@ def formation_rows(
 def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
     times, formed = _waiting_times(result, event, clock)
     start, end, random, rare = NO_INTERVAL, NO_INTERVAL, math.nan, math.nan
+    median, median_of_formed = NO_INTERVAL, NO_INTERVAL
+    if has_times(result.measures):
+        median = kaplan_meier(times, formed).median
+        median_of_formed = median_interval(times[formed])  # none of them is censored
     if measure := FORMATION_EVENTS[event]:
         start, end = (
             mean_structure_measure(result.measures, measure, frame) for frame in (0, -1)
@@ -100,10 +122,8 @@ def _row(result: FormationResult, event: str, clock: Clock) -> dict[str, Any]:
         **interval_columns(
             "fraction", binomial_interval(int(formed.sum()), len(formed))
         ),
-        **interval_columns("median", kaplan_meier(times, formed).median),
-        **interval_columns(
-            "median_of_formed", median_interval(times[formed])
-        ),  # none of them is censored
+        **interval_columns("median", median),
+        **interval_columns("median_of_formed", median_of_formed),
     }
 
 
@@ -112,6 +132,8 @@ def _comparable(
 ) -> bool:
     """Whether times of an event are comparable in two trajectories; steps are so only
     within one system."""
+    if not (has_times(first.measures) and has_times(second.measures)):
+        return False
     if clock == "step" and first.system != second.system:
         return False
     if event == "structure":  # without grids it means circles only
@@ -150,6 +172,8 @@ def formation_legend(results: Sequence[FormationResult], clock: Clock) -> str:
         if clock == "normalised"
         else "in steps"
     )
+    if not any(has_times(result.measures) for result in results):
+        return _DEFINITIONS
     lines = [
         _DEFINITIONS,
         f"time: {unit}; medians of all runs, and of those that form; intervals are 95%",

@@ -20,7 +20,8 @@ in one run of a hundred. A structure has formed if the following holds in the la
 The others form when the measure is last half-way between its values in the first and
 the last frame, interpolated linearly between frames. A run in which a structure has not
 formed, or that has diverged, is censored at its last frame. Time is normalised: 0 at
-the first frame of the trajectory, 1 at its last. All values are dimensionless."""
+the first frame of the trajectory, 1 at its last. A single frame has no times. All
+values are dimensionless."""
 
 from __future__ import annotations
 
@@ -153,7 +154,7 @@ def structure_measures(
     Parameters
     ----------
     trajectory : xarray.Dataset
-        With at least two frames and five numbers modulo N.
+        With at least five numbers modulo N.
     every : int or Selection
         Use every `every`-th recorded frame and the last, or the selected frames.
 
@@ -166,13 +167,12 @@ def structure_measures(
         run and measure, of the last embedding of the run with renamed tokens: `chance`,
         the most extreme value, and `expected`, the mean; NaN for `circle` and
         `circularity`, which do not depend on names. Coordinate `moment` (step) is the
-        normalised time.
+        normalised time, NaN for a single frame.
 
     Raises
     ------
     TrajectoryError
-        If the trajectory has too few frames, or no embedding of enough numbers modulo
-        N.
+        If the trajectory has no embedding of enough numbers modulo N.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def structure_measures(
         "seed": ("run", trajectory["seed"].values),
         "moment": (
             "step",
-            (time - time[0]) / (time[-1] - time[0]),
+            (time - time[0]) / ((time[-1] - time[0]) or np.nan),
             dimensionless("normalised time"),
         ),
         "measure": names,
@@ -248,8 +248,8 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
     -------
     xarray.Dataset
         By event and run: `formed`, 1 or 0, and `onset`, the normalised time of
-        formation, or, if it has not formed, the time until which the run was observed.
-        The events are described in the module's documentation.
+        formation, or, if it has not formed, the time until which the run was observed;
+        NaN for a single frame. The events are described in the module's documentation.
 
     Examples
     --------
@@ -291,13 +291,9 @@ def find_formation_times(measures: xr.Dataset) -> xr.Dataset:
 
 
 def modular_embedding(trajectory: xr.Dataset) -> xr.DataArray:
-    """The embedding of the numbers modulo N. Raises TrajectoryError for too few numbers
-    or frames."""
+    """The embedding of the numbers modulo N. Raises TrajectoryError for too few
+    numbers."""
     embedding = embedding_variable(trajectory, "nearest_circle")
-    if trajectory.sizes["step"] < 2:
-        raise TrajectoryError(
-            "dimension step: found a single frame, expected at least two"
-        )
     n = numbers_modulo(trajectory)
     if n < FEWEST_TOKENS:
         allowed = f"at least {FEWEST_TOKENS}, as fewer have structure by chance"
@@ -338,6 +334,11 @@ def _formation(measures: xr.Dataset, event: str) -> tuple[np.ndarray, np.ndarray
     values = measures[FORMATION_EVENTS[event]].values
     chance = chance_levels(measures, FORMATION_EVENTS[event])
     return halfway_time(values, moments), values[:, -1] < chance
+
+
+def has_times(measures: xr.Dataset) -> bool:
+    """Whether more than one frame was measured."""
+    return measures.sizes["step"] > 1
 
 
 def chance_levels(measures: xr.Dataset, name: str) -> np.ndarray:

@@ -236,11 +236,29 @@ def test_structure_measures_of_other_sizes_and_systems():
         measures(sparse, 6)
     with pytest.raises(TrajectoryError, match="record=metrics"):
         measures(ModularSettings(n=7), 3, record="metrics")
-    with pytest.raises(TrajectoryError, match="single frame"):
-        measures(ParticleSettings(n=7), 0)
 
 
 # -------------------------------------------------------------------------- the command
+
+
+def test_a_single_frame_has_a_table_without_times(typed, tmp_path):
+    whole = simulate(
+        ParticleSettings(n=7, fa=2.0), runs=3, steps=200, seed=1, progress=False
+    )
+    one = whole.isel(step=[-1]).assign_attrs(branched_at=200, branch_of="whole.nc")
+    save_trajectory(one, "one.nc")
+    code, printed, _ = typed("analysis.formation", "one.nc", "--csv", "one.csv")
+    assert code == 0
+    assert "forms, %" in printed
+    assert "median time" not in printed
+    assert "picture" not in printed
+    result = xr.open_dataset("one-formation.nc")
+    expected = find_formation_times(structure_measures(whole))
+    np.testing.assert_array_equal(result["formed"], expected["formed"])
+    assert np.isnan(result["onset"]).all()
+    table = pd.read_csv("one.csv")
+    assert table["median"].isna().all()
+    np.testing.assert_array_equal(table["end"].dropna(), table["start"].dropna())
 
 
 def test_two_sizes_of_which_one_has_no_grids(template, output_of, tmp_path):
