@@ -63,11 +63,12 @@ def report(measurement: Measurement) -> Report:
     result, trajectory = measurement.result, measurement.trajectory
     if "loss" in result:
         trajectory = progress_measures.with_performance(trajectory, result)
+    single = trajectory.sizes["step"] == 1
     return Report(
         output.make_table(progress_measures.progress_rows(result)),
-        progress_measures.PROGRESS_COLUMNS,
+        progress_measures.progress_columns(result),
         "\n" + progress_measures.describe_progress(result),
-        figure=plots.plot_progress(trajectory, result),
+        figure=None if single else plots.plot_progress(trajectory, result),
         rows=slice(PRINTED_ROWS),
     )
 

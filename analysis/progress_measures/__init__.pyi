@@ -1,9 +1,9 @@
 from .adding_networks import all_logits as all_logits
 from .adding_networks import neuron_logit_map as neuron_logit_map
-from .along_training import PROGRESS_COLUMNS as PROGRESS_COLUMNS
 from .along_training import describe_progress as describe_progress
 from .along_training import measure_progress as measure_progress
 from .along_training import plane_key_frequencies as plane_key_frequencies
+from .along_training import progress_columns as progress_columns
 from .along_training import progress_rows as progress_rows
 from .along_training import trajectory_key_frequencies as trajectory_key_frequencies
 from .gradient_symmetricity import gradient_symmetricity as gradient_symmetricity

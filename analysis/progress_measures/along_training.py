@@ -28,7 +28,11 @@ from analysis.progress_measures.gradient_symmetricity import (
     random_triples,
 )
 from analysis.progress_measures.grokking import grokking_phases, grokking_times
-from analysis.progress_measures.own_performance import learning_times, own_performance
+from analysis.progress_measures.own_performance import (
+    learning_times,
+    own_performance,
+    unknown_times,
+)
 from analysis.progress_measures.weight_components import (
     component_circularity,
     fourier_norms,
@@ -124,9 +128,12 @@ def measure_progress(
     """
     network = adding_network(trajectory, model)
     own = isinstance(network, OwnNetwork)
-    if not own:  # refuses a trajectory before the measures are computed
+    single = trajectory.sizes["step"] == 1
+    if not own and not single:  # refuses a trajectory before the measures are computed
         learned = grokking_times(trajectory).merge(grokking_phases(trajectory))
-    at = selected_frames(trajectory, frames, least=1 if own else 2)
+    elif not own:
+        learned = unknown_times(trajectory)
+    at = selected_frames(trajectory, frames, least=1 if own or single else 2)
     valid = valid_frames(trajectory).values[:, at]
     seeds = trajectory["seed"].values
     runs = []
@@ -360,6 +367,26 @@ PROGRESS_COLUMNS = (
 )
 
 
+_TIME_COLUMNS = ("memorised", "generalised", "cleanup")
+
+
+def progress_columns(result: xr.Dataset) -> list[Column]:
+    """The columns of the table; for a single frame those of times are replaced by the
+    accuracies."""
+    if _has_times(result):
+        return list(PROGRESS_COLUMNS)
+    columns = [c for c in PROGRESS_COLUMNS if c.heading not in _TIME_COLUMNS]
+    splits = result["split"].values if "accuracy" in result else []
+    accuracies = [
+        Column(f"accuracy {split}", f"accuracy_{split}", digits=3) for split in splits
+    ]
+    return [columns[0], *accuracies, *columns[1:]]
+
+
+def _has_times(result: xr.Dataset) -> bool:
+    return result.sizes["step"] > 1 or bool(np.isfinite(result["memorised"]).any())
+
+
 def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
     """A row of the table for each run: its times, in the result's unit, and the
     measures of its last valid frame."""
@@ -373,6 +400,12 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
             for name in ("memorised", "generalised", "delay")
         }
         row["observed"] = int(one["observed"])
+        if "accuracy" in result:
+            accuracies = one["accuracy"].isel(step=last)
+            row |= {
+                f"accuracy_{split}": float(accuracies.sel(split=split))
+                for split in result["split"].values
+            }
         for phase in ("circuit formation", "cleanup"):
             name = phase.replace(" ", "_")
             row |= {
@@ -390,6 +423,8 @@ def progress_rows(result: xr.Dataset) -> list[dict[str, Any]]:
 def describe_progress(result: xr.Dataset) -> str:
     """How many runs memorise and generalise, the median delay, and the changes of
     measures in the phases."""
+    if not _has_times(result):
+        return "a single frame, so times are unknown"
     unit, word = result.attrs["unit"], result.attrs["unit_of_time"]
     delay, observed = result["delay"].values / unit, result["observed"].values
     finite, runs = np.isfinite(delay), result.sizes["run"]

@@ -62,6 +62,8 @@ def learning_times(trajectory: xr.Dataset, performance: xr.Dataset) -> xr.Datase
     """The variables of `grokking_times` and `grokking_phases` by the recorded
     accuracies, or by those of the logits; NaN if both lack a second split, or have too
     few frames."""
+    if trajectory.sizes["step"] == 1:
+        return unknown_times(trajectory)
     for source in (trajectory, with_performance(trajectory, performance)):
         try:
             times = grokking_times(source)
@@ -71,11 +73,16 @@ def learning_times(trajectory: xr.Dataset, performance: xr.Dataset) -> xr.Datase
             return times.merge(grokking_phases(source))
         except TrajectoryError:
             return times.merge(_unknown_phases(trajectory.sizes["run"]))
-    unknown = np.full(trajectory.sizes["run"], np.nan)
-    names = ("memorised", "generalised", "delay")
-    times = xr.Dataset(dict.fromkeys(names, ("run", unknown)))
-    times["observed"] = ("run", np.zeros(trajectory.sizes["run"], bool))
-    return times.merge(_unknown_phases(trajectory.sizes["run"]))
+    return unknown_times(trajectory)
+
+
+def unknown_times(trajectory: xr.Dataset) -> xr.Dataset:
+    """The variables of `grokking_times` and `grokking_phases`, NaN."""
+    runs = trajectory.sizes["run"]
+    unknown = ("run", np.full(runs, np.nan))
+    times = xr.Dataset(dict.fromkeys(("memorised", "generalised", "delay"), unknown))
+    times["observed"] = ("run", np.zeros(runs, bool))
+    return times.merge(_unknown_phases(runs))
 
 
 def _unknown_phases(runs: int) -> xr.Dataset:

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.progress_measures import measure_progress
+from analysis.progress_measures import (
+    describe_progress,
+    measure_progress,
+    progress_columns,
+    progress_rows,
+)
 from analysis.progress_measures.adding_networks import sum_names
 from analysis.progress_measures.along_training import PROGRESS_MEASURES
 from dynamics import ModularSettings, TransformerSettings, simulate
@@ -55,6 +60,22 @@ def test_a_single_checkpoint_is_measured_and_has_no_times(trajectory):
     result = measure_progress(last, model=model_of(trajectory))
     assert np.isfinite(result["distance_irrelevance"]).all()
     assert np.isnan(result["restricted_change"]).all()
+    assert np.isnan(result["memorised"]).all()
+    assert "unknown" in describe_progress(result)
+    headings = [column.heading for column in progress_columns(result)]
+    assert headings[:4] == [
+        "seed",
+        "accuracy train",
+        "accuracy test",
+        "key frequencies",
+    ]
+    (row,) = progress_rows(result)
+    recorded = trajectory["accuracy"].sel(split="train").values[0, -1]
+    assert row["accuracy_train"] == pytest.approx(recorded)
+    package = measure_progress(trajectory.isel(step=[-1]))
+    np.testing.assert_allclose(
+        result["distance_irrelevance"], package["distance_irrelevance"], 1e-6
+    )
     unknown = measure_progress(last, model=model_of(trajectory, training_pairs=None))
     assert np.isnan(unknown["excluded_loss"]).all()
     assert list(unknown["split"].values) == ["all"]

@@ -480,7 +480,7 @@ def test_the_table_and_the_figure_show_every_run(trajectory):
     rows = measures.progress_rows(result)
     assert [row["seed"] for row in rows] == [5, 6, 7]
     assert "key frequencies" in format_table(
-        make_table(rows), measures.PROGRESS_COLUMNS
+        make_table(rows), measures.progress_columns(result)
     )
     known = int(np.isfinite(result["memorised"]).sum())
     assert measures.describe_progress(result).startswith(f"{known} of 3 runs memorise")
