@@ -64,6 +64,9 @@ gpu-check: .venv/full
 
 .venv/full: .venv/bin/python setup.cfg pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	# torchvision comes with curvlinops, which does not use it. Built for CUDA, it makes
+	# transformers fail beside a torch without CUDA.
+	$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes torchvision
 	@touch $@ .venv/core
 
 clean:

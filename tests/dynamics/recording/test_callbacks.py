@@ -1,25 +1,13 @@
 """Callbacks for transformers.Trainer and Lightning, with the real libraries."""
 
-import contextlib
 import logging
 
+import lightning
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-for name in (
-    "nms",
-    "qnms",
-):  # torchvision, which Lightning imports, fails without them if built for another torch
-    with contextlib.suppress(RuntimeError):
-        torch.library.define(
-            f"torchvision::{name}",
-            "(Tensor boxes, Tensor scores, float threshold) -> Tensor",
-        )
-
-import lightning
 import transformers
+from torch.utils.data import DataLoader, TensorDataset
 
 import dynamics
 from dynamics.recording.lightning_callback import LightningRecording
