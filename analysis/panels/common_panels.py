@@ -447,11 +447,12 @@ def _imperfections_panel(recorded: RecordedRun) -> Panel:
 
 
 def scalar_panels(recorded: RecordedRun) -> dict[str, PanelFactory]:
-    """Further variables (run, step) of the trajectory's system."""
+    """Further variables (run, step) of the trajectory's system, except buffers of a
+    model, such as counters and constants."""
     names = [
         str(name)
         for name, values in recorded.data.data_vars.items()
-        if set(values.dims) == {"run", "step"}
+        if set(values.dims) == {"run", "step"} and not str(name).startswith("buffer.")
     ]
     return {name: functools.partial(_scalar_panel, recorded, name) for name in names}
 

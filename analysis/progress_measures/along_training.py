@@ -376,7 +376,7 @@ def progress_columns(result: xr.Dataset) -> list[Column]:
     if _has_times(result):
         return list(PROGRESS_COLUMNS)
     columns = [c for c in PROGRESS_COLUMNS if c.heading not in _TIME_COLUMNS]
-    splits = result["split"].values if "accuracy" in result else []
+    splits = result["split"].values.tolist() if "accuracy" in result else []
     accuracies = [
         Column(f"accuracy {split}", f"accuracy_{split}", digits=3) for split in splits
     ]

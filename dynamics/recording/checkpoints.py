@@ -141,7 +141,7 @@ def collect_checkpoints(
     identity = identity_of(settings, 1, seed, every)
     frames = {
         checkpoint.step: {
-            name: as_array(view.of(checkpoint.state))[None]
+            name: as_array(_finite_mask(view.of(checkpoint.state)))[None]
             for name, view in quantities.items()
         }
         for checkpoint in checkpoints
@@ -496,16 +496,27 @@ def _named_views(
     chosen |= dict(variables)
     if weights:
         floats = [name for name, tensor in state.items() if tensor.is_floating_point()]
-        chosen |= {
-            f"{BUFFER if name.endswith(RUNNING) else PARAMETER}{name}": name
-            for name in floats
-        }
+        for name in floats:
+            is_buffer = name.endswith(RUNNING) or _is_mask(state[name])
+            chosen[f"{BUFFER if is_buffer else PARAMETER}{name}"] = name
     if not chosen:
         raise SettingsError("embedding", "none", near_names("", state))
     return {
         name: ParameterView(view) if isinstance(view, str) else view
         for name, view in chosen.items()
     }
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a mask that is added to attention scores: 0 and infinite."""
+    infinite = tensor.detach().isinf()
+    return bool(infinite.any() and (infinite | (tensor == 0)).all())
+
+
+def _finite_mask(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor; a mask with the largest finite numbers in place of infinite ones, as
+    trajectories contain finite numbers only."""
+    return tensor.nan_to_num() if _is_mask(tensor) else tensor
 
 
 def _check_alike(checkpoints: Iterable[Checkpoint]) -> None:

@@ -299,7 +299,9 @@ class RecordedNetwork:
         if they are not known."""
         pairs = self.training_pairs()
         if pairs is None:
-            raise self._missing("loss(parameters, batch) and batches()")
+            raise self._missing(
+                "training_pairs(), or loss(parameters, batch) with batches()"
+            )
         answers = self.answers()[pairs[:, 0], pairs[:, 1]]
         return torch.from_numpy(pairs), torch.from_numpy(answers)
 

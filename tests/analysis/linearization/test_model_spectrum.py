@@ -627,7 +627,7 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
     assert result["sharpness"].item() == pytest.approx(expected[-1], rel=1e-6)
     value = trajectory["loss"].sel(split="train").isel(step=1)
     assert float(loss(row)) == pytest.approx(value.item(), rel=1e-4)
-    with pytest.raises(SettingsError, match=r"without loss\(parameters, batch\)"):
+    with pytest.raises(SettingsError, match=r"without training_pairs"):
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
 
 

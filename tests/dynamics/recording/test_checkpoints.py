@@ -198,6 +198,19 @@ MISTAKES = [
 ]
 
 
+def test_masks_of_attention_are_buffers(tmp_path):
+    mask = torch.full((3, 3), -torch.inf).triu(1)
+    constants = {"attn.mask": mask, "attn.IGNORE": torch.tensor(-torch.inf)}
+    for step in (0, 10):
+        torch.save(state(step) | constants, tmp_path / f"{step}.pt")
+    trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
+    dynamics.save_trajectory(trajectory, tmp_path / "saved.nc")
+    scores = torch.randn(3, 3)
+    recorded = torch.from_numpy(trajectory["buffer.attn.mask"].values[0, 1])
+    assert torch.equal((scores + recorded).softmax(1), (scores + mask).softmax(1))
+    assert (trajectory["buffer.attn.IGNORE"] < -1e38).all()
+
+
 @pytest.mark.parametrize(("write", "options", "error", "message"), MISTAKES)
 def test_mistakes_are_named(tmp_path, write, options, error, message):
     write(tmp_path)
