@@ -226,10 +226,7 @@ def _run_source(path: Path, source: str) -> ModelFile:
     module = types.ModuleType(f"model_{path.stem}")
     module.__file__ = str(path.absolute())
     sys.modules[module.__name__] = module
-    folder = str(path.absolute().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    with reported_errors(path, "the file", "model"):
+    with neighbours_importable(path), reported_errors(path, "the file", "model"):
         exec(compile(source, str(path.absolute()), "exec"), module.__dict__)
     names = [name for name in MODEL_FUNCTIONS if hasattr(module, name)]
     if not names:
@@ -238,6 +235,21 @@ def _run_source(path: Path, source: str) -> ModelFile:
     modulus = getattr(module, "modulus", 0)
     with reported_errors(path, "the file", "model"):
         return ModelFile(**functions, modulus=modulus, path=path, source=source)
+
+
+@contextlib.contextmanager
+def neighbours_importable(path: Path) -> Iterator[None]:
+    """Let a file import the modules that lie beside it. Afterwards these come last, for
+    imports in its functions, so that a `copy.py` among them does not replace that of
+    Python in other code and in further processes."""
+    folder = str(path.absolute().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
 # ------------------------------------------------------------------------------- trust

@@ -29,7 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_file import reported_errors
+from dynamics.recording.model_file import neighbours_importable, reported_errors
 from dynamics.recording.module_modes import Mode, ModuleModes
 from dynamics.recording.quantities import BUFFER, PARAMETER, SECOND_MOMENT
 from dynamics.settings import LOSS_FILE, SettingsError
@@ -91,8 +91,7 @@ def load_loss(path: str | Path) -> ModelLoss:
         raise SettingsError("loss", path, LOSS_FILE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.parent.absolute()))
-    with reported_errors(path, "the file"):
+    with neighbours_importable(path), reported_errors(path, "the file"):
         spec.loader.exec_module(module)
     for name in ("loss", "batches"):
         if not callable(getattr(module, name, None)):

@@ -1,5 +1,8 @@
 """Model files: which source runs, and how its mistakes are reported."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -64,7 +67,7 @@ def test_the_source_in_a_trajectory_runs_only_if_it_is_trusted(collected, tmp_pa
 
 
 def test_a_source_that_is_named_is_trusted_from_then_on(collected, tmp_path):
-    copy = tmp_path / "copy.py"
+    copy = tmp_path / "own.py"
     copy.write_text(SOURCE)
     assert dynamics.find_model(collected, copy).path == copy
     assert dynamics.find_model(collected).path.name == "model.py"
@@ -94,6 +97,30 @@ def test_a_home_folder_that_cannot_be_written_only_forgets(cache, tmp_path):
     path = tmp_path / "model.py"
     path.write_text(SOURCE)
     assert dynamics.load_model_file(path).modulus == N
+
+
+def test_modules_beside_the_file_replace_none_of_python(tmp_path):
+    (tmp_path / "helper.py").write_text(SOURCE)
+    (tmp_path / "copy.py").write_text("def deepcopy(value): return None")
+    source = """
+from helper import *
+import copy
+def operation(a, b):
+    import late
+    return a - b
+"""
+    (tmp_path / "late.py").write_text("")
+    (tmp_path / "model.py").write_text(source)
+    model = dynamics.load_model_file("model.py")
+    assert model.modulus == N
+    assert model.operation(3, 1) == 2
+    words = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path = {sys.path}; import copy; copy.copy",
+    ]
+    subprocess.run(words, check=True)
+    assert sys.path[0] != str(tmp_path)
 
 
 # ------------------------------------------------------------------ what the file gives
