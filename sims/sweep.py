@@ -3,10 +3,14 @@ in one file.
 
 python -m sims.sweep modular --weight-decay 0.3 0.6 1.0 --lr 0.003 0.01
 python -m sims.sweep particles --fa 0.5 1 2 --record all
+python -m sims.sweep own.py --lr 0.003 0.01 --runs 3
 """
 
+import json
 import sys
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from analysis import output, plots
 from analysis.command_line.parsing import exit_on_settings_error, run_command
@@ -18,8 +22,13 @@ from sims import command_line
 from sims.command_line.sweep_options import (
     check_sweep_system,
     design_from_options,
+    design_from_script,
+    script_sweep_options,
     sweep_command_options,
 )
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Options: Any = sweep_command_options(SETTINGS_CLASSES)
 
@@ -30,39 +39,55 @@ def main(options: Any) -> None:
     ensembles = options.system.ensembles
     check_output_paths(ensembles)
     design = design_from_options(options.system)
-    out = command_line.sweep_path(design, ensembles.out)
+    files = list(dict.fromkeys(point.path for point in design.points))
+    out = command_line.sweep_path(design, files, ensembles.out)
     computed = sweeps.compute_missing_points(design, ensembles.scheduler)
-    result = sweeps.combine_points(design)
+    print_sweep(sweeps.combine_points(design), ensembles, files, computed, out)
+
+
+def sweep_script(options: Any) -> None:
+    """The same for a training script."""
+    trainings = options.trainings
+    check_output_paths(trainings)
+    design = design_from_script(sweeps.load_script(options.script), options)
+    files = [run.path for run in design.runs]
+    out = command_line.sweep_path(design, files, trainings.out)
+    computed = sweeps.compute_missing_runs(design, trainings.scheduler)
+    print_sweep(sweeps.combine_runs(design), trainings, files, computed, out)
+
+
+def print_sweep(
+    result: "xr.Dataset", options: Any, files: Sequence[Path], computed: int, out: Path
+) -> None:
+    """Write the combined result, print its table and draw it."""
     output.write_result(result, out)
-    files = len({point.path for point in design.points})
-    counts = f"({computed} computed, {files - computed} found)"
-    print(
-        f"points      {len(design.points)} in {design.points[0].path.parent} {counts}",
-        file=ensembles.log,
-    )
-    print(f"sweep       {out}", file=ensembles.log)
-    table = output.make_table(
-        command_line.sweep_rows(result, design.points[0].path.parent)
-    )
+    folder, axes = files[0].parent, json.loads(result.attrs["swept"])
+    rows = command_line.sweep_rows(result, folder)
+    counts = f"({computed} computed, {len(files) - computed} found)"
+    print(f"points      {len(rows)} in {folder} {counts}", file=options.log)
+    print(f"sweep       {out}", file=options.log)
+    table = output.make_table(rows)
     columns = command_line.sweep_table_columns(result, table)
-    if design.axes:
-        with style_in_use(ensembles.style, ensembles.column):
-            plots.save_figure(
-                plots.plot_sweep(table, list(design.axes), columns),
-                ensembles.picture_path(out),
-            )
-        print(f"picture     {ensembles.picture_path(out)}", file=ensembles.log)
+    if axes:
+        with style_in_use(options.style, options.column):
+            figure = plots.plot_sweep(table, axes, columns)
+            plots.save_figure(figure, options.picture_path(out))
+        print(f"picture     {options.picture_path(out)}", file=options.log)
     printed = slice(command_line.MAX_PRINTED_POINTS)
-    output.output_table(table, columns, ensembles.csv, printed)
+    output.output_table(table, columns, options.csv, printed)
     if more := len(table) - len(table[printed]):
-        print(f"and {more} more points; --csv FILE.csv writes all", file=ensembles.log)
+        print(f"and {more} more points; --csv FILE.csv writes all", file=options.log)
     if "imperfections" in table:
-        print("imperfections: mean of the runs that are no circle", file=ensembles.log)
+        print("imperfections: mean of the runs that are no circle", file=options.log)
 
 
 if __name__ == "__main__":
+    script = next((word for word in sys.argv[1:2] if word.endswith(".py")), None)
     with exit_on_settings_error():
         import_external_systems()
-        check_sweep_system(sys.argv[1:])
-        Options = sweep_command_options(SETTINGS_CLASSES)
-    run_command(main, Options, "sims.sweep")
+        if script is None:
+            check_sweep_system(sys.argv[1:])
+            Options = sweep_command_options(SETTINGS_CLASSES)
+        else:
+            Options = script_sweep_options(sweeps.load_script(script))
+    run_command(main if script is None else sweep_script, Options, "sims.sweep")

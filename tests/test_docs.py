@@ -47,9 +47,13 @@ from dynamics import system as registry
 from dynamics.errors import Interrupted
 from dynamics.recording import recording
 from dynamics.settings import SYSTEM_MODULES_VARIABLE, ParticleSettings, SettingsError
+from dynamics.sweeps import load_script
 from dynamics.trajectory import DIVERGED, closed_parts, read_settings
 from sims.command_line import default_command as command_line
-from sims.command_line.sweep_options import sweep_command_options
+from sims.command_line.sweep_options import (
+    script_sweep_options,
+    sweep_command_options,
+)
 from tests import naive
 from tests.conftest import ROOT
 from tests.dynamics.test_system_checks import Noise, NoiseSettings
@@ -233,6 +237,10 @@ def test_the_command_lines_can_be_parsed(page, words, monkeypatch):
     program, *arguments = shlex.split(words)
     if program == "docs/momentum.py":
         options = command_line.system_options(MomentumSettings)
+    elif program == "sims.sweep" and arguments[:1] == ["own.py"]:
+        block = BLOCK.findall((DOCS / "guides" / "sweeps.md").read_text())[-1]
+        pathlib.Path("own.py").write_text(block)
+        options = script_sweep_options(load_script("own.py"))
     elif program == "sims.sweep":
         options = sweep_command_options(table.SETTINGS_CLASSES)
     else:

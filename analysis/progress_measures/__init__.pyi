@@ -1,5 +1,6 @@
 from .adding_networks import all_logits as all_logits
 from .adding_networks import neuron_logit_map as neuron_logit_map
+from .along_training import PROGRESS_COLUMNS as PROGRESS_COLUMNS
 from .along_training import describe_progress as describe_progress
 from .along_training import measure_progress as measure_progress
 from .along_training import plane_key_frequencies as plane_key_frequencies

@@ -31,6 +31,7 @@ from .finite_size import scaling_conclusion as scaling_conclusion
 from .finite_size import scaling_file_name as scaling_file_name
 from .finite_size import scaling_rows as scaling_rows
 from .finite_size import transition_rows as transition_rows
+from .formation_table import FORMATION_COLUMNS as FORMATION_COLUMNS
 from .formation_table import FormationResult as FormationResult
 from .formation_table import formation_columns as formation_columns
 from .formation_table import formation_legend as formation_legend

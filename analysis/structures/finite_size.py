@@ -49,7 +49,6 @@ from dynamics.settings import (
 from dynamics.sweeps.design import (
     SweepDesign,
     SweepPoint,
-    open_finished_point,
     sweep_design,
 )
 from dynamics.sweeps.run import compute_missing_points
@@ -184,7 +183,7 @@ def measure_scaling(designs: Sequence[SweepDesign]) -> xr.Dataset:
     outcome = np.full((3, len(sizes), len(values), runs), np.nan)
     for at, design in enumerate(designs):
         for point in design.points:
-            trajectory = open_finished_point(design, point)
+            trajectory = point.open_finished()
             if trajectory is not None:
                 with trajectory:
                     outcome[:, at, values.index(point.values[axis]), : design.runs] = (

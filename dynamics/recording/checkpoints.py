@@ -17,7 +17,7 @@ import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import identity_of
-from dynamics.recording.model_file import ModelFile, reported_errors
+from dynamics.recording.model_file import ModelFile
 from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
@@ -31,6 +31,7 @@ from dynamics.recording.quantities import (
 from dynamics.recording.recorded_network import CONFIG
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
+from dynamics.user_code import reported_errors
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""

@@ -19,11 +19,9 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import re
 import sys
-import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
+from dynamics.user_code import neighbours_importable, reported_errors
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -237,21 +236,6 @@ def _run_source(path: Path, source: str) -> ModelFile:
         return ModelFile(**functions, modulus=modulus, path=path, source=source)
 
 
-@contextlib.contextmanager
-def neighbours_importable(path: Path) -> Iterator[None]:
-    """Let a file import the modules that lie beside it. Afterwards these come last, for
-    imports in its functions, so that a `copy.py` among them does not replace that of
-    Python in other code and in further processes."""
-    folder = str(path.absolute().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-        if folder not in sys.path:
-            sys.path.append(folder)
-
-
 # ------------------------------------------------------------------------------- trust
 
 
@@ -277,55 +261,3 @@ def _trust(source: str) -> None:
         _trust_file().parent.mkdir(parents=True, exist_ok=True)
         with _trust_file().open("a") as file:
             file.write(source_hash(source) + "\n")
-
-
-# ------------------------------------------------------------------------------ errors
-
-
-@contextlib.contextmanager
-def reported_errors(
-    path: Path | None, what: str, field: str = "loss"
-) -> Iterator[None]:
-    """Report an error of the user's code as SettingsError, with the line of the
-    file."""
-    try:
-        yield
-    except SettingsError:
-        raise
-    except KeyboardInterrupt as error:
-        line = _line_of(error, path)
-        if line:
-            error.add_note(f"{path}{line}: {what} was running")
-            print(f"{path}{line}: {what} was running", file=sys.stderr)
-        raise
-    except (Exception, SystemExit) as error:
-        where = f"{path or f'the given {field}'}{_line_of(error, path)}"
-        text = " ".join(str(error).split())[:300]
-        hint = (
-            "; parameters are float64: use .double() for modules, buffers and tensors,"
-            " or --precision float32"
-        )
-        hint = hint if re.search(DTYPE_ERROR, text) else ""
-        if "in-place operation" in text:
-            hint = "; in train mode it changes a buffer in place: use --mode eval"
-        message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
-        raise SettingsError(
-            field, message, "functions that run with the recorded parameters"
-        ) from error
-
-
-DTYPE_ERROR = "dtype|scalar type"
-"""What torch's messages about tensors of different types contain."""
-
-
-def _line_of(error: BaseException, path: Path | None) -> str:
-    """The line of the file at which an error occurred, as ", line 3", if it is there."""
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    name = str(path.absolute()) if path else ""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == name
-    ]
-    return f", line {lines[-1]}" if lines else ""

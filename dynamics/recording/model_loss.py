@@ -29,10 +29,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_file import neighbours_importable, reported_errors
 from dynamics.recording.module_modes import Mode, ModuleModes
 from dynamics.recording.quantities import BUFFER, PARAMETER, SECOND_MOMENT
 from dynamics.settings import LOSS_FILE, SettingsError
+from dynamics.user_code import neighbours_importable, reported_errors
 
 FlatLoss = Callable[[torch.Tensor], torch.Tensor]
 """A function of flat parameters (parameter,) that returns a number."""

@@ -10,10 +10,11 @@ import torch
 import xarray as xr
 
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_file import DTYPE_ERROR, ModelFile, reported_errors
+from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import ModelLoss
 from dynamics.recording.quantities import BUFFER, PARAMETER, near_names
 from dynamics.settings import RecordedSettings, SettingsError
+from dynamics.user_code import DTYPE_ERROR, reported_errors
 
 CONFIG = "model_config"
 """Attribute of a trajectory: the argument of `module`, as JSON."""

@@ -1,9 +1,15 @@
+from .compute import SweepInterrupted as SweepInterrupted
 from .dask_backend import SweepError as SweepError
 from .dask_backend import check_scheduler as check_scheduler
 from .design import SweepDesign as SweepDesign
 from .design import SweepPoint as SweepPoint
 from .design import sweep_design as sweep_design
-from .run import SweepInterrupted as SweepInterrupted
+from .own_script import Script as Script
+from .own_script import ScriptDesign as ScriptDesign
+from .own_script import combine_runs as combine_runs
+from .own_script import compute_missing_runs as compute_missing_runs
+from .own_script import load_script as load_script
+from .own_script import script_design as script_design
 from .run import combine_points as combine_points
 from .run import compute_missing_points as compute_missing_points
 from .run import sweep as sweep

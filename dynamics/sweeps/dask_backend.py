@@ -19,25 +19,17 @@ import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tqdm import tqdm
 
 from dynamics.errors import Interrupted, MissingPackage, RecordingError, TrajectoryError
 from dynamics.interruption import deferred_signals
 from dynamics.kernels.compiling import numba_threads
-from dynamics.provenance import check_same_run
-from dynamics.run_checks import find_finished_run
 from dynamics.settings import SettingsError
-from dynamics.sweeps.design import (
-    SweepDesign,
-    SweepPoint,
-    errors_with_point,
-)
+from dynamics.sweeps.design import errors_with_point
 from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import fsync_path
-from dynamics.trajectory.reader import checkpoints, open_trajectory
-from dynamics.trajectory.recorder import remove_merged_parts
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a reply of the scheduler."""
@@ -48,6 +40,33 @@ POLL_INTERVAL = 0.5
 class SweepError(RecordingError):
     """A sweep could not be completed; the message names the missing points and the
     reason."""
+
+
+class SweepTask(Protocol):
+    """A trajectory to compute. Tasks are sent to workers, so they can be pickled."""
+
+    @property
+    def label(self) -> str:
+        """Its settings as text."""
+
+    @property
+    def path(self) -> Path:
+        """Its file in the folder of the sweep."""
+
+    def is_finished(self) -> bool:
+        """Whether the file is complete."""
+
+    def compute(self, out: Path, progress: bool = False) -> None:
+        """Compute it into the file `out`."""
+
+    def check_file(self, file: Path) -> None:
+        """Raise TrajectoryError, SettingsError unless a file is its trajectory."""
+
+    def remove_parts(self) -> None:
+        """Remove what an unfinished run has left."""
+
+
+Task = TypeVar("Task", bound=SweepTask)
 
 
 def check_scheduler(address: str) -> None:
@@ -64,21 +83,21 @@ def check_scheduler(address: str) -> None:
         )
 
 
-def compute_point(point: SweepPoint) -> bytes:
-    """Simulate the ensemble of a point on one thread of a worker; return the bytes of
+def compute_point(point: SweepTask) -> bytes:
+    """Compute a point on one thread of a worker; return the bytes of
     its sealed file."""
     scratch = (
         _import_distributed().get_worker().local_directory
     )  # dask deletes it when a worker has died
     with numba_threads(1), tempfile.TemporaryDirectory(dir=scratch) as folder:
         out = Path(folder) / point.path.name
-        point.ensemble.simulate(out, progress=False).close()
+        point.compute(out)
         return out.read_bytes()
 
 
 def compute_on_cluster(
-    design: SweepDesign, points: list[SweepPoint], scheduler: str, bar: tqdm
-) -> Generator[SweepPoint, None, None]:
+    points: list[Task], scheduler: str, bar: tqdm
+) -> Generator[Task, None, None]:
     """Compute the points on the workers of a cluster; yield each when it is finished.
 
     No more points are submitted than the workers have threads, so that no point waits
@@ -89,10 +108,10 @@ def compute_on_cluster(
     if not points:
         return
     waiting = points[::-1]
-    suspects: list[SweepPoint] = []
-    killers: list[SweepPoint] = []
+    suspects: list[Task] = []
+    killers: list[Task] = []
     alone = False
-    submitted: dict[str, tuple[SweepPoint, Any]] = {}  # keeps the futures alive
+    submitted: dict[str, tuple[Task, Any]] = {}  # keeps the futures alive
     completed: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with _client(scheduler) as client, deferred_signals() as received:
         while (waiting or submitted or suspects) and not received:
@@ -227,7 +246,7 @@ async def _check_answers(address: str) -> None:
         )
 
 
-def _save_file(point: SweepPoint, content: bytes) -> None:
+def _save_file(point: SweepTask, content: bytes) -> None:
     """Write a file from a worker to the path of its point, after checking that it is
     complete and of the right point.
 
@@ -240,9 +259,7 @@ def _save_file(point: SweepPoint, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(path):
-            finished = find_finished_run(path, point.identity, point.steps)
-            if finished is not None:  # computed by another process in the meantime
-                finished.close()
+            if point.is_finished():  # computed by another process in the meantime
                 return
             for remnant in path.parent.glob(
                 f".{path.name}.*.tmp"
@@ -260,19 +277,15 @@ def _save_file(point: SweepPoint, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    remove_merged_parts(path, point.steps, point.identity)
+    point.remove_parts()
 
 
-def _check_received(file: Path, point: SweepPoint) -> None:
+def _check_received(file: Path, point: SweepTask) -> None:
     """Raise SweepError unless a file contains the finished run of a point."""
     try:
-        with open_trajectory(file) as trajectory, checkpoints(file):
-            check_same_run(file, trajectory.attrs, point.identity)
-            reached = int(trajectory["step"][-1])
+        point.check_file(file)
     except (TrajectoryError, SettingsError) as error:
         raise SweepError(
             "a worker returned a wrong file, perhaps because of another version:"
             f" {error}"
         ) from None
-    if reached != point.steps:
-        raise SweepError(f"a worker returned {reached} of {point.steps} steps")

@@ -8,13 +8,15 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import xarray as xr
 
 from dynamics.ensemble import Ensemble
+from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
+from dynamics.provenance import check_same_run
 from dynamics.run_checks import RUNS_FOLDER, find_finished_run
 from dynamics.settings import (
     RecordMode,
@@ -23,9 +25,19 @@ from dynamics.settings import (
     check_choice,
     check_integer,
 )
+from dynamics.trajectory.reader import checkpoints, open_trajectory
+from dynamics.trajectory.recorder import remove_merged_parts
 
 MAX_POINTS = 100_000
 """Largest number of points of a sweep."""
+
+
+class HasLabel(Protocol):
+    """What is named in errors by its `label`."""
+
+    @property
+    def label(self) -> str:
+        """Its settings as text."""
 
 
 class SweepPoint(NamedTuple):
@@ -57,6 +69,45 @@ class SweepPoint(NamedTuple):
             ", ".join(f"{name}={value}" for name, value in self.values.items())
             or self.path.stem
         )
+
+    def open_finished(self) -> xr.Dataset | None:
+        """The finished trajectory up to the last step, None if missing or shorter.
+        Raises SettingsError."""
+        try:
+            return find_finished_run(self.path, self.identity, self.steps)
+        except SettingsError as error:
+            if error.field != "steps":
+                raise
+            unit = "epochs" if self.settings.epoch_steps else "steps"
+            one = max(1, self.settings.epoch_steps)
+            allowed = (
+                f"a length recorded in {self.path}, a larger one, or another --folder"
+            )
+            raise SettingsError(unit, self.steps // one, allowed) from None
+
+    def is_finished(self) -> bool:
+        """Whether another process has finished the trajectory."""
+        finished = find_finished_run(self.path, self.identity, self.steps)
+        if finished is not None:
+            finished.close()
+        return finished is not None
+
+    def compute(self, out: Path, progress: bool = False) -> None:
+        """Simulate the ensemble into the file `out`."""
+        self.ensemble.simulate(out, progress=progress).close()
+
+    def check_file(self, file: Path) -> None:
+        """Raise TrajectoryError, SettingsError unless a file that was computed
+        elsewhere contains the finished run."""
+        with open_trajectory(file) as trajectory, checkpoints(file):
+            check_same_run(file, trajectory.attrs, self.identity)
+            reached = int(trajectory["step"][-1])
+        if reached != self.steps:
+            raise TrajectoryError(f"found {reached} of {self.steps} steps")
+
+    def remove_parts(self) -> None:
+        """Remove the parts that the finished trajectory contains."""
+        remove_merged_parts(self.path, self.steps, self.identity)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,24 +257,8 @@ def _distinct_values(
 # ------------------------------------------------------------------------------- points
 
 
-def open_finished_point(design: SweepDesign, point: SweepPoint) -> xr.Dataset | None:
-    """The finished trajectory of a point up to its last step, None if missing or
-    shorter. Raises SettingsError."""
-    try:
-        return find_finished_run(point.path, point.identity, point.steps)
-    except SettingsError as error:
-        if error.field != "steps":
-            raise
-        unit = "epochs" if design.settings.epoch_steps else "steps"
-        one = max(1, point.settings.epoch_steps)
-        allowed = (
-            f"a length recorded in {point.path}, a larger one, or another --folder"
-        )
-        raise SettingsError(unit, point.steps // one, allowed) from None
-
-
 @contextlib.contextmanager
-def errors_with_point(point: SweepPoint) -> Iterator[None]:
+def errors_with_point(point: HasLabel) -> Iterator[None]:
     """Add a note to errors raised in a `with` block that names the point of the
     sweep."""
     try:

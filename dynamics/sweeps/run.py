@@ -5,45 +5,30 @@ combined in one dataset.
 computes those without a finished file, in this process or on a dask.distributed
 cluster, and `combine_points` summarises all in one dataset."""
 
-import contextlib
 import dataclasses
 import json
-import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
-from dynamics.errors import Interrupted, TrajectoryError
+from dynamics.errors import TrajectoryError
 from dynamics.observers import Observer
-from dynamics.provenance import METRIC_VARIABLES
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
-from dynamics.sweeps.dask_backend import check_scheduler, compute_on_cluster
+from dynamics.sweeps.compute import compute_tasks
+from dynamics.sweeps.dask_backend import check_scheduler
 from dynamics.sweeps.design import (
     SweepDesign,
     SweepPoint,
     errors_with_point,
-    open_finished_point,
     sweep_design,
 )
+from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
 from dynamics.system_creation import create_system
 from dynamics.trajectory.description import describe_run
-from dynamics.trajectory.schema import VARIABLES
-
-
-class SweepInterrupted(Interrupted):
-    """A sweep was stopped by SIGINT or SIGTERM; finished points are on disk, and the
-    same call continues from there."""
-
-    def __init__(self, signum: int, done: int, points: int) -> None:
-        super().__init__(signum, None, done, points)
-        self.args = (f"interrupted: {done} of {points} points are done",)
-        self.resumable = True
-
 
 # -------------------------------------------------------------------------------- sweep
 
@@ -195,33 +180,7 @@ def compute_missing_points(
             with errors_with_point(point):
                 point.ensemble.check_resources(point.path)
     files = len({point.path for point in design.points})
-    done = files - len(missing)
-    per_work = len(missing) / sum(map(work, missing)) if missing else 1.0
-    bar_format = (
-        "{percentage:3.0f}%|{bar}| {n:.1f}/{total} points"
-        " [{elapsed}<{remaining}{postfix}]"
-    )
-    with tqdm(
-        total=files,
-        initial=done,
-        bar_format=bar_format,
-        disable=None if progress else True,
-    ) as bar:
-        if scheduler is None:
-            computed = _compute_here(missing, progress)
-        else:
-            computed = compute_on_cluster(
-                design, sorted(missing, key=work, reverse=True), scheduler, bar
-            )
-        try:
-            with contextlib.closing(computed):
-                for point in computed:
-                    done += 1
-                    bar.update(per_work * work(point))
-        except KeyboardInterrupt as stop:  # Interrupted, or between two points
-            raise SweepInterrupted(
-                getattr(stop, "signum", signal.SIGINT), done, files
-            ) from None
+    compute_tasks(missing, files, scheduler, progress, work)
     return len(missing)
 
 
@@ -230,22 +189,12 @@ def _missing(design: SweepDesign) -> list[SweepPoint]:
     missing = {}
     for point in design.points:
         with errors_with_point(point):
-            finished = open_finished_point(design, point)
+            finished = point.open_finished()
         if finished is None:
             missing[point.path] = point
         else:
             finished.close()
     return list(missing.values())
-
-
-def _compute_here(
-    points: list[SweepPoint], progress: bool
-) -> Generator[SweepPoint, None, None]:
-    """Compute the points in this process; yield each when it is finished."""
-    for point in points:
-        with errors_with_point(point):
-            point.ensemble.simulate(point.path, progress=progress).close()
-        yield point
 
 
 # ---------------------------------------------------------------------------- combining
@@ -263,7 +212,8 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        For each metric, along (swept settings, run, split or layer): ``final_NAME`` at
+        For each metric, along (swept settings, run, split or layer), and for each other
+        variable (run, step), such as observed ones: ``final_NAME`` at
         the last recorded step, which for a run that has diverged repeats the last
         finite one, and ``peak_NAME`` and ``lowest_NAME``, the largest and smallest
         value up to `last_step`; the update norm at step 0, which is 0 by definition, is
@@ -288,76 +238,23 @@ def combine_points(design: SweepDesign) -> xr.Dataset:
     ...     combine_points(design)["status"].shape
     (2, 3)
     """
-    summaries = [_point_summary(design, point) for point in design.points]
-    common, omitted = {}, {}
-    for dim in ("split", "layer"):
-        if dim in summaries[0]:
-            first, *others = [summary[dim].values.tolist() for summary in summaries]
-            shared = set(first).intersection(*others)
-            common[dim] = [name for name in first if name in shared]
-            omitted[dim] = sorted(set(first).union(*others) - shared)
-    summaries = [summary.sel(common) for summary in summaries]
-    variables = {}
-    for name, first in summaries[0].data_vars.items():
-        values = np.stack([summary[name].values for summary in summaries])
-        variables[name] = (
-            (*design.axes, *first.dims),
-            values.reshape((*design.shape, *first.shape)),
-            first.attrs,
-        )
-    coords = {
-        name: (name, np.array(values))
-        for name, values in {**design.axes, **common}.items()
-    }
-    result = xr.Dataset(variables, coords, _attributes(design))
-    result = result.assign_coords(
-        seed=("run", design.seed + np.arange(design.runs, dtype=np.int64))
-    )
-    if any(omitted.values()):
-        result.attrs["left_out"] = "; ".join(
-            f"{dim} {', '.join(value)}" for dim, value in omitted.items() if value
-        )
-    return result
+    summaries = [_point_summary(point) for point in design.points]
+    seeds = design.seed + np.arange(design.runs)
+    return combine_summaries(summaries, design.axes, seeds, _attributes(design))
 
 
-def _point_summary(design: SweepDesign, point: SweepPoint) -> xr.Dataset:
+def _point_summary(point: SweepPoint) -> xr.Dataset:
     """The variables of `combine_points` for one point."""
-    trajectory = open_finished_point(design, point)
+    trajectory = point.open_finished()
     if trajectory is None:
         raise TrajectoryError(f"{point.path}: does not exist or is not finished")
     with trajectory:
-        frames = trajectory[
-            [name for name in METRIC_VARIABLES if name in trajectory]
-        ].load()
-        ends = trajectory[["status", "last_step"]].load()
-    valid = frames["step"] <= ends["last_step"]
-    variables: dict[str, xr.DataArray] = {}
-    for name, values in frames.data_vars.items():
-        counted = valid
-        if name == "update_norm":
-            counted = valid & (
-                (frames["step"] > 0) | ~(valid & (frames["step"] > 0)).any("step")
-            )
-        long_name = VARIABLES[str(name)].long_name
-        extremes = {
-            "final": (values.isel(step=-1), "at the last step"),
-            "peak": (values.where(counted, -np.inf).max("step"), "largest"),
-            "lowest": (values.where(counted, np.inf).min("step"), "smallest"),
-        }
-        for kind, (extreme, words) in extremes.items():
-            plain = extreme.transpose("run", ...).drop_vars(
-                ("step", "time", "epoch"), errors="ignore"
-            )
-            attributes = {"long_name": f"{long_name}: {words}", "units": "1"}
-            variables[f"{kind}_{name}"] = plain.astype(values.dtype).assign_attrs(
-                attributes
-            )
-    variables |= {str(name): values for name, values in ends.data_vars.items()}
-    variables["steps"] = xr.DataArray(point.steps)
+        summary = summarise_trajectory(trajectory)
+    summary["steps"] = xr.DataArray(point.steps)
     if point.settings.epoch_steps:
-        variables["epochs"] = xr.DataArray(point.steps / point.settings.epoch_steps)
-    variables["file"] = xr.DataArray(point.path.name)
-    return xr.Dataset(variables)
+        summary["epochs"] = xr.DataArray(point.steps / point.settings.epoch_steps)
+    summary["file"] = xr.DataArray(point.path.name)
+    return summary
 
 
 def _attributes(design: SweepDesign) -> dict[str, Any]:

@@ -130,6 +130,67 @@ def sweep_command_options(systems: Mapping[str, type]) -> Any:
     return options
 
 
+@dataclasses.dataclass(frozen=True)
+class ScriptSweepOptions(PictureOptions):
+    """Number of trainings at each point of the sweep, and output files."""
+
+    runs: int = 3
+    """Number of trainings at each point, with the seeds SEED, SEED + 1 and so on."""
+    seed: int = 0
+    """Seed of the first training at each point."""
+    folder: str = "runs"
+    """Folder for the trajectories, SCRIPT-HASH-SEED.nc; finished ones are not trained
+    again unless the script has changed."""
+    out: Path | None = None
+    """File for the combined results. Default: FOLDER/sweep-SCRIPT-HASH.nc."""
+    scheduler: str | None = None
+    """Address of a dask scheduler on whose workers to train, as tcp://127.0.0.1:8786.
+    Default: use this process."""
+
+
+def script_sweep_options(script: sweeps.Script) -> Any:
+    """The class of options of `sims.sweep SCRIPT.py`: one or more values of each setting
+    of the script. Raises SettingsError for a setting without a default value."""
+    kinds, texts = get_type_hints(script.settings), field_descriptions(script.settings)
+    fields: list[Any] = [("script", tyro.conf.Positional[Path])]
+    for field in dataclasses.fields(script.settings):
+        name, kind = field.name, kinds[field.name]
+        default = getattr(script.settings(), name)
+        if not is_swept(kind):
+            allowed = "numbers, flags, strings and Literal types"
+            raise SettingsError(f"Settings.{name}", kind, allowed)
+        described = dataclasses.field(
+            default=(default,), metadata={"help": texts.get(name, "")}
+        )
+        fields.append((name, tuple[kind, ...], described))  # type: ignore[valid-type]
+    sizes = dataclasses.field(default_factory=ScriptSweepOptions)
+    fields.append(("trainings", ScriptSweepOptions, sizes))
+    options = dataclasses.make_dataclass("Options", fields, frozen=True)
+    options.__doc__ = (
+        f"Train {script.path.name} for every combination of the settings for which several"
+        " values are given, and combine the final metrics in one file, one table and one"
+        " picture."
+    )
+    return options
+
+
+def design_from_script(script: sweeps.Script, chosen: Any) -> sweeps.ScriptDesign:
+    """The sweep over the settings of a script that have several values. Raises
+    SettingsError."""
+    first, axes = {}, {}
+    for field in dataclasses.fields(script.settings):
+        values = getattr(chosen, field.name)
+        if not values:
+            raise SettingsError(field.name, "no value", "one or more values")
+        first[field.name] = values[0]
+        if len(values) > 1:
+            axes[field.name] = values
+    e = chosen.trainings
+    return sweeps.script_design(
+        script, script.settings(**first), axes, e.runs, e.seed, e.folder
+    )
+
+
 def check_sweep_system(arguments: Sequence[str]) -> None:
     """Check that the first argument names a registered system. Raises SettingsError."""
     name = next(iter(arguments), "-")

@@ -1,11 +1,13 @@
 """Results of a sweep: the file of the combined results, and a table with the final
 metrics of each point."""
 
+from __future__ import annotations
+
 import itertools
 import json
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -18,9 +20,12 @@ from dynamics.branching import final_embedding
 from dynamics.errors import TrajectoryError
 from dynamics.run_checks import check_trajectory_path
 from dynamics.settings import SettingsError
-from dynamics.sweeps.design import SweepDesign
 from dynamics.trajectory.reader import open_trajectory
 from dynamics.trajectory.schema import DIVERGED, numbers_modulo
+
+if TYPE_CHECKING:
+    from dynamics.sweeps.design import SweepDesign
+    from dynamics.sweeps.own_script import ScriptDesign
 
 MAX_PRINTED_POINTS = 40
 """Rows of the table on the terminal; the CSV file has all."""
@@ -28,12 +33,14 @@ MAX_PRINTED_POINTS = 40
 _HEADINGS = {"accuracy": "accuracy %", "loss": "loss", "gradient_norm": "force"}
 
 
-def sweep_path(design: SweepDesign, out: Path | None) -> Path:
-    """The file for the combined results, by default beside the points. Raises
-    SettingsError."""
-    path = check_trajectory_path(out or design.points[0].path.parent / design.name)
+def sweep_path(
+    design: SweepDesign | ScriptDesign, files: Sequence[Path], out: Path | None
+) -> Path:
+    """The file for the combined results, by default beside the files of the sweep.
+    Raises SettingsError."""
+    path = check_trajectory_path(out or files[0].parent / design.name)
     path = check_result_path(path, {"title": design.title})
-    if any(path.absolute() == point.path.absolute() for point in design.points):
+    if any(path.absolute() == file.absolute() for file in files):
         raise SettingsError("out", path, "another file than those of the points")
     return path
 
@@ -66,11 +73,12 @@ def sweep_rows(result: xr.Dataset, folder: Path) -> list[dict[str, Any]]:
 def _structures(file: Path) -> dict[str, Any]:
     """Columns on the structures at the end of an ensemble; none if the tokens are not
     numbers modulo N, or too few."""
-    with open_trajectory(file) as trajectory:
-        try:
-            n = numbers_modulo(trajectory)
-        except TrajectoryError:
-            return {}
+    try:
+        trajectory = open_trajectory(file)
+        n = numbers_modulo(trajectory)
+    except TrajectoryError:
+        return {}
+    with trajectory:
         return (
             structure_columns(final_embedding(trajectory).values[:, :n])
             if n >= FEWEST_TOKENS

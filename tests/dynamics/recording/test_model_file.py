@@ -10,9 +10,9 @@ import xarray as xr
 
 import dynamics
 from dynamics.errors import TrajectoryError
-from dynamics.recording.model_file import reported_errors
 from dynamics.recording.recorded_network import RecordedNetwork, with_embedding
 from dynamics.settings import SettingsError
+from dynamics.user_code import reported_errors
 
 N = 5
 SOURCE = f"""

@@ -368,7 +368,7 @@ def test_what_a_worker_sends_is_checked_before_it_takes_its_name(tmp_path, monke
     ]:
         with pytest.raises(SweepError, match="returned a wrong file"):
             module._save_file(point, sent)
-    with pytest.raises(SweepError, match="returned 5 of 6 steps"):
+    with pytest.raises(SweepError, match="found 5 of 6 steps"):
         longer = dataclasses.replace(first.ensemble, steps=6)
         module._save_file(first._replace(ensemble=longer), content)
     assert not list((tmp_path / "runs").glob("*.nc"))

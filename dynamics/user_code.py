@@ -1,0 +1,76 @@
+"""Running Python files of users: imports of the files beside them, and errors with
+their line."""
+
+import contextlib
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from dynamics.settings import SettingsError
+
+
+@contextlib.contextmanager
+def neighbours_importable(path: Path) -> Iterator[None]:
+    """Let a file import the modules that lie beside it. Afterwards these come last, for
+    imports in its functions, so that a `copy.py` among them does not replace that of
+    Python in other code and in further processes."""
+    folder = str(path.absolute().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+@contextlib.contextmanager
+def reported_errors(
+    path: Path | None,
+    what: str,
+    field: str = "loss",
+    allowed: str = "functions that run with the recorded parameters",
+) -> Iterator[None]:
+    """Report an error of the user's code as SettingsError, with the line of the
+    file."""
+    try:
+        yield
+    except SettingsError:
+        raise
+    except KeyboardInterrupt as error:
+        line = _line_of(error, path)
+        if line:
+            error.add_note(f"{path}{line}: {what} was running")
+            print(f"{path}{line}: {what} was running", file=sys.stderr)
+        raise
+    except (Exception, SystemExit) as error:
+        where = f"{path or f'the given {field}'}{_line_of(error, path)}"
+        text = " ".join(str(error).split())[:300]
+        hint = (
+            "; parameters are float64: use .double() for modules, buffers and tensors,"
+            " or --precision float32"
+        )
+        hint = hint if re.search(DTYPE_ERROR, text) else ""
+        if "in-place operation" in text:
+            hint = "; in train mode it changes a buffer in place: use --mode eval"
+        message = f"{where}: {what} raises {type(error).__name__}: {text}{hint}"
+        raise SettingsError(field, message, allowed) from error
+
+
+DTYPE_ERROR = "dtype|scalar type"
+"""What torch's messages about tensors of different types contain."""
+
+
+def _line_of(error: BaseException, path: Path | None) -> str:
+    """The line of the file at which an error occurred, as ", line 3", if it is there."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    name = str(path.absolute()) if path else ""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == name
+    ]
+    return f", line {lines[-1]}" if lines else ""
