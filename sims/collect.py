@@ -21,7 +21,8 @@ class Options:
     numbers and names are read, and .safetensors."""
 
     checkpoints: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of checkpoints, files, or one file with several state dicts."""
+    """Folders of checkpoints, files, or one file with several state dicts. A folder may
+    contain the folders checkpoint-500 and so on of a Trainer."""
     embedding: str | None = None
     """Name of the embedding (token, axis) in the state dict. Required unless --weights
     or --model is given."""
@@ -40,11 +41,12 @@ class Options:
     """Modulus N of the addition that the model learns, if its tokens are the numbers
     modulo N. Default: that of the model file, or none."""
     state_key: str | None = None
-    """Where the state dict lies in each file, such as model. Default: the only mapping
-    of names to tensors."""
+    """Where the state dict lies in each file, such as model or state.nets.student.
+    Default: the only mapping of names to tensors."""
     step_from: str | None = None
-    """Where the step lies in each file, such as epoch; for one file with several state
-    dicts, the list of steps. Default: the number that differs between file names."""
+    """Where the step lies in each file, such as epoch or meta.iteration; for one file
+    with several state dicts, the list of steps. Default: the number that differs
+    between file names, or between the contents of the files."""
     model: Path | None = None
     """Model file: a Python file, which is executed, with functions of the model such as
     logits(parameters, inputs) and embedding(parameters). All floating-point tensors

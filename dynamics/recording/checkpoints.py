@@ -3,8 +3,10 @@
 Files are read by torch's loader of tensors (`weights_only=True`) or by safetensors: no
 code in them is run."""
 
+import argparse
 import itertools
 import json
+import os
 import pickle
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +37,24 @@ from dynamics.user_code import reported_errors
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
+
+MODEL_NAMES = ("model.safetensors", "pytorch_model.bin")
+"""Names of the weights in the folders checkpoint-500 and so on of a Trainer."""
+
+FOLDER = re.compile(r"checkpoint-\d+")
+
+LABELLED = re.compile(
+    r"(?:steps?|iter(?:ation)?s?|epochs?|checkpoint|ckpt|ck)[=_-]?(\d+)(?!.*steps?[=_-]?\d)",
+    re.IGNORECASE,
+)
+"""A number in the name of a file that is named a step, an iteration or an epoch; the
+step if there are several."""
+
+STEP_NAMES = ("global_step", "step", "iteration", "iter", "epoch")
+"""Usual names of the step in checkpoints; the first one is preferred."""
+
+COMPILED = "_orig_mod."
+"""What torch.compile puts before the names of parameters."""
 
 RUNNING = ("running_mean", "running_var")
 """Ends of the names of buffers of torch's normalisation layers."""
@@ -80,12 +100,12 @@ def collect_checkpoints(
         Modulus N of the addition that the model learns, if its tokens are the numbers
         modulo N, the rows of the embedding; see `record`.
     state_key : str, optional
-        Where the state dict lies in a file, such as ``"model"``. Default: the only
-        mapping of names to tensors.
+        Where the state dict lies in a file, such as ``"model"`` or
+        ``"state.nets.student"``. Default: the only mapping of names to tensors.
     step_from : str, optional
-        Where the step lies in a file, such as ``"epoch"``; for a file of several state
-        dicts, the list of their steps. Default: the number in the file's name that
-        differs between files.
+        Where the step lies in a file, such as ``"epoch"`` or ``"meta.iteration"``; for
+        a file of several state dicts, the list of their steps. Default: the number in
+        the files' names, or else in their contents, that differs between files.
     seed : int
         Seed of the run in the trajectory.
     model : ModelFile, optional
@@ -197,6 +217,8 @@ class _ModelEmbedding:
 def plain_values(content: Any) -> dict[str, Any]:
     """The numbers, strings and flags in the mappings of a checkpoint, by their last
     names; those of outer mappings have precedence."""
+    if isinstance(content, argparse.Namespace):
+        content = vars(content)
     if not isinstance(content, Mapping):
         return {}
     result: dict[str, Any] = {}
@@ -235,13 +257,7 @@ def read_checkpoints(
     if len(files) == 1:
         return _read_series(files[0], state_key, step_from)
     contents = [load_tensors(file) for file in files]
-    if step_from is None:
-        steps = _steps_from_names(files)
-    else:
-        steps = [
-            _step_at(content, step_from, file)
-            for content, file in zip(contents, files, strict=True)
-        ]
+    steps = _steps_of(files, contents, step_from)
     states = [
         _state_dict(content, state_key, file)
         for content, file in zip(contents, files, strict=True)
@@ -263,15 +279,24 @@ def checkpoint_files(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def _files_of(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(
-            file
-            for file in path.iterdir()
-            if file.suffix in SUFFIXES and file.is_file()
-        )
-    if not path.is_file():
-        raise TrajectoryError(f"{path}: no such file")
-    return [path]
+    """The checkpoints in a folder, or the file itself. The folders of a Trainer,
+    checkpoint-500 and so on, contain one checkpoint each."""
+    if not path.is_dir():
+        if not path.is_file():
+            raise TrajectoryError(f"{path}: no such file")
+        return [path]
+    folders = [path / name for name in os.listdir(path) if FOLDER.fullmatch(name)]
+    if FOLDER.fullmatch(path.name):
+        folders = [path]
+    saved = [
+        next((folder / name for name in MODEL_NAMES if (folder / name).is_file()), None)
+        for folder in folders
+    ]
+    if any(saved):
+        return sorted(file for file in saved if file)
+    return sorted(
+        file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file()
+    )
 
 
 def load_tensors(path: Path) -> Any:
@@ -294,13 +319,15 @@ def load_tensors(path: Path) -> Any:
                 f"{path}: cannot be read ({_first_line(error)})"
             ) from None
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
         what = f"the class {named[1]}" if named else "other objects"
         how = (
-            "only tensors, numbers and names are read; torch.save(model.state_dict(),"
-            " ...) writes such files"
+            "only tensors, numbers and names are read. If you trust the file, load it"
+            " with torch.load(..., weights_only=False) and write its tensors by"
+            " torch.save(model.state_dict(), ...)"
         )
         raise TrajectoryError(f"{path}: contains {what}; {how}") from None
     except (
@@ -334,41 +361,133 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
     """The state dict in the contents of a file. Raises TrajectoryError,
     SettingsError."""
     if key is not None:
-        if not isinstance(content, Mapping) or key not in content:
-            raise SettingsError("state_key", key, _keys_of(content, file))
-        content = content[key]
-    if _is_state_dict(content):
-        return {
-            name: tensor
-            for name, tensor in content.items()
-            if isinstance(tensor, torch.Tensor)
+        content = _lookup(content, key)
+        if content is None:
+            raise SettingsError("state_key", key, _keys_of(load_tensors(file), file))
+    states = _nested_state_dicts(content)
+    if not states:
+        raise TrajectoryError(
+            f"{file}: contains no state dict (names of parameters and their tensors)"
+        )
+    if len(states) > 1:
+        allowed = f"one of {', '.join(states)}, which {file} contains"
+        raise SettingsError("state_key", "none", allowed)
+    (state,) = states.values()
+    prefix = COMPILED if all(name.startswith(COMPILED) for name in state) else ""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if isinstance(tensor, torch.Tensor)
+    }
+
+
+def _nested_state_dicts(content: Any) -> dict[str, StateDict]:
+    """The state dicts in nested mappings at the smallest depth at which there are any,
+    by their names, such as state.nets.student; without those of optimizers."""
+    level = {"": content}
+    while level:
+        states = {name: item for name, item in level.items() if _is_state_dict(item)}
+        if states:
+            return states
+        level = {
+            f"{name}.{inner}".removeprefix("."): item
+            for name, mapping in level.items()
+            if isinstance(mapping, Mapping)
+            for inner, item in mapping.items()
+            if "optim" not in str(inner).lower()
         }
-    if isinstance(content, Mapping):
-        nested = [name for name, item in content.items() if _is_state_dict(item)]
-        if len(nested) == 1:
-            return _state_dict(content[nested[0]], None, file)
-        if nested:
-            raise SettingsError(
-                "state_key",
-                "none",
-                f"one of {', '.join(map(str, nested))}, which {file} contains",
-            )
-    raise TrajectoryError(
-        f"{file}: contains no state dict (names of parameters and their tensors)"
-    )
+    return {}
+
+
+def _lookup(content: Any, name: str) -> Any:
+    """The value at a name in nested mappings, such as meta.iteration; None if there is
+    none."""
+    if isinstance(content, argparse.Namespace):
+        content = vars(content)
+    if not isinstance(content, Mapping):
+        return None
+    if name in content:
+        return content[name]
+    first, _, rest = name.partition(".")
+    return _lookup(content[first], rest) if rest and first in content else None
 
 
 def _keys_of(content: Any, file: Path) -> str:
     if not isinstance(content, Mapping):
         return f"nothing: {file} contains a {type(content).__name__}"
-    return f"a name in {file}: {', '.join(map(str, itertools.islice(content, 12)))}"
+    names = list(itertools.islice(_whole_numbers(content), 6))
+    names += [str(name) for name in content if str(name) not in names]
+    return f"a name in {file}: {', '.join(names[:12])}"
+
+
+# ------------------------------------------------------------------------------- steps
+
+
+def _steps_of(
+    files: Sequence[Path], contents: Sequence[Any], name: str | None
+) -> list[int]:
+    """The steps of checkpoints: the numbers at `name` in the contents; or those in the
+    names of the files; or those at the only name, or at a usual one, whose numbers
+    differ between the files. Raises SettingsError."""
+    if name is None:
+        steps = _steps_from_names(files)
+        if steps is not None:
+            return steps
+        name = _differing_number([_whole_numbers(content) for content in contents])
+    if name is None:
+        allowed = (
+            "the name of the step in the files, as their names have no single number"
+            f" that differs between them; {_keys_of(contents[0], files[0])}"
+        )
+        raise SettingsError("step_from", "none", allowed)
+    return [
+        _step_at(content, name, file)
+        for content, file in zip(contents, files, strict=True)
+    ]
 
 
 def _step_at(content: Any, name: str, file: Path) -> int:
     """The step that a file contains. Raises SettingsError."""
-    if not isinstance(content, Mapping) or name not in content:
+    value = _lookup(content, name)
+    if value is None:
         raise SettingsError("step_from", name, _keys_of(content, file))
-    return _as_step(content[name], name, file)
+    return _as_step(value, name, file)
+
+
+def _whole_numbers(content: Any) -> dict[str, int]:
+    """The whole numbers in nested mappings by their names, without those in the states
+    of optimizers."""
+    if isinstance(content, argparse.Namespace):
+        content = vars(content)
+    if not isinstance(content, Mapping):
+        return {}
+    result = {}
+    for name, value in content.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            result[str(name)] = value
+        elif "optim" not in str(name).lower():
+            inner = _whole_numbers(value)
+            result |= {f"{name}.{key}": number for key, number in inner.items()}
+    return result
+
+
+def _differing_number(numbers: Sequence[Mapping[str, int]]) -> str | None:
+    """The only name whose numbers differ between all files, or a usual name of the step
+    among several."""
+    names = [
+        name
+        for name in numbers[0]
+        if len({row.get(name) for row in numbers}) == len(numbers)
+    ]
+    if len(names) == 1:
+        return names[0]
+    usual = [
+        name
+        for last in STEP_NAMES
+        for name in names
+        if name.rpartition(".")[2].lower() == last
+    ]
+    return usual[0] if usual else None
 
 
 def _as_step(value: Any, name: str, file: Path) -> int:
@@ -391,26 +510,24 @@ def _as_step(value: Any, name: str, file: Path) -> int:
     return int(number)
 
 
-def _steps_from_names(files: Sequence[Path]) -> list[int]:
-    """The number in the names of files that differs between them. Raises
-    SettingsError."""
-    numbers = [
-        [int(digits) for digits in re.findall(r"\d+", file.stem)] for file in files
+def _steps_from_names(files: Sequence[Path]) -> list[int] | None:
+    """The number in the names of files that is named a step, or else the only one that
+    differs between them; None if there is none."""
+    names = [
+        file.parent.name if file.name in MODEL_NAMES else file.stem for file in files
     ]
-    allowed = (
-        "the name of the step in the files, as their names have no single number that"
-        " differs between them"
-    )
-    if len({len(row) for row in numbers}) > 1 or not numbers[0]:
-        raise SettingsError("step_from", "none", allowed)
+    labelled = [LABELLED.search(name) for name in names]
+    if len(files) == 1 or all(labelled):
+        steps = [int(match[1]) for match in labelled if match]
+        if len(set(steps)) == len(files):
+            return steps
+    numbers = [[int(digits) for digits in re.findall(r"\d+", name)] for name in names]
+    if len(files) == 1 or len({len(row) for row in numbers}) > 1:
+        return None
     differing = [
-        place
-        for place, column in enumerate(zip(*numbers, strict=True))
-        if len(set(column)) > 1
+        column for column in zip(*numbers, strict=True) if len(set(column)) > 1
     ]
-    if len(differing) != 1:
-        raise SettingsError("step_from", "none", allowed)
-    return [row[differing[0]] for row in numbers]
+    return list(differing[0]) if len(differing) == 1 else None
 
 
 def _read_series(
@@ -421,16 +538,14 @@ def _read_series(
     series = _find_series(content, state_key, file)
     if series is None:
         state = _state_dict(content, state_key, file)
-        return [
-            Checkpoint(
-                0 if step_from is None else _step_at(content, step_from, file),
-                state,
-                str(file),
-            )
-        ]
+        if step_from is None:
+            (step,) = _steps_from_names([file]) or (0,)
+        else:
+            step = _step_at(content, step_from, file)
+        return [Checkpoint(step, state, str(file))]
     states, steps = list(series.values()), list(series)
     if step_from is not None:
-        values = content.get(step_from) if isinstance(content, Mapping) else None
+        values = _lookup(content, step_from)
         if values is None:
             raise SettingsError("step_from", step_from, _keys_of(content, file))
         if len(values) != len(states):
@@ -455,8 +570,8 @@ def _find_series(
 ) -> dict[Any, StateDict] | None:
     """The state dicts of a file that contains several, by step, or by their index as a
     string if the file gives no steps. None if it does not contain several."""
-    if key is not None and isinstance(content, Mapping) and key in content:
-        content = content[key]
+    if key is not None:
+        content = _lookup(content, key)
     if (
         isinstance(content, Sequence)
         and len(content)

@@ -1,5 +1,7 @@
 """Trajectories from checkpoints on the disk."""
 
+import argparse
+import json
 import pickle
 
 import numpy as np
@@ -70,9 +72,58 @@ def save_steps(folder):
     return [folder / "run.pth"], {}
 
 
+def save_trainer_folders(folder):
+    for step in STEPS:
+        inner = folder / f"checkpoint-{step}"
+        inner.mkdir()
+        save_file(state(step), inner / "model.safetensors")
+        torch.save({"state": {}}, inner / "optimizer.pt")
+        torch.save({"a": torch.ones(1)}, inner / "scheduler.pt")
+    save_file(state(7), folder / "model.safetensors")
+    return [folder], {}
+
+
+def save_lightning(folder):
+    for epoch, step in enumerate(STEPS):
+        moments = {"exp_avg": torch.zeros(5, 3), "step": torch.tensor(step)}
+        content = {
+            "epoch": epoch,
+            "global_step": step,
+            "state_dict": state(step),
+            "optimizer_states": [{"state": {0: moments}}],
+        }
+        torch.save(content, folder / f"epoch={epoch}-step={step}.ckpt")
+    return [folder], {}
+
+
+def save_deep(folder):
+    for place, step in enumerate(STEPS):
+        args = argparse.Namespace(width=3, lr=0.1)
+        content = {
+            "args": args,
+            "meta": {"iteration": step, "version": 2},
+            "state": {"nets": {"student": state(step)}, "optim": state(step)},
+        }
+        torch.save(content, folder / f"{'cab'[place]}.pth")
+    return [folder], {}
+
+
+def save_compiled(folder):
+    for step in STEPS:
+        names = {f"_orig_mod.{name}": value for name, value in state(step).items()}
+        torch.save(
+            {"model": names, "step": step}, folder / f"{'xyz'[STEPS.index(step)]}.pt"
+        )
+    return [folder], {"step_from": "step"}
+
+
 @pytest.mark.parametrize(
     "save",
     [
+        save_trainer_folders,
+        save_lightning,
+        save_deep,
+        save_compiled,
         save_names,
         save_nested,
         save_two_models,
@@ -196,6 +247,23 @@ MISTAKES = [
         "step 1: found in",
     ),
 ]
+
+
+def test_a_single_file_has_the_step_that_its_name_says(tmp_path):
+    for name, step in (("ck-2000", 2000), ("grok113", 0), ("epoch=3-step=40", 40)):
+        torch.save(state(1), tmp_path / f"{name}.pt")
+        trajectory = dynamics.collect_checkpoints(
+            [tmp_path / f"{name}.pt"], embedding="embed.weight"
+        )
+        assert trajectory["step"].values.tolist() == [step]
+
+
+def test_values_of_args_are_given_to_a_module(tmp_path):
+    save_deep(tmp_path)
+    model = dynamics.ModelFile(embedding=lambda parameters: parameters["embed.weight"])
+    trajectory = dynamics.collect_checkpoints([tmp_path], model=model)
+    config = json.loads(trajectory.attrs["model_config"])
+    assert (config["width"], config["lr"]) == (3, 0.1)
 
 
 def test_masks_of_attention_are_buffers(tmp_path):
