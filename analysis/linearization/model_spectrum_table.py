@@ -107,7 +107,7 @@ def model_legend(result: xr.Dataset) -> str:
             " scale and not a limit. lr is the"
         ),
         (
-            "recorded variable learning_rate, otherwise that of the beginning. Leading:"
+            "recorded learning rate of each frame, otherwise that of the beginning. Leading:"
             " eigenvectors of the largest"
         ),
         (

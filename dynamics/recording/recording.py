@@ -49,7 +49,7 @@ from dynamics.recording.training_state import (
 )
 from dynamics.recording.update_norms import Layers, UpdateNorms, group_parameters
 from dynamics.run_checks import MAX_STEPS, check_trajectory_path
-from dynamics.settings import RecordedSettings, SettingsError, check_integer
+from dynamics.settings import RecordedSettings, SettingsError, check_integer, check_real
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
@@ -60,6 +60,7 @@ returns one of them."""
 
 METRICS = ("loss", "accuracy")
 GRADIENT = "embedding_gradient"
+LEARNING_RATE = "learning_rate"
 
 
 def record(
@@ -109,11 +110,9 @@ def record(
         polygons and frequencies, but imperfections of grids, particles and the audit do
         not apply.
     variables : mapping of str to str, ParameterView or callable, optional
-        Other tensors to record, by their names in the file. The file has the learning
-        rate of the first parameter group at the beginning; curvature uses the number
-        ``learning_rate``, if it is recorded, in its place. With a scheduler:
-        ``{"learning_rate": lambda model:
-        torch.tensor(optimizer.param_groups[0]["lr"])}``.
+        Other tensors to record, by their names in the file. ``learning_rate`` is always
+        recorded, by default that of the first parameter group of the first optimizer
+        when `step` is called.
     weights : bool
         Record all trained parameters, as variables named ``parameter.NAME``, and the
         floating-point buffers of the model's state dict, such as the running statistics
@@ -185,6 +184,7 @@ def record(
     quantities: dict[str, Quantity] = (
         {} if embedding is None else {"embedding": embedding}
     )
+    quantities[LEARNING_RATE] = LearningRate(optimizers[0])
     quantities |= variables or {}
     with _CollectedErrors() as errors:
         errors.attempt(_checked_path, path)
@@ -198,6 +198,7 @@ def record(
         if seed is not None:
             errors.attempt(check_integer, "seed", seed, 0, 2**62)
         errors.attempt(check_states, states or {})
+        rate = errors.attempt(_checked_rate, optimizers[0])
         groups = errors.attempt(group_parameters, model, optimizers, layers)
         shapes = {
             name: errors.attempt(_checked_shape, name, quantity, model)
@@ -228,7 +229,7 @@ def record(
         recorded=", ".join(quantities),
         modulus=modulus,
         epoch_steps=epoch_steps,
-        time_step=float(optimizers[0].param_groups[0]["lr"]),
+        time_step=rate,
         **adam,
     )
     training = Training(model, optimizers, states or {}, groups)
@@ -246,6 +247,24 @@ def record(
         restart_every,
         overwrite,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRate:
+    """A recorded quantity: the learning rate of the first parameter group, float64."""
+
+    optimizer: torch.optim.Optimizer
+
+    def __call__(self, model: torch.nn.Module | None = None) -> torch.Tensor:
+        """The learning rate that the optimizer has now."""
+        rate = self.optimizer.param_groups[0]["lr"]
+        return torch.as_tensor(rate, dtype=torch.float64, device="cpu")
+
+
+def _checked_rate(optimizer: torch.optim.Optimizer) -> float:
+    """The learning rate. Raises SettingsError."""
+    rate = float(optimizer.param_groups[0]["lr"])
+    return check_real("learning rate of the optimizer", rate)
 
 
 def _recorded_parameters(
@@ -346,6 +365,10 @@ def _checked_shape(
         )
     variable_dims(name, tuple(tensor.shape))
     return tuple(tensor.shape)
+
+
+_OWN_QUANTITIES = (LearningRate, EmbeddingGradient)
+"""Classes of functions of the model that do not call the user's code."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -628,7 +651,10 @@ class Recording:
                 )
         with _undisturbed(
             self.training.model,
-            any(callable(quantity) for quantity in self.quantities.values()),
+            any(
+                callable(quantity) and not isinstance(quantity, _OWN_QUANTITIES)
+                for quantity in self.quantities.values()
+            ),
         ):
             tensors = read_quantities(self.quantities, self.training.model)
         return {name: as_array(tensor) for name, tensor in tensors.items()}

@@ -148,6 +148,16 @@ def test_recording_changes_no_bit_and_the_file_has_the_values_of_the_model(path)
     assert dynamics.read_settings(trajectory).model == "Tiny"
 
 
+def test_the_learning_rate_of_each_frame_is_recorded(path):
+    model, optimizer, scheduler = create_training()
+    with dynamics.record(model, optimizer, path, every=2) as recording:
+        for _ in range(4):
+            recording.step(loss=train_step(model, optimizer, scheduler))
+    rates = dynamics.open_trajectory(path)["learning_rate"]
+    assert rates.dims == ("run", "step")
+    np.testing.assert_allclose(rates[0], 0.01 * 0.99 ** np.array([0, 2, 4]))
+
+
 def test_values_of_the_loop_are_recorded(path):
     model, optimizer, _ = create_training()
     calls = []
@@ -475,6 +485,16 @@ BAD_ARGUMENTS = [
         r'dynamics.ParameterView\("embed.weight", rows=5\).* --tokens 5',
     ),
 ]
+
+
+def test_a_learning_rate_that_cannot_be_meant_is_named(path):
+    model, optimizer, _ = create_training(lr=1e12)
+    message = (
+        "^learning rate of the optimizer: found 1000000000000.0, allowed is a finite"
+        " number from 0 up to 1e6$"
+    )
+    with pytest.raises(SettingsError, match=message):
+        dynamics.record(model, optimizer, path)
 
 
 @pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS)
