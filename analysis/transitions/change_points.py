@@ -35,7 +35,6 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import maximum_filter1d, median_filter
 from scipy.signal import find_peaks, peak_widths
 
@@ -43,6 +42,13 @@ from analysis.transitions.detection import (
     DEFAULT_DETECTION,
     MIN_WINDOW_FRAMES,
     DetectionConfig,
+)
+from analysis.transitions.local_changes import change_of_log, find_local_changes
+from analysis.transitions.series_changes import (
+    SeriesEvent,
+    change_size,
+    make_change,
+    medians_beside,
 )
 
 _WINDOW_FACTORS = (1, 2, 4)
@@ -53,25 +59,6 @@ _PLATEAU_TOLERANCE = 0.25
 
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of Gaussian noise over the median of its absolute values."""
-
-
-class SeriesEvent(NamedTuple):
-    """A drop, rise, spike or plateau. Moments are frame indices, with fractions between
-    frames."""
-
-    kind: str
-    """One of drop, rise, spike and plateau."""
-    begin: float
-    middle: float
-    """Where half of a drop or rise is completed; the peak of a spike; the middle of a
-    plateau."""
-    end: float
-    before: float
-    """Level before the event, in the unit of the series."""
-    after: float
-    """Level after the event; the peak value of a spike."""
-    initial: bool = False
-    """Whether a drop or rise begins before the second frame."""
 
 
 def detect_events(
@@ -144,13 +131,13 @@ class _Levels(NamedTuple):
 
     def with_longer_windows(self, factor: int) -> _Levels:
         """The same series with windows that are longer by a factor."""
-        before, after = _medians_beside(self.x, factor * self.width)
+        before, after = medians_beside(self.x, factor * self.width)
         return self._replace(before=before, after=after, width=factor * self.width)
 
 
 def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
     width = config.width(len(x))
-    before, after = _medians_beside(x, width)
+    before, after = medians_beside(x, width)
     noise = (
         _MAD_TO_SIGMA / np.sqrt(2) * np.median(np.abs(np.diff(x)))
         if len(x) > 1
@@ -160,18 +147,6 @@ def _levels(x: np.ndarray, config: DetectionConfig) -> _Levels:
         : max(1, len(x) - width + 1)
     ]  # medians of w frames, so that no single frame sets the scale
     return _Levels(x, before, after, width, float(np.abs(full).max()), float(noise))
-
-
-def _medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """`_Levels.before` and `_Levels.after`."""
-    before, after = np.empty(len(x)), np.empty(len(x))
-    if len(x) > width:
-        inside = np.median(sliding_window_view(x, width), axis=1)
-        before[width:], after[: len(x) - width + 1] = inside[:-1], inside
-    for frame in range(min(width, len(x))):
-        before[frame] = np.median(x[: max(1, frame)])
-        after[-1 - frame] = np.median(x[-1 - frame :])
-    return before, after
 
 
 # ------------------------------------------------------------------------------- spikes
@@ -238,6 +213,25 @@ def _remove_spikes(spikes: list[SeriesEvent], x: np.ndarray, width: int) -> np.n
 
 
 def _find_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
+    """Drops and rises in order."""
+    if config.level == "log":
+        return [
+            event._replace(before=np.exp(event.before), after=np.exp(event.after))
+            for event in find_local_changes(_logarithm(levels.x), config)
+        ]
+    if config.level == "local":
+        return find_local_changes(levels.x, config)
+    return _find_large_changes(levels, config)
+
+
+def _logarithm(x: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """The natural logarithm of a series; values that are not above `least` count as
+    the smallest that is."""
+    positive = x[x > least]
+    return np.log(np.maximum(x, positive.min() if positive.size else 1.0))
+
+
+def _find_large_changes(levels: _Levels, config: DetectionConfig) -> list[SeriesEvent]:
     """Drops and rises in order: those that the shortest window shows, then those that
     only a longer one does."""
     smooth = median_filter(levels.x, MIN_WINDOW_FRAMES, mode="nearest")
@@ -278,7 +272,7 @@ def _changes_in_window(
         first, last = max(0, int(low)), min(len(change) - 1, int(np.ceil(high)))
         before, after = float(levels.before[first]), float(levels.after[last])
         if (before - after if kind == "drop" else after - before) >= threshold:
-            result.append(_make_change(kind, smooth, float(peak), before, after))
+            result.append(make_change(kind, smooth, float(peak), before, after))
     return result
 
 
@@ -290,64 +284,15 @@ def _merge_overlapping(
     for event in sorted(events, key=lambda event: event.begin):
         if result and event.begin < result[-1].end:
             last = result.pop()
-            deeper = max(last, event, key=_depth)
+            deeper = max(last, event, key=change_size)
             merged = deeper._replace(before=last.before, after=event.after)
             event = deeper
-            if _depth(merged) >= _depth(deeper):
-                event = _make_change(
+            if change_size(merged) >= change_size(deeper):
+                event = make_change(
                     merged.kind, smooth, merged.middle, merged.before, merged.after
                 )
         result.append(event)
     return result
-
-
-def _depth(event: SeriesEvent) -> float:
-    return (
-        event.before - event.after
-        if event.kind == "drop"
-        else event.after - event.before
-    )
-
-
-def _make_change(
-    kind: str, x: np.ndarray, near: float, before: float, after: float
-) -> SeriesEvent:
-    """A drop or rise between two levels, near a frame."""
-    progress = (before - x) / (
-        before - after
-    )  # 0 at the level before, 1 at the level after
-    half = _crossing(progress, 0.5, near)
-    begin, end = _last_before(progress, 0.1, half), _first_after(progress, 0.9, half)
-    return SeriesEvent(kind, begin, half, end, before, after, initial=begin < 1)
-
-
-def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
-    """The moment closest to a frame at which the progress increases through a
-    fraction."""
-    up = np.flatnonzero((progress[:-1] < fraction) & (progress[1:] >= fraction))
-    if not up.size:
-        return float(near)
-    at = int(up[np.argmin(np.abs(up - near))])
-    return at + float((fraction - progress[at]) / (progress[at + 1] - progress[at]))
-
-
-def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The last time before `moment` at which the progress is at most `fraction`; 0 if
-    there is none."""
-    below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
-    return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
-
-
-def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
-    """The first time after `moment` at which the progress is at least `fraction`; the
-    last frame if there is none."""
-    begin = int(np.ceil(moment))
-    above = np.flatnonzero(progress[begin:] >= fraction)
-    return (
-        _crossing(progress, fraction, begin + int(above[0]) - 1)
-        if above.size
-        else float(len(progress) - 1)
-    )
 
 
 # ----------------------------------------------------------------------------- plateaus
@@ -357,17 +302,23 @@ def _find_plateaus(
     levels: _Levels, changes: list[SeriesEvent], config: DetectionConfig
 ) -> list[SeriesEvent]:
     """The longest flat stretches between drops and rises."""
-    tolerance = max(
-        _PLATEAU_TOLERANCE * config.depth * levels.scale,
-        config.significance * levels.difference_noise,
-    )
+    medians = levels.after
+    if config.level in ("local", "log"):
+        least = 0.1 * config.floor * levels.scale if config.level == "local" else 0.0
+        medians = _logarithm(medians, least)
+        tolerance = _PLATEAU_TOLERANCE * change_of_log(config.depth)
+    else:
+        tolerance = max(
+            _PLATEAU_TOLERANCE * config.depth * levels.scale,
+            config.significance * levels.difference_noise,
+        )
     gap_begins = [0.0, *(change.end for change in changes)]
     gap_ends = [*(change.begin for change in changes), float(len(levels.x) - 1)]
     result = []
     for gap_begin, gap_end in zip(gap_begins, gap_ends, strict=True):
         first, last = int(np.ceil(gap_begin)), int(gap_end) - levels.width + 1
         for low, high in _flat_stretches(
-            levels.after[first : max(first, last + 1)], tolerance, levels.width
+            medians[first : max(first, last + 1)], tolerance, levels.width
         ):
             if high - low < 3 * levels.width:
                 continue
@@ -487,7 +438,7 @@ def first_plateau_escape(
         if (
             long
             and change.kind == ("rise" if rising else "drop")
-            and _depth(change) >= 0.5 * abs(change.before)
+            and change_size(change) >= 0.5 * abs(change.before)
         ):
             return PlateauEscape(change.middle, True, change.before)
     begin = int(np.ceil(max((change.end for change in initial), default=0.0)))

@@ -2,6 +2,7 @@
 and plateaus."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from dynamics.settings import check_real
 
@@ -24,6 +25,12 @@ class DetectionConfig:
     """Minimum height of a spike, as a fraction of the largest level of the series."""
     significance: float = 5.0
     """Minimum size of an event, in standard deviations of the noise."""
+    level: Literal["largest", "local", "log"] | None = None
+    """Level to which the depth of a drop is relative: the largest of the series; the
+    local one, from which the series drops, which also detects small and slow drops
+    after large ones; or log, the same in the logarithm of the series, where the middle
+    of a drop is the geometric mean of its levels. Default: local for a recorded model,
+    largest for the systems of this package."""
 
     def __post_init__(self) -> None:
         for field, up_to in (

@@ -240,10 +240,12 @@ def script_design(
 
     Examples
     --------
-    >>> script = load_script("my_training.py")
-    >>> design = script_design(script, script.settings(), {"lr": [0.1, 0.2]}, runs=2)
-    >>> [run.label for run in design.runs][-1]
-    'lr=0.2, seed=1'
+    >>> from pathlib import Path
+    >>> from dynamics import ParticleSettings
+    >>> script = Script(Path("own.py"), "", ParticleSettings, lambda settings, seed, out: None)
+    >>> design = script_design(script, ParticleSettings(), {"fa": [1.0, 2.0]}, runs=2)
+    >>> [run.values["fa"] for run in design.runs]
+    [1.0, 1.0, 2.0, 2.0]
     """
     runs = check_integer("runs", runs, 1, MAX_POINTS)
     seed = check_integer("seed", seed, 0, 2**62)

@@ -1,0 +1,90 @@
+"""A change of a series between two levels: its size, and the moments at which it
+begins, is half completed and ends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+
+class SeriesEvent(NamedTuple):
+    """A drop, rise, spike or plateau. Moments are frame indices, with fractions between
+    frames."""
+
+    kind: str
+    """One of drop, rise, spike and plateau."""
+    begin: float
+    middle: float
+    """Where half of a drop or rise is completed; the peak of a spike; the middle of a
+    plateau."""
+    end: float
+    before: float
+    """Level before the event, in the unit of the series."""
+    after: float
+    """Level after the event; the peak value of a spike."""
+    initial: bool = False
+    """Whether a drop or rise begins before the second frame."""
+
+
+def medians_beside(x: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Medians of up to `width` frames before each frame (of the first frame, its own
+    value) and of up to `width` frames from each frame on."""
+    before, after = np.empty(len(x)), np.empty(len(x))
+    if len(x) > width:
+        inside = np.median(sliding_window_view(x, width), axis=1)
+        before[width:], after[: len(x) - width + 1] = inside[:-1], inside
+    for frame in range(min(width, len(x))):
+        before[frame] = np.median(x[: max(1, frame)])
+        after[-1 - frame] = np.median(x[-1 - frame :])
+    return before, after
+
+
+def change_size(event: SeriesEvent) -> float:
+    return (
+        event.before - event.after
+        if event.kind == "drop"
+        else event.after - event.before
+    )
+
+
+def make_change(
+    kind: str, x: np.ndarray, near: float, before: float, after: float
+) -> SeriesEvent:
+    """A drop or rise between two levels, near a frame."""
+    progress = (before - x) / (
+        before - after
+    )  # 0 at the level before, 1 at the level after
+    half = _crossing(progress, 0.5, near)
+    begin, end = _last_before(progress, 0.1, half), _first_after(progress, 0.9, half)
+    return SeriesEvent(kind, begin, half, end, before, after, initial=begin < 1)
+
+
+def _crossing(progress: np.ndarray, fraction: float, near: float) -> float:
+    """The moment closest to a frame at which the progress increases through a
+    fraction."""
+    up = np.flatnonzero((progress[:-1] < fraction) & (progress[1:] >= fraction))
+    if not up.size:
+        return float(near)
+    at = int(up[np.argmin(np.abs(up - near))])
+    return at + float((fraction - progress[at]) / (progress[at + 1] - progress[at]))
+
+
+def _last_before(progress: np.ndarray, fraction: float, moment: float) -> float:
+    """The last time before `moment` at which the progress is at most `fraction`; 0 if
+    there is none."""
+    below = np.flatnonzero(progress[: int(moment) + 1] <= fraction)
+    return _crossing(progress, fraction, int(below[-1])) if below.size else 0.0
+
+
+def _first_after(progress: np.ndarray, fraction: float, moment: float) -> float:
+    """The first time after `moment` at which the progress is at least `fraction`; the
+    last frame if there is none."""
+    begin = int(np.ceil(moment))
+    above = np.flatnonzero(progress[begin:] >= fraction)
+    return (
+        _crossing(progress, fraction, begin + int(above[0]) - 1)
+        if above.size
+        else float(len(progress) - 1)
+    )
