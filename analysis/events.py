@@ -48,6 +48,7 @@ RUN_COLUMNS = (
     Column("first drop", "first_middle", digits=1),
     Column("second drop", "second_middle", digits=1),
     Column("between", "between", digits=1),
+    Column("all drops", "all_drops"),
     Column("spikes", "spikes"),
     Column("rises", "rises"),
 )
@@ -100,6 +101,8 @@ def measure(
     detection: DetectionConfig,
     first: xr.Dataset | None,
 ) -> xr.Dataset:
+    if first is not None:
+        detection = dataclasses.replace(detection, level=first.attrs["level"])
     return transitions.analyse_events(
         selection.apply(trajectory),
         of if first is None else first.attrs["scalar"],
@@ -126,7 +129,10 @@ def report(measurement: Measurement) -> Report:
         )
     ensemble = _describe_ensemble(result, comparison.iloc[0], options.escape_share)
     lines.append("\n" + ensemble)
-    windows = transitions.two_drops_by_window(values, options.detection)
+    detection = options.detection.for_scalar(
+        scalar, measurement.selected.attrs["system"]
+    )
+    windows = transitions.two_drops_by_window(values, detection)
     for window, drops in windows.items():
         lines.append(f"with --window {window:g}: {_describe_two_drops(drops, result)}")
     runs = transitions.describe_reported_runs(result)
@@ -149,9 +155,11 @@ def report(measurement: Measurement) -> Report:
         lines.append("\n" + format_table(comparison, columns))
     lines.append(f"\ntable: {runs}")
     reported = transitions.reported_runs(result)
+    table = transitions.run_event_table(result)
+    columns = [column for column in RUN_COLUMNS if column.name in ("", *table)]
     return Report(
-        transitions.run_event_table(result),
-        RUN_COLUMNS,
+        table,
+        columns,
         summary="\n".join(lines),
         figure=plots.plot_events(values, results, names, unit),
         rows=reported & (reported.cumsum() <= PRINTED_ROWS),
@@ -165,6 +173,8 @@ def _describe_ensemble(
     censored = (
         f"; {diverged} diverged and are censored from then on" if diverged else ""
     )
+    begin = result.attrs["first_step"] / result.attrs["unit"]
+    since = f" after the branch at {unit} {begin:g}" if begin else ""
     criterion = transitions.ESCAPE_CRITERIA[result.attrs["scalar"]]
     change = (
         f"{'rise' if criterion.rising else 'fall'} by"
@@ -173,7 +183,7 @@ def _describe_ensemble(
     return (
         f"{escapes['escaped']} of {escapes['runs']} runs left the first level of"
         f" {SCALAR_DESCRIPTIONS[result.attrs['scalar']]} ({change} or more); half of"
-        f" all by {unit} {_format_median_escape(escapes)} (Kaplan-Meier,"
+        f" all by {unit} {_format_median_escape(escapes)}{since} (Kaplan-Meier,"
         f" 95%){censored}\n{int(result['spikes'].sum())} spikes in"
         f" {int((result['spikes'] > 0).sum())} runs; {int(result['rises'].sum())}"
         f" lasting rises\n{transitions.describe_reported_runs(result)}:"

@@ -1,10 +1,10 @@
 """Thresholds by which `analysis.transitions.change_points` detects drops, rises, spikes
 and plateaus."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from dynamics.settings import check_real
+from dynamics.settings import RecordedSettings, check_real
 
 MIN_WINDOW_FRAMES = 5
 """Smallest number of frames in a window."""
@@ -25,12 +25,12 @@ class DetectionConfig:
     """Minimum height of a spike, as a fraction of the largest level of the series."""
     significance: float = 5.0
     """Minimum size of an event, in standard deviations of the noise."""
-    level: Literal["largest", "local", "log"] | None = None
+    level: Literal["default", "largest", "local", "log"] = "default"
     """Level to which the depth of a drop is relative: the largest of the series; the
     local one, from which the series drops, which also detects small and slow drops
     after large ones; or log, the same in the logarithm of the series, where the middle
-    of a drop is the geometric mean of its levels. Default: local for a recorded model,
-    largest for the systems of this package."""
+    of a drop is the geometric mean of its levels. Default: local for the loss of a
+    recorded model, largest for others."""
 
     def __post_init__(self) -> None:
         for field, up_to in (
@@ -43,6 +43,13 @@ class DetectionConfig:
                 field, getattr(self, field), positive=field != "floor", up_to=up_to
             )
             object.__setattr__(self, field, value)
+
+    def for_scalar(self, scalar: str, system: str) -> "DetectionConfig":
+        """These thresholds with the default level for a scalar of a system."""
+        is_local = scalar == "loss" and system == RecordedSettings.system
+        if self.level != "default":
+            return self
+        return replace(self, level="local" if is_local else "largest")
 
     def width(self, frames: int) -> int:
         """Number of frames in a window, for a series of this many frames."""

@@ -80,6 +80,7 @@ def analyse_events(
         escape_fraction = check_real(
             "escape_share", escape_fraction, positive=True, up_to=largest
         )
+    config = config.for_scalar(name, trajectory.attrs["system"])
     values = loss_events.trajectory_scalar(trajectory, name, split)
     events = loss_events.event_table(values, config)
     drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
@@ -105,7 +106,11 @@ def analyse_events(
     )
     word, unit = time_unit(trajectory)
     return result.assign_attrs(
-        scalar=name, unit_of_time=word, unit=unit, **dataclasses.asdict(config)
+        scalar=name,
+        unit_of_time=word,
+        unit=unit,
+        first_step=int(trajectory["step"][0]),
+        **dataclasses.asdict(config),
     )
 
 
@@ -117,13 +122,15 @@ def reported_runs(result: xr.Dataset) -> np.ndarray:
 
 
 def describe_reported_runs(result: xr.Dataset) -> str:
-    """What `reported_runs` are, such as "4 of 5 runs, accuracy above .98"."""
+    """What `reported_runs` are, such as "4 of 5 runs, accuracy above .98; 1 left
+    out"."""
     runs = reported_runs(result)
     if not result["successful"].any():
         return f"all {len(runs)} runs"
-    return f"{runs.sum()} of {len(runs)} runs, accuracy above {SUCCESS_ACCURACY:g}".replace(
-        "0.", "."
-    )
+    left_out = len(runs) - runs.sum()
+    accuracy = f"{SUCCESS_ACCURACY:g}".lstrip("0")
+    words = f"{runs.sum()} of {len(runs)} runs, accuracy above {accuracy}"
+    return f"{words}; {left_out} left out" if left_out else words
 
 
 class TwoDropCounts(NamedTuple):
@@ -186,10 +193,16 @@ def run_event_table(result: xr.Dataset) -> pd.DataFrame:
             }
             row |= {f"{phase}_{name}": value / unit for name, value in moments.items()}
         row["between"] = float(one["between"]) / unit
+        is_drop = (one["of_run"] == run) & (one["event_kind"] == "drop")
+        middles = np.sort(one["event_middle"].values[is_drop.values]) / unit
+        row["all_drops"] = " ".join(f"{middle:.1f}" for middle in middles)
         rows.append(
             row | {name: int(one[name]) for name in ("drops", "spikes", "rises")}
         )
-    return make_table(rows)
+    table = make_table(rows)
+    if (table["drops"] > 2).any():
+        return table
+    return table.drop(columns="all_drops")
 
 
 def layer_motion_table(result: xr.Dataset) -> pd.DataFrame:
@@ -214,6 +227,7 @@ def escape_comparison(
     """Median escape time of each result, with its 95% interval, and log-rank p-value
     against the first result.
 
+    Times are counted from the first frame, which is not step 0 in a branch.
     `observed_until` is the longest time that a run was observed. Raises SettingsError
     if units of time differ."""
     units = [result.attrs["unit_of_time"] for result in results]
@@ -226,7 +240,11 @@ def escape_comparison(
                 "others", f"{name}, {result}", f"trajectories {allowed}"
             )
     samples = [
-        (result["escape"].values / result.attrs["unit"], result["escaped"].values)
+        (
+            (result["escape"].values - result.attrs["first_step"])
+            / result.attrs["unit"],
+            result["escaped"].values,
+        )
         for result in results
     ]
     rows = []

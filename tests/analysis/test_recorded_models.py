@@ -15,6 +15,7 @@ from analysis.structures import (
     structure_measures,
 )
 from analysis.transitions import analyse_events
+from analysis.transitions.detection import DetectionConfig
 from tests.plain_torch import Run
 
 SETTINGS = dynamics.ModularSettings(n=7, hidden=12)
@@ -87,7 +88,8 @@ def test_formation_and_events_of_a_recorded_model_are_those_of_its_simulation(pa
     result, expected = (find_formation_times(structure_measures(item)) for item in pair)
     np.testing.assert_array_equal(result["formed"], expected["formed"])
     assert_close(result, expected, "onset", atol=1e-3)
-    result, expected = map(analyse_events, pair)
+    config = DetectionConfig(level="largest")
+    result, expected = (analyse_events(item, config=config) for item in pair)
     np.testing.assert_array_equal(result["event_kind"], expected["event_kind"])
     assert_close(result, expected, "escape begin middle end event_middle", atol=1e-2)
 

@@ -210,7 +210,7 @@ def test_the_command(output_of):
 @pytest.mark.parametrize(
     ("successful", "name"),
     [
-        ([True, False, True], "2 of 3 runs, accuracy above .98"),
+        ([True, False, True], "2 of 3 runs, accuracy above .98; 1 left out"),
         ([False, False], "all 2 runs"),
     ],
 )
