@@ -12,7 +12,7 @@ peak
 drop
     The change between the valleys beside a peak, or the frames where d is a fiftieth of
     that of the peak, if it is `depth` times the larger of the levels at these frames
-    or more.
+    or more; levels below `floor` times the largest count as this.
 
 An interval that the longer of two windows shows as one drop and the shorter as several
 has several drops. Where both show one, the shorter window is used unless its drop is
@@ -20,6 +20,8 @@ smaller by a tenth. The noise is estimated in each part of the series from secon
 differences, so that a smooth descent is no noise."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy.ndimage import median_filter
@@ -42,9 +44,6 @@ _PEAK_RATIO = 1.25
 _FOOT = 0.02
 """Speed at which a drop begins and ends, as a fraction of that at its peak."""
 
-_LOWEST_LEVEL = 0.1
-"""Lowest level from which a drop counts, in units of `floor` times the scale."""
-
 _MAD_TO_SIGMA = 1.4826
 
 
@@ -57,32 +56,27 @@ def find_local_changes(x: np.ndarray, config: DetectionConfig) -> list[SeriesEve
     while width <= max(MIN_WINDOW_FRAMES, _LONGEST_WINDOW * len(x)):
         before, after = medians_beside(x, width)
         noise = _change_noise(x, width, config)
+        slow = 0.1 * _least_size(before, after, scale, config) * width / len(x)
+        slowest = np.maximum(0.5 * config.significance * noise, slow)
         for sign in (1, -1):
-            change = sign * (before - after)
-            if config.level == "log":
-                least_size = np.full(len(x), change_of_log(config.depth))
-            else:
-                levels = np.maximum(np.abs(before), np.abs(after))
-                least_size = config.depth * np.maximum(
-                    levels, _LOWEST_LEVEL * config.floor * scale
-                )
-            slowest = np.maximum(
-                0.5 * config.significance * noise, 0.1 * least_size * width / len(x)
-            )
+            change = sign * (before - after) * width / _distances(len(x), width)
             peaks = _significant_peaks(change, slowest, noise, config)
             for event, peak in _changes_around(peaks, change, slowest, x, width, sign):
-                least = max(least_size[peak], config.significance * noise[peak])
-                if config.level == "local":
-                    highest = max(abs(event.before), abs(event.after))
-                    least = max(
-                        config.depth * highest, config.significance * noise[peak]
-                    )
-                    if highest < _LOWEST_LEVEL * config.floor * scale:
-                        continue
-                if change_size(event) >= least:
+                size = change_size(event)
+                enough = size >= _least_size(event.before, event.after, scale, config)
+                if enough and size >= config.significance * noise[peak]:
                     _add_change(result, event)
         width *= 2
     return sorted(result, key=lambda event: event.middle)
+
+
+def _least_size(before: Any, after: Any, scale: float, config: DetectionConfig) -> Any:
+    """The smallest change between two levels that counts; the levels are numbers or
+    arrays."""
+    if config.level == "log":
+        return change_of_log(config.depth) + 0 * before
+    level = np.maximum(np.abs(before), np.abs(after))
+    return config.depth * np.maximum(level, config.floor * scale)
 
 
 def change_of_log(depth: float) -> float:
@@ -134,6 +128,8 @@ def _changes_around(
     result = []
     for lowest, peak, highest in zip(limits, peaks, limits[2:], strict=False):
         left, right = change[lowest : peak + 1], change[peak : highest + 1]
+        if min(left.min(), right.min()) * _PEAK_RATIO > change[peak]:
+            continue  # a straight line
         foot = max(_FOOT * change[peak], slowest[peak])
         first = lowest + np.flatnonzero(left <= max(left.min(), foot))[-1]
         last = peak + np.flatnonzero(right <= max(right.min(), foot))[0]
@@ -144,6 +140,16 @@ def _changes_around(
             event = make_change(kind, smooth, float(peak), float(before), float(after))
             result.append((event, int(peak)))
     return result
+
+
+def _distances(frames: int, width: int) -> np.ndarray:
+    """Distance between the middles of the windows before and after each frame, which
+    are shorter at both ends of the series, (frame,)."""
+    frame = np.arange(frames)
+    before, after = np.minimum(frame, width), np.minimum(frames - frame, width)
+    distances = (before + after) / 2
+    distances[0] -= 0.5  # the level before the first frame is its own value
+    return distances
 
 
 def _level_at(x: np.ndarray, frame: int, width: int) -> float:

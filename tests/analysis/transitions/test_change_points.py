@@ -218,3 +218,19 @@ def test_a_high_first_frame_hides_no_events():
         kinds = [(event.kind, round(event.middle)) for event in result]
         assert kinds == [("drop", 300), ("spike", 450), ("drop", 600)], first
         assert first_plateau_escape(series).moment == pytest.approx(299.5, abs=1)
+
+
+@pytest.mark.parametrize("level", ["local", "log"])
+def test_no_local_drop_in_a_straight_line_or_noise(level, generator):
+    noise = 1 + 0.02 * generator.standard_normal(1000)
+    line = np.linspace(1, 0.1, 1000)
+    line = np.exp(line) if level == "log" else line
+    for series in (line, np.ones(1000), noise):
+        assert not len(of_kind(series, "drop", DetectionConfig(level=level)))
+
+
+def test_two_drops_twenty_frames_apart():
+    time = np.arange(1000)
+    first, second = (1 / (1 + np.exp((time - at) / 2)) for at in (500, 520))
+    drops = of_kind(0.5 * first + 0.5 * second, "drop", DetectionConfig(level="local"))
+    assert drops == pytest.approx([500, 520], abs=1)
