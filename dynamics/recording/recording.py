@@ -17,6 +17,7 @@ from dynamics.errors import Interrupted, RecordingError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.model_file import ModelFile, load_model_file
 from dynamics.recording.model_recorder import (
     RESTART_STATE,
     ModelRecorder,
@@ -53,6 +54,7 @@ from dynamics.settings import RecordedSettings, SettingsError, check_integer, ch
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
+from dynamics.user_code import reported_errors
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that
@@ -82,6 +84,7 @@ def record(
     seed: int | None = None,
     epoch_steps: int = 0,
     overwrite: bool = False,
+    model_file: ModelFile | str | Path | None = None,
 ) -> "Recording":
     """Record a torch model while a loop of its own trains it.
 
@@ -149,6 +152,10 @@ def record(
         Updates in an epoch; 0 if the file is to have no epochs.
     overwrite : bool
         Replace an existing recording.
+    model_file : ModelFile or path, optional
+        Functions of the model for later analyses (`ModelFile`). The file contains their
+        source, the weights are recorded, and the embedding and the modulus are those of
+        the model file unless they are given.
 
     Returns
     -------
@@ -178,6 +185,15 @@ def record(
     """
     model = getattr(model, "_orig_mod", model)
     check_initialised(model)
+    functions = ModelFile()
+    if model_file is not None:
+        if isinstance(model_file, str | Path):
+            model_file = load_model_file(model_file)
+        functions = model_file
+        weights = True
+        modulus = modulus or functions.modulus
+        if embedding is None and functions.embedding is not None:
+            embedding = functools.partial(_embedding_of, functions)
     optimizers = (
         [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
     )
@@ -246,7 +262,16 @@ def record(
         identity,
         restart_every,
         overwrite,
+        functions.attributes,
     )
+
+
+def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
+    """The embedding by a model file: (token, axis), of the N numbers alone."""
+    assert functions.embedding is not None
+    with reported_errors(functions.path, "embedding()", "model_file"):
+        table = functions.embedding(model.state_dict())
+    return table[: functions.modulus] if functions.modulus else table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -395,6 +420,7 @@ class Recording:
         identity: Mapping[str, Any],
         restart_every: int,
         overwrite: bool,
+        attributes: Mapping[str, str],
     ) -> None:
         self.path = path
         self.training = training
@@ -411,7 +437,8 @@ class Recording:
             settings, identity, MAX_STEPS, torch.get_num_threads(), 1
         )
         attrs |= {
-            EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding"))
+            EMBEDDING_LAYER: _embedding_layer(training, quantities.get("embedding")),
+            **attributes,
         }
         unknown = RunDescription(
             {},

@@ -170,6 +170,30 @@ def module(config): return Network(config["width"])
     np.testing.assert_allclose(result.detach(), network(pairs).detach(), rtol=1e-5)
 
 
+def test_a_recording_contains_the_model_file(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(N + 1, 3)
+
+    network = Network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    with dynamics.record(network, optimizer, "mine.nc", model_file=path) as recording:
+        for _ in range(3):
+            optimizer.zero_grad()
+            network.embed.weight.square().sum().backward()
+            optimizer.step()
+            recording.step()
+    trajectory = dynamics.open_trajectory("mine.nc")
+    assert trajectory.attrs["modulus"] == N
+    weight = trajectory["parameter.embed.weight"].values
+    np.testing.assert_array_equal(trajectory["embedding"], weight[:, :, :N])
+    assert dynamics.find_model(trajectory).source == SOURCE
+
+
 # -------------------------------------------------------------------- what goes wrong
 
 
