@@ -344,7 +344,9 @@ def _circle_test(
     first: np.ndarray, second: np.ndarray, paired: bool
 ) -> tuple[float, str]:
     """P-value of equal fractions of circles: McNemar's exact test of pairs, else
-    Fisher's."""
+    Fisher's. NaN for single runs, which no test compares."""
+    if _are_single(first, second):
+        return math.nan, ""
     if paired:
         both = np.isfinite(first) & np.isfinite(second)
         one, other = ((first > second)[both].sum(), (second > first)[both].sum())
@@ -364,7 +366,9 @@ def _location_test(
     first: np.ndarray, second: np.ndarray, paired: bool
 ) -> tuple[float, str]:
     """P-value of equal distributions: Wilcoxon's signed-rank test of pairs, else the
-    Mann-Whitney test."""
+    Mann-Whitney test. NaN for single runs, which no test compares."""
+    if _are_single(first, second):
+        return math.nan, ""
     if paired:
         difference = drop_non_finite(first - second)
         if not len(difference):
@@ -376,6 +380,10 @@ def _location_test(
         mann_whitney_p_value(drop_non_finite(first), drop_non_finite(second)),
         "Mann-Whitney",
     )
+
+
+def _are_single(first: np.ndarray, second: np.ndarray) -> bool:
+    return max(len(drop_non_finite(first)), len(drop_non_finite(second))) < 2
 
 
 def _paired_rows(comparison: xr.Dataset) -> list[dict[str, Any]]:

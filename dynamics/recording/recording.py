@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from dynamics.errors import Interrupted, RecordingError
+from dynamics.errors import Interrupted, RecordingError, ReportedError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
@@ -488,27 +488,44 @@ class Recording:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         with self._held:
-            if kind is None and not self._must_restore:
+            if not self._must_restore:
+                if kind is None:
+                    self._finish()
+                    self._warn_without_update()
+                elif not issubclass(kind, Interrupted):
+                    self._keep_after(kind)
+        if kind is None and self._received:
+            signal.raise_signal(self._received[0])
+
+    def _keep_after(self, kind: type[BaseException]) -> None:
+        """Write what is recorded so far, after an exception in the loop, and say where
+        it is."""
+        updates = self.norms.updates
+        misses_frame = updates >= self._next_frame()
+        try:
+            if self.diverged_at is not None:
                 self._finish()
-                self._warn_without_update()
-            parts = closed_parts(self.path)
-        if (
-            kind is not None
-            and not issubclass(kind, Interrupted)
-            and parts
-            and not self._must_restore
-        ):
+            elif self._has_begun and (self.restart_every or misses_frame):
+                self.recorder.close_part_at_kept_state()
+            elif self._has_begun:
+                self.recorder.close_part(Position.at(updates), self._observer)
+        except (ReportedError, OSError) as error:
+            print(
+                f"{self.path}: {kind.__name__}; the last frames cannot be written"
+                f" ({error})",
+                file=sys.stderr,
+            )
+        parts = closed_parts(self.path)
+        if parts:
             how = (
-                "recording.restore() continues it, and dynamics.open_trajectory"
-                " reads it"
+                "recording.restore() continues it, overwrite=True replaces it, and"
+                " dynamics.open_trajectory reads it"
             )
             saved = (
                 f"the recording up to update {parts[-1].end} is kept in"
                 f" {parts[-1].path.parent}"
             )
             print(f"{self.path}: {kind.__name__}; {saved}: {how}", file=sys.stderr)
-        if kind is None and self._received:
-            signal.raise_signal(self._received[0])
 
     def _warn_without_update(self) -> None:
         if self._calls_without_update and not self.norms.updates:

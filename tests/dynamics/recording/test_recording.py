@@ -593,6 +593,56 @@ def test_a_signal_ends_the_recording_between_two_updates(path, monkeypatch):
     assert dynamics.open_trajectory(path).sizes["step"] == 21
 
 
+@pytest.mark.parametrize("before_the_step", [False, True])
+def test_an_exception_in_the_loop_keeps_what_is_recorded(path, capsys, before_the_step):
+    def train(fails_at):
+        model, optimizer, scheduler = create_training()
+        states = {"scheduler": scheduler}
+        with dynamics.record(
+            model, optimizer, path, every=2, states=states
+        ) as recording:
+            for update in range(recording.restore(), 20):
+                loss = train_step(model, optimizer, scheduler)
+                if before_the_step and update == fails_at:
+                    raise ZeroDivisionError
+                recording.step(loss=loss)
+                if update == fails_at:
+                    raise ZeroDivisionError
+        return model
+
+    with pytest.raises(ZeroDivisionError):
+        train(fails_at=8)  # update 9, at which no frame is recorded
+    assert (
+        "ZeroDivisionError; the recording up to update 9 is" in capsys.readouterr().err
+    )
+    assert dynamics.open_trajectory(path)["step"].values.tolist() == [0, 2, 4, 6, 8]
+    assert weights_of(train(fails_at=None)) == plain_weights(20)
+    assert dynamics.open_trajectory(path).sizes["step"] == 11
+
+
+def test_an_exception_before_a_frame_is_recorded_loses_no_frame(path, monkeypatch):
+    monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
+    model, optimizer, _ = create_training()
+    with (
+        pytest.raises(ZeroDivisionError),
+        dynamics.record(model, optimizer, path, every=2) as recording,
+    ):
+        for _ in range(9):
+            recording.step(loss=train_step(model, optimizer))
+        train_step(model, optimizer)
+        raise ZeroDivisionError
+    model, optimizer, _ = create_training()
+    with dynamics.record(model, optimizer, path, every=2) as recording:
+        for _ in range(recording.restore(), 20):
+            recording.step(loss=train_step(model, optimizer))
+    steps = dynamics.open_trajectory(path)["step"].values
+    assert steps.tolist() == list(range(0, 21, 2))
+    plain, optimizer, _ = create_training()
+    for _ in range(20):
+        train_step(plain, optimizer)
+    assert weights_of(model) == weights_of(plain)
+
+
 def test_restart_states_lie_at_the_ends_of_epochs(path, monkeypatch):
     monkeypatch.setattr(model_recorder, "FIRST_PART_SECONDS", 0.0)
     model, optimizer, _ = create_training()
