@@ -177,6 +177,17 @@ class Analysis:
     others: Literal["separate", "combined", "compared"] = "separate"
     files_first: bool = False
 
+    def __post_init__(self) -> None:
+        fields = {field.name for field in dataclasses.fields(self.options)}
+        for name in self._option_names():
+            if name not in {*fields, "log", "first"}:
+                words = f"{self.name} with a parameter {name}"
+                raise SettingsError("measure", words, "fields of the options")
+
+    def _option_names(self) -> list[str]:
+        """The parameters of `measure` after the trajectory and the selection."""
+        return list(inspect.signature(self.measure).parameters)[2:]
+
     def run_command(self) -> None:
         """Run the command of this analysis with the arguments of the command line."""
         spec = sys.modules["__main__"].__spec__
@@ -232,7 +243,7 @@ class Analysis:
         """The measurements that have a report of their own."""
         selection: Selection = options.selection
         measurements: list[Measurement] = []
-        names = list(inspect.signature(self.measure).parameters)[2:]
+        names = self._option_names()
         values = {name: getattr(options, name, None) for name in names}
         if "log" in names:
             values["log"] = options.log
@@ -241,6 +252,9 @@ class Analysis:
                 values["first"] = measurements[0].result if measurements else None
             with _named_errors(path, len(trajectories) > 1):
                 result = self.measure(trajectory, selection, **values)
+            if not hasattr(result, "data_vars"):
+                what = f"a function that returns {type(result).__name__}"
+                raise SettingsError("measure", what, "one that returns a Dataset")
             runs, selected = (
                 selection.select_runs(trajectory),
                 selection.apply(trajectory),
@@ -263,8 +277,12 @@ class Analysis:
         if self.plot is not None:
             figure, (axes,) = plots.new_panels([2])
             self.plot(result, axes)
+        columns = self.columns or [Column(name, name) for name in table]
+        for column in columns:
+            if column.name and column.name not in table:
+                raise SettingsError("columns", column.name, f"{', '.join(table)}")
         rows = slice(PRINTED_ROWS)
-        return Report(table, self.columns, self.legend, figure=figure, rows=rows)
+        return Report(table, columns, self.legend, figure=figure, rows=rows)
 
     def _write(
         self,
@@ -296,6 +314,9 @@ def _print_reports(
         table = table.reset_index("trajectory")
         columns = [Column("trajectory", "trajectory"), *columns]
     output.output_table(table, columns, options.csv, rows)
+    left_out = len(table) - len(table[rows])
+    if left_out and not options.csv:
+        print(f"and {left_out} more rows; --csv FILE.csv writes all", file=options.log)
     if legend:
         print(legend, file=options.log)
 

@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from analysis import Analysis
 from analysis.command_line.parsing import parse_options
 from analysis.curvature import Options as CurvatureOptions
+from analysis.output import Column
 from dynamics import ModularSettings, ParticleSettings, open_trajectory, simulate
+from dynamics.settings import SettingsError
 
 PAGE = Path(__file__).parents[3] / "docs/analyses/own-analysis.md"
 EXAMPLE, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
@@ -98,3 +101,51 @@ def test_former_names_of_options_are_accepted(monkeypatch):
         monkeypatch.setattr("sys.argv", ["curvature", "a.nc", *words])
         options = parse_options(CurvatureOptions, "analysis.curvature")
         assert options.selection.frames == 5
+
+
+def particles_file():
+    simulate(ParticleSettings(n=5), runs=3, steps=30, out="particles.nc").close()
+    return ["particles.nc"]
+
+
+MISTAKEN = {
+    "no Dataset": (
+        {"measure": lambda trajectory, selection: trajectory["embedding"]},
+        "measure: found a function that returns DataArray",
+    ),
+    "no column": ({"columns": [Column("wrong", "ratoi")]}, "columns: found ratoi"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKEN)
+def test_mistakes_in_a_record_are_named(name, monkeypatch, capsys, tmp_path):
+    changes, words = MISTAKEN[name]
+    monkeypatch.chdir(tmp_path)
+    functions = {
+        "measure": lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
+            layer=0, drop=True
+        )
+    }
+    analysis = Analysis(name="own", **(functions | changes))
+    options = analysis.options(trajectory=Path(particles_file()[0]))
+    with pytest.raises(SettingsError, match=words):
+        analysis.main(options)
+
+
+def test_all_columns_are_printed_without_columns(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    analysis = Analysis(
+        name="own",
+        measure=lambda trajectory, selection: trajectory[["gradient_norm"]].isel(
+            layer=0, drop=True
+        ),
+    )
+    analysis.main(analysis.options(trajectory=Path(particles_file()[0])))
+    out = capsys.readouterr().out
+    assert re.search(r"run +step .*gradient_norm", out)
+    assert "and 53 more rows; --csv FILE.csv writes all" in out
+
+
+def test_a_parameter_without_an_option_is_refused():
+    with pytest.raises(SettingsError, match="parameter axis"):
+        Analysis(name="own", measure=lambda trajectory, selection, axis: trajectory)
