@@ -226,7 +226,13 @@ class RecordedModel:
                     f"{source}: loss() returns {what}",
                     "a tensor with one number, the mean",
                 )
-            if not torch.equal(value, again) and not torch.isnan(value):
+            if not value.isfinite().all() and row.isfinite().all():
+                raise SettingsError(
+                    "loss",
+                    f"{source}: loss() returns {value.item()} at the first frame",
+                    "a finite number",
+                )
+            if not torch.equal(value, again):
                 allowed = (
                     "the same number for the same parameters; model.eval() or --mode"
                     " eval switches dropout off"

@@ -3,7 +3,8 @@ embedding, and the gradient of its loss, at recorded parameters."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -286,12 +287,31 @@ class RecordedNetwork:
     def loss(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The mean loss of the batches, or of the training pairs, a tensor with no
         dimension. Raises SettingsError."""
+        given = self.loss_and_batches()
+        with reported_errors(self.model.path, "loss()", "model"):
+            losses = [given.loss(dict(parameters), batch) for batch in given.batches()]
+            return torch.stack([value.reshape(()) for value in losses]).mean()
+
+    def loss_and_batches(self) -> ModelLoss:
+        """The loss of a batch and the batches: by default the cross-entropy, and the
+        training pairs with their answers. Raises SettingsError."""
         loss, batches = self.model.loss, self.model.batches
-        if loss is not None and batches is not None:
-            with reported_errors(self.model.path, "loss()", "model"):
-                losses = [loss(dict(parameters), batch) for batch in batches()]
-                return torch.stack([value.reshape(()) for value in losses]).mean()
-        pairs, answers = self.training_data()
+        if batches is not None and loss is None:
+            raise self._missing("loss(parameters, batch)")
+        if batches is None:
+            data = self.training_data()
+
+            def batches() -> Iterable[Any]:
+                return [data]
+
+        return ModelLoss(loss or self._cross_entropy, batches, self.model.path)
+
+    def _cross_entropy(
+        self,
+        parameters: dict[str, torch.Tensor],
+        batch: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        pairs, answers = batch
         logits = self.logits(parameters, pairs)
         return torch.nn.functional.cross_entropy(logits, answers)
 
@@ -366,17 +386,9 @@ def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
     """
     if model.loss is not None and model.batches is not None:
         return ModelLoss(model.loss, model.batches, model.path)
-    network = RecordedNetwork(trajectory, model)
-    data = network.training_data()
-
-    def loss(
-        parameters: dict[str, torch.Tensor], batch: tuple[torch.Tensor, torch.Tensor]
-    ) -> torch.Tensor:
-        pairs, answers = batch
-        logits = network.logits(parameters, pairs)
-        return torch.nn.functional.cross_entropy(logits, answers)
-
-    return ModelLoss(loss, lambda: [data], model.path)
+    if model.loss is not None and model.batches is not None:  # of any model
+        return ModelLoss(model.loss, model.batches, model.path)
+    return RecordedNetwork(trajectory, model).loss_and_batches()
 
 
 def with_embedding(trajectory: xr.Dataset, model: ModelFile | None) -> xr.Dataset:

@@ -627,6 +627,21 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
     assert result["sharpness"].item() == pytest.approx(expected[-1], rel=1e-6)
     value = trajectory["loss"].sel(split="train").isel(step=1)
     assert float(loss(row)) == pytest.approx(value.item(), rel=1e-4)
+    own = model_of(
+        trajectory, loss=lambda parameters, batch: 3 * given.loss(parameters, batch)
+    )
+    tripled = dynamics.recorded_loss(recorded, own)
+    (batch,) = tripled.batches()
+    parameters = RecordedModel(recorded, given).unflatten(row)
+    assert tripled.loss(parameters, batch) == 3 * given.loss(parameters, batch)
+    with pytest.raises(SettingsError, match=r"without loss\(parameters, batch\)"):
+        dynamics.recorded_loss(recorded, model_of(trajectory, batches=lambda: [batch]))
+    broken = ModelLoss(
+        lambda parameters, batch: given.loss(parameters, batch) * torch.nan,
+        given.batches,
+    )
+    with pytest.raises(SettingsError, match="returns nan at the first frame"):
+        RecordedModel(recorded, broken)
     with pytest.raises(SettingsError, match=r"without training_pairs"):
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
 
