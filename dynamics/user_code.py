@@ -5,10 +5,23 @@ import contextlib
 import re
 import sys
 import traceback
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 from dynamics.settings import SettingsError
+
+
+def run_source(path: Path, source: str, kind: str, *allowed: str) -> types.ModuleType:
+    """The module of a Python file with this text. Errors are those of the field `kind`,
+    such as "model". Raises SettingsError."""
+    module = types.ModuleType(f"{kind}_{path.stem}")
+    module.__file__ = str(path.absolute())
+    sys.modules[module.__name__] = module
+    code = (source, module.__file__, "exec")
+    with neighbours_importable(path), reported_errors(path, "the file", kind, *allowed):
+        exec(compile(*code), module.__dict__)
+    return module
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import xarray as xr
 
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import identity_of
-from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_file import ModelFile, embedding_of
 from dynamics.recording.quantities import (
     BUFFER,
     PARAMETER,
@@ -33,7 +33,6 @@ from dynamics.recording.quantities import (
 from dynamics.recording.recorded_network import CONFIG
 from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
-from dynamics.user_code import reported_errors
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 """Suffixes of the files in a folder that are taken for checkpoints."""
@@ -202,16 +201,7 @@ class _ModelEmbedding:
 
     def of(self, state: StateDict) -> torch.Tensor:
         """(token, axis). Raises SettingsError."""
-        assert self.model.embedding is not None
-        with reported_errors(self.model.path, "embedding()", "model"):
-            result = self.model.embedding(state)
-        if not isinstance(result, torch.Tensor) or result.ndim != 2:
-            what = f"shape {tuple(getattr(result, 'shape', ()))}"
-            raise SettingsError(
-                "model", f"embedding() returns {what}", "a tensor (token, axis)"
-            )
-        result = result.detach()
-        return result[: self.model.modulus] if self.model.modulus else result
+        return embedding_of(self.model, state)
 
 
 def plain_values(content: Any) -> dict[str, Any]:
@@ -361,9 +351,10 @@ def _state_dict(content: Any, key: str | None, file: Path) -> StateDict:
     """The state dict in the contents of a file. Raises TrajectoryError,
     SettingsError."""
     if key is not None:
-        content = _lookup(content, key)
-        if content is None:
-            raise SettingsError("state_key", key, _keys_of(load_tensors(file), file))
+        state = _lookup(content, key)
+        if state is None:
+            raise SettingsError("state_key", key, _keys_of(content, file))
+        content = state
     states = _nested_state_dicts(content)
     if not states:
         raise TrajectoryError(

@@ -19,8 +19,6 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import sys
-import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ import xarray as xr
 
 from dynamics.errors import TrajectoryError
 from dynamics.settings import MODEL_FILE, SettingsError, check_integer
-from dynamics.user_code import neighbours_importable, reported_errors
+from dynamics.user_code import reported_errors, run_source
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -121,6 +119,21 @@ class ModelFile:
             SOURCE: self.source,
             SHA256: source_hash(self.source),
         }
+
+
+def embedding_of(model: ModelFile, state: Parameters) -> torch.Tensor:
+    """The embedding of a state dict by the function of a model file: (token, axis), of
+    the N numbers alone if N is known. Raises SettingsError."""
+    assert model.embedding is not None
+    with reported_errors(model.path, "embedding()", "model"):
+        result = model.embedding(state)
+    if not isinstance(result, torch.Tensor) or result.ndim != 2:
+        what = f"shape {tuple(getattr(result, 'shape', ()))}"
+        raise SettingsError(
+            "model", f"embedding() returns {what}", "a tensor (token, axis)"
+        )
+    result = result.detach()
+    return result[: model.modulus] if model.modulus else result
 
 
 def source_hash(source: str) -> str:
@@ -222,11 +235,7 @@ def find_model(
 
 def _run_source(path: Path, source: str) -> ModelFile:
     """The functions that the source of a model file defines. Raises SettingsError."""
-    module = types.ModuleType(f"model_{path.stem}")
-    module.__file__ = str(path.absolute())
-    sys.modules[module.__name__] = module
-    with neighbours_importable(path), reported_errors(path, "the file", "model"):
-        exec(compile(source, str(path.absolute()), "exec"), module.__dict__)
+    module = run_source(path, source, "model")
     names = [name for name in MODEL_FUNCTIONS if hasattr(module, name)]
     if not names:
         raise SettingsError("model", f"{path} without any of them", MODEL_FILE)

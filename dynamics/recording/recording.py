@@ -17,7 +17,7 @@ from dynamics.errors import Interrupted, RecordingError, ReportedError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
-from dynamics.recording.model_file import ModelFile, load_model_file
+from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
 from dynamics.recording.model_recorder import (
     RESTART_STATE,
     ModelRecorder,
@@ -54,7 +54,6 @@ from dynamics.settings import RecordedSettings, SettingsError, check_integer, ch
 from dynamics.trajectory.description import RunDescription, describe_origin, seeds_of
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
-from dynamics.user_code import reported_errors
 
 Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
 """A loss or accuracy: a number, numbers by the name of the split, or a function that
@@ -267,11 +266,8 @@ def record(
 
 
 def _embedding_of(functions: ModelFile, model: torch.nn.Module) -> torch.Tensor:
-    """The embedding by a model file: (token, axis), of the N numbers alone."""
-    assert functions.embedding is not None
-    with reported_errors(functions.path, "embedding()", "model_file"):
-        table = functions.embedding(model.state_dict())
-    return table[: functions.modulus] if functions.modulus else table
+    """The embedding (token, axis) of a module by a model file."""
+    return embedding_of(functions, model.state_dict())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,6 @@ import itertools
 import json
 import math
 import shutil
-import sys
-import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +33,7 @@ from dynamics.sweeps.design import MAX_POINTS
 from dynamics.sweeps.summaries import combine_summaries, summarise_trajectory
 from dynamics.trajectory.parts import parts_folder
 from dynamics.trajectory.reader import open_trajectory
-from dynamics.user_code import neighbours_importable, reported_errors
+from dynamics.user_code import reported_errors, run_source
 
 SCRIPT_FILE = (
     "a Python file that defines a dataclass Settings and train(settings, seed, out)"
@@ -186,14 +184,7 @@ def load_script(path: str | Path, source: str | None = None) -> Script:
             source = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError("script", f"{path}: {error}", SCRIPT_FILE) from None
-    module = types.ModuleType(f"script_{path.stem}")
-    module.__file__ = str(path.absolute())
-    sys.modules[module.__name__] = module
-    with (
-        neighbours_importable(path),
-        reported_errors(path, "the file", "script", SCRIPT_FILE),
-    ):
-        exec(compile(source, str(path.absolute()), "exec"), module.__dict__)
+    module = run_source(path, source, "script", SCRIPT_FILE)
     settings, train = (getattr(module, name, None) for name in ("Settings", "train"))
     if not (isinstance(settings, type) and dataclasses.is_dataclass(settings)):
         raise SettingsError(
