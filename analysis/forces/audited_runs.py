@@ -161,7 +161,7 @@ def _embedding_and_update(
 def _read_model_run(
     trajectory: xr.Dataset, run: int, frames: np.ndarray, model: ModelFile
 ) -> AuditedRun:
-    """A run whose gradient is that of the loss of a model file."""
+    """Read a run, and compute its gradient from the loss of a model file."""
     network = RecordedNetwork(trajectory, model)
     n = network.n
     gradient = [network.embedding_gradient(run, frame) for frame in frames.tolist()]

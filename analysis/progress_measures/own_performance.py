@@ -77,7 +77,7 @@ def learning_times(trajectory: xr.Dataset, performance: xr.Dataset) -> xr.Datase
 
 
 def unknown_times(trajectory: xr.Dataset) -> xr.Dataset:
-    """The variables of `grokking_times` and `grokking_phases`, NaN."""
+    """The variables of `grokking_times` and `grokking_phases`, all of them NaN."""
     runs = trajectory.sizes["run"]
     unknown = ("run", np.full(runs, np.nan))
     times = xr.Dataset(dict.fromkeys(("memorised", "generalised", "delay"), unknown))

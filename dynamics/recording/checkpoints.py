@@ -194,7 +194,7 @@ def collect_checkpoints(
 
 
 class _ModelEmbedding:
-    """The embedding of a checkpoint by the function of a model file."""
+    """Computes the embedding of a checkpoint by the function of a model file."""
 
     def __init__(self, model: ModelFile) -> None:
         self.model = model

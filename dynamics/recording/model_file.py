@@ -111,7 +111,7 @@ class ModelFile:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Attributes by which a trajectory contains the file; none without a file."""
+        """The attributes that store the file in a trajectory; empty without a file."""
         if self.path is None:
             return {}
         return {
@@ -254,7 +254,7 @@ def _trust_file() -> Path:
 
 
 def _trusted() -> set[str]:
-    """Hashes of the sources that have run on this computer."""
+    """SHA-256 hashes of the model files that have run on this computer."""
     try:
         return set(_trust_file().read_text().split())
     except OSError:

@@ -34,7 +34,7 @@ class ModuleModes:
     def __init__(self, mode: Mode | None = None) -> None:
         self.mode = mode
         self.modes: set[str] = set()
-        """Modes of the modules that were called."""
+        """The modes (train or eval) of the modules that the loss has called."""
         self.statistics: set[str] = set()
         """What normalising layers used: batch, recorded or other."""
         self._changed: dict[torch.nn.Module, bool] = {}
