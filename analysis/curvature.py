@@ -43,8 +43,8 @@ class Options(ModelOptions):
     loss(parameters, batch), which returns the mean loss of a batch from a dict of the
     recorded parameters and buffers, and batches(), which returns a list of batches."""
     eigenvalues: int | None = None
-    """For a recorded model: number of eigenvalues at each end of the spectrum. Default:
-    5."""
+    """For a recorded model: number of eigenvalues at each end of the spectrum; half of
+    the number of parameters (up to 4,000) computes all. Default: 5."""
     tolerance: float | None = None
     """For a recorded model: residual of an eigenpair relative to the largest
     eigenvalue. Default: 1e-6."""

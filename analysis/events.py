@@ -129,10 +129,7 @@ def report(measurement: Measurement) -> Report:
         )
     ensemble = _describe_ensemble(result, comparison.iloc[0], options.escape_share)
     lines.append("\n" + ensemble)
-    detection = options.detection.for_scalar(
-        scalar, measurement.selected.attrs["system"]
-    )
-    windows = transitions.two_drops_by_window(values, detection)
+    windows = transitions.two_drops_by_window(values, options.detection)
     for window, drops in windows.items():
         lines.append(f"with --window {window:g}: {_describe_two_drops(drops, result)}")
     runs = transitions.describe_reported_runs(result)

@@ -14,7 +14,10 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-MESSAGE = "interrupted; the same command starts again, or continues from what is saved"
+MESSAGE = (
+    "interrupted; files that are complete are kept, and the same command computes the"
+    " rest"
+)
 BEFORE_START = "interrupted before the command began, so nothing was computed or saved"
 
 

@@ -65,6 +65,9 @@ _SCALE_TOLERANCE, _SCALE_BASIS = 1e-2, 20
 """Relative accuracy and number of Lanczos vectors of the estimate of the largest
 absolute eigenvalue. The tolerance is relative to this eigenvalue."""
 
+MOST_PARAMETERS = 4000
+"""Largest number of parameters for which all eigenvalues can be computed."""
+
 _TIMED_PRODUCTS = 5
 """Number of products of which the median time is taken, since the machine may do other
 work."""
@@ -129,7 +132,9 @@ class SpectrumOptions:
     """
 
     eigenvalues: int = 5
-    """Number of eigenvalues at each end of the spectrum."""
+    """Number of eigenvalues at each end of the spectrum. All are computed, from the
+    whole Hessian, if twice this number is at least that of the parameters (for up to
+    `MOST_PARAMETERS`)."""
     tolerance: float = 1e-6
     """Residual |H v - lambda v| at which an eigenpair is accepted, over the largest
     magnitude of an eigenvalue."""
@@ -185,7 +190,7 @@ def model_curvature(
     xr.Dataset
         `SPECTRUM_SCALARS` (run, step); `eigenvalue`, `residual`, `gradient_along` and
         `update_along` (run, step, mode), with modes by ascending eigenvalue: half of
-        them are the smallest and half the largest ones.
+        them are the smallest and half the largest ones, or all modes.
 
     Raises
     ------
@@ -217,9 +222,10 @@ def model_curvature(
     options = options or SpectrumOptions()
     dtype = getattr(torch, options.precision)
     model = RecordedModel(trajectory, given, dtype, options.mode)
-    if 2 * options.eigenvalues >= model.size:
+    if 2 * options.eigenvalues >= model.size > MOST_PARAMETERS:
         limit = f"1 to {(model.size - 1) // 2} for {model.size} parameters"
         raise SettingsError("eigenvalues", options.eigenvalues, limit)
+    modes = min(2 * options.eigenvalues, model.size)
     valid = valid_frames(trajectory).values
     jobs = [
         (run, place)
@@ -254,7 +260,7 @@ def model_curvature(
             if not result:
                 raise
     left = len(jobs) - len(result)
-    sizes = {"run": len(valid), "step": len(frames), "mode": 2 * options.eigenvalues}
+    sizes = {"run": len(valid), "step": len(frames), "mode": modes}
     coords = {
         "step": trajectory["step"].values[list(frames)],
         "seed": ("run", trajectory["seed"].values),
@@ -295,6 +301,8 @@ def describe_cost(
         + 3 * _SCALE_BASIS * model.has_moments
     )
     few, many = fixed + options.basis, fixed + 10 * options.basis
+    if 2 * options.eigenvalues >= model.size:
+        few = many = 2 * model.size + 3 * _SCALE_BASIS * model.has_moments
     gigabytes = 8 * model.size * (options.basis + 4 * options.eigenvalues) / 1e9
     lasts = " to ".join(_duration(count * item * seconds) for item in (few, many))
     return (
@@ -344,7 +352,12 @@ def spectrum_ends(
 
     All eigenvalues are shifted to between one and three times that magnitude, because
     ARPACK's tolerance is relative to each eigenvalue, and those near zero would never
-    be found."""
+    be found. If there are at most `count` eigenvalues, they are those of the whole
+    matrix."""
+    if count >= size:
+        matrix = torch.stack([product(axis) for axis in torch.eye(size).double()])
+        values, vectors = np.linalg.eigh((matrix + matrix.T).numpy() / 2)
+        return ExtremeEigenpairs(values, vectors), float(np.abs(values).max())
     scale = float(
         np.abs(
             lanczos(product, size, 1, "LM", _SCALE_TOLERANCE, _SCALE_BASIS).values[0]
@@ -418,11 +431,8 @@ class _FrameSpectrum:
         loss, gradient = mean_value_and_gradient(self.losses, self.row)
         if not (np.isfinite(loss) and torch.isfinite(gradient).all()):
             return None
-        options, size, leading = (
-            self.options,
-            self.model.size,
-            slice(self.options.eigenvalues, None),
-        )
+        options, size = self.options, self.model.size
+        leading = slice(-options.eigenvalues, None)
         product = self._counted(hessian_product(self.losses, self.row))
         pairs, scale = spectrum_ends(
             product,
@@ -432,7 +442,10 @@ class _FrameSpectrum:
             options.tolerance,
             options.basis,
         )
-        trace, error = hutchinson_trace(product, size, options.probes)
+        if 2 * options.eigenvalues >= size:
+            trace, error = pairs.values.sum(), 0.0
+        else:
+            trace, error = hutchinson_trace(product, size, options.probes)
         along = gradient.cpu().double().numpy()
         gradient_along, update_along = (
             movement_fractions(pairs.vectors, item) for item in (along, self.update)

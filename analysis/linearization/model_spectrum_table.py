@@ -112,7 +112,7 @@ def model_legend(result: xr.Dataset) -> str:
         ),
         (
             "eigenvalues; for a random direction the fraction is"
-            f" {100 * attrs['eigenvalues'] / attrs['parameters']:.2g}%."
+            f" {100 * min(1, attrs['eigenvalues'] / attrs['parameters']):.2g}%."
         ),
     ]
     if result["relative_preconditioned"].notnull().any():

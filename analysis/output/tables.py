@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -124,17 +125,19 @@ def _is_missing(value: Any) -> bool:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write the table to a CSV file, or to the terminal for the path "-". Raises
-    RecordingError."""
+    """Write the table to a CSV file, or to the terminal for the path "-". Says if it
+    replaces a file. Raises RecordingError."""
     exact = dict.fromkeys(table.select_dtypes("float32"), float) | dict.fromkeys(
         table.select_dtypes(bool), int
     )
     text = table.astype(exact).to_csv(index=False, lineterminator="\n")
     if str(path) == "-":
         print(text, end="")
-    else:
-        with replace_file(path) as temporary:
-            temporary.write_text(text)
+        return
+    if path.exists():
+        print(f"{path}: replaced", file=sys.stderr)
+    with replace_file(path) as temporary:
+        temporary.write_text(text)
 
 
 def output_table(

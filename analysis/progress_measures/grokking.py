@@ -230,9 +230,9 @@ def _splits(trajectory: xr.Dataset) -> tuple[str, str]:
 
 
 def _drops(values: xr.DataArray, config: DetectionConfig) -> list[list[SeriesEvent]]:
-    """The drops of a scalar (run, step) in each run, in order; their moments are
-    steps."""
-    events = event_table(values, config)
+    """The drops of a scalar (run, step) in each run, in order, by the same level for
+    all systems; their moments are steps."""
+    events = event_table(values.drop_attrs(), config)
     drops = events.isel(event=np.flatnonzero(events["kind"].values == "drop"))
     result: list[list[SeriesEvent]] = [[] for _ in range(values.sizes["run"])]
     for at, run in enumerate(drops["of_run"].values):

@@ -1,10 +1,15 @@
 """Thresholds by which `analysis.transitions.change_points` detects drops, rises, spikes
 and plateaus."""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from __future__ import annotations
 
-from dynamics.settings import RecordedSettings, check_real
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from dynamics.settings import check_real
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MIN_WINDOW_FRAMES = 5
 """Smallest number of frames in a window."""
@@ -44,12 +49,12 @@ class DetectionConfig:
             )
             object.__setattr__(self, field, value)
 
-    def for_scalar(self, scalar: str, system: str) -> "DetectionConfig":
-        """These thresholds with the default level for a scalar of a system."""
-        is_local = scalar == "loss" and system == RecordedSettings.system
+    def for_series(self, values: xr.DataArray) -> DetectionConfig:
+        """These thresholds with the default level of a scalar, which its attribute
+        `level` names (`trajectory_scalar`)."""
         if self.level != "default":
             return self
-        return replace(self, level="local" if is_local else "largest")
+        return replace(self, level=values.attrs.get("level", "largest"))
 
     def width(self, frames: int) -> int:
         """Number of frames in a window, for a series of this many frames."""

@@ -80,8 +80,8 @@ def analyse_events(
         escape_fraction = check_real(
             "escape_share", escape_fraction, positive=True, up_to=largest
         )
-    config = config.for_scalar(name, trajectory.attrs["system"])
     values = loss_events.trajectory_scalar(trajectory, name, split)
+    config = config.for_series(values)
     events = loss_events.event_table(values, config)
     drops = loss_events.first_two_drops(events, trajectory.sizes["run"])
     result = events.rename({name: f"event_{name}" for name in events.data_vars}).merge(

@@ -29,7 +29,7 @@ from analysis.transitions.detection import (
     MIN_WINDOW_FRAMES,
     DetectionConfig,
 )
-from dynamics.settings import SettingsError
+from dynamics.settings import RecordedSettings, SettingsError
 from dynamics.trajectory.diverged import mask_diverged
 from dynamics.trajectory.netcdf import TrajectoryError
 from dynamics.trajectory.schema import check_variable_recorded
@@ -70,7 +70,8 @@ def trajectory_scalar(
     Returns
     -------
     DataArray, dims (run, step)
-        Dimensionless; NaN after a run has diverged.
+        Dimensionless; NaN after a run has diverged. The attribute `level` of the loss
+        of a recorded model is the default of `DetectionConfig.level` for it.
 
     Raises
     ------
@@ -105,7 +106,11 @@ def trajectory_scalar(
         values = (trajectory["gradient_norm"].astype(np.float64) ** 2).sum(
             "layer"
         ) ** 0.5
-    return mask_diverged(values, trajectory).transpose("run", "step").rename(name)
+    masked = mask_diverged(values, trajectory).transpose("run", "step").rename(name)
+    is_local = (
+        name == "loss" and trajectory.attrs.get("system") == RecordedSettings.system
+    )
+    return masked.assign_attrs(level="local") if is_local else masked
 
 
 def check_enough_frames(trajectory: xr.Dataset) -> None:
@@ -188,6 +193,7 @@ def event_table(
     [995.0]
     """
     rows: list[tuple[int, SeriesEvent]] = []
+    config = config.for_series(values)
     for run, frames in enumerate(_valid_frames_of_runs(values)):
         if len(frames.values):
             for event in detect_events(frames.values, config):

@@ -456,7 +456,7 @@ class Recording:
         self._last_step = -1
         self._given: dict[str, list[str]] | None = None  # splits of each metric
         self._must_restore = self._has_begun = self._has_entered = False
-        self._calls_without_update = 0  # before the first update
+        self._calls = self._calls_without_update = 0  # of step
         self._state_bytes = 0  # length of the restart states so far
         self._observer: Any = (
             self  # the recorder calls observe and checkpoint, as those of a system
@@ -574,6 +574,7 @@ class Recording:
             )
             raise RecordingError(f"{self.path}: exists already; {allowed}")
         updates = self.norms.updates
+        self._calls += 1
         self._calls_without_update += not updates
         if self.diverged_at is None:
             self._record_due_frames(updates, loss, accuracy)
@@ -655,6 +656,12 @@ class Recording:
         if bad:
             self._end_diverged(step, bad[0])
             return
+        for name, before in self._last.items():
+            if frame[name].shape != before.shape:
+                raise RecordingError(
+                    f"{self.path}: {name} has the shape {frame[name].shape} at step"
+                    f" {step}, and {before.shape} in the frames before"
+                )
         if not self._has_begun:
             self._begin(frame)
         self._last, self._last_step = frame, step
@@ -811,6 +818,9 @@ class Recording:
             message = (
                 f"the last {updates - self._last_step} of {updates} updates are not"
                 f" recorded, as every={self.every}"
+                if self._calls
+                else f"the optimizer made {updates} updates, but recording.step() was"
+                " never called; call it after each update"
             )
             warnings.warn(f"{self.path}: {message}", RuntimeWarning, stacklevel=3)
         ends = self._last_step if self.diverged_at is None else self.diverged_at

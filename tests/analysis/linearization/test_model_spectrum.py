@@ -224,6 +224,18 @@ def test_fractions_of_a_planted_gradient_and_update(quadratic):
     )
 
 
+def test_all_eigenvalues_of_a_small_model(quadratic):
+    trajectory, loss, values = quadratic
+    options = SpectrumOptions(eigenvalues=len(values))
+    result = model_curvature(trajectory, loss, [0], options, quiet=True)
+    result = result.isel(run=0, step=0)
+    np.testing.assert_allclose(result["eigenvalue"], np.sort(values), atol=1e-12)
+    assert (result["residual"] < 1e-12).all()
+    assert result["trace"] == pytest.approx(values.sum())
+    assert result["trace_error"] == 0
+    assert result["gradient_fraction"] == pytest.approx(1)
+
+
 def loss_in_float32(given):
     return ModelLoss(
         lambda parameters, batch: given.loss(
@@ -646,7 +658,9 @@ def test_a_model_file_without_loss_gives_the_cross_entropy_of_its_training_pairs
         dynamics.recorded_loss(recorded, model_of(trajectory, training_pairs=None))
 
 
-def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_path):
+def test_other_files_and_options_are_refused_in_one_line(
+    recorded, typed, tmp_path, monkeypatch
+):
     code, _, errors = typed("analysis.curvature", recorded[0])
     assert (code, errors.count("\n")) == (2, 1)
     assert "--loss: found none for a recorded model" in errors
@@ -676,6 +690,7 @@ def test_other_files_and_options_are_refused_in_one_line(recorded, typed, tmp_pa
         TrajectoryError, match=r"parameter.NAME: missing; .*weights=True"
     ):
         model_curvature(bare, recorded[3], [0])
+    monkeypatch.setattr(model_spectrum, "MOST_PARAMETERS", 100)
     with pytest.raises(SettingsError, match="eigenvalues: found 400"):
         model_curvature(
             dynamics.open_trajectory(recorded[0]),

@@ -700,6 +700,33 @@ def test_a_loss_of_the_loop_is_joined_with_one_that_is_evaluated(path):
     assert trajectory["loss"].sel(split="test").values.tolist() == [[0.5] * 3]
 
 
+def test_a_loop_that_never_calls_step_is_said_to(path):
+    model, optimizer, _ = create_training()
+
+    def train():
+        with dynamics.record(model, optimizer, path):
+            for _ in range(3):
+                train_step(model, optimizer)
+
+    message = r"3 updates, but recording.step\(\) was never called"
+    with pytest.warns(RuntimeWarning, match=message):
+        train()
+
+
+def test_a_variable_that_changes_its_shape_is_named(path):
+    model, optimizer, _ = create_training()
+    memory = [0.0, 0.0]
+    variables = {"memory": lambda model: torch.tensor(memory)}
+    message = r"memory has the shape \(3,\) at step 2, and \(2,\) in the frames before"
+    with (
+        pytest.raises(RecordingError, match=message),
+        dynamics.record(model, optimizer, path, variables=variables) as recording,
+    ):
+        for update in range(3):
+            memory += [0.0] * (update == 1)
+            recording.step(loss=train_step(model, optimizer))
+
+
 def record_seed(folder, seed, updates=6, diverges_at=None, **options):
     """A recording of its own for one seed of an ensemble."""
     model, optimizer, _ = create_training()
