@@ -20,6 +20,8 @@ from .recording.quantities import ParameterView as ParameterView
 from .recording.recorded_network import recorded_loss as recorded_loss
 from .recording.recording import Recording as Recording
 from .recording.recording import record as record
+from .recording.scalar_logs import collect_scalars as collect_scalars
+from .recording.scalar_logs import scalar_table as scalar_table
 from .settings import TRANSFORMER_PRESETS as TRANSFORMER_PRESETS
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings

@@ -3,15 +3,20 @@
 python -m sims.collect CHECKPOINTS... --embedding KEY
 """
 
+from __future__ import annotations
+
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 import dynamics
 from analysis.command_line.parsing import run_command
 from dynamics.settings import SettingsError, check_integer
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Options:
 
     checkpoints: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of checkpoints, files, or one file with several state dicts. A folder may
-    contain the folders checkpoint-500 and so on of a Trainer."""
+    contain the folders checkpoint-500 and so on of a Trainer. Or CSV files of scalars
+    from TensorBoard or wandb, for a trajectory of scalars alone."""
     embedding: str | None = None
     """Name of the embedding (token, axis) in the state dict. Required unless --weights
     or --model is given."""
@@ -67,13 +73,31 @@ def main(options: Options) -> None:
         raise SettingsError("checkpoints", "no value", "folders or files")
     modulus = check_integer("modulus", options.modulus or 0, 0, 10**9)
     seed = check_integer("seed", options.seed, 0, 2**62)
+    if all(path.suffix == ".csv" for path in options.checkpoints):
+        kind, trajectory = "frames", dynamics.collect_scalars(options.checkpoints, seed)
+    else:
+        kind, trajectory = "checkpoints", _collect_checkpoints(options, modulus, seed)
+    out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
+    missing = dynamics.missing_steps(trajectory)
+    if missing:
+        some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
+        print(f"missing     {len(missing)} {kind} between others: steps {some}")
+    dynamics.save_trajectory(trajectory, out, options.overwrite)
+    steps = trajectory["step"].values
+    print(
+        f"{kind:11} {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory "
+        f" {out}"
+    )
+
+
+def _collect_checkpoints(options: Options, modulus: int, seed: int) -> xr.Dataset:
     embedding = None
     if options.embedding is not None:
         embedding = dynamics.ParameterView(
             options.embedding, options.transpose, options.tokens
         )
     model = None if options.model is None else dynamics.load_model_file(options.model)
-    trajectory = dynamics.collect_checkpoints(
+    return dynamics.collect_checkpoints(
         options.checkpoints,
         embedding,
         weights=options.weights,
@@ -82,17 +106,6 @@ def main(options: Options) -> None:
         step_from=options.step_from,
         seed=seed,
         model=model,
-    )
-    out = options.out or Path("runs") / f"{options.checkpoints[0].resolve().stem}.nc"
-    missing = dynamics.missing_steps(trajectory)
-    if missing:
-        some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
-        print(f"missing     {len(missing)} checkpoints between others: steps {some}")
-    dynamics.save_trajectory(trajectory, out, options.overwrite)
-    steps = trajectory["step"].values
-    print(
-        f"checkpoints {len(steps)}, from step {steps[0]} to {steps[-1]}\ntrajectory "
-        f" {out}"
     )
 
 

@@ -17,6 +17,15 @@ from dynamics.errors import Interrupted, RecordingError, ReportedError
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
+from dynamics.recording.metrics import (
+    METRICS,
+    Measured,
+    by_split,
+    describe_splits,
+    is_finite,
+    metric_arrays,
+    shared_splits,
+)
 from dynamics.recording.model_file import ModelFile, embedding_of, load_model_file
 from dynamics.recording.model_recorder import (
     RESTART_STATE,
@@ -55,11 +64,6 @@ from dynamics.trajectory.description import RunDescription, describe_origin, see
 from dynamics.trajectory.parts import closed_parts
 from dynamics.trajectory.schema import EMBEDDING_LAYER, NORM_VARIABLES
 
-Measured = float | torch.Tensor | Mapping[str, Any] | Callable[[], Any] | None
-"""A loss or accuracy: a number, numbers by the name of the split, or a function that
-returns one of them."""
-
-METRICS = ("loss", "accuracy")
 GRADIENT = "embedding_gradient"
 LEARNING_RATE = "learning_rate"
 
@@ -597,7 +601,7 @@ class Recording:
     def _record_due_frames(
         self, updates: int, loss: Measured, accuracy: Measured
     ) -> None:
-        if not _is_finite(loss):
+        if not is_finite(loss):
             self._end_diverged(updates, "the loss")
             return
         if self._first is not None:
@@ -737,12 +741,12 @@ class Recording:
         given = {"loss": loss, "accuracy": accuracy}
         evaluated = self._evaluate() if evaluated is None else evaluated
         values = {
-            name: _by_split(name, value)
+            name: by_split(name, value)
             for name, value in given.items()
             if value is not None
         }
         for name, value in evaluated.items():
-            values[name] = {**values.get(name, {}), **_by_split(name, value)}
+            values[name] = {**values.get(name, {}), **by_split(name, value)}
         for fraction in values.get("accuracy", {}).values():
             if fraction < 0 or fraction > 1 + 1e-6:
                 raise SettingsError("accuracy", fraction, "a fraction from 0 to 1")
@@ -751,10 +755,10 @@ class Recording:
         if splits != self._given:
             raise SettingsError(
                 "loss, accuracy",
-                _words(splits),
-                f"{_words(self._given)}, as in the first frame",
+                describe_splits(splits),
+                f"{describe_splits(self._given)}, as in the first frame",
             )
-        return _metric_arrays(values)
+        return metric_arrays(values)
 
     def _begin(self, frame: Mapping[str, np.ndarray]) -> None:
         """Set the description of the run; its variables are known once the first frame
@@ -764,7 +768,7 @@ class Recording:
         for name, values in frame.items():
             if name in METRICS:
                 dims[name] = ("split",)
-                coords["split"] = np.array(_shared_splits(self._given or {}))
+                coords["split"] = np.array(shared_splits(self._given or {}))
             elif name in NORM_VARIABLES:
                 dims[name] = ("layer",)
             else:
@@ -870,66 +874,7 @@ class Recording:
         return state["updates"]
 
 
-# ------------------------------------------------------------------------------ metrics
-
-
-def _is_finite(loss: Measured) -> bool:
-    """Whether a loss is finite; a tensor on a GPU, whose value would have to be waited
-    for, is not looked at."""
-    if isinstance(loss, Mapping):
-        return all(map(_is_finite, loss.values()))
-    if isinstance(loss, torch.Tensor):
-        return loss.device.type != "cpu" or bool(torch.isfinite(loss).all())
-    return not isinstance(loss, float) or bool(np.isfinite(loss))
-
-
-def _by_split(name: str, measured: Any) -> dict[str, float]:
-    """Numbers by split; a single number is that of the split train. Raises
-    SettingsError."""
-    measured = measured() if callable(measured) else measured
-    splits = measured if isinstance(measured, Mapping) else {"train": measured}
-    numbers = {}
-    for split, value in splits.items():
-        value = value() if callable(value) else value
-        try:
-            numbers[str(split)] = float(
-                value.detach() if isinstance(value, torch.Tensor) else value
-            )
-        except (TypeError, ValueError, RuntimeError):
-            which = f"{name} of {split}" if splits is measured else name
-            allowed = "a number, numbers by split, or a function that returns them"
-            raise SettingsError(which, describe(value), allowed) from None
-    return numbers
-
-
-def _shared_splits(given: Mapping[str, Sequence[str]]) -> list[str]:
-    """The splits of loss and accuracy that both have; those of one if the other is not
-    measured."""
-    first, *others = [given[name] for name in METRICS if name in given] or [[]]
-    return [split for split in first if all(split in names for names in others)]
-
-
-def _metric_arrays(values: Mapping[str, Mapping[str, float]]) -> dict[str, np.ndarray]:
-    shared = _shared_splits({name: list(parts) for name, parts in values.items()})
-    arrays = {}
-    for name, splits in values.items():
-        if name in METRICS and shared:
-            arrays[name] = np.array([splits[split] for split in shared], np.float32)
-        for split, value in splits.items():
-            if name not in METRICS:
-                arrays[name if list(splits) == ["train"] else f"{name}_{split}"] = (
-                    np.array(value, np.float32)
-                )
-            elif split not in shared:
-                arrays[f"{name}_{split}"] = np.array(value, np.float32)
-    return arrays
-
-
-def _words(given: Mapping[str, Sequence[str]]) -> str:
-    return (
-        "; ".join(f"{name} of {', '.join(splits)}" for name, splits in given.items())
-        or "none"
-    )
+# ------------------------------------------------------------------------------- layers
 
 
 def _embedding_layer(training: Training, embedding: Quantity | None) -> str:
