@@ -524,7 +524,7 @@ def test_an_analysis_from_outside(files, output_of, tmp_path, monkeypatch):
 
 def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    training, loss, interrupted, cut = BLOCK.findall(OWN_MODEL)
+    training, loss, interrupted, cut, table = BLOCK.findall(OWN_MODEL)
     assert len([line for line in (training + loss).splitlines() if line.strip()]) <= 50
     pathlib.Path("mine.py").write_text(training)
     pathlib.Path("my_loss.py").write_text(loss)
@@ -543,8 +543,12 @@ def test_the_page_on_own_models_works_as_it_stands(output_of, tmp_path, monkeypa
     with xr.open_dataset("mine-audit.nc") as audit:
         assert np.isfinite(audit["r_squared"].sel(target="gradient")).all()
     sys.modules.pop("mine")
-    exec(cut, {})
+    names = {}
+    exec(cut + table, names)
     assert open_trajectory("cut?.nc").sizes["run"] == 2
+    output_of("sims.collect", "scalars.csv", "--out", "log.nc")
+    loss = names["runs"][0]["loss"]
+    np.testing.assert_array_equal(open_trajectory("log.nc")["loss"], loss)
     check_restoring_continues_with_the_same_bits(interrupted, monkeypatch)
 
 
