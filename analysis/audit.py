@@ -192,9 +192,7 @@ def compare_files(options: Options) -> None:
         "result_of": "analysis.audit",
         "trajectories": " ".join(path.name for path in paths),
     }
-    out = output.check_result_path(
-        options.out or paths[0].with_name("audits.nc"), inputs
-    )
+    out = output.check_result_path(options.out or paths[0].parent / "audits.nc", inputs)
     trajectories = [
         open_input(TrajectoryOptions(csv=options.csv, trajectory=path), "audit")[0]
         for path in paths

@@ -51,7 +51,7 @@ def main(options: Options) -> None:
         "first": str(options.first),
         "second": str(path),
     }
-    default_out = options.first.with_name(
+    default_out = options.first.parent / (
         f"{output.plain_stem(options.first)}-{output.plain_stem(path)}-compare.nc"
     )
     out = output.check_result_path(options.out or default_out, inputs)

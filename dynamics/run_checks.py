@@ -98,18 +98,19 @@ def check_trajectory_path(out: str | Path) -> Path:
     try:
         path = resolve_link(out)
         short = (
-            len(os.fsencode(path.name)) <= 180
+            len(path.name.encode()) <= 180
         )  # the limit is 255; temporary files have longer names
         named = (
             path.suffix == ".nc"
             and "\0" not in str(path)
             and not str(out).endswith(os.sep)
+            and not path.is_symlink()  # a loop
         )
-        if path.is_dir():
-            allowed = "a file; this is a folder"
+        if path.exists() and not path.is_file():
+            allowed = f"a file; this is a {'folder' if path.is_dir() else 'device'}"
         elif short and named:
             return path
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
+    except (OSError, ValueError):
         pass
     raise SettingsError("out", out, allowed)
 

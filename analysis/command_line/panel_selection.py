@@ -286,4 +286,4 @@ def default_picture_path(options: PanelOptions, runs: Sequence[int], rest: str) 
         if options.other.resolve() != options.trajectory.resolve():
             stem += f"-{output.plain_stem(options.other)}"
         stem += f"-run{runs[1]}"
-    return options.trajectory.with_name(stem + rest)
+    return options.trajectory.parent / (stem + rest)

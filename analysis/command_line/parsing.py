@@ -8,6 +8,7 @@ import difflib
 import io
 import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -243,8 +244,7 @@ def _kind_of(argument: Any) -> str:
 def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None:
     """Exit with a message for the user; return if the error is a defect of the
     program."""
-    for note in getattr(error, "__notes__", ()):
-        print(note, file=sys.stderr)
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     if isinstance(error, KeyboardInterrupt):
         resumable = getattr(error, "resumable", None)
         if resumable is None:
@@ -258,17 +258,17 @@ def _exit_with_message(error: BaseException, options: type, chosen: Any) -> None
             if resumable
             else "; the same command starts again"
         )
-        _fail(f"{error}{again}", 128 + error.signum)  # type: ignore[attr-defined]
+        _fail(f"{error}{again}{notes}", 128 + error.signum)  # type: ignore[attr-defined]
     if isinstance(error, SettingsError):
         _fail(
             f"error: {_on_command_line(error.field, options)}: found {error.found},"
-            f" allowed is {error.allowed}",
+            f" allowed is {error.allowed}{notes}",
             2,
         )
     if isinstance(error, ReportedError):
-        _fail(f"error: {_unnamed_file(error, chosen)}{error}", error.exit_code)
+        _fail(f"error: {_unnamed_file(error, chosen)}{error}{notes}", error.exit_code)
     if isinstance(error, OSError):
-        _fail(f"error: {error.filename or 'output'}: {error.strerror}", 1)
+        _fail(f"error: {error.filename or 'output'}: {error.strerror}{notes}", 1)
 
 
 def _unnamed_file(error: ReportedError, chosen: Any) -> str:
@@ -302,5 +302,12 @@ def _on_command_line(fields: str, options: type) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(message, file=sys.stderr)
+    """Exit with a message in one line; a line break in a name is printed as an
+    escape."""
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", _escape, message)
+    print(line, file=sys.stderr)
     sys.exit(code)
+
+
+def _escape(character: re.Match[str]) -> str:
+    return repr(character[0])[1:-1]

@@ -327,7 +327,7 @@ def open_input(options: TrajectoryOptions, command: str) -> tuple[xr.Dataset, Pa
     command: name of the command without its package. Raises TrajectoryError,
     SettingsError."""
     path = options.trajectory
-    out = options.out or path.with_name(f"{output.plain_stem(path)}-{command}.nc")
+    out = options.out or path.parent / f"{output.plain_stem(path)}-{command}.nc"
     out = output.check_result_path(out, _result_attributes(path, command))
     trajectory = dynamics.open_trajectory(path)
     sizes = f"{trajectory.sizes['run']} runs, {trajectory.sizes['step']} frames"

@@ -130,7 +130,7 @@ match the trajectory."""
 
 def stored_result_path(path: Path, analysis: str) -> Path:
     """Path of the result of an analysis of a trajectory."""
-    return path.with_name(f"{path.stem}-{analysis}.nc")
+    return path.parent / f"{path.stem}-{analysis}.nc"
 
 
 def _beside(

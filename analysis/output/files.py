@@ -26,8 +26,8 @@ def combined_path(paths: Sequence[Path], word: str, suffix: str) -> Path:
     """A path beside the first of several files, WORD-HASH.SUFFIX, with a hash of the
     names of all of them."""
     names = "\n".join(path.name for path in paths)
-    return paths[0].with_name(
-        f"{word}-{hashlib.sha256(names.encode()).hexdigest()[:12]}{suffix}"
+    return paths[0].parent / (
+        f"{word}-{hashlib.sha256(os.fsencode(names)).hexdigest()[:12]}{suffix}"
     )
 
 

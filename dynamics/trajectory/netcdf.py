@@ -61,7 +61,7 @@ BLOCK_BYTES = 32 << 20
 def resolve_link(path: str | Path) -> Path:
     """The file that a symbolic link points to; any other path as it is."""
     path = Path(path)
-    return path.resolve() if path.is_symlink() else path
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 # ----------------------------------------------------------------------------- the seal

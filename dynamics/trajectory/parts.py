@@ -14,7 +14,7 @@ def parts_folder(path: str | Path) -> Path:
     """The folder of the parts of an unfinished run, next to the file of the finished
     run."""
     path = resolve_link(path)
-    return path.with_name(path.name + ".parts")
+    return path.parent / f"{path.name}.parts"
 
 
 class PartFile(NamedTuple):

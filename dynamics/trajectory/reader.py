@@ -95,9 +95,9 @@ def open_trajectory(
 def _matching_files(pattern: str) -> list[Path]:
     """The trajectories that a pattern matches, finished or not, without results of
     analyses."""
-    unfinished = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
-    paths = [Path(name) for name in sorted({*glob.glob(pattern), *unfinished})]
-    return [path for path in paths if not is_result_file(path)]
+    names = {name.removesuffix(".parts") for name in glob.glob(f"{pattern}.parts")}
+    names |= set(filter(os.path.isfile, glob.glob(pattern)))
+    return [path for path in map(Path, sorted(names)) if not is_result_file(path)]
 
 
 def is_result_file(path: Path) -> bool:
