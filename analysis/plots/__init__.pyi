@@ -35,6 +35,10 @@ from .fixed_points_figure import plot_fixed_points as plot_fixed_points
 from .formation_figure import plot_formation as plot_formation
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
+from .learning_coefficient_figure import plot_calibration as plot_calibration
+from .learning_coefficient_figure import (
+    plot_learning_coefficients as plot_learning_coefficients,
+)
 from .learning_figure import plot_learning as plot_learning
 from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .pair_law_figure import plot_pair_law as plot_pair_law

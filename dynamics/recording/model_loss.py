@@ -178,6 +178,12 @@ class RecordedModel:
 
     def losses(self, run: int, frame: int) -> list[FlatLoss]:
         """The loss of each batch, with the buffers of a frame."""
+        loss = self.batch_loss(run, frame)
+        return [functools.partial(loss, batch) for batch in self.batches]
+
+    def batch_loss(self, run: int, frame: int) -> Callable[..., torch.Tensor]:
+        """The loss as a function of a batch and flat parameters, with the buffers of a
+        frame."""
         buffers = {
             name: self._convert(
                 torch.from_numpy(
@@ -186,7 +192,7 @@ class RecordedModel:
             )
             for name in self.buffers
         }
-        return [functools.partial(self._loss, buffers, batch) for batch in self.batches]
+        return functools.partial(self._loss, buffers)
 
     def _loss(
         self, buffers: Mapping[str, torch.Tensor], batch: Any, row: torch.Tensor

@@ -384,8 +384,6 @@ def recorded_loss(trajectory: xr.Dataset, model: ModelFile) -> ModelLoss:
     >>> recorded_loss(trajectory, model).batches()
     [None]
     """
-    if model.loss is not None and model.batches is not None:
-        return ModelLoss(model.loss, model.batches, model.path)
     if model.loss is not None and model.batches is not None:  # of any model
         return ModelLoss(model.loss, model.batches, model.path)
     return RecordedNetwork(trajectory, model).loss_and_batches()

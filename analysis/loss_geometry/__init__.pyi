@@ -1,0 +1,11 @@
+from .langevin import ChainOptions as ChainOptions
+from .langevin import effective_draws as effective_draws
+from .langevin import sample_losses as sample_losses
+from .learning_coefficient import calibrate_chains as calibrate_chains
+from .learning_coefficient import learning_coefficients as learning_coefficients
+from .learning_table import CALIBRATION_COLUMNS as CALIBRATION_COLUMNS
+from .learning_table import calibration_table as calibration_table
+from .learning_table import describe_chains as describe_chains
+from .learning_table import learning_columns as learning_columns
+from .learning_table import learning_table as learning_table
+from .training_model import training_model as training_model

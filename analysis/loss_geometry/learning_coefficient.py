@@ -1,0 +1,360 @@
+"""Local learning coefficients along training.
+
+The local learning coefficient of parameters w* is estimated by
+
+    llc = beta_n (mean of L over the chains - L(w*))
+
+where the chains sample around w* (`langevin`). It measures how degenerate the minimum
+is: d/2 for a regular minimum of d parameters, and less the more directions are flat
+(Lau et al. 2023, arXiv 2308.12108). In a quadratic minimum with the Hessian's eigenvalues
+h, the chains give sum of beta_n h / (beta_n h + gamma) / 2, so directions with beta_n h
+below gamma do not count."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fnmatch
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.linearization.eigenmodes import stack_frames
+from analysis.linearization.hessians import hessian_vector_product, lanczos
+from analysis.loss_geometry.langevin import (
+    ChainOptions,
+    effective_draws,
+    sample_losses,
+)
+from analysis.loss_geometry.training_model import ExampleLoss, training_model
+from analysis.output.results import dimensionless
+from dynamics.networks.threads import single_torch_thread
+from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_loss import RecordedModel, differentiable_twice
+from dynamics.recording.quantities import near_names
+from dynamics.settings import SettingsError
+from dynamics.trajectory.diverged import valid_frames
+from dynamics.trajectory.schema import read_settings
+
+_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "llc": ((), "local learning coefficient, mean of the chains"),
+    "llc_error": ((), "standard error of the mean of the chains"),
+    "within_error": ((), "standard error from the autocorrelation within the chains"),
+    "loss": ((), "loss of the frame"),
+    "step_size": ((), "step size of the chains"),
+    "effective_draws": ((), "effective number of draws of all chains"),
+    "drift": ((), "last third minus first third of the draws, in standard errors"),
+    "diverged_chains": ((), "number of chains that diverged and are left out"),
+    "trace": (("chain", "draw"), "beta_n times the loss above that of the frame"),
+}
+STABLE = 0.2
+"""Default step size times the largest curvature of the sampled density."""
+SMALL = 2**20
+"""Number of parameters of all chains below which one thread of torch is faster."""
+LARGE_DRIFT = 3.0
+"""Drift, in standard errors, above which chains count as not stationary."""
+
+
+def learning_coefficients(
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    options: ChainOptions | None = None,
+    functions: ModelFile | None = None,
+    layers: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+    log: Callable[[str], Any] | None = None,
+) -> xr.Dataset:
+    """Local learning coefficients of the training loss at some frames of a trajectory.
+
+    SIGINT after the first frame ends the computation: the result has NaN in the frames
+    that are left, and its attribute `frames_left` is their number.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of a network of this package with its weights, or of a recorded model.
+    frames : sequence of int
+        Indices along `step`.
+    options : ChainOptions, optional
+    functions : ModelFile, optional
+        Functions of a recorded model.
+    layers : sequence of str
+        Patterns of the names of the parameters that move. Default: all (otherwise a
+        weight-refined coefficient, Wang et al. 2024, arXiv 2410.02984).
+    dtype : torch.dtype
+        Type in which the chains are computed.
+    log : callable, optional
+        Called with the expected cost, a line of text, before the computation.
+
+    Returns
+    -------
+    xr.Dataset
+        `llc`, `llc_error`, `within_error`, `loss`, `effective_draws`, `drift` and
+        `diverged_chains` (run, step), and `trace` (run, step, chain, draw); all
+        dimensionless.
+
+    Raises
+    ------
+    SettingsError
+        If a model has no loss, or a pattern matches no parameter.
+    TrajectoryError
+        If no weights are recorded.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    >>> options = ChainOptions(chains=2, draws=10, burn_in=5)
+    >>> learning_coefficients(short, [0, 1], options)["llc"].dims
+    ('run', 'step')
+    """
+    options = options or ChainOptions()
+    valid = valid_frames(trajectory).values
+    jobs = [
+        (run, place)
+        for run, place in itertools.product(range(len(valid)), range(len(frames)))
+        if valid[run, frames[place]]
+    ]
+    results: list[dict[str, Any]] = []
+    model, of_run = None, -1
+    with (
+        differentiable_twice(),
+        _few_threads(trajectory, options),
+        tqdm(
+            total=len(jobs), desc="chains", unit="frame", leave=False, disable=None
+        ) as bar,
+    ):
+        try:
+            for run, place in jobs:
+                if run != of_run:
+                    model, of_run = (
+                        training_model(trajectory, run, functions, dtype),
+                        run,
+                    )
+                assert model is not None
+                chains = FrameChains(model, frames[place], layers)
+                if log is not None and not results:
+                    log(chains.describe_cost(options, len(jobs)))
+                results.append(chains.measure(options))
+                bar.update()
+        except KeyboardInterrupt:
+            if not results:
+                raise
+    sizes = {
+        "run": len(valid),
+        "step": len(frames),
+        "chain": options.chains,
+        "draw": options.draws,
+    }
+    data = stack_frames(_VARIABLES, sizes, jobs[: len(results)], results)
+    settings = read_settings(trajectory)
+    attributes = {
+        "system": settings.system,
+        "model": getattr(settings, "model", settings.system),
+        "frames_left": len(jobs) - len(results),
+        **_plain_options(options),
+        "layers": ", ".join(layers),
+    }
+    if model is not None:
+        chains = FrameChains(model, frames[0], layers)
+        attributes |= {
+            "parameters": int(chains.free.sum()),
+            "examples": chains.loss.examples,
+            "temperature": options.beta_n(chains.loss.examples),
+        }
+    coords = {
+        "step": trajectory["step"].values[list(frames)],
+        "seed": ("run", trajectory["seed"].values),
+    }
+    return xr.Dataset(data, coords, attributes)
+
+
+def calibrate_chains(
+    trajectory: xr.Dataset,
+    frame: int,
+    step_sizes: Sequence[float],
+    localisations: Sequence[float],
+    options: ChainOptions | None = None,
+    functions: ModelFile | None = None,
+    layers: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+) -> xr.Dataset:
+    """The learning coefficient of the first run at one frame for several step sizes and
+    localisations, to choose both: where it depends on neither, and no chain diverges or
+    drifts.
+
+    Parameters
+    ----------
+    trajectory, options, functions, layers, dtype
+        As `learning_coefficients`.
+    frame : int
+        Index along `step`.
+    step_sizes, localisations : sequence of float
+
+    Returns
+    -------
+    xr.Dataset
+        The variables of `learning_coefficients` except `trace`, (step_size,
+        localisation).
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    >>> options = ChainOptions(chains=2, draws=10, burn_in=5)
+    >>> result = calibrate_chains(short, 1, [1e-5, 1e-4], [10.0, 100.0, 1000.0], options)
+    >>> result["llc"].shape
+    (2, 3)
+    """
+    options = options or ChainOptions()
+    points = list(itertools.product(step_sizes, localisations))
+    results = []
+    with differentiable_twice(), _few_threads(trajectory, options):
+        model = training_model(trajectory, 0, functions, dtype)
+        chains = FrameChains(model, frame, layers)
+        for step_size, localisation in tqdm(
+            points, desc="calibration", unit="point", leave=False, disable=None
+        ):
+            point = dataclasses.replace(
+                options, step_size=step_size, localisation=localisation
+            )
+            results.append(chains.measure(point))
+    shape = (len(step_sizes), len(localisations))
+    dims = ("step_size", "localisation")
+    data = {
+        name: (
+            dims,
+            np.reshape([result[name] for result in results], shape),
+            dimensionless(meaning),
+        )
+        for name, (rest, meaning) in _VARIABLES.items()
+        if not rest and name != "step_size"
+    }
+    coords = {"step_size": list(step_sizes), "localisation": list(localisations)}
+    attributes = _plain_options(options) | {
+        "step": int(trajectory["step"][frame]),
+        "examples": chains.loss.examples,
+        "temperature": options.beta_n(chains.loss.examples),
+        "parameters": int(chains.free.sum()),
+    }
+    return xr.Dataset(data, coords, attributes)
+
+
+def _plain_options(options: ChainOptions) -> dict[str, Any]:
+    fields = dataclasses.asdict(options)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _few_threads(
+    trajectory: xr.Dataset, options: ChainOptions
+) -> contextlib.AbstractContextManager[None]:
+    """One thread of torch for small models."""
+    one_frame = trajectory.isel(run=0, step=0)
+    is_small = options.chains * one_frame.nbytes < 4 * SMALL
+    return single_torch_thread() if is_small else contextlib.nullcontext()
+
+
+class FrameChains:
+    """The chains of one frame of a model with one run. Raises SettingsError."""
+
+    def __init__(
+        self, model: RecordedModel, frame: int, layers: Sequence[str] = ()
+    ) -> None:
+        self.loss = ExampleLoss(model, frame)
+        self.row = model.row(0, frame)
+        self.stream = int(model.trajectory["step"][frame])
+        self.free = free_parameters(model, layers)
+
+    def describe_cost(self, options: ChainOptions, count: int) -> str:
+        """The expected time of `count` frames, from some steps of the chains."""
+        few = dataclasses.replace(options, draws=5, burn_in=0)
+        step_size = self.step_size(options)
+        self._sample(few, step_size)
+        begin = time.perf_counter()
+        self._sample(few, step_size)
+        steps = options.draws + options.burn_in
+        seconds = (time.perf_counter() - begin) / few.draws * steps * count
+        return (
+            f"cost        {count} frames of {steps} steps of {options.chains} chains:"
+            f" about {seconds:.3g} s"
+        )
+
+    def step_size(self, options: ChainOptions) -> float:
+        """The given step size, or one that suits the largest eigenvalue of the Hessian;
+        NaN if the loss has no finite Hessian."""
+        if options.step_size is not None:
+            return options.step_size
+        product = hessian_vector_product(self.loss, self.row)
+
+        def apply(vector: torch.Tensor) -> torch.Tensor:
+            return product(vector.to(self.row) * self.free).double() * self.free
+
+        pairs = lanczos(apply, len(self.row), 1, "LM", 1e-2, min(20, len(self.row) - 1))
+        largest = float(np.abs(pairs.values[0]))
+        strength = options.beta_n(self.loss.examples) * largest + options.localisation
+        return STABLE / strength
+
+    def _sample(self, options: ChainOptions, step_size: float) -> np.ndarray:
+        n = self.loss.examples
+        return sample_losses(
+            self.loss, self.row, n, options, step_size, self.free, self.stream
+        )
+
+    def measure(self, options: ChainOptions) -> dict[str, Any]:
+        """The variables of the frame."""
+        step_size = self.step_size(options)
+        excess = self._sample(options, step_size)
+        trace = options.beta_n(self.loss.examples) * excess
+        finite = np.isfinite(trace).all(axis=1)
+        summary: dict[str, Any] = dict.fromkeys(_VARIABLES, np.nan)
+        if finite.any():
+            summary |= summarise_chains(trace[finite])
+        return summary | {
+            "loss": float(self.loss(self.row)),
+            "step_size": step_size,
+            "diverged_chains": int((~finite).sum()),
+            "trace": np.where(finite[:, None], trace, np.nan),
+        }
+
+
+def summarise_chains(trace: np.ndarray) -> dict[str, float]:
+    """The mean of chains (chain, draw), its standard errors between and within chains,
+    the effective number of draws, and the drift."""
+    chains, draws = trace.shape
+    means = trace.mean(axis=1)
+    effective = effective_draws(trace)
+    within = float(np.sqrt((trace.var(axis=1) / effective).mean() / chains))
+    between = float(means.std(ddof=1) / np.sqrt(chains)) if chains > 1 else within
+    third = max(1, draws // 3)
+    change = trace[:, -third:].mean() - trace[:, :third].mean()
+    change_error = np.sqrt(6) * max(between, within)
+    return {
+        "llc": float(means.mean()),
+        "llc_error": max(between, within),
+        "within_error": within,
+        "effective_draws": float(effective.sum()),
+        "drift": float(change / change_error) if change_error > 0 else 0.0,
+    }
+
+
+def free_parameters(model: RecordedModel, layers: Sequence[str]) -> torch.Tensor:
+    """Which flat parameters have names that match a pattern, (parameter,) bool; all
+    without patterns. Raises SettingsError."""
+    for pattern in layers:
+        if not fnmatch.filter(model.shapes, pattern):
+            raise SettingsError("layers", pattern, near_names(pattern, model.shapes))
+    parts = [
+        torch.full((length,), not layers or _matches(name, layers))
+        for name, length in zip(model.shapes, model.lengths, strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)

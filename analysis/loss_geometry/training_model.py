@@ -1,0 +1,162 @@
+"""The training loss of any trajectory with recorded weights, as a function of flat
+parameters: that of a network of this package on its training split, or that of a model
+file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch.utils._pytree import tree_leaves, tree_map
+
+from dynamics.networks.from_trajectory import Network, network_of
+from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_loss import ModelLoss, RecordedModel
+from dynamics.recording.quantities import PARAMETER
+from dynamics.recording.recorded_network import recorded_loss
+from dynamics.settings import (
+    MODEL_FILE,
+    ModularSettings,
+    RecordedSettings,
+    SettingsError,
+    SparseSettings,
+)
+from dynamics.tasks import (
+    all_pairs,
+    operation_pairs,
+    operation_splits,
+    sample_sequences,
+    sparse_sum,
+    training_pairs,
+)
+from dynamics.trajectory.schema import check_variable_recorded
+
+
+def training_model(
+    trajectory: xr.Dataset,
+    run: int,
+    functions: ModelFile | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> RecordedModel:
+    """The training loss of one run of a trajectory.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of a network of this package, or of a recorded model with its parameters.
+    run : int
+        Index of the run; the model has this run alone.
+    functions : ModelFile, optional
+        Functions of a recorded model.
+    dtype : torch.dtype
+        Type in which the loss is computed.
+
+    Returns
+    -------
+    RecordedModel
+        Flat parameters of each frame, and the mean loss of each batch. A network of this
+        package has one batch, its whole training split.
+
+    Raises
+    ------
+    SettingsError
+        If a recorded model has no model file with a loss.
+    TrajectoryError
+        If the trajectory is of particles, or the weights are not recorded.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=2, progress=False)
+    >>> model = training_model(short, 0)
+    >>> loss = model.losses(0, 1)[0](model.row(0, 1))
+    >>> abs(float(loss - short["loss"][0, 1, 0])) < 1e-6
+    True
+    """
+    single = trajectory.isel(run=[run])
+    if trajectory.attrs["system"] == RecordedSettings.system:
+        if functions is None:
+            raise SettingsError("model", "none for a recorded model", MODEL_FILE)
+        return RecordedModel(single, recorded_loss(single, functions), dtype)
+    network = network_of(trajectory)
+    for name in network.variables:
+        check_variable_recorded(trajectory, name)
+    batch = training_batch(network, int(trajectory["seed"][run]))
+
+    def loss(
+        parameters: Mapping[str, torch.Tensor], batch: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor:
+        losses: Any = network.losses
+        return losses(parameters, *batch).mean()
+
+    names = {name: f"{PARAMETER}{name}" for name in network.variables}
+    weights = single[list(names)].rename(names)
+    return RecordedModel(weights, ModelLoss(loss, lambda: [batch]), dtype)
+
+
+def training_batch(network: Network, seed: int) -> tuple[torch.Tensor, ...]:
+    """The training split of the run with a seed: the arguments of `network.losses`
+    after the weights, each (example, ...)."""
+    settings, seeds = network.settings, np.array([seed])
+    if isinstance(settings, SparseSettings):
+        tokens = sample_sequences(settings, seeds, "train")[0].astype(np.int64)
+        targets = sparse_sum(tokens, settings)
+        return torch.from_numpy(tokens), torch.from_numpy(targets)
+    if isinstance(settings, ModularSettings):
+        chosen = training_pairs(settings.n, settings.train_pairs, seeds)[0]
+        return (torch.from_numpy(all_pairs(settings.n)[chosen]),)
+    train, _ = operation_splits(settings, seeds)
+    return (torch.from_numpy(operation_pairs(settings)[train[0]]),)
+
+
+class ExampleLoss:
+    """The training loss of a frame on all examples or some of them.
+
+    Examples are the entries along the first axes of the batches' tensors. Raises
+    SettingsError if a batch has none."""
+
+    def __init__(self, model: RecordedModel, frame: int) -> None:
+        self.losses = model.losses(0, frame)
+        self.batch_loss = model.batch_loss(0, frame)
+        counts = [_count_examples(batch) for batch in model.batches]
+        self.examples = sum(counts)
+        self.merged = model.batches[0]
+        """All examples as one batch; None if the batches have other lengths."""
+        if len(counts) > 1:
+            joins = len(set(counts)) == 1
+            self.merged = tree_map(_concatenate, *model.batches) if joins else None
+
+    def __call__(
+        self, row: torch.Tensor, indices: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The mean loss at flat parameters (parameter,), on the examples with some
+        indices."""
+        if indices is None or len(indices) == self.examples:
+            return torch.stack([loss(row) for loss in self.losses]).mean()
+        return self.batch_loss(self.select(indices), row)
+
+    def select(self, indices: torch.Tensor) -> Any:
+        """A batch of the examples with some indices. Raises SettingsError if batches
+        have other lengths."""
+        if self.merged is None:
+            found = "batches of different lengths"
+            raise SettingsError("batch", found, "0, or batches of the same length")
+        return tree_map(lambda leaf: self._rows(leaf, indices), self.merged)
+
+    def _rows(self, leaf: Any, indices: torch.Tensor) -> Any:
+        is_data = isinstance(leaf, torch.Tensor) and leaf.ndim > 0
+        return leaf[indices] if is_data and len(leaf) == self.examples else leaf
+
+
+def _count_examples(batch: Any) -> int:
+    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
+    if not tensors or not tensors[0].ndim:
+        allowed = "tensors (example, ...)"
+        raise SettingsError("model", "batches() without tensors", allowed)
+    return len(tensors[0])
+
+
+def _concatenate(first: Any, *others: Any) -> Any:
+    is_data = isinstance(first, torch.Tensor) and first.ndim > 0
+    return torch.cat([first, *others]) if is_data else first
