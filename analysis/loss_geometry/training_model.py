@@ -133,6 +133,8 @@ class ExampleLoss:
         """The mean loss at flat parameters (parameter,), on the examples with some
         indices."""
         if indices is None or len(indices) == self.examples:
+            if len(self.losses) == 1:
+                return self.losses[0](row)
             return torch.stack([loss(row) for loss in self.losses]).mean()
         return self.batch_loss(self.select(indices), row)
 
