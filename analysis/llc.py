@@ -27,7 +27,7 @@ class Options(ModelOptions):
     run: how degenerate the loss is around the weights. Chains of Langevin dynamics
     sample around each frame. Ctrl-C writes the frames that are measured.
 
-    The default are 20 frames, or 10 for a network with more than 400 parameters."""
+    The default are 10 frames."""
 
     chains: int = 8
     """Number of chains at each frame."""
@@ -56,6 +56,8 @@ class Options(ModelOptions):
     sizes and localisations."""
 
 
+FRAMES = 10
+"""Default number of frames."""
 STEP_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 LOCALISATIONS = (1.0, 10.0, 100.0, 1000.0)
 """Values of `--calibrate`."""
@@ -91,7 +93,9 @@ def measure(
         batch,
         chain_seed,
     )
-    frames = linearization.frame_indices(trajectory, selection)
+    frames = linearization.frame_indices(
+        trajectory, selection if selection.selects_frames else FRAMES
+    )
     selected = selection.select_runs(trajectory)
     functions = dynamics.find_model(trajectory, model, trust_model)
     dtype = getattr(torch, precision)

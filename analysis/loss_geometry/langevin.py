@@ -45,7 +45,8 @@ class ChainOptions:
     step_size: float | None = None
     """Step size eps of a chain. Default: a fifth of 1 / (beta_n h + gamma) with the
     largest eigenvalue h of the Hessian at the frame, so that the variance along any
-    direction is at most a twentieth too large."""
+    direction is at most a twentieth too large; divided by 4, up to six times, while a
+    chain diverges."""
     localisation: float = 100.0
     """Strength gamma of the attraction to the frame's parameters."""
     temperature: float | None = None

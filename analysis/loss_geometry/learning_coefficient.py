@@ -55,6 +55,8 @@ _VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 STABLE = 0.2
 """Default step size times the largest curvature of the sampled density."""
+SMALLER_STEPS = 6
+"""How many times a default step size with which a chain diverges is divided by 4."""
 SMALL = 2**20
 """Number of parameters of all chains below which one thread of torch is faster."""
 LARGE_DRIFT = 3.0
@@ -310,8 +312,13 @@ class FrameChains:
         """The variables of the frame."""
         step_size = self.step_size(options)
         excess = self._sample(options, step_size)
+        for _ in range(SMALLER_STEPS if options.step_size is None else 0):
+            if np.isfinite(excess).all():
+                break
+            step_size /= 4
+            excess = self._sample(options, step_size)
         trace = options.beta_n(self.loss.examples) * excess
-        finite = np.isfinite(trace).all(axis=1)
+        finite = np.isfinite(trace.sum(axis=1))
         summary: dict[str, Any] = dict.fromkeys(_VARIABLES, np.nan)
         if finite.any():
             summary |= summarise_chains(trace[finite])

@@ -64,17 +64,23 @@ def describe_chains(result: xr.Dataset) -> str:
         "llc: beta_n times the mean excess of the loss; ± error: standard error of one"
         " run, from the chains",
     ]
-    counts = {
-        "a chain diverged: take a smaller --step-size": result["diverged_chains"] > 0,
-        "the chains drift: take a longer --burn-in or a larger --localisation": (
-            np.abs(result["drift"]) > LARGE_DRIFT
+    warnings = [
+        (
+            "a chain diverged: take a smaller --step-size",
+            result["diverged_chains"] > 0,
         ),
-        "the coefficient is negative: the frame is no minimum of the loss, or the step"
-        " size is too large": result["llc"] < -2 * result["llc_error"],
-    }
-    for words, where in counts.items():
-        if where.any():
-            lines.append(
-                f"warning: in {int(where.sum())} of {where.size} frames {words}"
-            )
+        (
+            "the chains drift: take a longer --burn-in or a larger --localisation",
+            abs(result["drift"]) > LARGE_DRIFT,
+        ),
+        (
+            "the coefficient is negative: the frame is no minimum of the loss, or the"
+            " step size is too large",
+            result["llc"] < -2 * result["llc_error"],
+        ),
+    ]
+    for words, frames in warnings:
+        if frames.any():
+            count = f"{int(frames.sum())} of {frames.size}"
+            lines.append(f"warning: in {count} frames {words}")
     return "\n".join(lines)
