@@ -1,3 +1,4 @@
+from .gradient_noise import gradient_noise as gradient_noise
 from .langevin import ChainOptions as ChainOptions
 from .langevin import effective_draws as effective_draws
 from .langevin import sample_losses as sample_losses
@@ -8,4 +9,7 @@ from .learning_table import calibration_table as calibration_table
 from .learning_table import describe_chains as describe_chains
 from .learning_table import learning_columns as learning_columns
 from .learning_table import learning_table as learning_table
+from .noise_table import NOISE_COLUMNS as NOISE_COLUMNS
+from .noise_table import NOISE_LEGEND as NOISE_LEGEND
+from .noise_table import noise_table as noise_table
 from .training_model import training_model as training_model

@@ -12,7 +12,6 @@ below gamma do not count."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import fnmatch
 import itertools
@@ -25,8 +24,8 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from analysis.linearization.eigenmodes import stack_frames
 from analysis.linearization.hessians import hessian_vector_product, lanczos
+from analysis.loss_geometry.frame_measures import few_threads, measure_frames
 from analysis.loss_geometry.langevin import (
     ChainOptions,
     effective_draws,
@@ -34,13 +33,10 @@ from analysis.loss_geometry.langevin import (
 )
 from analysis.loss_geometry.training_model import ExampleLoss, training_model
 from analysis.output.results import dimensionless
-from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
 from dynamics.recording.model_loss import RecordedModel, differentiable_twice
 from dynamics.recording.quantities import near_names
 from dynamics.settings import SettingsError
-from dynamics.trajectory.diverged import valid_frames
-from dynamics.trajectory.schema import read_settings
 
 _VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "llc": ((), "local learning coefficient, mean of the chains"),
@@ -57,8 +53,6 @@ STABLE = 0.2
 """Default step size times the largest curvature of the sampled density."""
 SMALLER_STEPS = 6
 """How many times a default step size with which a chain diverges is divided by 4."""
-SMALL = 2**20
-"""Number of parameters of all chains below which one thread of torch is faster."""
 LARGE_DRIFT = 3.0
 """Drift, in standard errors, above which chains count as not stationary."""
 
@@ -117,64 +111,28 @@ def learning_coefficients(
     ('run', 'step')
     """
     options = options or ChainOptions()
-    valid = valid_frames(trajectory).values
-    jobs = [
-        (run, place)
-        for run, place in itertools.product(range(len(valid)), range(len(frames)))
-        if valid[run, frames[place]]
-    ]
-    results: list[dict[str, Any]] = []
-    model, of_run = None, -1
-    with (
-        differentiable_twice(),
-        _few_threads(trajectory, options),
-        tqdm(
-            total=len(jobs), desc="chains", unit="frame", leave=False, disable=None
-        ) as bar,
-    ):
-        try:
-            for run, place in jobs:
-                if run != of_run:
-                    model, of_run = (
-                        training_model(trajectory, run, functions, dtype),
-                        run,
-                    )
-                assert model is not None
-                chains = FrameChains(model, frames[place], layers)
-                if log is not None and not results:
-                    log(chains.describe_cost(options, len(jobs)))
-                results.append(chains.measure(options))
-                bar.update()
-        except KeyboardInterrupt:
-            if not results:
-                raise
-    sizes = {
-        "run": len(valid),
-        "step": len(frames),
-        "chain": options.chains,
-        "draw": options.draws,
-    }
-    data = stack_frames(_VARIABLES, sizes, jobs[: len(results)], results)
-    settings = read_settings(trajectory)
-    attributes = {
-        "system": settings.system,
-        "model": getattr(settings, "model", settings.system),
-        "frames_left": len(jobs) - len(results),
-        **_plain_options(options),
-        "layers": ", ".join(layers),
-    }
-    if model is not None:
-        chains = FrameChains(model, frames[0], layers)
-        attributes |= {
-            "parameters": int(chains.free.sum()),
-            "examples": chains.loss.examples,
-            "temperature": options.beta_n(chains.loss.examples),
-        }
-    coords = {
-        "step": trajectory["step"].values[list(frames)],
-        "seed": ("run", trajectory["seed"].values),
-    }
-    return xr.Dataset(data, coords, attributes)
+
+    def before(model: RecordedModel, frame: int, count: int) -> None:
+        chains = FrameChains(model, frame, layers)
+        attributes["parameters"] = int(chains.free.sum())
+        attributes["examples"] = chains.loss.examples
+        attributes["temperature"] = options.beta_n(chains.loss.examples)
+        if log is not None:
+            log(chains.describe_cost(options, count))
+
+    attributes = {**_plain_options(options), "layers": ", ".join(layers)}
+    result = measure_frames(
+        trajectory,
+        frames,
+        lambda model, frame: FrameChains(model, frame, layers).measure(options),
+        _VARIABLES,
+        {"chain": options.chains, "draw": options.draws},
+        functions=functions,
+        dtype=dtype,
+        copies=options.chains,
+        before=before,
+    )
+    return result.assign_attrs(attributes)
 
 
 def calibrate_chains(
@@ -217,8 +175,8 @@ def calibrate_chains(
     options = options or ChainOptions()
     points = list(itertools.product(step_sizes, localisations))
     results = []
-    with differentiable_twice(), _few_threads(trajectory, options):
-        model = training_model(trajectory, 0, functions, dtype)
+    model = training_model(trajectory, 0, functions, dtype)
+    with differentiable_twice(), few_threads(model, options.chains):
         chains = FrameChains(model, frame, layers)
         for step_size, localisation in tqdm(
             points, desc="calibration", unit="point", leave=False, disable=None
@@ -251,15 +209,6 @@ def calibrate_chains(
 def _plain_options(options: ChainOptions) -> dict[str, Any]:
     fields = dataclasses.asdict(options)
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _few_threads(
-    trajectory: xr.Dataset, options: ChainOptions
-) -> contextlib.AbstractContextManager[None]:
-    """One thread of torch for small models."""
-    one_frame = trajectory.isel(run=0, step=0)
-    is_small = options.chains * one_frame.nbytes < 4 * SMALL
-    return single_torch_thread() if is_small else contextlib.nullcontext()
 
 
 class FrameChains:

@@ -33,6 +33,7 @@ from .film_events import replay_spike as replay_spike
 from .film_events import steps_around_drop as steps_around_drop
 from .fixed_points_figure import plot_fixed_points as plot_fixed_points
 from .formation_figure import plot_formation as plot_formation
+from .gradient_noise_figure import plot_gradient_noise as plot_gradient_noise
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
 from .learning_coefficient_figure import plot_calibration as plot_calibration

@@ -1,0 +1,200 @@
+"""The noise of gradients along training: how the gradients of single examples differ.
+
+With the gradients g_i of n examples and their mean G, the covariance is
+
+    C = mean of (g_i - G) (g_i - G)^T
+
+Its trace over |G|^2 is the simple noise scale (McCandlish et al. 2018, arXiv
+1812.06162): the size of a mini-batch at which noise and gradient are equally large. Its
+leading eigenvectors are compared with those of the Hessian (Jastrzebski et al. 2018,
+arXiv 1711.04623)."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from analysis.linearization.hessians import hessian_vector_product, lanczos
+from analysis.loss_geometry.frame_measures import measure_frames
+from analysis.loss_geometry.training_model import ExampleLoss
+from dynamics.recording.model_file import ModelFile
+from dynamics.recording.model_loss import RecordedModel
+from dynamics.settings import SettingsError, check_integer
+
+_VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "loss": ((), "mean loss of the examples"),
+    "gradient_size": ((), "norm of the mean gradient"),
+    "noise_trace": ((), "trace of the covariance of the gradients of single examples"),
+    "noise_scale": ((), "that trace over the squared norm of the mean gradient"),
+    "noise_rank": (
+        (),
+        "effective rank of the covariance: (sum of eigenvalues)^2 over sum of squares",
+    ),
+    "noise_along_hessian": (
+        (),
+        "fraction of the trace in the space of the Hessian's leading eigenvectors",
+    ),
+    "gradient_along_hessian": (
+        (),
+        "fraction of the squared gradient in that space",
+    ),
+    "noise_eigenvalue": (
+        ("mode",),
+        "largest eigenvalues of the covariance, descending",
+    ),
+    "hessian_eigenvalue": (("mode",), "largest eigenvalues of the Hessian, descending"),
+    "alignment": (
+        ("mode",),
+        "v . C v of the Hessian's eigenvectors over the largest eigenvalue of C",
+    ),
+}
+CHUNK = 2**25
+"""Numbers in the gradients that are computed at once."""
+TOLERANCE, BASIS = 1e-4, 20
+"""Accuracy of the Hessian's eigenvectors, and Lanczos vectors for each."""
+
+
+def gradient_noise(
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    examples: int = 1024,
+    modes: int = 5,
+    functions: ModelFile | None = None,
+    log: Callable[[str], Any] | None = None,
+) -> xr.Dataset:
+    """The covariance of the gradients of single examples at some frames.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of a network of this package with its weights, or of a recorded model.
+    frames : sequence of int
+        Indices along `step`.
+    examples : int
+        Largest number of examples; of more, as many are drawn without replacement, the
+        same in all frames.
+    modes : int
+        Number of leading eigenvectors of the covariance and of the Hessian.
+    functions : ModelFile, optional
+        Functions of a recorded model, whose loss is called with single examples: it must
+        be the mean of the losses of its examples.
+    log : callable, optional
+        Called with a line of text about the cost.
+
+    Returns
+    -------
+    xr.Dataset
+        `loss`, `gradient_size`, `noise_trace`, `noise_scale`, `noise_rank`,
+        `noise_along_hessian`, `gradient_along_hessian` (run, step), and
+        `noise_eigenvalue`, `hessian_eigenvalue` and `alignment` (run, step, mode); all
+        dimensionless.
+
+    Raises
+    ------
+    SettingsError
+        If the loss is no mean over examples, or a number is not allowed.
+    TrajectoryError
+        If no weights are recorded.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    >>> gradient_noise(short, [0, 1], modes=2)["noise_scale"].dims
+    ('run', 'step')
+    """
+    check_integer("examples", examples, 2, 10**9)
+    check_integer("modes", modes, 1, 10**4)
+
+    def before(model: RecordedModel, frame: int, count: int) -> None:
+        if 2 * modes >= model.size:
+            limit = f"1 to {(model.size - 1) // 2} for {model.size} parameters"
+            raise SettingsError("modes", modes, limit)
+        if log is not None:
+            used = min(examples, ExampleLoss(model, frame).examples)
+            log(
+                f"cost        {count} frames of the gradients of {used} examples, and"
+                f" {8 * used * model.size / 1e9:.2g} GB for them"
+            )
+
+    measure = functools.partial(_measure_frame, count=examples, modes=modes)
+    result = measure_frames(
+        trajectory,
+        frames,
+        measure,
+        _VARIABLES,
+        {"mode": modes},
+        functions=functions,
+        copies=examples,
+        before=before,
+    )
+    return result.assign_attrs(modes=modes, examples=examples)
+
+
+def example_gradients(
+    loss: ExampleLoss, row: torch.Tensor, indices: torch.Tensor
+) -> np.ndarray:
+    """The gradients of the losses of single examples, (example, parameter) float64."""
+
+    def single(index: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda flat: loss.batch_loss(loss.select(index), flat))(
+            row
+        )
+
+    chunk = max(1, CHUNK // len(row))
+    gradients = torch.func.vmap(single, chunk_size=chunk)(indices[:, None])
+    return gradients.double().numpy()
+
+
+def _measure_frame(
+    model: RecordedModel, frame: int, count: int, modes: int
+) -> dict[str, Any]:
+    loss, row = ExampleLoss(model, frame), model.row(0, frame)
+    indices = torch.arange(loss.examples)
+    if count < loss.examples:
+        generator = torch.Generator().manual_seed(0)
+        indices = torch.randperm(loss.examples, generator=generator)[:count]
+    gradients = example_gradients(loss, row, indices)
+    mean = gradients.mean(axis=0)
+    if len(indices) == loss.examples:
+        _check_mean(mean, torch.func.grad(loss)(row).double().numpy())
+    noise = (gradients - mean) / np.sqrt(len(indices))
+    gram = noise @ noise.T if len(noise) < len(row) else noise.T @ noise
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0)
+    product = hessian_vector_product(loss, row)
+    pairs = lanczos(product, len(row), modes, "LA", TOLERANCE, max(40, BASIS * modes))
+    vectors = pairs.vectors[:, ::-1]
+    along = np.square(noise @ vectors).sum(axis=0)
+    trace, squared = eigenvalues.sum(), float(mean @ mean)
+    return {
+        "loss": float(loss(row)),
+        "gradient_size": np.sqrt(squared),
+        "noise_trace": trace,
+        "noise_scale": _ratio(trace, squared),
+        "noise_rank": _ratio(trace**2, np.square(eigenvalues).sum()),
+        "noise_along_hessian": _ratio(along.sum(), trace),
+        "gradient_along_hessian": _ratio(np.square(mean @ vectors).sum(), squared),
+        "noise_eigenvalue": eigenvalues[:modes],
+        "hessian_eigenvalue": pairs.values[::-1],
+        "alignment": along / eigenvalues[0] if eigenvalues[0] > 0 else np.nan * along,
+    }
+
+
+def _ratio(value: float, divisor: float) -> float:
+    """A ratio; NaN, not defined, for a divisor of 0."""
+    return float(value / divisor) if divisor > 0 else np.nan
+
+
+def _check_mean(mean: np.ndarray, gradient: np.ndarray) -> None:
+    """Raise SettingsError if the gradient is not the mean of those of examples."""
+    if not np.allclose(
+        mean, gradient, rtol=1e-3, atol=1e-6 + 1e-3 * np.abs(mean).max()
+    ):
+        raise SettingsError(
+            "model",
+            "a loss of a batch that is not the mean of the losses of its examples",
+            "one that is; BatchNorm in eval mode, no sum over the batch",
+        )
