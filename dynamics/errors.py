@@ -45,6 +45,11 @@ class RecordingError(ReportedError):
     """A file cannot be written. The message gives the reason."""
 
 
+class UnrestoredRecording(RecordingError):
+    """A training loop records into an unfinished recording that it has not
+    restored."""
+
+
 class MissingPackage(ReportedError):
     """A package of an optional extra is not installed. The message names the extra."""
 

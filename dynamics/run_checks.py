@@ -49,7 +49,12 @@ def check_resources(
             for dims in recorded
         )
     )
-    frames = frame * ((schedule.steps - schedule.first) // schedule.every + 2)
+    parts = [] if path is None else closed_parts(path)
+    begin = parts[-1].end if parts else schedule.first
+    frames, missing = (
+        frame * ((schedule.steps - step) // schedule.every + 2)
+        for step in (schedule.first, begin)
+    )
     working = system.working_bytes(runs)
     if working + frame > memory:
         sizes_of = [
@@ -69,16 +74,14 @@ def check_resources(
             )
         return
     folder = existing_folder(path)
-    if not closed_parts(
-        path
-    ):  # a run that continues has already written some of its frames
-        free = shutil.disk_usage(folder).free
-        if frames > free > 0:
-            raise SettingsError(
-                "steps, every",
-                f"frames of {_size(frames)}",
-                f"a disk with {_size(free)} free",
-            )
+    missing -= path.stat().st_size if path.exists() else 0
+    free = shutil.disk_usage(folder).free
+    if missing > free > 0:
+        raise SettingsError(
+            "steps, every",
+            f"frames of {_size(frames)} in all, {_size(missing)} not yet on the disk",
+            f"a disk with {_size(free)} free",
+        )
 
 
 def _size(count: float) -> str:

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from dynamics.settings import SettingsError
+from dynamics.errors import RecordingError, SettingsError
 
 
 def run_source(path: Path, source: str, kind: str, *allowed: str) -> types.ModuleType:
@@ -50,7 +50,7 @@ def reported_errors(
     file."""
     try:
         yield
-    except SettingsError:
+    except (SettingsError, RecordingError):
         raise
     except KeyboardInterrupt as error:
         line = _line_of(error, path)

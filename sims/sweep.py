@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis import output, plots
 from analysis.command_line.parsing import exit_on_settings_error, run_command
-from analysis.output.files import check_output_paths
+from analysis.output.files import check_paths
 from analysis.panels.style import style_in_use
 from dynamics import sweeps
 from dynamics.settings import SETTINGS_CLASSES, import_external_systems
@@ -37,7 +37,7 @@ def main(options: Any) -> None:
     """Compute the missing points; combine all of them, print a row for each and draw
     them."""
     ensembles = options.system.ensembles
-    check_output_paths(ensembles)
+    check_paths(ensembles)
     design = design_from_options(options.system)
     files = list(dict.fromkeys(point.path for point in design.points))
     out = command_line.sweep_path(design, files, ensembles.out)
@@ -48,7 +48,7 @@ def main(options: Any) -> None:
 def sweep_script(options: Any) -> None:
     """The same for a training script."""
     trainings = options.trainings
-    check_output_paths(trainings)
+    check_paths(trainings)
     design = design_from_script(sweeps.load_script(options.script), options)
     files = [run.path for run in design.runs]
     out = command_line.sweep_path(design, files, trainings.out)

@@ -28,13 +28,16 @@ def exit_on_interrupt() -> None:
     Has no effect on programs that import the package: sys.argv begins with "-m" only
     until the module has been found."""
     if getattr(sys, "argv", [])[:1] == ["-m"]:
-        _handle(lambda signum, frame: _exit(signum, BEFORE_START))
+        _handle(_exit_before_start)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
     """While a command runs, let SIGINT raise KeyboardInterrupt and SIGTERM exit; during
-    an import both exit at once."""
+    an import both exit at once.
+
+    When a command has ended, both are ignored until its process has ended, as Python
+    resets other handlers while it shuts down."""
     before = {
         number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
     }
@@ -43,6 +46,8 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
+            if handler is _exit_before_start:
+                handler = signal.SIG_IGN
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
@@ -52,6 +57,10 @@ def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
             signal.getsignal(number) is not signal.SIG_IGN
         ):  # ignored in background processes of a shell
             signal.signal(number, handler)
+
+
+def _exit_before_start(signum: int, frame: FrameType | None) -> None:
+    _exit(signum, BEFORE_START)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -83,12 +83,16 @@ def _clear(path: Path) -> None:
                 left.unlink()
 
 
-def check_output_paths(options: Any) -> None:
-    """Check, before any work is done, that --out and --csv can be written, and that
-    --csv names a CSV file.
+def check_paths(options: Any) -> None:
+    """Check, before any work is done, that no option names a pipe or a device, that
+    --out and --csv can be written, and that --csv names a CSV file.
 
     Raises SettingsError.
     """
+    paths = list(_paths(options))
+    for name, path in paths:
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            raise SettingsError(name, path, "a file; this is a pipe or a device")
     out, csv = getattr(options, "out", None), getattr(options, "csv", None)
     if out is not None:
         existing_folder(Path(out))
@@ -97,18 +101,17 @@ def check_output_paths(options: Any) -> None:
     existing_folder(csv, "csv")
     if csv.suffix != ".csv" or csv.is_dir():
         raise SettingsError("csv", csv, "the name of a file that ends in .csv, or -")
-    if any(
-        csv.absolute() == Path(other).absolute()
-        for other in _paths(options)
-        if other is not csv
-    ):
+    others = [Path(path) for name, path in paths if name != "csv"]
+    if csv.absolute() in map(Path.absolute, others):
         raise SettingsError("csv", csv, "a file that the command does not read")
 
 
-def _paths(options: Any) -> Iterator[str | Path]:
+def _paths(options: Any) -> Iterator[tuple[str, str | Path]]:
+    """The name and the value of each option that may be a path."""
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if dataclasses.is_dataclass(value):
             yield from _paths(value)
-        elif isinstance(value, str | Path):
-            yield value
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str | Path):
+                yield field.name, item

@@ -13,7 +13,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from dynamics.errors import Interrupted, RecordingError, ReportedError
+from dynamics.errors import (
+    Interrupted,
+    RecordingError,
+    ReportedError,
+    UnrestoredRecording,
+)
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
 from dynamics.recording.embedding_gradient import EmbeddingGradient
@@ -576,7 +581,7 @@ class Recording:
                 "recording.restore() before the loop continues it, overwrite=True"
                 " replaces it"
             )
-            raise RecordingError(f"{self.path}: exists already; {allowed}")
+            raise UnrestoredRecording(f"{self.path}: exists already; {allowed}")
         updates = self.norms.updates
         self._calls += 1
         self._calls_without_update += not updates

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from dynamics.errors import RecordingError, TrajectoryError
+from dynamics.errors import TrajectoryError, UnrestoredRecording
 from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import SettingsError, check_integer
 from dynamics.sweeps.compute import compute_tasks
@@ -82,13 +82,10 @@ class ScriptRun(NamedTuple):
         script = load_script(self.script, self.source)
         out.parent.mkdir(parents=True, exist_ok=True)
         settings = script.settings(**self.values)
-        interrupted = parts_folder(out).exists()
         with reported_errors(self.script, "train()", "script", "a training that ends"):
             try:
                 script.train(settings, self.seed, out)
-            except RecordingError:
-                if not interrupted:
-                    raise
+            except UnrestoredRecording:
                 shutil.rmtree(parts_folder(out), ignore_errors=True)
                 script.train(settings, self.seed, out)
         if not out.exists():

@@ -264,7 +264,8 @@ def write_sealed_file(
         ) from error
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.truncate(temporary, 0)  # HDF5 keeps a file open that it could not close
+            temporary.unlink()
 
 
 def _write_groups(path: Path, groups: Groups, attrs: Mapping[str, object]) -> None:

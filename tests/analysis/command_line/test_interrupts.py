@@ -63,3 +63,25 @@ def test_an_interrupted_simulation_prints_how_to_continue(environment, tmp_path,
     )
     assert re.fullmatch(message, errors.strip().splitlines()[-1])
     assert closed_parts(tmp_path / "a.nc")
+
+
+LAST_MOMENT = """
+import atexit, os, signal
+
+class Signals:
+    def __del__(self, kill=os.kill, words=(os.getpid(), int(signal.{0}))):
+        kill(*words)
+
+signal.last = Signals()
+atexit.register(os.kill, os.getpid(), signal.{0})
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_command_that_has_ended_is_not_interrupted(environment, tmp_path, name):
+    """A signal while Python shuts down."""
+    (tmp_path / "sitecustomize.py").write_text(LAST_MOMENT.format(name))
+    environment["PYTHONPATH"] += f":{tmp_path}"
+    process = start(environment, "-m", "sims.runs")
+    assert process.communicate()[1] == ""
+    assert process.returncode == 0
