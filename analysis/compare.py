@@ -26,7 +26,8 @@ class Options(PictureOptions):
     """Compare two trajectories of any systems: a table, a picture and a NetCDF file.
     Without a second trajectory, particles (CA section 6) are simulated from the initial
     embeddings of each run of the first trajectory, which may itself be of particles,
-    and the table shows how often both end in the same structure."""
+    and the table shows how often both end in the same structure. Their step size is
+    multiplied by (17 / N)^2."""
 
     first: tyro.conf.Positional[Path]
     """First trajectory."""

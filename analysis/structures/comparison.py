@@ -33,6 +33,7 @@ from analysis.structures.circles_and_grids import (
     count_imperfections,
     is_circle,
 )
+from analysis.structures.finite_size import settings_of_size
 from analysis.structures.procrustes import (
     end_shape_distances,
     match_shapes,
@@ -150,8 +151,9 @@ def simulate_particles_from(
     """Simulate particles that start at the first embeddings of a trajectory, run by
     run, or read them from runs/.
 
-    source: the file of the trajectory. Raises TrajectoryError unless tokens are numbers
-    and seeds are consecutive, and the errors of `simulate`."""
+    source: the file of the trajectory. law: settings at N = 17; for other N the step
+    size is scaled by `settings_of_size`. Raises TrajectoryError unless tokens are
+    numbers and seeds are consecutive, and the errors of `simulate`."""
     n = numbers_modulo(trajectory)
     if not Path(source).is_file():
         how = "dynamics.save_trajectory(dynamics.open_trajectory(...), FILE) writes one"
@@ -173,7 +175,7 @@ def simulate_particles_from(
         )
         raise TrajectoryError(f"{source}: found {tokens} tokens, expected {n}; {how}")
     settings = dataclasses.replace(
-        law, n=tokens, dim=dim, start=str(source), start_step=0
+        settings_of_size(law, tokens), dim=dim, start=str(source), start_step=0
     )
     ensemble = Ensemble(settings, len(seeds), int(seeds[0]), steps)
     return ensemble.path, ensemble.simulate(ensemble.path)

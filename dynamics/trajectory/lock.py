@@ -1,7 +1,8 @@
 """The lock that prevents two processes from writing the same trajectory.
 
 It is a lock of the operating system on a file .NAME.lock in the same folder, and is
-released when the process that holds it ends or is killed."""
+released when the process that holds it ends or is killed. Only a killed process leaves
+the file."""
 
 import contextlib
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ def trajectory_lock(path: Path) -> FileLock:
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`, or raise RecordingError."""
+    """Hold the lock of `path`, or raise RecordingError. Its file is removed at the
+    end, while the lock is held; a process that waits for it then makes a new one."""
     lock = trajectory_lock(path)
     try:
         lock.acquire(
@@ -36,6 +38,8 @@ def hold_lock(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        with contextlib.suppress(OSError):
+            Path(lock.lock_file).unlink()
         lock.release()
 
 

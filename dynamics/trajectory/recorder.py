@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 import xarray as xr
-from filelock import Timeout
 
 from dynamics.errors import RecordingError, TrajectoryError
 from dynamics.provenance import check_same_run
@@ -28,7 +27,7 @@ from dynamics.trajectory.description import (
     add_variable_attributes,
     final_variables,
 )
-from dynamics.trajectory.lock import hold_lock, trajectory_lock
+from dynamics.trajectory.lock import hold_lock
 from dynamics.trajectory.netcdf import (
     StackedDatasets,
     open_group,
@@ -109,8 +108,8 @@ def remove_merged_parts(path: Path, reached: int, identity: Mapping[str, Any]) -
     ):
         return  # there are none, or the run is being extended
     with (
-        contextlib.suppress(Timeout, OSError, TrajectoryError, SettingsError),
-        trajectory_lock(path).acquire(timeout=0),
+        contextlib.suppress(OSError, RecordingError, TrajectoryError, SettingsError),
+        hold_lock(path),
     ):
         parts = closed_parts(path)
         for part in parts:

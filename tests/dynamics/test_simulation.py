@@ -108,7 +108,7 @@ def test_a_finished_run_is_found_and_only_read(monkeypatch):
     expected, path = run("a.nc").load(), Path("a.nc")
     before = path.stat()
     with monkeypatch.context() as patch:
-        patch.setattr(recorder, "trajectory_lock", None)
+        patch.setattr(recorder, "hold_lock", None)
         patch.setattr(ensemble, "check_resources", None)
         assert same(run(path), expected)
         assert same(run(path, steps=20), truncate_trajectory(expected, 20))

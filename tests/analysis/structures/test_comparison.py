@@ -13,7 +13,13 @@ from analysis import (
 from analysis.structures import comparison_rows, is_circle, simulate_particles_from
 from analysis.structures import embedding_motion as motion
 from analysis.structures.comparison import COMPARED_SIDES, _circle_test, _location_test
-from dynamics import ModularSettings, ParticleSettings, TrajectoryError, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    TrajectoryError,
+    read_settings,
+    simulate,
+)
 
 NETWORK = ModularSettings(n=7, hidden=9)
 
@@ -145,7 +151,9 @@ def test_pairs_are_found_and_matter(network):
     ] == pytest.approx(float(own), abs=1e-6)
 
 
-def test_simulated_particles_have_the_given_length(network):
+def test_simulated_particles_have_the_given_length_and_the_step_size_of_their_n(
+    network,
+):
     lengths, path = (
         (5, 60, 5),
         network.encoding["source"],
@@ -156,6 +164,8 @@ def test_simulated_particles_have_the_given_length(network):
     ]
     assert [int(partner["step"][-1]) for partner in partners] == list(lengths)
     np.testing.assert_array_equal(partners[0]["embedding"], partners[2]["embedding"])
+    step_size = 0.003 * (17 / network.sizes["token"]) ** 2
+    assert read_settings(partners[0]).step_size == pytest.approx(step_size)
 
 
 def test_diverged_runs_are_left_out(network, particles):
