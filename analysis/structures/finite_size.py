@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -57,6 +57,8 @@ from dynamics.trajectory.diverged import not_diverged
 SCALING_SETTINGS = {"particles": "fa", "modular": "weight_decay"}
 """The setting that is varied in each system."""
 
+ScaledSettings = TypeVar("ScaledSettings", bound=ParticleSettings | ModularSettings)
+
 REFERENCE_SIZE = 17
 """The N at which particles have the step size of their settings."""
 
@@ -64,9 +66,7 @@ REFERENCE_SIZE = 17
 # ------------------------------------------------------------------------------- design
 
 
-def settings_of_size(
-    settings: ParticleSettings | ModularSettings, n: int
-) -> ParticleSettings | ModularSettings:
+def settings_of_size(settings: ScaledSettings, n: int) -> ScaledSettings:
     """The same settings for N tokens; the step size of particles is multiplied by (17 /
     N)². Raises SettingsError."""
     check_integer("n", n, 3, 100_000)
