@@ -86,7 +86,7 @@ class Transformer(NetworkParameters):
                 "class": s.elements,
             },
         )
-        self.table = torch.from_numpy(operation_table(s))
+        self.tables = {torch.device("cpu"): torch.from_numpy(operation_table(s))}
         self.act = torch.relu if s.activation == "relu" else torch.nn.functional.gelu
 
     def initial(self, seeds: np.ndarray) -> dict[str, np.ndarray]:
@@ -112,7 +112,10 @@ class Transformer(NetworkParameters):
 
     def target(self, pairs: torch.Tensor) -> torch.Tensor:
         """The number of the correct result for pairs (..., pair, 2): (..., pair)."""
-        return self.table.to(pairs.device)[pairs[..., 0], pairs[..., 1]]
+        if pairs.device not in self.tables:  # a CUDA graph cannot copy from the host
+            table = self.tables[torch.device("cpu")]
+            self.tables[pairs.device] = table.to(pairs.device)
+        return self.tables[pairs.device][pairs[..., 0], pairs[..., 1]]
 
     def logits(self, weights: Weights, pairs: torch.Tensor) -> torch.Tensor:
         """Logits of the last position for pairs (pair, 2), or (..., pair, 2) with the

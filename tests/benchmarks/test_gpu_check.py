@@ -8,7 +8,13 @@ import torch
 
 from benchmarks import gpu_check
 from benchmarks.gpu_check import Case
-from dynamics import ModularSettings, SparseSettings, TransformerSettings
+from dynamics import ModularSettings, SparseSettings, TransformerSettings, system_kinds
+from dynamics.training import system
+from tests.dynamics.training.test_without_cuda import (
+    OtherDevice,
+    RecordedGraph,
+    replace_graphs,
+)
 
 SMALL = {
     "networks": Case(ModularSettings(n=5, hidden=4), 3, 4, 2),
@@ -76,6 +82,29 @@ def test_cuda_tests_are_counted_from_their_report(monkeypatch):
 
     monkeypatch.setattr(gpu_check.subprocess, "run", run)
     assert gpu_check.run_cuda_tests() == {"passed": 5, "failed": 3, "skipped": 1}
+
+
+def test_everything_runs_on_a_stub_of_a_gpu(tmp_path, monkeypatch, capsys):
+    """The CPU under another name, with recorded operations in place of CUDA graphs."""
+    replace_graphs(monkeypatch, RecordedGraph, lambda graph, pool=None: graph)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a stub")
+    monkeypatch.setattr(system_kinds, "cuda_is_available", lambda: True)
+    monkeypatch.setattr(
+        system,
+        "resolve_device",
+        lambda device, kind: OtherDevice("cpu") if device == "cuda" else device,
+    )
+    monkeypatch.setattr(
+        gpu_check, "run_cuda_tests", lambda: {"passed": 1, "failed": 0, "skipped": 0}
+    )
+    out = tmp_path / "figures.json"
+    assert gpu_check.main(["--out", str(out)], SMALL) == gpu_check.AGREES
+    result = json.loads(out.read_text())
+    assert result["device"] == "a stub"
+    differences = [row["difference"] for row in result["comparisons"]]
+    assert 0 < max(differences) < gpu_check.TOLERANCE  # another backend than the CPU's
+    assert "a stub: 0 tests failed, 0 variables differ" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
