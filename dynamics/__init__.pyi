@@ -2,6 +2,7 @@ from .branching import branch as branch
 from .branching import branch_path as branch_path
 from .branching import final_embedding as final_embedding
 from .branching import replay as replay
+from .copies import branch_copies as branch_copies
 from .ensemble import Ensemble as Ensemble
 from .ensemble import run_path as run_path
 from .errors import Interrupted as Interrupted

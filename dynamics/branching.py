@@ -2,7 +2,7 @@
 (`branch`)."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def replay(
     >>> replay(trajectory, run=1, step=4, until=6)["step"].values
     array([4, 5, 6])
     """
-    source = _open(trajectory)
+    source = open_source(trajectory)
     until = check_integer("until", until, check_branch_step(source, step), MAX_STEPS)
     seeds, system = _seeds(source, run), _recorded_system(source)
     every = check_integer("every", every, 1, MAX_STEPS)
@@ -113,7 +113,7 @@ def replay(
     return record_run(
         system,
         recorder,
-        lambda received: _state_at(source, seeds, step, received),
+        lambda received: state_at(source, seeds, step, received),
         progress,
     )
 
@@ -175,40 +175,66 @@ def branch(
     >>> weaker.sizes["step"], read_settings(weaker).fa
     (11, 0.5)
     """
-    source = _open(trajectory)
+    source = open_source(trajectory)
     check_choice("record", record, ("all", "metrics"))
     seeds = _seeds(source, run)
-    system = _changed_system(source, check_branch_step(source, step), changes)
+    system = changed_system(source, check_branch_step(source, step), changes)
     until = check_integer(
         "until",
-        _default_end(source, system) if until is None else until,
+        default_end(source, system) if until is None else until,
         step,
         MAX_STEPS,
     )
-    identity = _branch_identity(
+    identity = branch_identity(
         system, source, seeds, step, _checked_every(source, system, every), record
     )
     if observers := source_digests(observe):
         identity["observers"] = observers
     schedule = RecordingSchedule(until, identity["every"], step, system.clock.step)
+    return record_branch(
+        source,
+        system,
+        identity,
+        schedule,
+        seeds,
+        lambda received: state_at(source, seeds, step, received),
+        out,
+        overwrite,
+        progress,
+        observe,
+    )
+
+
+def record_branch(
+    source: xr.Dataset,
+    system: System,
+    identity: Mapping[str, Any],
+    schedule: RecordingSchedule,
+    seeds: np.ndarray,
+    first_state: Callable[[list[int]], State],
+    out: str | Path | None,
+    overwrite: bool,
+    progress: bool,
+    observe: Mapping[str, Observer] | None = None,
+    run_coords: Mapping[str, np.ndarray] | None = None,
+) -> xr.Dataset:
+    """The trajectory of runs that begin with a state of other runs; it is read from
+    `out` if it is there.
+
+    run_coords: further coordinates (run,). Raises as `branch` does."""
     path = None if out is None else check_trajectory_path(out)
     if path is not None:
         check_differs_from_source(path, source.encoding.get("source"))
-        if (
-            not overwrite
-            and (finished_run := find_finished_run(path, identity, until)) is not None
-        ):
-            return finished_run
-    check_resources(system, len(seeds), schedule, record, path)
+        if not overwrite:
+            finished_run = find_finished_run(path, identity, schedule.steps)
+            if finished_run is not None:
+                return finished_run
+    check_resources(system, len(seeds), schedule, identity["record"], path)
     system = with_observers(system, observe, seeds)
     description = _describe_part(system, identity, seeds, schedule)
+    description = dataclasses.replace(description, run_coords=run_coords or {})
     recorder = create_recorder(path, description, schedule, identity, overwrite)
-    return record_run(
-        system,
-        recorder,
-        lambda received: _state_at(source, seeds, step, received),
-        progress,
-    )
+    return record_run(system, recorder, first_state, progress)
 
 
 def branch_path(
@@ -220,10 +246,10 @@ def branch_path(
 ) -> Path:
     """The default file of a branch of all runs, runs/SYSTEM-HASH.nc. Raises as `branch`
     does."""
-    source = _open(trajectory)
-    system = _changed_system(source, check_branch_step(source, step), changes)
+    source = open_source(trajectory)
+    system = changed_system(source, check_branch_step(source, step), changes)
     every = _checked_every(source, system, every)
-    identity = _branch_identity(
+    identity = branch_identity(
         system, source, _seeds(source, None), step, every, record
     )
     return RUNS_FOLDER / f"{system.settings.system}-{identity_digest(identity)}.nc"
@@ -234,8 +260,8 @@ def branch_step(
 ) -> int:
     """The step at which a branch reaches an epoch, counted from the beginning of the
     run. Raises as `branch` does."""
-    source = _open(trajectory)
-    system = _changed_system(source, check_branch_step(source, step), changes)
+    source = open_source(trajectory)
+    system = changed_system(source, check_branch_step(source, step), changes)
     clock = system.clock
     return clock.step + round(
         (epoch - clock.epoch) * max(1, system.settings.epoch_steps)
@@ -292,7 +318,7 @@ def final_embedding(trajectory: xr.Dataset) -> xr.DataArray:
 # --------------------------------------------------------------------------- the source
 
 
-def _open(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
+def open_source(trajectory: str | Path | xr.Dataset) -> xr.Dataset:
     source = (
         trajectory
         if isinstance(trajectory, xr.Dataset)
@@ -341,7 +367,7 @@ def _recorded_system(
     return system
 
 
-def _state_at(
+def state_at(
     source: xr.Dataset, seeds: np.ndarray, step: int, received: list[int]
 ) -> State:
     """The exact state of the runs with these seeds at a step, from the last restart
@@ -351,6 +377,11 @@ def _state_at(
         raise TrajectoryError(
             "a selection or branch has no restart states; replay or branch the run it"
             " is from"
+        )
+    if "copies" in source.attrs:
+        raise TrajectoryError(
+            "copies of several states cannot be replayed or branched; replay or branch"
+            " the run they are from"
         )
     system = _recorded_system(source)
     state = (
@@ -401,7 +432,7 @@ def _describe_part(
     )
 
 
-def _branch_identity(
+def branch_identity(
     system: System,
     source: xr.Dataset,
     seeds: np.ndarray,
@@ -432,7 +463,7 @@ def _checked_every(source: xr.Dataset, system: System, every: int | None) -> int
     return check_integer("every", every, 1, MAX_STEPS)
 
 
-def _default_end(source: xr.Dataset, system: System) -> int:
+def default_end(source: xr.Dataset, system: System) -> int:
     """The default last step of a branch: that of the original, or the step at its last
     epoch if the steps per epoch change."""
     last, before = int(source["step"][-1]), read_settings(source)
@@ -445,9 +476,7 @@ def _default_end(source: xr.Dataset, system: System) -> int:
     )
 
 
-def _changed_system(
-    source: xr.Dataset, step: int, changes: Mapping[str, Any]
-) -> System:
+def changed_system(source: xr.Dataset, step: int, changes: Mapping[str, Any]) -> System:
     """The system of a trajectory with settings changed from a step on. Raises
     SettingsError.
 
@@ -470,8 +499,8 @@ def _changed_system(
             )
     settings = dataclasses.replace(before, **changes)
     system = _recorded_system(source, settings)
-    shape = _state_shape(_recorded_system(source))
-    if _state_shape(system) != shape:
+    shape = state_shape(_recorded_system(source))
+    if state_shape(system) != shape:
         name = next(
             (
                 change
@@ -498,12 +527,12 @@ def _changes_shape(
         alone = dataclasses.replace(before, **{name: changes[name]})
     except SettingsError:
         return False
-    return _state_shape(_recorded_system(source, alone)) != _state_shape(
+    return state_shape(_recorded_system(source, alone)) != state_shape(
         _recorded_system(source)
     )
 
 
-def _state_shape(system: System) -> dict[str, tuple[int, ...]]:
+def state_shape(system: System) -> dict[str, tuple[int, ...]]:
     """Shapes of the variables of a state, without metrics."""
     sizes = {dim: len(values) for dim, values in system.coords().items()}
     recorded = {

@@ -32,8 +32,8 @@ BRANCH_ATTRIBUTES = ("branched_at", "branch_of")
 """Further attributes of a branch: the step at which it begins, and the digest of the
 run that it begins from."""
 
-OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "backend", "observers")
-"""Those of a branch, the backend of a system that has a choice of several, and the
+OPTIONAL_ATTRIBUTES = (*BRANCH_ATTRIBUTES, "copies", "backend", "observers")
+"""Those of a branch, the states and displacements of its copies as JSON, the backend of a system that has a choice of several, and the
 names and source hashes of observers as JSON."""
 
 FIRST_BACKEND = "simd"

@@ -48,6 +48,11 @@ class Backend(ABC):
     def differentiate(self, step: int) -> None:
         """Compute the gradient that update step + 1 would use."""
 
+    def order_batches_by(self, seeds: np.ndarray) -> None:
+        """Order the training data of the runs by other seeds (run,) than their own; for
+        backends of mini-batches on a CPU, before the first step."""
+        raise NotImplementedError
+
     @abstractmethod
     def weights(self) -> np.ndarray:
         """Rows of weights."""

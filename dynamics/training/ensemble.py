@@ -52,9 +52,19 @@ class TrainingState:
     last_step: np.ndarray
     """(run,) `step`, or for a run that has diverged the last step before it
     diverged."""
+    batch_seeds: np.ndarray
+    """(run,) Seeds of the order of the training data: `seeds`, unless a copy of a run
+    has other mini-batches."""
 
 
-_PER_RUN = ("seeds", "weights", "gradient_norm", "update_norm", "last_step")
+_PER_RUN = (
+    "seeds",
+    "weights",
+    "gradient_norm",
+    "update_norm",
+    "last_step",
+    "batch_seeds",
+)
 
 
 def _map_arrays(function: Callable[..., Any], *states: TrainingState) -> TrainingState:
@@ -159,6 +169,7 @@ def _attempt_steps(trainer: Trainer, state: TrainingState, steps: int) -> Traini
         gradient_norm=trainer.norms(backend.gradient()),
         update_norm=trainer.norms(backend.last_update()),
         last_step=np.full(len(state.seeds), state.step + steps, np.int64),
+        batch_seeds=state.batch_seeds,
     )
 
 

@@ -70,6 +70,9 @@ class SparseSimdBackend(SimdBackend):
         )  # (run, split)
         self.order: tuple[int, np.ndarray] | None = None
 
+    def order_batches_by(self, seeds: np.ndarray) -> None:
+        self.seeds = seeds
+
     def train(self, step: int, steps: int) -> None:
         s, last = self.network.settings, step + steps
         while step < last:

@@ -120,6 +120,7 @@ class TrainingSystem(ABC, Generic[_Network]):
             zeros,
             zeros,
             np.zeros(len(seeds), np.int64),
+            np.array(seeds),
         )
         return self._trainer_of(state).map_state(
             with_gradient_norm, with_moments(state, self.moment_names)
@@ -146,20 +147,25 @@ class TrainingSystem(ABC, Generic[_Network]):
         }
 
     def _trainer_of(self, state: TrainingState) -> EnsembleTrainer:
-        if self._trainer is None or not np.array_equal(
-            state.seeds, self._trainer.seeds
-        ):
+        seeds = np.stack([state.seeds, state.batch_seeds], axis=1)
+        if self._trainer is None or not np.array_equal(seeds, self._trainer.seeds):
             self._trainer = EnsembleTrainer(
-                lambda seeds: Trainer(self.network, self.backend(seeds)),
-                state.seeds,
-                self.groups_on_threads,
+                self._new_trainer, seeds, self.groups_on_threads
             )
         return self._trainer
+
+    def _new_trainer(self, seeds: np.ndarray) -> Trainer:
+        """A trainer of the runs with these seeds and batch seeds, (run, 2)."""
+        backend = self.backend(seeds[:, 0])
+        if (seeds[:, 0] != seeds[:, 1]).any():
+            backend.order_batches_by(seeds[:, 1])
+        return Trainer(self.network, backend)
 
     def checkpoint(self, state: TrainingState) -> dict[str, np.ndarray]:
         """The exact restart state for `restore`: `step`, and arrays with a leading run
         axis."""
         state = with_moments(state, self.moment_names)
+        reshuffled = (state.batch_seeds != state.seeds).any()
         return {
             "step": np.asarray(state.step),
             "seeds": state.seeds,
@@ -169,6 +175,7 @@ class TrainingSystem(ABC, Generic[_Network]):
             "gradient_norm": state.gradient_norm,
             "update_norm": state.update_norm,
             "last_step": state.last_step,
+            **({"batch_seeds": state.batch_seeds} if reshuffled else {}),
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> TrainingState:
@@ -179,6 +186,7 @@ class TrainingSystem(ABC, Generic[_Network]):
             step=int(arrays["step"]),
             moments={name: np.array(arrays[name]) for name in self.moment_names},
             updates=int(arrays["updates"][0]),
+            batch_seeds=np.array(arrays.get("batch_seeds", arrays["seeds"])),
             **{name: np.array(arrays[name]) for name in names},
         )
 

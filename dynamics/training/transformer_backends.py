@@ -141,6 +141,10 @@ class TransformerCpuBackend(RunwiseBackend):
         runs = [TransformerRun(network, int(seed), clock, dtype) for seed in seeds]
         super().__init__(network.settings, runs, dtype)
 
+    def order_batches_by(self, seeds: np.ndarray) -> None:
+        for run, seed in zip(self.runs, seeds.tolist(), strict=True):
+            run.seed = seed  # type: ignore[attr-defined]
+
 
 # ----------------------------------------------------------------- on a device of torch
 

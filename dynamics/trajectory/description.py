@@ -3,7 +3,7 @@ and attributes of its file."""
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,6 +81,9 @@ class RunDescription:
     epoch_steps: int  # 0 where there are no epochs
     attrs: Mapping[str, object]
     clock: EpochClock = DEFAULT_CLOCK
+    run_coords: Mapping[str, np.ndarray] = field(
+        default_factory=dict
+    )  # further, (run,)
 
     def dataset(
         self, frames: Frames, reached: int, last_step: np.ndarray, done: bool
@@ -103,7 +106,8 @@ class RunDescription:
         coords["time"] = ("step", self.time_step * steps)
         if self.epoch_steps:
             coords["epoch"] = ("step", self.clock.at(steps, self.epoch_steps))
-        coords["seed"] = ("run", self.seeds)
+        for name, values in {"seed": self.seeds, **self.run_coords}.items():
+            coords[name] = ("run", values)
         return add_variable_attributes(xr.Dataset(variables, coords, dict(self.attrs)))
 
 
