@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -135,7 +134,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         print(text, end="")
         return
     if path.exists():
-        print(f"{path}: replaced", file=sys.stderr)
+        print(f"replaced    {path}")
     with replace_file(path) as temporary:
         temporary.write_text(text)
 
