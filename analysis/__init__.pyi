@@ -1,4 +1,5 @@
 from . import clustering_heads as clustering_heads
+from . import committors as committors
 from . import explorer as explorer
 from . import forces as forces
 from . import linearization as linearization
@@ -16,6 +17,7 @@ from .command_line.record import Analysis as Analysis
 from .command_line.record import AnalysisOptions as AnalysisOptions
 from .command_line.record import Measurement as Measurement
 from .command_line.record import Report as Report
+from .committors import committor as committor
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
 from .forces import fit_force_fields as fit_force_fields

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from analysis import committor
 from benchmarks.baselines import _plain
+from dynamics import simulate
 from dynamics.particles.system import ParticleSystem
 from dynamics.settings import ParticleSettings
 
@@ -40,6 +42,20 @@ class Steps:
 
     def time_step(self, n, dim, method):
         self.system.advance(self.state, 1)
+
+
+class Committors:
+    """Committors of 100 runs at 20 steps by 100 copies, N = 17."""
+
+    timeout = 600
+
+    def setup(self):
+        settings = ParticleSettings(fa=2.0)
+        self.source = simulate(settings, runs=100, steps=100, progress=False)
+        committor(self.source, "circle", [99], 2)  # compiled and warm
+
+    def time_committor(self):
+        committor(self.source, "circle", 20, 100)
 
 
 class Baseline:

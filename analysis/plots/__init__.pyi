@@ -20,6 +20,7 @@ from .embedding_grid import draw_tokens as draw_tokens
 from .embedding_grid import plot_embeddings as plot_embeddings
 from .embedding_grid import save_embeddings_plot as save_embeddings_plot
 from .events_figure import plot_events as plot_events
+from .fate_figure import plot_committors as plot_committors
 from .figure_files import StyleName as StyleName
 from .figure_files import colour as colour
 from .figure_files import current_style as current_style

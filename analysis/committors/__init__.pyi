@@ -1,0 +1,10 @@
+from . import branching_probability as branching_probability
+from .branching_probability import committor as committor
+from .committor_table import COMMITTOR_COLUMNS as COMMITTOR_COLUMNS
+from .committor_table import committor_legend as committor_legend
+from .committor_table import committor_table as committor_table
+from .committor_table import describe_committors as describe_committors
+from .decision import add_decisions as add_decisions
+from .decision import explained_variance as explained_variance
+from .outcomes import OUTCOMES as OUTCOMES
+from .outcomes import find_outcome as find_outcome

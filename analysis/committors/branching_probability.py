@@ -1,0 +1,269 @@
+"""The committor along a run: the probability that a copy of its state, slightly
+displaced, ends with an outcome.
+
+The name is that of chemistry, where it is the probability to reach the product before
+the reactant (Du, Pande, Grosberg, Tanaka and Shakhnovich, J. Chem. Phys. 108 (1998),
+334); Bolhuis, Chandler, Dellago and Geissler, Annu. Rev. Phys. Chem. 53 (2002), 291."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from analysis.committors.decision import add_decisions
+from analysis.committors.outcomes import Outcome, ends_so, find_outcome
+from analysis.statistics.intervals import binomial_interval
+from dynamics.copies import branch_copies
+from dynamics.settings import SettingsError, check_integer
+
+PORTION = 10_000
+"""Number of copies that are computed together."""
+
+SAMPLE = 64
+"""Number of copies by which the time of all is estimated."""
+
+Starts = Mapping[int, Sequence[int]]
+"""Steps by the index of the run."""
+
+
+def committor(
+    trajectory: xr.Dataset,
+    outcome: str | Outcome = "circle",
+    steps: int | Sequence[int] = 10,
+    copies: int = 100,
+    displace: float | Sequence[float] = 0.01,
+    *,
+    level: float | None = None,
+    bisections: int = 0,
+    reshuffle: bool = False,
+    until: int | None = None,
+    log: Callable[[str], object] = lambda text: None,
+    **changes: Any,
+) -> xr.Dataset:
+    """The probability of an outcome at steps of recorded runs, by copies of their exact
+    states.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory with restart states, or one that was not written to a file.
+    outcome : str or callable
+        "circle", "grid", "clusters", "accuracy" or "escape" (`OUTCOMES`), FILE.py:NAME,
+        or a function of a trajectory that returns (run,) bool for its last frame.
+    steps : int or sequence of int
+        Number of steps from the first one, evenly spaced before the end; or the steps.
+    copies : int
+        Number of copies of each state and displacement.
+    displace : float or sequence of float
+        Sizes of the displacements, relative to the spread of each variable.
+    level : float, optional
+        Accuracy above which, loss below which, or number of clusters with which a run
+        has the outcome. Default: .98 for the accuracy.
+    bisections : int
+        Number of further steps of each run, each in the middle of the interval in which
+        its committor passes one half for the last time.
+    reshuffle : bool
+        Give copies mini-batches of their own. Displacement 0 is then allowed.
+    until : int, optional
+        Step at which the outcome is read. Default: the last one.
+    log : callable
+        Takes a line on the cost before the computation begins.
+    **changes
+        Settings of the copies that differ.
+
+    Returns
+    -------
+    xarray.Dataset
+        By run, step and displacement: `committor`, with the exact binomial interval
+        `committor_low` and `committor_high`, and the numbers `successes` and `trials`;
+        NaN and 0 where a run was not measured or has diverged. Copies that diverge are
+        no trials. By run: `outcome`, 1 or 0, and the decision (`add_decisions`). SIGINT
+        ends the computation after the first steps; `frames_left` is the number of
+        states that are left.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+
+    Examples
+    --------
+    >>> from analysis import committor
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7, fa=2.0), runs=3, progress=False)
+    >>> result = committor(trajectory, "circle", steps=[0, 50], copies=20)
+    >>> dict(result["committor"].sizes)
+    {'run': 3, 'step': 2, 'displacement': 1}
+    """
+    function = find_outcome(outcome, level, trajectory)
+    sizes = np.unique(np.atleast_1d(np.asarray(displace, float)))
+    if not reshuffle and (sizes <= 0).any():
+        raise SettingsError("displace", displace, "positive numbers, or reshuffle")
+    check_integer("copies", copies, 1, 10_000_000)
+    check_integer("bisections", bisections, 0, 60)
+    counts = _Counts(trajectory, function, copies, sizes, until, reshuffle, changes)
+    grid = _grid_steps(steps, int(trajectory["step"][0]), counts.until)
+    runs = np.flatnonzero(np.isfinite(counts.outcomes)).tolist()
+    log(counts.describe_cost(len(runs), grid, bisections))
+    states, is_complete = len(runs) * (len(grid) + bisections), False
+    with tqdm(total=states, unit="state", leave=False, disable=None) as bar:
+        try:
+            for step in reversed(grid):
+                counts.measure({run: [step] for run in runs}, bar)
+            for _ in range(bisections):
+                counts.measure(counts.middles(runs), bar)
+            is_complete = True
+        except KeyboardInterrupt:
+            if not counts.results:
+                raise
+    result = counts.dataset().assign_attrs(
+        outcome=outcome if isinstance(outcome, str) else outcome.__name__,
+        frames_left=0 if is_complete else states - len(counts.results),
+    )
+    return add_decisions(result)
+
+
+def _grid_steps(steps: int | Sequence[int], first: int, until: int) -> list[int]:
+    """The steps that are measured of all runs, in increasing order."""
+    if isinstance(steps, int):
+        check_integer("steps", steps, 1, 10_000)
+        spaced = np.linspace(first, until, steps + 1)[:-1]
+        return np.unique(spaced.astype(int)).tolist()
+    if not len(steps):
+        raise SettingsError("steps", steps, "one or more steps")
+    return [
+        check_integer("steps", step, first, until - 1) for step in sorted(set(steps))
+    ]
+
+
+class _Counts:
+    """The copies that end with an outcome, of the states measured so far."""
+
+    def __init__(
+        self,
+        trajectory: xr.Dataset,
+        outcome: Outcome,
+        copies: int,
+        sizes: np.ndarray,
+        until: int | None,
+        reshuffle: bool,
+        changes: Mapping[str, Any],
+    ) -> None:
+        self.trajectory, self.function = trajectory, outcome
+        self.copies, self.sizes = copies, sizes
+        self.options = {**changes, "reshuffle": reshuffle}
+        self.results: dict[tuple[int, int], np.ndarray] = {}
+        """Successes and trials (2, size) by run and step."""
+        first = int(trajectory["step"][0])
+        ends = branch_copies(trajectory, first, 1, 0.0, until=until)
+        self.until = int(ends["step"][-1])
+        reached = (ends["last_step"] >= self.until).values
+        self.outcomes = np.where(reached, ends_so(outcome, ends), np.nan)
+
+    def describe_cost(self, runs: int, grid: Sequence[int], bisections: int) -> str:
+        """The number of copies, and the time that they take by that of a few."""
+        states = runs * (len(grid) + bisections)
+        copies = states * self.copies * len(self.sizes)
+        sample = min(self.copies, SAMPLE)
+        begin = time.perf_counter()
+        branch_copies(
+            self.trajectory,
+            {0: grid[:1]},
+            sample,
+            self.sizes.tolist()[:1],
+            until=self.until,
+        )
+        whole = (time.perf_counter() - begin) / sample
+        share = float(np.mean(self.until - np.array(grid))) / (self.until - grid[0])
+        seconds = whole * share * copies
+        unit = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+        return (
+            f"{states} states, {copies:,} copies until step {self.until}: about {unit}"
+        )
+
+    def measure(self, starts: Starts, bar: tqdm) -> None:
+        """Measure the copies of states, a portion at a time."""
+        width = max(1, PORTION // (self.copies * len(self.sizes)))
+        runs = list(starts)
+        for at in range(0, len(runs), width):
+            portion = {run: starts[run] for run in runs[at : at + width]}
+            ends = branch_copies(
+                self.trajectory,
+                portion,
+                self.copies,
+                self.sizes.tolist(),
+                until=self.until,
+                **self.options,
+            )
+            trials = (ends["last_step"] >= self.until).values
+            successes = ends_so(self.function, ends) & trials
+            of_state = np.stack([successes, trials]).reshape(
+                2, -1, len(self.sizes), self.copies
+            )
+            table = ends.isel(run=slice(None, None, self.copies * len(self.sizes)))
+            states = zip(
+                table["of_run"].values.tolist(),
+                table["from_step"].values.tolist(),
+                strict=True,
+            )
+            for state, counts in zip(
+                states, of_state.sum(-1).swapaxes(0, 1), strict=True
+            ):
+                self.results[state] = counts
+                bar.update()
+
+    def middles(self, runs: Sequence[int]) -> Starts:
+        """For each run the middle of the interval in which its committor passes one
+        half for the last time, if a step lies between."""
+        middles = {}
+        for run in runs:
+            steps = sorted(step for of_run, step in self.results if of_run == run)
+            p = [
+                successes[0] / max(1, trials[0])
+                for successes, trials in (self.results[run, step] for step in steps)
+            ]
+            side = np.array([*p, self.outcomes[run]]) > 0.5
+            changes = np.flatnonzero(side[1:] != side[:-1])
+            if changes.size:
+                low, high = [*steps, self.until][changes[-1] :][:2]
+                if high - low > 1:
+                    middles[run] = [(low + high) // 2]
+        return middles
+
+    def dataset(self) -> xr.Dataset:
+        """The measured states by run, step and displacement."""
+        steps = sorted({step for _, step in self.results})
+        shape = (len(self.outcomes), len(steps), len(self.sizes))
+        counts = np.zeros((2, *shape), int)
+        for (run, step), values in self.results.items():
+            counts[:, run, steps.index(step)] = values
+        intervals = np.reshape(
+            [binomial_interval(*pair) for pair in counts.reshape(2, -1).T.tolist()],
+            (*shape, 3),
+        )
+        dims = ("run", "step", "displacement")
+        names = ("committor", "committor_low", "committor_high")
+        variables = {name: (dims, intervals[..., at]) for at, name in enumerate(names)}
+        coords = {
+            "step": steps,
+            "displacement": self.sizes,
+            "seed": ("run", self.trajectory["seed"].values),
+        }
+        return xr.Dataset(
+            {
+                **variables,
+                "successes": (dims, counts[0]),
+                "trials": (dims, counts[1]),
+                "outcome": ("run", self.outcomes),
+            },
+            coords,
+            {
+                "system": self.trajectory.attrs["system"],
+                "copies": self.copies,
+                "until": self.until,
+            },
+        )

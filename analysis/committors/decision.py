@@ -1,0 +1,113 @@
+"""When the fate of a run is decided, by its committor along the run.
+
+The agreement of a state is the probability that its copies end as the run itself does:
+the committor p if the run has the outcome, otherwise 1 - p."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from analysis.statistics.intervals import Interval
+from analysis.statistics.resampling import jackknife_runs
+
+FIRM, UNLIKELY = 0.9, 0.1
+"""Agreement from which on an end is firm, and up to which it is unlikely."""
+
+
+def last_onset(holds: np.ndarray) -> int:
+    """The first index from which on all values (step,) are true; their number if the
+    last is not."""
+    return len(holds) - int(np.argmin([*holds[::-1], False]))
+
+
+def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
+    """The step (step,) at which values last pass a level upward, interpolated; the
+    first step if they never lie below."""
+    at = last_onset(values > level)
+    if at in (0, len(steps)):
+        return float(steps[min(at, len(steps) - 1)])
+    return float(np.interp(level, values[at - 1 : at + 1], steps[at - 1 : at + 1]))
+
+
+def add_decisions(result: xr.Dataset) -> xr.Dataset:
+    """The result of `committor` with the variables of its runs.
+
+    - `decision_step`, `decision_step_low`, `decision_step_high`: where the agreement of
+      the smallest displacement passes one half for the last time, interpolated between
+      measured steps; low and high by the intervals of the agreement
+    - `sharpness`: steps from the last agreement of .1 to the last passing of .9; NaN if
+      the agreement is never that low
+    - `firmness` (run, step): the largest displacement up to which the agreement is at
+      least .9, interpolated in the logarithm of the displacement; infinite if it is so
+      for all sizes, 0 for none
+
+    NaN where too little is measured."""
+    sizes, runs = result["displacement"].values, result.sizes["run"]
+    has_outcome = result["outcome"].values
+    names = ("committor_low", "committor", "committor_high")
+    p = np.stack([result[name].values for name in names])
+    agreement = np.where(has_outcome[:, None, None] == 1, p, 1 - p[::-1])
+    agreement[:, np.isnan(has_outcome)] = np.nan
+    low, middle, high = agreement
+    decision, sharpness = np.full((3, runs), np.nan), np.full(runs, np.nan)
+    for run in range(runs):
+        at = np.flatnonzero(np.isfinite(middle[run, :, 0]))
+        if not at.size:
+            continue
+        steps = np.append(result["step"].values[at], result.attrs["until"])
+        bounds = [np.append(side[run, at, 0], 1.0) for side in (high, middle, low)]
+        decision[:, run] = [crossing_step(steps, side, 0.5) for side in bounds]
+        unlikely = np.flatnonzero(bounds[1] <= UNLIKELY)
+        if unlikely.size:
+            firm = crossing_step(steps, bounds[1], FIRM)
+            sharpness[run] = firm - steps[unlikely[-1]]
+    firmness = np.full(middle.shape[:2], np.nan)
+    for place in np.argwhere(np.isfinite(middle).all(axis=-1)):
+        firmness[tuple(place)] = basin_radius(sizes, middle[tuple(place)])
+    return result.assign(
+        decision_step_low=("run", decision[0]),
+        decision_step=("run", decision[1]),
+        decision_step_high=("run", decision[2]),
+        sharpness=("run", sharpness),
+        firmness=(("run", "step"), firmness),
+    )
+
+
+def basin_radius(sizes: np.ndarray, agreement: np.ndarray) -> float:
+    """The displacement (size,), in increasing order and positive, at which the
+    agreement first leaves FIRM."""
+    if agreement[0] < FIRM:
+        return 0.0
+    leaves = np.flatnonzero(agreement < FIRM)
+    if not leaves.size:
+        return np.inf
+    ends = slice(leaves[0] - 1, leaves[0] + 1)
+    fraction = (agreement[ends][0] - FIRM) / -np.diff(agreement[ends])[0]
+    return float(
+        np.exp(np.log(sizes[ends][0]) + fraction * np.diff(np.log(sizes[ends]))[0])
+    )
+
+
+def explained_variance(result: xr.Dataset) -> Interval:
+    """The fraction of the variance of the outcome, over runs and copies, that the
+    first measured state explains, for the smallest displacement; an interval over runs
+    (jackknife).
+
+    The variance of committors over runs contains the error of K copies, p (1 - p) / (K
+    - 1), which is subtracted."""
+    at = result.isel(step=0, displacement=0)
+    trials = at["trials"].values
+    p, count = at["committor"].values[trials > 1], trials[trials > 1]
+
+    def fraction(runs: np.ndarray) -> float:
+        mean, noise = p[runs].mean(), p[runs] * (1 - p[runs]) / (count[runs] - 1)
+        total = mean * (1 - mean)
+        if total == 0 or len(runs) < 2:
+            return np.nan
+        between = p[runs].var(ddof=1) - noise.mean()
+        return float(
+            np.clip(between / (between + (p[runs] * (1 - p[runs])).mean()), 0, 1)
+        )
+
+    return jackknife_runs(fraction, len(p))

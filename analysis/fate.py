@@ -1,0 +1,108 @@
+"""When the fate of a run is decided: the committor along runs, by copies of their
+states.
+
+python -m analysis.fate RUN.nc --outcome circle
+python -m analysis.fate RUN.nc --steps 20 --copies 200 --displace 0.01 0.05 0.2
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+import analysis
+from analysis import committors, plots
+from analysis.command_line.record import Analysis, AnalysisOptions, Measurement, Report
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(AnalysisOptions):
+    """Continue copies of the exact states along runs, each slightly displaced, and
+    count how many end with an outcome: the committor. It says when the end of a run is
+    decided, how sharply and how firmly. Ctrl-C writes the states that are measured.
+
+    Steps are selected by --at, --frames and --every; the default are 10 even steps."""
+
+    outcome: str = "circle"
+    """How copies end: circle, grid (without imperfections), clusters, accuracy, escape
+    (a loss below --level), or FILE.py:FUNCTION, a function of a trajectory that returns
+    (run,) bool."""
+    level: float | None = None
+    """Accuracy above which, loss below which, or number of clusters with which a run
+    has the outcome. Default: 0.98 for the accuracy."""
+    copies: int = 100
+    """Number of copies of each state and displacement."""
+    displace: tuple[float, ...] = (0.01,)
+    """Sizes of the displacements, relative to the spread of each variable of the
+    state."""
+    reshuffle: bool = False
+    """Give the copies mini-batches of their own; --displace 0 is then allowed."""
+    bisections: int = 0
+    """Number of further steps of each run, towards the one at which half of the copies
+    end as the run does."""
+    until: int | None = None
+    """Step at which the outcome is read. Default: the last one."""
+
+
+STEPS = 10
+"""Default number of steps."""
+
+
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    outcome: str,
+    level: float | None,
+    copies: int,
+    displace: tuple[float, ...],
+    reshuffle: bool,
+    bisections: int,
+    until: int | None,
+    log: TextIO,
+) -> xr.Dataset:
+    steps: int | list[int] = STEPS
+    if selection.selects_frames:
+        frames = selection.frame_indices(trajectory)
+        end = trajectory["step"].values[-1] if until is None else until
+        selected = trajectory["step"].values[frames]
+        steps = selected[selected < end].tolist()
+    return analysis.committor(
+        selection.select_runs(trajectory),
+        outcome,
+        steps,
+        copies,
+        displace,
+        level=level,
+        bisections=bisections,
+        reshuffle=reshuffle,
+        until=until,
+        log=partial(print, file=log, flush=True),
+    )
+
+
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    return Report(
+        committors.committor_table(result),
+        committors.COMMITTOR_COLUMNS,
+        committors.committor_legend(result),
+        summary=committors.describe_committors(result),
+        figure=plots.plot_committors(measurement.trajectory, result),
+    )
+
+
+ANALYSIS = Analysis(
+    name="fate",
+    title="Committors along runs",
+    measure=measure,
+    report=report,
+    options=Options,
+)
+
+if __name__ == "__main__":
+    ANALYSIS.run_command()

@@ -1,0 +1,67 @@
+"""Figure of committors along runs, under the loss or the norm of the force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from analysis.panels.colours import series_colours
+from analysis.plots.figure_files import in_style, new_panels
+from dynamics.trajectory.diverged import mask_diverged
+
+
+@in_style
+def plot_committors(trajectory: xr.Dataset, result: xr.Dataset) -> Figure:
+    """The loss of each run, or the norm of the force, and below it the fraction of the
+    copies that end with the outcome; coloured by the end of the run itself."""
+    title = (
+        f"Committors of {result.sizes['run']} runs: {result.attrs['system']},"
+        f" {result.attrs['copies']} copies, outcome {result.attrs['outcome']}"
+    )
+    figure, (above, below) = new_panels([4, 4], title)
+    series, name = _scalar(trajectory)
+    colours, sizes = series_colours(), result["displacement"].values
+    ends = dict(zip((1.0, 0.0), (colours[0], colours[3]), strict=True))
+    for run, has_outcome in enumerate(result["outcome"].values.tolist()):
+        if has_outcome not in ends:
+            continue
+        look: dict[str, Any] = {
+            "color": ends[has_outcome],
+            "linewidth": 1,
+            "alpha": 0.8,
+        }
+        above.plot(trajectory["step"], series.isel(run=run), **look)
+        at = result.isel(run=run, displacement=0).dropna("step", subset=["committor"])
+        below.plot(at["step"], at["committor"], marker=".", **look)
+        below.fill_between(
+            at["step"].values,
+            at["committor_low"].values,
+            at["committor_high"].values,
+            color=ends[has_outcome],
+            alpha=0.15,
+            linewidth=0,
+        )
+    for has_outcome, label in ((1.0, "the run has the outcome"), (0.0, "it has not")):
+        if has_outcome in result["outcome"]:
+            below.plot([], [], color=ends[has_outcome], label=label)
+    below.axhline(0.5, color="0.5", linewidth=0.8, linestyle="--")
+    limits = float(trajectory["step"][0]), float(result.attrs["until"])
+    if (series > 0).all():
+        above.set_yscale("log")
+    above.set(ylabel=name, xlim=limits)
+    label = f"committor, displacement {sizes[0]:g}"
+    below.set(xlabel="step", ylabel=label, xlim=limits, ylim=(-0.03, 1.03))
+    below.legend()
+    return figure
+
+
+def _scalar(trajectory: xr.Dataset) -> tuple[xr.DataArray, str]:
+    """The training loss, (run, step), or the norm of the gradient over all layers, and
+    its name."""
+    if "loss" in trajectory:
+        loss = trajectory["loss"].isel(split=0)
+        return mask_diverged(loss, trajectory), "loss"
+    norm = (trajectory["gradient_norm"] ** 2).sum("layer") ** 0.5
+    return mask_diverged(norm, trajectory), "norm of the force"

@@ -1,0 +1,193 @@
+"""Committors: counts of copies by plain loops, decisions of constructed curves, the
+command, and errors."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis import binomial_interval, committor
+from analysis.committors import add_decisions, branching_probability, explained_variance
+from analysis.committors.decision import basin_radius
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    branch_copies,
+    simulate,
+)
+
+SETTINGS = ParticleSettings(n=7, fa=2.0)
+
+
+@pytest.fixture
+def source():
+    return simulate(SETTINGS, runs=4, steps=60, every=5, out="a.nc")
+
+
+def is_wide(ends):
+    """Whether the first particle ends at positive x."""
+    last = ends["embedding"].isel(step=-1, token=0, axis=0)
+    return last.values > 0
+
+
+def test_committors_count_the_copies_that_end_so(source):
+    result = committor(source, is_wide, [0, 30], 12, [0.05, 0.4])
+    assert result["trials"].values.tolist() == [[[12] * 2] * 2] * 4
+    np.testing.assert_array_equal(result["outcome"], is_wide(source))
+    ends = branch_copies(source, {2: [30]}, 12, 0.4)
+    count = int(is_wide(ends).sum())
+    at = result.sel(step=30, displacement=0.4).isel(run=2)
+    expected = binomial_interval(count, 12)
+    names = ("committor", "committor_low", "committor_high")
+    assert [float(at[name]) for name in names] == list(expected)
+    assert int(at["successes"]) == count
+
+
+def test_bisections_close_in_on_the_decision():
+    """A run is wide from the step at which its first particle passes x = 0 if nothing
+    moves afterwards: the outcome is that of the state itself."""
+    source = simulate(SETTINGS, runs=6, steps=64)
+
+    def passes(ends):
+        first = ends["embedding"].isel(step=0, token=0, axis=0).values
+        begin = (
+            source["embedding"].isel(token=0, axis=0).transpose("run", "step").values
+        )
+        return first > begin.mean()
+
+    result = committor(source, passes, [0, 32], 3, 1e-9, bisections=3)
+    for run in range(6):
+        measured = result["step"].values[
+            result["trials"].isel(run=run, displacement=0) > 0
+        ]
+        assert {0, 32} <= set(measured.tolist())
+        assert len(measured) <= 5
+
+
+def constructed_result(curves, outcome, sizes=(0.1,), trials=1000):
+    """A result with committors (run, step, size) at steps 0, 10, ..."""
+    p = np.asarray(curves, float).reshape(len(curves), -1, len(sizes))
+    dims = ("run", "step", "displacement")
+    data = {"committor": p, "committor_low": p - 0.05, "committor_high": p + 0.05}
+    return xr.Dataset(
+        {
+            **{name: (dims, values) for name, values in data.items()},
+            "trials": (dims, np.full(p.shape, trials)),
+            "outcome": ("run", np.asarray(outcome, float)),
+        },
+        {"step": 10 * np.arange(p.shape[1]), "displacement": list(sizes)},
+        {"until": 10 * p.shape[1]},
+    )
+
+
+def test_decisions_of_constructed_curves():
+    curves = [[0.1, 0.3, 0.7, 0.9, 1.0], [0.02] * 5, [0.6, 0.9, 0.4, 0.1, 0.0]]
+    result = add_decisions(constructed_result(curves, [1, 0, 0]))
+    np.testing.assert_allclose(result["decision_step"], [15, 0, 18])
+    np.testing.assert_allclose(result["decision_step_low"], [13.75, 0, 17])
+    np.testing.assert_allclose(result["decision_step_high"], [16.25, 0, 19])
+    np.testing.assert_allclose(result["sharpness"], [30, np.nan, 20])
+
+
+def test_firmness_is_where_the_agreement_leaves_nine_tenths():
+    sizes = np.array([0.01, 0.1, 1.0])
+    assert basin_radius(sizes, np.array([1.0, 1.0, 0.95])) == np.inf
+    assert basin_radius(sizes, np.array([0.8, 1.0, 1.0])) == 0
+    assert basin_radius(sizes, np.array([1.0, 0.95, 0.85])) == pytest.approx(10**-0.5)
+
+
+def test_explained_variance_is_that_between_runs(generator):
+    """Copies of runs with committors 0 and 1 share all their variance, copies of equal
+    runs none, beyond the error of a finite number of copies."""
+    ends = [[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]]
+    assert explained_variance(constructed_result(ends, [0] * 6)).value == 1
+    equal = generator.binomial(20, 0.5, 4000)[:, None] / 20
+    result = constructed_result(equal, np.zeros(4000), trials=20)
+    assert explained_variance(result).value == pytest.approx(0, abs=0.01)
+    p = generator.beta(1, 1, 4000)
+    drawn = generator.binomial(20, p)[:, None] / 20
+    result = constructed_result(drawn, np.zeros(4000), trials=20)
+    assert explained_variance(result).value == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_seed_2_is_decided_late_and_the_other_particles_from_the_start():
+    """The trial that led to this analysis: f_a = 2, displacements of 1%."""
+    source = simulate(ParticleSettings(fa=2.0), runs=4, steps=100, every=100)
+    result = committor(source, "circle", [0, 10, 20, 30, 60], 100)
+    p = result["committor"].isel(displacement=0)
+    assert (p.isel(run=2) >= [0, 0, 0.5, 0.7, 0.97]).all()
+    assert (p.isel(run=2) <= [0.2, 0.35, 0.75, 0.9, 1]).all()
+    assert (p.isel(run=[0, 3]) < 0.1).all()
+    assert (p.isel(run=1) > 0.9).all()
+    assert 12 < float(result["decision_step"][2]) < 24
+
+
+def test_the_command(source, output_of):
+    text = output_of("analysis.fate a.nc --copies 5 --frames 3 --displace .01 .1")
+    assert "8 states, 80 copies until step 60" in text
+    assert "decided at" in text
+    with xr.open_dataset("a-fate.nc") as result:
+        assert dict(result["committor"].sizes) == {
+            "run": 4,
+            "step": 2,
+            "displacement": 2,
+        }
+        assert result.attrs["frames_left"] == 0
+
+
+def test_an_interrupted_measurement_keeps_the_states_that_are_measured(
+    source, monkeypatch
+):
+    calls = []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > 4:  # the runs themselves, the cost, and two steps
+            raise KeyboardInterrupt
+        return branch_copies(*arguments, **options)
+
+    monkeypatch.setattr(branching_probability, "branch_copies", interrupted)
+    result = committor(source, "circle", [0, 20, 40], 4)
+    assert result.attrs["frames_left"] == 4
+    assert result["step"].values.tolist() == [20, 40]
+
+
+def test_an_outcome_is_a_function_of_a_file(source):
+    with open("ends.py", "w") as file:
+        file.write("def wide(ends):\n    return ends['embedding'][:, -1, 0, 0] > 0\n")
+    result = committor(source, "ends.py:wide", [30], 4)
+    np.testing.assert_array_equal(result["outcome"], is_wide(source))
+
+
+def test_outcomes_of_a_network():
+    source = simulate(ModularSettings(n=5), runs=3, steps=40, every=10)
+    for outcome, level in (("accuracy", 0.5), ("escape", 1.5), ("clusters", 5)):
+        result = committor(source, outcome, [0, 20], 4, level=level)
+        assert np.isfinite(result["committor"]).all()
+
+
+def test_diverged_runs_are_left_out(diverging):
+    source = simulate(diverging, runs=2, steps=6)
+    result = committor(source, "circle", [2], 3)
+    assert result["trials"].values.ravel().tolist() == [3, 0]
+    assert np.isnan(result["committor"].values.ravel()[1])
+    assert np.isnan(result["outcome"].values[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"outcome": "square"}, "outcome: found square"),
+        ({"outcome": "accuracy"}, "one that particles has: no accuracy"),
+        ({"outcome": "clusters"}, "level: found None"),
+        ({"outcome": "missing.py:f"}, "FILE.py:FUNCTION"),
+        ({"outcome": lambda ends: 1 / 0}, "the function raises ZeroDivisionError"),
+        ({"outcome": lambda ends: np.ones(3)}, "returns float64 of shape"),
+        ({"steps": [60]}, "steps: found 60"),
+        ({"steps": 0}, "steps: found 0"),
+        ({"displace": 0.0}, "displace: found 0.0"),
+    ],
+)
+def test_bad_input_is_said_in_one_line(source, options, message):
+    with pytest.raises(SettingsError, match=message):
+        committor(source, **{"copies": 2, **options})
