@@ -68,7 +68,9 @@ def identify_system(
     name = choose_backend(
         backend, backends, settings, device, lambda: fastest_backend(settings, runs)
     )
-    return SystemIdentity(settings, device, kind.numerics_version, backends, name)
+    return SystemIdentity(
+        settings, device, kind.numerics_version + fast_line(settings), backends, name
+    )
 
 
 def complete_settings(settings: AnySettings) -> AnySettings:
@@ -82,6 +84,16 @@ def complete_settings(settings: AnySettings) -> AnySettings:
         mesh_from = MESH_PARTICLES.get(settings.dim, math.inf)
         changes["method"] = "mesh" if settings.n >= mesh_from else "auto"
     return dataclasses.replace(settings, **changes)
+
+
+def fast_line(settings: Settings) -> bool:
+    """Whether complete settings select fast sums of particles on a line, whose numerics
+    version is one higher than that of other particles."""
+    return (
+        isinstance(settings, ParticleSettings)
+        and settings.method == "mesh"
+        and settings.dim == 1
+    )
 
 
 def fastest_backend(settings: Settings, runs: int) -> str:

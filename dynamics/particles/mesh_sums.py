@@ -26,10 +26,14 @@ from dynamics.kernels.simd import (
 from dynamics.particles.point_cells import PointCells, bounding_box
 from dynamics.particles.split_kernels import Splitting, spectra
 
-MESH_SIZES = tuple(
-    sorted(16 * factor << power for factor in (2, 3, 4, 5, 7) for power in range(8))
+MESH_SIZES, LINE_SIZES = (
+    np.sort(
+        [16 * factor << power for factor in (2, 3, 4, 5, 7) for power in range(most)]
+    )
+    for most in (8, 20)
 )
-"""Numbers of nodes along the longest axis; multiples of 16, with small factors."""
+"""Numbers of nodes along the longest axis, and on a line; multiples of 16, with small
+factors."""
 NODES_PER_POINT, MOST_NODES = {1: 8, 2: 24, 3: 64, 4: 128}, 2**26
 """Largest number of nodes, relative to the number of points for each dimension, and in
 all."""
@@ -239,16 +243,16 @@ def most_nodes(count: int, dim: int) -> int:
     return min(NODES_PER_POINT[dim] * count + 4096, MOST_NODES)
 
 
-def _lengths(constants: Splitting) -> np.ndarray:
+def _lengths(dim: int, constants: Splitting) -> np.ndarray:
     """Possible numbers of nodes along the longest axis."""
-    margin = constants.window.shape[1] + constants.cutoff
-    return np.array([size for size in MESH_SIZES if size > 2 * margin])
+    sizes = LINE_SIZES if dim == 1 else MESH_SIZES
+    return sizes[sizes > 2 * (constants.window.shape[1] + constants.cutoff)]
 
 
 def largest_cube(count: int, dim: int, constants: Splitting) -> int:
     """Number of nodes of the largest mesh for `count` points whose axes are equally
     long."""
-    nodes = _lengths(constants).astype(float) ** dim
+    nodes = _lengths(dim, constants).astype(float) ** dim
     return int(max(nodes[0], *nodes[nodes <= most_nodes(count, dim)]))
 
 
@@ -264,7 +268,7 @@ def select_mesh(points: np.ndarray, constants: Splitting) -> Mesh:
     pairs_per_volume = (
         float(_count_pairs(points, low, bins / largest, bins)) * (bins / largest) ** dim
     )
-    nodes = _lengths(constants)
+    nodes = _lengths(dim, constants)
     spacing = largest / (nodes / 2 - margin)
     eighths = np.ceil((np.divide.outer(extent, spacing) + margin) * 16 / nodes - 1e-9)
     shapes = np.maximum(eighths, 1).astype(int) * nodes // 8

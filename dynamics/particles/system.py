@@ -41,7 +41,12 @@ from dynamics.settings import (
     SettingsError,
 )
 from dynamics.system import DEFAULT_CLOCK
-from dynamics.system_kinds import SYSTEM_KINDS, complete_settings, resolve_device
+from dynamics.system_kinds import (
+    SYSTEM_KINDS,
+    complete_settings,
+    fast_line,
+    resolve_device,
+)
 from dynamics.tasks import all_pairs
 
 
@@ -98,6 +103,7 @@ class ParticleSystem:
         self.device = resolve_device(device, SYSTEM_KINDS["particles"])
         self.ensemble_width = 0
         self.settings = s = complete_settings(settings)
+        self.numerics_version += fast_line(s)
         self.variables = {
             "embedding": ("token", "axis"),
             "gradient_norm": ("layer",),

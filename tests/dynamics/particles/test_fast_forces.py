@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analysis.structures import count_imperfections, is_circle
+from dynamics.ensemble import Ensemble
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles import (
     ParticleSystem,
@@ -182,6 +183,21 @@ def test_the_bits_do_not_depend_on_threads_or_on_other_runs(dim, monkeypatch):
         alone = system.advance(system.initial(np.array([1])), 3)
     np.testing.assert_array_equal(alone.embedding[0], together.embedding[1])
     np.testing.assert_array_equal(alone.gradient_norm[0], together.gradient_norm[1])
+
+
+def test_the_mesh_of_a_line_grows_with_the_number_of_points(generator):
+    """Otherwise nearly all time goes to near pairs; its runs have a numerics version of
+    their own since it does."""
+    constants = split_kernels.splitting(1e-8)
+    cutoffs = [
+        mesh_sums.select_mesh(generator.standard_normal((count, 1)), constants).cutoff
+        for count in (20_000, 320_000)
+    ]
+    assert 8 < cutoffs[0] / cutoffs[1] < 32
+    for dim, method, version in ((1, "mesh", 2), (1, "direct", 1), (2, "mesh", 1)):
+        settings = ParticleSettings(n=9, dim=dim, method=method)
+        assert ParticleSystem(settings).numerics_version == version
+        assert Ensemble(settings).identity["numerics_version"] == version
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
