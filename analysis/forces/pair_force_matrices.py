@@ -19,6 +19,7 @@ other."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -31,13 +32,19 @@ from dynamics.particles import (
     force_fields,
     group_pairs,
 )
+from dynamics.particles.fast_forces import fast_force_fields
 from dynamics.particles.pair_forces import (
     ATTRACTION,
     LIKE_ALIGNMENT,
     REPULSION,
     UNLIKE_ALIGNMENT,
 )
-from dynamics.settings import BalanceRule, ParticleSettings, SettingsError
+from dynamics.settings import (
+    MESH_PARTICLES,
+    BalanceRule,
+    ParticleSettings,
+    SettingsError,
+)
 from dynamics.tasks import all_pairs
 
 DISTANCES = np.geomspace(0.05, 3, 16)
@@ -227,13 +234,15 @@ def pair_sum_distance(embedding: np.ndarray, pairs: np.ndarray) -> float:
 
 
 def four_fields(embedding: np.ndarray, pairs: np.ndarray) -> ForceFields:
-    """The four fields of CA on embeddings (..., token, axis)."""
+    """The four fields of CA on embeddings (..., token, axis), by fast sums from the N on
+    from which particles have them."""
     n, dim = embedding.shape[-2:]
-    return (
-        force_fields(embedding, group_pairs(n, pairs))
-        if dim <= _COMPILED
-        else fields_by_matrices(embedding, pairs)
-    )
+    if dim > _COMPILED:
+        return fields_by_matrices(embedding, pairs)
+    grouped = group_pairs(n, pairs)
+    if n < MESH_PARTICLES.get(dim, math.inf):
+        return force_fields(embedding, grouped)
+    return fast_force_fields(embedding, grouped, ParticleSettings.accuracy)
 
 
 def fields_with_renamed_tokens(
@@ -253,9 +262,7 @@ def fields_with_renamed_tokens(
         for names in renamings:
             renamed = np.empty_like(embedding)
             renamed[..., names, :] = embedding
-            yield force_fields(renamed, group_pairs(n, names[pairs])).force[
-                ..., names, :
-            ]
+            yield four_fields(renamed, names[pairs]).force[..., names, :]
         return
     repelled = (
         fields[REPULSION] + _fields_within_classes(embedding, pairs, np.arange(n))[1]

@@ -108,16 +108,7 @@ def balanced_force_fields(
     Their sum is the force of `dynamics.particles.system.ParticleSystem`, by the method
     that `law` names."""
     if law.method == "mesh":
-        fields = [
-            fast_forces.fast_fields(x, pairs, law.accuracy)
-            for x in embedding.reshape(-1, *embedding.shape[-2:])
-        ]
-        force = np.stack([one.force for one in fields], axis=1).reshape(
-            4, *embedding.shape
-        )
-        magnitude = np.stack([one.magnitude for one in fields], axis=1).reshape(
-            4, *embedding.shape[:-2]
-        )
+        force, magnitude = fast_forces.fast_force_fields(embedding, pairs, law.accuracy)
     else:
         force, magnitude = force_fields(embedding, pairs)
     attraction, repulsion, like, unlike = magnitude

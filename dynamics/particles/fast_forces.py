@@ -57,6 +57,21 @@ def working_bytes(n: int, dim: int, accuracy: float) -> int:
     return LEAST_BYTES + pairs * BYTES_PER_PAIR + nodes * BYTES_PER_NODE
 
 
+def fast_force_fields(
+    embedding: np.ndarray, pairs: PairList, accuracy: float
+) -> ForceFields:
+    """`force_fields` of embeddings (..., token, axis), with the accuracy of
+    `fast_fields`."""
+    lead, frame = embedding.shape[:-2], embedding.shape[-2:]
+    fields = [
+        fast_fields(np.ascontiguousarray(x, np.float64), pairs, accuracy)
+        for x in embedding.reshape(-1, *frame)
+    ]
+    force = np.stack([item.force for item in fields], axis=1)
+    magnitude = np.stack([item.magnitude for item in fields], axis=1)
+    return ForceFields(force.reshape(4, *lead, *frame), magnitude.reshape(4, *lead))
+
+
 def fast_fields(x: np.ndarray, pairs: PairList, accuracy: float) -> ForceFields:
     """The fields (field, token, axis) of one embedding (token, axis) and their
     magnitudes (field,).

@@ -123,3 +123,19 @@ def test_particles_in_any_dimension_move_as_those_of_the_system(generator, monke
         pair_force_matrices.simulate_in_any_dimension(
             start[0], dataclasses.replace(LAW, variance="axis"), 1
         )
+
+
+def test_fields_of_many_tokens_are_summed_fast(generator):
+    """From N = 128 on; the error is below the accuracy of particles."""
+    pairs = all_pairs(131)[generator.random(131 * 66) < 0.8]
+    x = generator.standard_normal((2, 131, 2))
+    expected = force_fields(x, group_pairs(131, pairs))
+    result = pair_force_matrices.four_fields(x, pairs)
+    for field in range(4):
+        np.testing.assert_allclose(
+            result.force[field],
+            expected.force[field],
+            atol=1e-6 * np.abs(expected.force[field]).max(),
+        )
+    assert not np.array_equal(result.force, expected.force)
+    np.testing.assert_allclose(result.magnitude, expected.magnitude, rtol=1e-6)
