@@ -326,9 +326,8 @@ def _pair_fields_within_run(
     for lane in range(runs):
         _gather_lane(sums, units, lane, points, directions)
         for number in prange(len(groups)):
-            group = np.int64(
-                number
-            )  # prange counts by unsigned integers, with which all would be compiled again
+            # prange counts by unsigned integers, with which all would be compiled again
+            group = np.int64(number)
             first, last = bounds[groups[group, 0]], bounds[groups[group, 0] + 1]
             start = groups[group, 1]
             x_ij = _load_group(points, start, last, padded, group, axes)

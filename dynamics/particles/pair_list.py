@@ -62,7 +62,8 @@ def group_pairs(
     Examples
     --------
     >>> pairs = group_pairs(3)
-    >>> list(zip(pairs.first.tolist(), pairs.second.tolist()))  # sums modulo 3: 0, 0, 1, 1, 2, 2
+    >>> # sums modulo 3: 0, 0, 1, 1, 2, 2
+    >>> list(zip(pairs.first.tolist(), pairs.second.tolist()))
     [(0, 0), (1, 2), (0, 1), (2, 2), (0, 2), (1, 1)]
     >>> pairs.like, pairs.unlike
     (3, 12)

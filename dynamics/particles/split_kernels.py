@@ -6,7 +6,8 @@ A(u) x and B(u) for u < 1 and the kernels themselves beyond. They are those of a
 spread over a ball (Ewald, 1921), here with the density I0(β sqrt(1 - u)) of Kaiser and
 Bessel, whose spectrum is negligible beyond β:
 
-    A(u) = (1 - t I1(β t) / I1(β)) / u,  t = sqrt(1 - u);     B'(r) = -S(r) / r²,  S'(r) ~ r² I0(β t),  B(1) = S(1) = 1
+    A(u) = (1 - t I1(β t) / I1(β)) / u,  t = sqrt(1 - u)
+    B'(r) = -S(r) / r²,  S'(r) ~ r² I0(β t),  B(1) = S(1) = 1
 
 S is the charge within a radius. A density of the same form gives the weights of the
 interpolation between points and mesh. All lengths are in units of the mesh."""

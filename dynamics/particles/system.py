@@ -1,7 +1,8 @@
 """The particle system: N particles under the pair forces of CA, normalised after every
 step (CA section 6).
 
-    x <- normalise(x + step_size F(x)),   F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
+    x <- normalise(x + step_size F(x))
+    F = g_a attraction + w_r g_r repulsion + f_a (like + w_a unlike alignment)
 
 The weights w_r and w_a balance the unlike fields against the like fields, and
 `normalise` restores zero mean and unit standard deviation. There is no momentum. A

@@ -77,7 +77,8 @@ def save_trajectory(
 
     Examples
     --------
-    >>> from dynamics import ParticleSettings, open_trajectory, save_trajectory, simulate
+    >>> from dynamics import ParticleSettings, open_trajectory
+    >>> from dynamics import save_trajectory, simulate
     >>> trajectory = simulate(ParticleSettings(n=5), runs=6, steps=3)
     >>> save_trajectory(trajectory.isel(run=[1, 4]), "two.nc")
     >>> open_trajectory("two.nc")["seed"].values
@@ -425,9 +426,8 @@ def _checkpoint_dataset(
             continue
         values = np.stack([state[name] for state in states.values()])
         rest = description.state_dims.get(name, ())
-        if (
-            len(rest) != values.ndim - 2
-        ):  # the array of a restart state may have another shape than the variable of that name
+        # the array may have another shape than the variable of that name
+        if len(rest) != values.ndim - 2:
             rest = tuple(f"{name}_{k}" for k in range(values.ndim - 2))
         variables[name] = (("checkpoint", "run", *rest), values)
     attrs = {"long_name": "step of an exact restart state", "units": "1"}

@@ -29,7 +29,8 @@ def successful_runs(
     Examples
     --------
     >>> from dynamics import SparseSettings, simulate
-    >>> successful_runs(simulate(SparseSettings(data=64), runs=2, steps=2, progress=False))
+    >>> trajectory = simulate(SparseSettings(data=64), runs=2, steps=2)
+    >>> successful_runs(trajectory)
     array([False, False])
     """
     last = trajectory.isel(step=-1)

@@ -123,9 +123,9 @@ def sweep_command_options(systems: Mapping[str, type]) -> Any:
         functools.reduce(operator.or_, annotated), tyro.conf.OmitSubcommandPrefixes
     ]
     options = dataclasses.make_dataclass("Options", [("system", one)], frozen=True)
-    options.__doc__ = """Simulate or train an ensemble for every combination of the settings for which several values
-    are given, and combine the final metrics in one file, one table and one picture. Existing points are not computed
-    again.
+    options.__doc__ = """Simulate or train an ensemble for every combination of the
+    settings for which several values are given, and combine the final metrics in one
+    file, one table and one picture. Existing points are not computed again.
     SYSTEM --help lists the settings of a system."""
     return options
 
@@ -149,8 +149,9 @@ class ScriptSweepOptions(PictureOptions):
 
 
 def script_sweep_options(script: sweeps.Script) -> Any:
-    """The class of options of `sims.sweep SCRIPT.py`: one or more values of each setting
-    of the script. Raises SettingsError for a setting without a default value."""
+    """The class of options of `sims.sweep SCRIPT.py`: one or more values of each
+    setting of the script. Raises SettingsError for a setting without a default
+    value."""
     kinds, texts = get_type_hints(script.settings), field_descriptions(script.settings)
     fields: list[Any] = [("script", tyro.conf.Positional[Path])]
     for field in dataclasses.fields(script.settings):
@@ -167,9 +168,9 @@ def script_sweep_options(script: sweeps.Script) -> Any:
     fields.append(("trainings", ScriptSweepOptions, sizes))
     options = dataclasses.make_dataclass("Options", fields, frozen=True)
     options.__doc__ = (
-        f"Train {script.path.name} for every combination of the settings for which several"
-        " values are given, and combine the final metrics in one file, one table and one"
-        " picture."
+        f"Train {script.path.name} for every combination of the settings for which"
+        " several values are given, and combine the final metrics in one file, one"
+        " table and one picture."
     )
     return options
 
