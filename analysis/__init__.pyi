@@ -18,6 +18,7 @@ from .command_line.record import AnalysisOptions as AnalysisOptions
 from .command_line.record import Measurement as Measurement
 from .command_line.record import Report as Report
 from .committors import committor as committor
+from .committors import lyapunov as lyapunov
 from .forces import audit_forces as audit_forces
 from .forces import embedding_pair_sums as embedding_pair_sums
 from .forces import fit_force_fields as fit_force_fields

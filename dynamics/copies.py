@@ -245,13 +245,20 @@ class Perturbation:
         self, arrays: dict[str, np.ndarray], table: CopyTable, seeds: np.ndarray
     ) -> None:
         """Displace the copies of one step in place; `arrays` (run, ...) are those of a
-        restart state."""
+        restart state. All runs have equally many copies, one run after another."""
         step, runs = int(table.from_step[0]), np.unique(table.of_run)
         numbers = int(table.copy.max()) + 1
         shapes = state_shape(self.system)
-        for name, values in state_variables(self.system, arrays).items():
-            for run, seed in zip(runs, seeds, strict=True):
-                rows = np.flatnonzero((table.of_run == run) & (table.displacement != 0))
+        variables = state_variables(self.system, arrays)
+        if not variables and table.displacement.any():
+            allowed = "0: the restart state has none of the variables of the system"
+            raise SettingsError("displace", table.displacement[-1], allowed)
+        count = len(table.copy) // len(runs)
+        rows_of_run = np.arange(len(table.copy)).reshape(len(runs), count)
+        sizes = table.displacement[:count]
+        rows_of_run, sizes = rows_of_run[:, sizes != 0], sizes[sizes != 0, None]
+        for name, values in variables.items():
+            for run, seed, rows in zip(runs, seeds, rows_of_run, strict=True):
                 if self.direction is None:
                     stream = random_stream(int(seed), f"copies/{step}/{name}")
                     noise = stream.standard_normal((numbers, values.shape[1]))
@@ -261,19 +268,21 @@ class Perturbation:
                     whole = (self.source.sizes["run"], *shapes[name])
                     directions = self.direction.get(name, np.zeros(whole))
                     shift = np.broadcast_to(directions, whole)[run].ravel()
-                sizes = table.displacement[rows, None]
                 values[rows] += (sizes * shift).astype(values.dtype)
         displaced = table.displacement != 0
         if hasattr(self.system, "normalise") and displaced.any():
             positions = arrays["embedding"]
             positions[displaced] = self.system.normalise(positions[displaced])
         if self.reshuffle:
-            arrays["batch_seeds"] = np.empty_like(table.copy)
-            for run, seed in zip(runs, seeds, strict=True):
-                stream = random_stream(int(seed), f"copies/{step}/batches")
-                batch_seeds = stream.integers(2**62, size=numbers)
-                rows = np.flatnonzero(table.of_run == run)
-                arrays["batch_seeds"][rows] = batch_seeds[table.copy[rows]]
+            batch_seeds = [
+                random_stream(int(seed), f"copies/{step}/batches").integers(
+                    2**62, size=numbers
+                )
+                for seed in seeds
+            ]
+            arrays["batch_seeds"] = np.concatenate(batch_seeds)[
+                np.repeat(np.arange(len(runs)) * numbers, count) + table.copy
+            ]
 
 
 def state_variables(system: System, arrays: Arrays) -> dict[str, np.ndarray]:

@@ -6,5 +6,8 @@ from .committor_table import committor_table as committor_table
 from .committor_table import describe_committors as describe_committors
 from .decision import add_decisions as add_decisions
 from .decision import explained_variance as explained_variance
+from .growth_of_differences import largest_exponents as largest_exponents
+from .growth_of_differences import linearized_exponents as linearized_exponents
+from .growth_of_differences import lyapunov as lyapunov
 from .outcomes import OUTCOMES as OUTCOMES
 from .outcomes import find_outcome as find_outcome

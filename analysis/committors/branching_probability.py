@@ -241,10 +241,9 @@ class _Counts:
         counts = np.zeros((2, *shape), int)
         for (run, step), values in self.results.items():
             counts[:, run, steps.index(step)] = values
-        intervals = np.reshape(
-            [binomial_interval(*pair) for pair in counts.reshape(2, -1).T.tolist()],
-            (*shape, 3),
-        )
+        pairs = list(map(tuple, counts.reshape(2, -1).T.tolist()))
+        interval_of = {pair: binomial_interval(*pair) for pair in set(pairs)}
+        intervals = np.reshape([interval_of[pair] for pair in pairs], (*shape, 3))
         dims = ("run", "step", "displacement")
         names = ("committor", "committor_low", "committor_high")
         variables = {name: (dims, intervals[..., at]) for at, name in enumerate(names)}

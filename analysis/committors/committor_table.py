@@ -57,11 +57,11 @@ def describe_committors(result: xr.Dataset) -> str:
         f" does in {int((agreement >= FIRM).sum())} of {int(measured.sum())} runs"
     )
     if np.isfinite(explained.value):
-        low, high = np.clip([explained.low, explained.high], 0, 1)
-        text += (
-            f"; this state explains {explained.value:.2f} [{low:.2f}, {high:.2f}] of the"
-            " variance of the outcome"
-        )
+        text += f"; this state explains {explained.value:.2f}"
+        if np.isfinite(explained.low):
+            low, high = np.clip([explained.low, explained.high], 0, 1)
+            text += f" [{low:.2f}, {high:.2f}]"
+        text += " of the variance of the outcome"
     lost = int((result["outcome"].isnull()).sum())
     if lost:
         text += f"; {lost} runs have diverged and are left out"

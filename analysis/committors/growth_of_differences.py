@@ -1,0 +1,246 @@
+"""Finite-time Lyapunov exponents: how fast small differences between a run and its
+copies grow.
+
+    exponent = log(|difference at the end| / |difference at the beginning|) / time
+
+Differences are those of all variables of the state. The largest few exponents are those
+of orthonormal differences that are orthonormalised again after each span of steps
+(Benettin, Galgani, Giorgilli and Strelcyn, Meccanica 15 (1980), 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from analysis.linearization.force_jacobian import force_and_jacobian
+from dynamics.branching import replay
+from dynamics.copies import branch_copies
+from dynamics.provenance import METRIC_VARIABLES
+from dynamics.settings import ParticleSettings, SettingsError, check_integer
+from dynamics.trajectory.schema import read_settings
+
+
+def lyapunov(
+    trajectory: xr.Dataset,
+    steps: Sequence[int],
+    span: int,
+    displace: Sequence[float] = (1e-8, 1e-6, 1e-4),
+    copies: int = 8,
+    *,
+    batches: str = "common",
+) -> xr.Dataset:
+    """Finite-time Lyapunov exponents along recorded runs, by copies with several
+    displacements.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory with restart states, or one that was not written to a file.
+    steps : sequence of int
+        Steps at which copies begin.
+    span : int
+        Number of steps over which differences grow.
+    displace : sequence of float
+        Sizes of the displacements. Where differences grow linearly, the exponents of
+        several sizes agree; networks in float32 need 1e-4 and more.
+    copies : int
+        Number of copies of each state and size.
+    batches : {"common", "different"}
+        Whether a copy has the mini-batches of the run with which it is compared.
+
+    Returns
+    -------
+    xarray.Dataset
+        `exponent` (run, step, displacement), the mean over copies per unit of time
+        (`step` times the step size), and its standard deviation `spread` over copies.
+        NaN for a run that has diverged.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+
+    Examples
+    --------
+    >>> from analysis import lyapunov
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=7), runs=3, progress=False)
+    >>> dict(lyapunov(trajectory, [0, 50], span=20)["exponent"].sizes)
+    {'run': 3, 'step': 2, 'displacement': 3}
+    """
+    check_integer("span", span, 1, 2**53)
+    if batches not in ("common", "different"):
+        raise SettingsError("batches", batches, "common or different")
+    different, sizes = batches == "different", sorted(displace)
+    duration = span * read_settings(trajectory).time_step
+    means, spreads = [], []
+    for step in steps:
+        ends = branch_copies(
+            trajectory,
+            step,
+            copies,
+            [0.0, *sizes],
+            reshuffle=different,
+            until=step + span,
+        )
+        shape = (trajectory.sizes["run"], 1 + len(sizes), copies, -1)
+        first, last = (state_vectors(ends, at).reshape(shape) for at in (0, -1))
+        undisturbed = np.roll(last[:, :1], 1, axis=2) if different else last[:, :1]
+        begin = np.linalg.norm(first[:, 1:] - first[:, :1], axis=-1)
+        end = np.linalg.norm(last[:, 1:] - undisturbed, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            growth = np.log(end / begin) / duration
+        diverged = (ends["last_step"] < step + span).values.reshape(shape[:-1])
+        growth[diverged[:, 1:] | diverged[:, :1]] = np.nan
+        means.append(growth.mean(axis=-1))
+        spreads.append(growth.std(axis=-1))
+    dims = ("run", "step", "displacement")
+    return xr.Dataset(
+        {
+            "exponent": (dims, np.stack(means, axis=1)),
+            "spread": (dims, np.stack(spreads, axis=1)),
+        },
+        {
+            "step": list(steps),
+            "displacement": sizes,
+            "seed": ("run", trajectory["seed"].values),
+        },
+        {"span": span, "batches": batches},
+    )
+
+
+def largest_exponents(
+    trajectory: xr.Dataset,
+    step: int,
+    until: int,
+    count: int,
+    span: int = 1,
+    size: float = 1e-7,
+    transient: int = 0,
+) -> np.ndarray:
+    """The largest Lyapunov exponents between two steps, by differences along
+    orthonormal directions.
+
+    Parameters
+    ----------
+    trajectory : xarray.Dataset
+        A trajectory with restart states, or one that was not written to a file.
+    step, until : int
+        First and last step.
+    count : int
+        Number of exponents.
+    span : int
+        Steps between two orthonormalisations.
+    size : float
+        Length of the differences.
+    transient : int
+        Number of steps, a multiple of `span`, in which the directions turn before
+        their growth counts.
+
+    Returns
+    -------
+    numpy.ndarray
+        (run, exponent) per unit of time, from the largest.
+
+    Examples
+    --------
+    >>> from analysis.committors import largest_exponents
+    >>> from dynamics import ParticleSettings, simulate
+    >>> trajectory = simulate(ParticleSettings(n=5), runs=2, steps=20, progress=False)
+    >>> largest_exponents(trajectory, 0, 10, count=2).shape
+    (2, 2)
+    """
+    frame = replay(trajectory, None, step, step)
+    runs, length = state_vectors(frame, 0).shape
+    check_integer("count", count, 1, length)
+    generator = np.random.default_rng(0)
+    start = generator.standard_normal((runs, length, count))
+    directions, sums = np.linalg.qr(start)[0], np.zeros((runs, count))
+    begins = range(step, until, span)
+    ends = [step, *(min(until, begin + span) for begin in begins)]
+    for begin, end in zip([step, *begins], ends, strict=True):
+        moved = np.empty_like(directions)
+        for column in range(count):
+            direction = _as_variables(frame, directions[..., column])
+            copies = branch_copies(
+                trajectory, begin, 1, [0.0, size], direction=direction, until=end
+            )
+            last = state_vectors(copies, -1).reshape(runs, 2, length)
+            moved[..., column] = (last[:, 1] - last[:, 0]) / size
+        directions, triangle = np.linalg.qr(moved)
+        if end > step + transient:
+            sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
+    duration = (until - step - transient) * read_settings(trajectory).time_step
+    return sums / duration
+
+
+def linearized_exponents(
+    trajectory: xr.Dataset, step: int, until: int, count: int
+) -> np.ndarray:
+    """The exponents of `largest_exponents` for particles, by products of the
+    derivatives of their steps: with y = x + step_size F(x) of mean 0 and its standard
+    deviation s,
+
+        derivative = (1 - mean - y y^T / |y|²) (1 + step_size dF/dx) / s
+
+    Raises SettingsError for other systems, step rules and normalisations."""
+    settings = read_settings(trajectory)
+    if not isinstance(settings, ParticleSettings) or (
+        settings.step_rule,
+        settings.variance,
+    ) != ("force", "overall"):
+        allowed = "particles with step_rule force and variance overall"
+        raise SettingsError("trajectory", trajectory.attrs["system"], allowed)
+    frames = replay(trajectory, None, step, until)["embedding"]
+    x = frames.transpose("run", "step", "token", "axis").values
+    runs, length = len(x), settings.n * settings.dim
+    start = np.random.default_rng(0).standard_normal((runs, length, count))
+    centred = np.kron(
+        np.eye(settings.n) - 1 / settings.n, np.eye(settings.dim)
+    )  # without the mean of each axis
+    rows = x[:, 0].reshape(runs, length, 1)
+    first = centred - rows @ rows.swapaxes(1, 2) / length
+    directions, sums = np.linalg.qr(first @ start)[0], np.zeros((runs, count))
+    h = settings.step_size
+    for at in range(until - step):
+        field = force_and_jacobian(x[:, at], settings)
+        y = (x[:, at] + h * field.force).reshape(runs, length) @ centred
+        square = (y * y).sum(axis=1)[:, None, None]
+        projection = centred - y[:, :, None] * y[:, None] / square
+        scale = np.sqrt(square / length)
+        moved = projection @ (directions + h * field.jacobian @ directions) / scale
+        directions, triangle = np.linalg.qr(moved)
+        sums += np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
+    return sums / ((until - step) * h)
+
+
+def state_vectors(trajectory: xr.Dataset, at: int) -> np.ndarray:
+    """All recorded variables of the state at a frame, (run, component) float64."""
+    frame = trajectory.isel(step=at)
+    pieces = [
+        frame[name].transpose("run", ...).values.reshape(frame.sizes["run"], -1)
+        for name in _state_names(trajectory)
+    ]
+    return np.concatenate(pieces, axis=1).astype(np.float64)
+
+
+def _state_names(trajectory: xr.Dataset) -> list[str]:
+    return [
+        str(name)
+        for name, variable in trajectory.data_vars.items()
+        if {"run", "step"} < set(variable.dims) and name not in METRIC_VARIABLES
+    ]
+
+
+def _as_variables(frame: xr.Dataset, vectors: np.ndarray) -> dict[str, np.ndarray]:
+    """Vectors (run, component) of `state_vectors` as arrays by the names of the
+    variables."""
+    names, first = _state_names(frame), frame.isel(step=0)
+    shapes = [first[name].transpose("run", ...).shape for name in names]
+    ends = np.cumsum([np.prod(shape[1:], dtype=int) for shape in shapes])
+    pieces = np.split(vectors, ends[:-1], axis=1)
+    return {
+        name: piece.reshape(shape)
+        for name, piece, shape in zip(names, pieces, shapes, strict=True)
+    }

@@ -1,0 +1,139 @@
+"""Lyapunov exponents of a linear flow, of the logistic map, and of particles by
+products of derivatives."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from analysis import lyapunov
+from analysis.committors import largest_exponents, linearized_exponents
+from dynamics import (
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+    register,
+    simulate,
+)
+from tests.dynamics.test_system_checks import Noise, NoiseSettings
+
+RATES = np.array([0.5, -0.2, -1.0])
+BASIS = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowSettings(NoiseSettings):
+    """A linear flow with rates 0.5, -0.2 and -1, in time steps of 0.01."""
+
+    system: ClassVar[str] = "linear-flow"
+    time_step: ClassVar[float] = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class LogisticSettings(NoiseSettings):
+    """x <- 4 x (1 - x), of exponent log 2."""
+
+    system: ClassVar[str] = "logistic"
+
+
+@dataclasses.dataclass(frozen=True)
+class PointState:
+    step: int
+    last_step: np.ndarray
+    embedding: np.ndarray
+
+
+class Flow(Noise):
+    shape = (3, 1)
+    step_matrix = BASIS @ np.diag(np.exp(0.01 * RATES)) @ BASIS.T
+
+    def initial(self, seeds):
+        x = 1 + self.noise(seeds, 0)
+        return PointState(0, np.zeros(len(seeds), np.int64), x)
+
+    def map(self, x):
+        return self.step_matrix @ x
+
+    def advance(self, state, steps):
+        x = state.embedding
+        for _ in range(steps):
+            x = self.map(x)
+        return PointState(state.step + steps, state.last_step + steps, x)
+
+    def observe(self, state):
+        zeros = np.zeros((len(state.last_step), 1), np.float32)
+        return {
+            "embedding": state.embedding,
+            "gradient_norm": zeros,
+            "update_norm": zeros,
+        }
+
+    def restore(self, arrays):
+        return PointState(**{**arrays, "step": int(arrays["step"])})
+
+
+class Logistic(Flow):
+    shape = (2, 1)
+
+    def initial(self, seeds):
+        x = 0.5 + 0.1 * np.tanh(self.noise(seeds, 0))
+        return PointState(0, np.zeros(len(seeds), np.int64), x)
+
+    def map(self, x):
+        return 4 * x * (1 - x)
+
+
+register(FlowSettings, Flow)
+register(LogisticSettings, Logistic)
+
+
+def test_exponents_of_a_linear_flow_are_its_rates():
+    source = simulate(FlowSettings(), runs=2, steps=1500, every=100, progress=False)
+    exponents = largest_exponents(
+        source, 0, 1500, 3, span=50, size=1e-3, transient=1000
+    )
+    np.testing.assert_allclose(exponents, [RATES] * 2, atol=1e-3)
+
+
+def test_differences_of_a_linear_flow_grow_alike_at_all_sizes():
+    source = simulate(FlowSettings(), runs=2, steps=1500, every=100, progress=False)
+    result = lyapunov(source, [0], 1500, [1e-6, 1e-2])
+    growth = result["exponent"].values
+    np.testing.assert_allclose(growth[..., 0], growth[..., 1], atol=1e-3)
+    assert (np.abs(growth - 0.5) < 0.2).all()
+
+
+@pytest.mark.slow
+def test_the_exponent_of_the_logistic_map_is_log_2():
+    source = simulate(LogisticSettings(), runs=3000, steps=150, every=150)
+    exponents = largest_exponents(source, 50, 150, 2, span=10, size=1e-10)
+    assert exponents.mean() == pytest.approx(np.log(2), abs=1e-3)
+
+
+def test_exponents_of_particles_are_those_of_products_of_derivatives():
+    settings = ParticleSettings(n=7, fa=2.0)
+    source = simulate(settings, runs=3, steps=40, progress=False)
+    by_copies = largest_exponents(source, 5, 25, 4, span=1, size=1e-8)
+    by_products = linearized_exponents(source, 5, 25, 4)
+    np.testing.assert_allclose(by_copies, by_products, atol=1e-3)
+
+
+def test_different_batches_part_runs_that_common_batches_keep_together():
+    settings = SparseSettings(length=6, sparsity=2, data=50, batch=8, hidden=5)
+    source = simulate(settings, runs=2, steps=60, progress=False)
+    common, different = (
+        lyapunov(source, [10], 20, [1e-3], 4, batches=batches)["exponent"]
+        for batches in ("common", "different")
+    )
+    assert (different > common).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"span": 0}, "span: found 0"), ({"batches": "other"}, "common or different")],
+)
+def test_bad_input_is_said_in_one_line(options, message):
+    source = simulate(ParticleSettings(n=5), runs=1, steps=4, progress=False)
+    with pytest.raises(SettingsError, match=message):
+        lyapunov(source, [0], **{"span": 2, **options})
