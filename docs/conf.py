@@ -44,8 +44,13 @@ autodoc_typehints = "none"
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_show_sourcelink = False
-html_static_path = ["_static"]
+html_static_path = [
+    "_static",
+    "../analysis/explorer/particle_starts.js",
+    "../analysis/explorer/particles.js",
+]
 html_css_files = ["site.css"]
+html_js_files = ["particle_starts.js", "particles.js"]
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_persistent": ["search-button"],

@@ -1,0 +1,320 @@
+// The particles of CA section 6 in the plane, without Python: `Particles` computes, the element
+// <particle-view> shows them. Formulae and order of summation are those of dynamics/particles/pair_forces.py
+// and integrator.py with the default settings; a test compares both step by step.
+"use strict";
+
+const TINY = 1e-280; // squared lengths up to this count as zero
+const ROUNDING = (16 * 2 ** -52) ** 2; // a smaller relative spread counts as zero
+const SQUARED_LIMIT = 1e76; // squared norms from here on: the run has diverged and stays where it is
+const CIRCLE_RATIO = 1.2; // largest norm over smallest norm below which numbers form a circle (CA algorithm 1)
+const GRID_FRACTION = 0.2; // a grid has at most this fraction of imperfect pair sums (CA algorithm 2 counts them)
+
+class Particles {
+  // positions: [[x, y], ...] of the numbers 0 to N - 1, which are normalised first.
+  constructor(positions, {fa = 1, ga = 1, gr = 1, stepSize = 0.003} = {}) {
+    Object.assign(this, {fa, ga, gr, stepSize, step: 0, n: positions.length});
+    const n = this.n;
+    this.pairs = [];
+    this.classStart = [0]; // pairs are sorted by class i + j mod N
+    for (let residue = 0; residue < n; residue++) {
+      for (let i = 0; i < n; i++) {
+        const j = (residue - i + n) % n;
+        if (i <= j) this.pairs.push([i, j]);
+      }
+      this.classStart.push(this.pairs.length);
+    }
+    const count = this.pairs.length;
+    this.residue = Uint16Array.from(this.pairs, ([i, j]) => (i + j) % n);
+    this.like = 0; // pairs of pair sums of equal class
+    for (let c = 0; c < n; c++) {
+      const size = this.classStart[c + 1] - this.classStart[c];
+      this.like += size * (size - 1) / 2;
+    }
+    this.unlike = count * (count - 1) / 2 - this.like;
+    this.sums = new Float64Array(2 * count);
+    this.units = new Float64Array(2 * count);
+    // attraction, repulsion, alignment of like and of unlike pair sums
+    this.fields = Array.from({length: 4}, () => new Float64Array(2 * count));
+    this.strengths = [new Float64Array(count), new Float64Array(count)]; // of attraction and repulsion
+    this.x = this.normalise(Float64Array.from(positions.flat()));
+    this.addPairSums();
+  }
+
+  // Mean 0 and standard deviation 1 over all coordinates, in place.
+  normalise(x) {
+    const n = this.n;
+    let meanX = 0, meanY = 0, total = 0;
+    for (let i = 0; i < n; i++) { meanX += x[2 * i]; meanY += x[2 * i + 1]; }
+    meanX /= n; meanY /= n;
+    for (let i = 0; i < n; i++) {
+      x[2 * i] -= meanX; x[2 * i + 1] -= meanY;
+      total += x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1];
+    }
+    const spread = Math.sqrt(total / (2 * n));
+    const enough = total - (meanX * meanX + meanY * meanY) * (n * ROUNDING) > 0;
+    for (let k = 0; k < 2 * n; k++) x[k] = enough ? x[k] / spread : 0;
+    this.spreadSquare = total;
+    return x;
+  }
+
+  // x_ij = x_i + x_j and its direction, for every pair.
+  addPairSums() {
+    const {x, sums, units} = this;
+    this.pairs.forEach(([i, j], k) => {
+      const a = x[2 * i] + x[2 * j], b = x[2 * i + 1] + x[2 * j + 1];
+      const square = a * a + b * b, nonzero = square > TINY, inverse = 1 / Math.sqrt(square);
+      sums[2 * k] = nonzero ? a : 0; sums[2 * k + 1] = nonzero ? b : 0;
+      units[2 * k] = nonzero ? a * inverse : 0; units[2 * k + 1] = nonzero ? b * inverse : 0;
+    });
+  }
+
+  // Add the forces between the pair sums p and q (CA equations 2 to 4) to the fields.
+  addForces(p, q, like) {
+    const {sums, units} = this;
+    const field = this.fields[like ? 0 : 1], strength = this.strengths[like ? 0 : 1];
+    const alignment = this.fields[like ? 2 : 3], sign = like ? 1 : -1;
+    const px = sums[2 * p], py = sums[2 * p + 1], qx = sums[2 * q], qy = sums[2 * q + 1];
+    const dx = like ? qx - px : px - qx, dy = like ? qy - py : py - qy;
+    const square = dx * dx + dy * dy;
+    if (square > TINY) {
+      const factor = like ? 1 / Math.sqrt(square) : 1 / square;
+      const fx = dx * factor, fy = dy * factor;
+      field[2 * p] += fx; field[2 * p + 1] += fy;
+      field[2 * q] -= fx; field[2 * q + 1] -= fy;
+      strength[q] += like ? 1 : Math.sqrt(factor);
+    }
+    if (px * qx + py * qy > 0) {
+      alignment[2 * p] += sign * units[2 * q]; alignment[2 * p + 1] += sign * units[2 * q + 1];
+      alignment[2 * q] += sign * units[2 * p]; alignment[2 * q + 1] += sign * units[2 * p + 1];
+    }
+  }
+
+  // The balanced force on every number: attraction and alignment of like pair sums, repulsion and
+  // alignment of unlike ones with weights that balance both kinds.
+  force() {
+    const {n, pairs, classStart, fields, strengths} = this;
+    for (const array of [...fields, ...strengths]) array.fill(0);
+    for (let c = 0; c < n; c++) {
+      for (let q = classStart[c]; q < pairs.length; q++) {
+        const like = q < classStart[c + 1];
+        for (let p = classStart[c]; p < (like ? q : classStart[c + 1]); p++) this.addForces(p, q, like);
+      }
+    }
+    const onNumbers = fields.map((field) => {
+      const total = new Float64Array(2 * n);
+      pairs.forEach(([i, j], k) => {
+        for (const number of [i, j]) { // the pair (i, i) acts twice on i
+          total[2 * number] += field[2 * k]; total[2 * number + 1] += field[2 * k + 1];
+        }
+      });
+      return total;
+    });
+    const [attraction, repulsion] = strengths.map((strength) => strength.reduce((sum, value) => sum + 2 * value, 0));
+    const repulsionWeight = (repulsion > 0 ? attraction / repulsion : 0) * this.gr;
+    const unlikeWeight = (this.unlike > 0 ? this.like / this.unlike : 0) * this.fa;
+    return Float64Array.from(onNumbers[0], (value, k) => value * this.ga + onNumbers[1][k] * repulsionWeight
+      + onNumbers[2][k] * this.fa + onNumbers[3][k] * unlikeWeight);
+  }
+
+  // x <- normalise(x + step size * force)
+  advance(steps = 1) {
+    for (let count = 0; count < steps; count++) {
+      const force = this.force();
+      let square = 0;
+      for (const value of force) square += value * value;
+      const moved = this.normalise(this.x.map((value, k) => value + force[k] * this.stepSize));
+      if (!(square < SQUARED_LIMIT && this.spreadSquare < SQUARED_LIMIT)) return;
+      this.x = moved;
+      this.step += 1;
+      this.addPairSums();
+    }
+  }
+
+  // Largest norm of a number over the smallest.
+  circularity() {
+    const norms = this.pairs.filter(([i, j]) => i === j).map(([i]) => Math.hypot(this.x[2 * i], this.x[2 * i + 1]));
+    return Math.max(...norms) / Math.min(...norms);
+  }
+
+  // Number of pair sums whose nearest other pair sum is of another class; the first pair wins ties.
+  imperfections() {
+    const {sums, residue, pairs, n} = this;
+    const order = pairs.map(([i, j]) => i * n + j);
+    let count = 0;
+    for (let p = 0; p < pairs.length; p++) {
+      let nearest = Infinity, result = -1;
+      for (let q = 0; q < pairs.length; q++) {
+        const dx = sums[2 * p] - sums[2 * q], dy = sums[2 * p + 1] - sums[2 * q + 1];
+        const distance = Math.sqrt(dx * dx + dy * dy);
+        const nearer = distance < nearest || (distance === nearest && order[q] < order[result]);
+        if (q !== p && nearer) { nearest = distance; result = q; }
+      }
+      if (result < 0 || residue[result] !== residue[p]) count += 1;
+    }
+    return count;
+  }
+
+  verdict() {
+    if (this.circularity() < CIRCLE_RATIO) return "circle";
+    return this.imperfections() <= GRID_FRACTION * this.pairs.length ? "grid" : "neither";
+  }
+}
+
+globalThis.Particles = Particles;
+
+if (globalThis.customElements) {
+  const STEPS_A_SECOND = 60, REACH = 3.6, VERDICT_EVERY = 10;
+  const VIEW = `
+<style>
+  :host { display: block; max-width: 34rem; font: 15px/1.4 system-ui, sans-serif; }
+  canvas { width: 100%; aspect-ratio: 1; display: block; border: 1px solid color-mix(in srgb, currentColor 30%, transparent);
+    border-radius: 8px; touch-action: manipulation; }
+  canvas:focus-visible, button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
+  div { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center; margin: 8px 0; }
+  label { display: flex; gap: 8px; align-items: center; }
+  button, input[type=number] { font: inherit; color: inherit; background: transparent; min-height: 30px; padding: 2px 12px;
+    border: 1px solid currentColor; border-radius: 6px; }
+  button { cursor: pointer; }
+  input[type=number] { width: 4.5em; padding: 2px 6px; }
+  input[type=range] { width: 11em; min-height: 26px; }
+  output { font-variant-numeric: tabular-nums; }
+  .verdict { font-weight: 650; border-radius: 99px; padding: 1px 12px; border: 1.5px solid currentColor; }
+</style>
+<canvas tabindex="0" role="img" aria-label="The numbers 0 to 16 in the plane, and small points for the sums of two of them"></canvas>
+<div><button class="play"></button><button class="again">Another seed</button>
+  <output class="verdict" aria-live="polite"></output><output class="words"></output></div>
+<div><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label>
+  <label>seed <input class="seed" type="number" min="0"></label>
+  <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
+
+  // Attributes: seed, fa, and pair ("3 5"), which marks two numbers and the class of their sum.
+  class ParticleView extends HTMLElement {
+    connectedCallback() {
+      const root = this.shadowRoot || this.attachShadow({mode: "open"});
+      root.innerHTML = VIEW;
+      const part = (name) => root.querySelector(name);
+      Object.assign(this, {canvas: part("canvas"), play: part(".play"), slider: part(".fa"), seed: part(".seed"),
+        sums: part(".sums"), words: part(".words"), badge: part(".verdict"), value: part(".value")});
+      this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      this.slider.value = this.getAttribute("fa") || "0.5";
+      this.seed.value = this.getAttribute("seed") || "18";
+      this.seed.max = ParticleStarts.length - 1;
+      this.play.onclick = () => this.setPlaying(!this.playing);
+      part(".again").onclick = () => this.restart((Number(this.seed.value) + 1) % ParticleStarts.length);
+      this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
+      this.slider.oninput = () => this.setAlignment();
+      this.sums.onchange = () => this.draw();
+      this.canvas.onkeydown = (event) => this.onKey(event);
+      this.resize = new ResizeObserver(() => this.draw());
+      this.resize.observe(this.canvas);
+      this.watch = new IntersectionObserver(([entry]) => { this.visible = entry.isIntersecting; });
+      this.watch.observe(this.canvas);
+      this.restart(Number(this.seed.value));
+      this.setPlaying(!this.calm);
+      this.frame = requestAnimationFrame((now) => this.onFrame(now));
+    }
+
+    disconnectedCallback() {
+      cancelAnimationFrame(this.frame);
+      this.resize.disconnect();
+      this.watch.disconnect();
+    }
+
+    restart(seed) {
+      this.seed.value = seed;
+      this.particles = new Particles(ParticleStarts[seed], {fa: Number(this.slider.value)});
+      this.setAlignment();
+      this.judge();
+      this.draw();
+    }
+
+    setAlignment() {
+      this.particles.fa = Number(this.slider.value);
+      this.value.textContent = this.particles.fa.toFixed(1);
+    }
+
+    setPlaying(playing) {
+      this.playing = playing;
+      this.play.textContent = playing ? "Pause" : "Play";
+    }
+
+    // Space plays and pauses; the right arrow takes ten steps; up and down change the alignment.
+    onKey(event) {
+      const actions = {" ": () => this.setPlaying(!this.playing), ArrowRight: () => this.move(10),
+        ArrowUp: () => this.slider.stepUp(), ArrowDown: () => this.slider.stepDown()};
+      if (!actions[event.key]) return;
+      event.preventDefault();
+      event.stopPropagation();
+      actions[event.key]();
+      this.setAlignment();
+    }
+
+    onFrame(now) {
+      const steps = Math.min(4, Math.round((now - (this.last ?? now)) * STEPS_A_SECOND / 1000));
+      if (steps > 0 || this.last === undefined) this.last = now;
+      if (this.playing && this.visible && steps > 0) this.move(steps);
+      this.frame = requestAnimationFrame((time) => this.onFrame(time));
+    }
+
+    move(steps) {
+      const before = this.particles.step;
+      this.particles.advance(steps);
+      if (Math.trunc(before / VERDICT_EVERY) !== Math.trunc(this.particles.step / VERDICT_EVERY)) this.judge();
+      this.draw();
+    }
+
+    judge() {
+      const {particles} = this, count = particles.imperfections(), verdict = particles.verdict();
+      if (this.badge.textContent !== verdict) {
+        this.badge.textContent = verdict;
+        this.dispatchEvent(new CustomEvent("verdict", {detail: {verdict, step: particles.step, seed: Number(this.seed.value)}}));
+      }
+      this.words.textContent = `step ${particles.step}; ${count} of ${particles.pairs.length} sums are nearest to one of another class`;
+    }
+
+    draw() {
+      const {canvas, particles} = this, size = canvas.clientWidth, ratio = devicePixelRatio || 1;
+      if (!size) return;
+      if (canvas.width !== Math.round(size * ratio)) canvas.width = canvas.height = Math.round(size * ratio);
+      const pen = canvas.getContext("2d"), scale = size / 2 / REACH, ink = getComputedStyle(canvas).color;
+      const at = (points, k) => [size / 2 + scale * points[2 * k], size / 2 - scale * points[2 * k + 1]];
+      const colour = (residue) => `hsl(${360 * residue / particles.n} 70% 50%)`;
+      const disc = (x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
+      const pair = (this.getAttribute("pair") || "").split(" ").filter(Boolean).map(Number);
+      const chosen = pair.length ? (pair[0] + pair[1]) % particles.n : -1;
+      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      pen.clearRect(0, 0, size, size);
+      if (this.sums.checked) {
+        particles.pairs.forEach(([i, j], k) => {
+          pen.globalAlpha = chosen < 0 || particles.residue[k] === chosen ? 0.75 : 0.12;
+          pen.fillStyle = colour(particles.residue[k]);
+          disc(...at(particles.sums, k), particles.residue[k] === chosen ? 5 : 3);
+          pen.fill();
+          if (pair.includes(i) && pair.includes(j) && i !== j) {
+            pen.strokeStyle = ink; pen.globalAlpha = 1; pen.lineWidth = 1.5;
+            disc(...at(particles.sums, k), 8); pen.stroke();
+            for (const number of pair) {
+              pen.beginPath(); pen.moveTo(...at(particles.x, number)); pen.lineTo(...at(particles.sums, k)); pen.stroke();
+            }
+          }
+        });
+      }
+      pen.globalAlpha = 1;
+      pen.font = "600 12px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      for (let number = 0; number < particles.n; number++) {
+        const [x, y] = at(particles.x, number);
+        disc(x, y, 11);
+        pen.fillStyle = `hsl(${360 * number / particles.n} 70% 88%)`;
+        pen.fill();
+        pen.strokeStyle = pair.includes(number) ? ink : colour(number);
+        pen.lineWidth = pair.includes(number) ? 3.5 : 2;
+        pen.stroke();
+        pen.fillStyle = "#111";
+        pen.fillText(number, x, y + 0.5);
+      }
+    }
+  }
+  customElements.define("particle-view", ParticleView);
+}
