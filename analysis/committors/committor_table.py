@@ -21,12 +21,14 @@ COMMITTOR_COLUMNS = (
 
 def committor_legend(result: xr.Dataset) -> str:
     """What the columns mean."""
+    step, size = int(result["step"][0]), float(result["displacement"][0])
     return f"""
-outcome: whether the run itself has it ({result.attrs["outcome"]}). at first: fraction of
-copies of the state at step {int(result["step"][0])}, displaced by {result["displacement"].values[0]:g} of the spread, that have
-it, with exact 95% intervals. decided at: step from which on more than half of the copies
-end as the run does. sharpness: steps from .1 to .9 of them; a dash if they were never so
-few. basin: largest displacement up to which .9 do; inf beyond the sizes measured"""
+outcome: whether the run itself has it ({result.attrs["outcome"]})
+at first: fraction of the copies of the state at step {step}, displaced by {size:g} of
+the spread, that have it, with exact 95% intervals
+decided at: step from which on more than half of the copies end as the run does
+sharpness: steps from .1 to .9 of them; a dash if they were never so few
+basin: largest displacement up to which .9 do; inf beyond the sizes measured"""
 
 
 def committor_table(result: xr.Dataset) -> pd.DataFrame:

@@ -44,24 +44,16 @@ def test_committors_count_the_copies_that_end_so(source):
 
 
 def test_bisections_close_in_on_the_decision():
-    """A run is wide from the step at which its first particle passes x = 0 if nothing
-    moves afterwards: the outcome is that of the state itself."""
-    source = simulate(SETTINGS, runs=6, steps=64)
+    """All copies have the outcome from step 21 on, and none before."""
+    source = simulate(SETTINGS, runs=2, steps=64, progress=False)
 
-    def passes(ends):
-        first = ends["embedding"].isel(step=0, token=0, axis=0).values
-        begin = (
-            source["embedding"].isel(token=0, axis=0).transpose("run", "step").values
-        )
-        return first > begin.mean()
+    def begins_late(ends):
+        return ((ends["displacement"] == 0) | (ends["from_step"] >= 21)).values
 
-    result = committor(source, passes, [0, 32], 3, 1e-9, bisections=3)
-    for run in range(6):
-        measured = result["step"].values[
-            result["trials"].isel(run=run, displacement=0) > 0
-        ]
-        assert {0, 32} <= set(measured.tolist())
-        assert len(measured) <= 5
+    result = committor(source, begins_late, [0, 32, 48], 3, bisections=5)
+    assert result["step"].values.tolist() == [0, 16, 20, 21, 22, 24, 32, 48]
+    assert (result["trials"] == 3).all()
+    np.testing.assert_array_equal(result["decision_step"], [20.5, 20.5])
 
 
 def constructed_result(curves, outcome, sizes=(0.1,), trials=1000):
