@@ -16,9 +16,10 @@ from analysis.forces.directions import without_shift_and_scaling
 from analysis.forces.force_audit import fit_force_fields
 from analysis.forces.pair_sum_classifier import (
     Classifier,
-    logit_margin,
+    class_boundary_distance,
     nearest_pair_sums,
     pair_sum_gradients,
+    softmax_slopes,
 )
 from analysis.statistics.ranks import rank_correlation
 
@@ -43,8 +44,8 @@ NEIGHBOUR_MEASURES = {
     "like_rank": "Spearman's rho of that pull and the distance",
     "like_region": "of these, those that the network predicts to be of one class",
     "right_side": (
-        "Spearman's rho of the gradient's size and the distance from the boundary, on"
-        " its right side"
+        "Spearman's rho of the slope of the softmax and the distance from the boundary,"
+        " on its right side"
     ),
     "wrong_side": "the same on its wrong side",
 }
@@ -52,15 +53,14 @@ NEIGHBOUR_MEASURES = {
 
 def neighbour_measures(of: Classifier) -> dict[str, np.ndarray]:
     """The NEIGHBOUR_MEASURES of each run, (run,)."""
-    forces, margins = pair_sum_gradients(of), logit_margin(of)
+    forces, slopes = pair_sum_gradients(of), softmax_slopes(of)
+    distances = class_boundary_distance(of)
     predicted = of.logits(of.sums).argmax(axis=-1)
     rows = [
         nearest_neighbour_motion(
             of.sums[run], of.right[run], forces[run], predicted[run]
         )
-        | gradient_margin_correlation(
-            np.linalg.norm(forces[run], axis=-1), margins[run]
-        )
+        | slope_distance_correlation(slopes[run], distances[run])
         for run in range(len(forces))
     ]
     return {name: np.array([row[name] for row in rows]) for name in NEIGHBOUR_MEASURES}
@@ -135,18 +135,18 @@ def nearest_neighbour_motion(
     return result
 
 
-def gradient_margin_correlation(
-    size: np.ndarray, margin: np.ndarray
+def slope_distance_correlation(
+    slope: np.ndarray, distance: np.ndarray
 ) -> dict[str, float]:
-    """Spearman's correlation of the gradient's size with the distance from the
+    """Spearman's correlation of the slope of the softmax with the distance from the
     boundary, on both sides of it.
 
-    size, margin (pair,): the margin is the right class's logit minus that of its
-    strongest rival."""
-    right = margin > 0
+    slope, distance (pair,): the distance is negative on the wrong side, and NaN where
+    there is none."""
+    right, wrong = distance > 0, distance < 0
     return {
-        "right_side": _rank_correlation(size[right], margin[right]),
-        "wrong_side": _rank_correlation(size[~right], -margin[~right]),
+        "right_side": _rank_correlation(slope[right], distance[right]),
+        "wrong_side": _rank_correlation(slope[wrong], -distance[wrong]),
     }
 
 

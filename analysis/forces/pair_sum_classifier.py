@@ -56,6 +56,22 @@ def pair_sum_gradients(of: Classifier) -> np.ndarray:
     return -of.slopes(softmax(of.logits(of.sums), axis=-1) - of.is_class(of.right))
 
 
+def softmax_slopes(of: Classifier) -> np.ndarray:
+    """Norm of the gradient of the right class's softmax probability at each pair sum:
+    (run, pair)."""
+    probability, own = softmax(of.logits(of.sums), axis=-1), of.is_class(of.right)
+    right = (probability * own).sum(axis=-1, keepdims=True)
+    return np.linalg.norm(of.slopes(right * (own - probability)), axis=-1)
+
+
+def class_boundary_distance(of: Classifier) -> np.ndarray:
+    """Distance of each pair sum from the boundary between its class and the strongest
+    rival, in a linear approximation: (run, pair). Negative on the rival's side; NaN
+    where the margin does not change."""
+    margin, slope = logit_margin(of), margin_slope(of)
+    return np.divide(margin, slope, out=np.full(margin.shape, np.nan), where=slope > 0)
+
+
 def logit_margin(of: Classifier) -> np.ndarray:
     """The right class's logit minus that of its strongest rival: (run, pair)."""
     logits, own = of.logits(of.sums), of.is_class(of.right)

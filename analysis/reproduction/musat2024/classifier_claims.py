@@ -16,6 +16,7 @@ from analysis.reproduction.verification import (
     WEIGHTS,
     Above,
     Below,
+    Criterion,
     Estimate,
     Experiment,
     Measurement,
@@ -200,21 +201,23 @@ def relative_angle(evidence: xr.Dataset, direction: str, odd: bool) -> Estimate:
     return samples.estimate_mean(100 * here["angle"] / here["random"], "circles")
 
 
-def _polygon_parts(direction: str) -> tuple[Measurement, ...]:
+def _polygon_parts(
+    direction: str, odd: Criterion, even: Criterion
+) -> tuple[Measurement, ...]:
     """Angles in polygons of odd and of even corners."""
     whose = {"weight": "weights", "boundary": "boundaries"}[direction]
     label = f"angle of {whose} relative to random directions, {{}} number of corners"
     return tuple(
         part(
             relative_angle,
-            Below(100, 10),
+            criterion,
             label.format(name),
             "%",
             digits=0,
             direction=direction,
-            odd=odd,
+            odd=name == "odd",
         )
-        for name, odd in (("odd", True), ("even", False))
+        for name, criterion in (("odd", odd), ("even", even))
     )
 
 
@@ -328,8 +331,10 @@ TESTS = {
     WEIGHT_ANGLES.name: {
         "CA.s5.2.weights-align": [
             *map(_angle_part, (100, 500, 2000)),
-            *_polygon_parts("weight"),
         ],
-        "OWN.boundaries-align": _polygon_parts("boundary"),
+        "OWN.boundaries-align": [
+            *_polygon_parts("boundary", odd=Below(100, 10), even=Below(100, 10)),
+            *_polygon_parts("weight", odd=Above(100, 10), even=Below(100, 10)),
+        ],
     },
 }

@@ -245,7 +245,7 @@ DISTANCE = Experiment(
         "soft": distance_laws.SOFT,
         "fewest": distance_laws.FEWEST,
     },
-    version=3,
+    version=4,
     command="python -m analysis.audit",
 )
 

@@ -2,6 +2,7 @@
 sizes."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -215,14 +216,14 @@ TESTS = {
         "VC.s4.1.final-weights": [
             part(
                 end_similarity,
-                Below(0.5, 0.1, ours=True),
+                Below(0.5, 0.1, ours=True, contrary=math.sqrt(2)),
                 "distance of weights",
                 digits=2,
                 name="weight_distance",
             ),
             part(
                 end_similarity,
-                Above(0.7, 0.1, ours=True),
+                Above(0.7, 0.1, ours=True, contrary=0.0),
                 "attention",
                 digits=2,
                 name="attention_correlation",

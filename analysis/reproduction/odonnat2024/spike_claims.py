@@ -16,7 +16,6 @@ from analysis.reproduction.verification import (
     Above,
     Below,
     Estimate,
-    Every,
     Exists,
     Experiment,
     Params,
@@ -436,7 +435,8 @@ def mean_assembler_rank(evidence: xr.Dataset) -> Estimate:
     )
 
 
-SOME, MOST = Above(10), Above(50, 5, ours=True)
+SOME = Above(10)
+MOST = Above(50, 5, ours=True)
 """Percentages of the spikes that a cause has if the paper names two causes, and if most
 spikes are meant."""
 CAUSES = ("turns", "flips", "flips over all steps", "crossings")
@@ -470,14 +470,14 @@ TESTS = {
         ],
         "VC.s4.3.flips": tuple(FLIPS),
         "VC.figure13.crossing": [
-            CROSSING,
-            part(crossing_closeness, Above(50, 10), "closer than others", "%"),
             part(
                 misclassified_beyond_ordinary,
                 Above(0, 1),
                 "misclassified, minus ordinary steps",
                 "points",
             ),
+            part(crossing_closeness, Above(50, 10), "closer than others", "%"),
+            CROSSING,
         ],
         "VC.figure13.small-change": [
             part(crossed_by_embedding, MOST, "embeddings move", "%"),
@@ -494,7 +494,7 @@ TESTS = {
     },
     FLIP_GRID.name: {
         "OWN.flip": parts_over(
-            "lr", RATES, spikes_without_flips, Every(), "learning rate {}", "%"
+            "lr", RATES, spikes_without_flips, Above(90), "learning rate {}", "%"
         ),
     },
 }

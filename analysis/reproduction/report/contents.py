@@ -12,13 +12,14 @@ import xarray as xr
 from scipy import stats
 
 from analysis.reproduction.verification import criteria
-from analysis.reproduction.verification.claim import Claim
+from analysis.reproduction.verification.claim import Claim, Kind
 from analysis.reproduction.verification.claim_results import (
     OWN,
     TOP_PARTS,
     WORST_FIRST,
     ClaimResult,
     PartResult,
+    count_panels_once,
 )
 from analysis.reproduction.verification.coverage import (
     PAPERS,
@@ -48,6 +49,12 @@ CONCLUSIONS = {
     Verdict.UNDECIDED: "Open",
 }
 """Verdicts of tests, and the words for a statement that they are on."""
+KIND_WORDS = {
+    Kind.EXAMPLE: "examples",
+    Kind.FITTED: "fitted to the paper's numbers",
+    Kind.TABLE: "of tables that the authors published",
+}
+"""Kinds of claims that do not count, in words."""
 SEVERITY = (*WORST_FIRST, Verdict.REPRODUCED)
 
 
@@ -126,7 +133,7 @@ def build_contents(
         "size_text": TEXTS["sizes"][provenance.size],
         "runs": provenance.runs,
         "results": results,
-        "tested": tested,
+        "tested": count_panels_once(tested),
         "conclusions": paper_conclusions(results),
         "conclusion_words": CONCLUSIONS,
         "top": main_rows(results),
@@ -145,6 +152,7 @@ def build_contents(
         "time": format_duration(sum(provenance.seconds.values())),
         "environment": ", ".join(environment),
         "marks": MARKS,
+        "kind_words": KIND_WORDS,
     }
 
 

@@ -23,6 +23,12 @@ class Kind(StrEnum):
     hand"""
     EXAMPLE = "example"
     """One case suffices"""
+    FITTED = "fitted"
+    """What the paper leaves open was chosen to match its number"""
+    TABLE = "authors' table"
+    """A number of data that the authors published, not of a paper"""
+    AMBIGUOUS = "ambiguous"
+    """Two places of the paper contradict each other"""
     REPEATED = "repeated"
     """It is counted as part of another claim: its numbers were judged there, or divide
     that claim's by layer"""
@@ -124,6 +130,9 @@ class Claim:
     """How important it is for its paper: 1 a detail, 2 a finding, 3 a main result"""
     meaning: str = ""
     """The consequence if it does not hold"""
+    panels: str = ""
+    """Name of the figure of which it is one of several panels, which count as one
+    claim"""
     experiment: str = ""
     """Name of the experiment that tests it"""
 

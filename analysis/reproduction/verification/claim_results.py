@@ -223,6 +223,20 @@ def judge_claim(claim: Claim, evidence: xr.Dataset | None, size: Size) -> ClaimR
     return ClaimResult(claim, tuple(parts), verdict, size)
 
 
+def count_panels_once(results: Iterable[ClaimResult]) -> list[ClaimResult]:
+    """The results, with one for all panels of a figure."""
+    figures: dict[str, list[ClaimResult]] = {}
+    for result in results:
+        figures.setdefault(result.claim.panels or result.claim.name, []).append(result)
+    merged = []
+    for first, *others in figures.values():
+        panels = [first, *others]
+        verdict = combine_verdicts([panel.verdict for panel in panels])
+        parts = tuple(part for panel in panels for part in panel.parts)
+        merged.append(dataclasses.replace(first, parts=parts, verdict=verdict))
+    return merged
+
+
 def count_verdicts(results: Iterable[ClaimResult]) -> str:
     """How many results have each verdict, such as "3 reproduced, 1 partly"."""
     verdicts = [result.verdict for result in results]
@@ -271,7 +285,7 @@ def format_verdict_totals(results: Sequence[ClaimResult]) -> str:
     were tested."""
     plural = "s" * (len(results) != 1)
     total = f"{len(results)} claim{plural}: {count_verdicts(results)}"
-    tested = [result for result in results if result.counts]
+    tested = count_panels_once(result for result in results if result.counts)
     if not tested:
         return total
     return f"{total}\n{len(tested)} empirical and tested: {count_verdicts(tested)}"

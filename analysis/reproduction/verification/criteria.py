@@ -10,11 +10,13 @@ The interval of the difference is that of Zou and Donner (Statistics in Medicine
 (2008), 1693), which combines any two intervals, asymmetric ones too. A claim of more,
 less, or a range is judged by the interval of our number:
     reproduced       the whole interval is beyond the bound, and the number by the minimum effect at least
-    partly           the whole interval is beyond the bound and contains the minimum effect, but the number is smaller
+    partly           the whole interval is beyond the bound, but the number by less than the minimum effect
     undecided        the interval contains the bound and the minimum effect
-    not reproduced   the interval excludes the minimum effect, be it beyond the bound or not
-Where the bound is our choice and not the paper's, "not reproduced" becomes "undecided
-(outside our threshold)". A claim about all cases:
+    not reproduced   the interval excludes the minimum effect, and is not beyond the bound
+The minimum effect is our choice, so a smaller effect of the stated sign is "partly".
+Where the bound is our choice, too, "not reproduced" becomes "undecided (outside our
+threshold)", unless the whole interval is nearer to the number that contradicts the
+claim, such as that of unrelated weights. A claim about all cases:
     reproduced       there is no exception among at least 20 cases
     undecided        there is no exception among fewer
     not reproduced   there is an exception
@@ -159,6 +161,9 @@ class _Bound(Criterion):
     ours: bool = False
     """Whether we chose the bound, so that a number on the other side does not
     contradict the paper"""
+    contrary: float = math.nan
+    """The number that contradicts the claim, if we chose the bound; NaN if there is
+    none"""
     direction: ClassVar[float]
     """1 if numbers above the bound fulfil the criterion, -1 if those below do"""
     WORDS: ClassVar[tuple[str, str]]
@@ -175,11 +180,12 @@ class _Bound(Criterion):
         if math.isnan(difference.low):
             return _too_few(difference)
         low, value, high = sorted(self.direction * item for item in difference)
-        if high < self.minimum:
-            return _contradicted(self.ours, difference)
-        if low <= 0:
+        if low > 0:
+            return Judgement(self._effect(value), "", difference)
+        if high >= self.minimum:
             return Judgement(Verdict.UNDECIDED, "", difference)
-        return Judgement(self._effect(value), "", difference)
+        contrary = self.direction * (self.contrary - self.bound)
+        return _contradicted(self.ours and not high < contrary / 2, difference)
 
     def _effect(self, value: float) -> Verdict:
         """The verdict on a distance that is larger than by chance."""
@@ -205,7 +211,7 @@ class _Bound(Criterion):
         factors: dict[float, str] = {}
         if value > 0:
             factors[((value - low) / value) ** 2] = self._effect(value)
-        if value < self.minimum:
+        if value <= 0 < self.minimum:
             beyond = "outside our threshold" if self.ours else Verdict.NOT
             factors[((high - value) / (self.minimum - value)) ** 2] = beyond
         factor = min(factors, default=math.inf)

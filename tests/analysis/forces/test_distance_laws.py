@@ -89,5 +89,5 @@ def test_neighbours_are_counted_once():
 )
 def test_both_sides_of_a_boundary(size, wrong_side):
     margin = np.linspace(-3, 3, 41)
-    result = distance_laws.gradient_margin_correlation(size(margin), margin)
+    result = distance_laws.slope_distance_correlation(size(margin), margin)
     assert result == pytest.approx({"right_side": -1, "wrong_side": wrong_side})

@@ -4,6 +4,7 @@ whose answer is known."""
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 
 from analysis.forces import pair_sum_classifier as module
 from dynamics import ModularSettings, all_pairs
@@ -61,6 +62,28 @@ def test_margins_and_their_slopes(classifier):
     ).mean() > 0.99  # a kink or two may lie within a step
     correct = classifier.logits(classifier.sums).argmax(axis=-1) == classifier.right
     np.testing.assert_array_equal(module.logit_margin(classifier) > 0, correct)
+
+
+def test_the_slope_of_the_softmax_and_the_distance_from_the_boundary(classifier):
+    def probability(sums):
+        moved = classifier._replace(sums=sums)
+        right = classifier.is_class(classifier.right)
+        return (softmax(moved.logits(sums), axis=-1) * right).sum(axis=-1)
+
+    slope = np.empty(classifier.sums.shape)
+    for axis in range(2):
+        step = 1e-6 * np.eye(2)[axis]
+        ahead, behind = (probability(classifier.sums + k * step) for k in (1, -1))
+        slope[..., axis] = (ahead - behind) / 2e-6
+    numeric, result = np.linalg.norm(slope, axis=-1), module.softmax_slopes(classifier)
+    assert (np.abs(result - numeric) < 1e-4 * (1 + numeric)).mean() > 0.99
+    distance, slopes = (
+        module.class_boundary_distance(classifier),
+        module.margin_slope(classifier),
+    )
+    np.testing.assert_allclose(
+        (distance * slopes)[slopes > 0], module.logit_margin(classifier)[slopes > 0]
+    )
 
 
 def test_regions_that_start_at_the_origin(classifier):

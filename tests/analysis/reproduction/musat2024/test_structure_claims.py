@@ -137,7 +137,7 @@ def test_claims_are_true_with_structures_and_false_without(
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "expected"), [((30, 25, 50, 80), NO), ((26, 26, 23, 20), NO)]
+    ("accuracy", "expected"), [((30, 25, 50, 80), NO), ((26, 26, 23, 20), PARTLY)]
 )
 @pytest.mark.parametrize("name", ["CA.s4.order", "CA.s2.generalisation"])
 def test_verdicts_on_accuracies_follow_the_size_of_differences(
@@ -153,8 +153,8 @@ def test_verdicts_on_small_majorities_and_differences():
         [(10, 26, 20)] * 4, [(10, 26, 20), (13, 23, 20), (17, 19, 20)], runs=2000
     )
     for name, expected in (
-        ("CA.s4.structures", NO),
-        ("CA.s6.structures", NO),
+        ("CA.s4.structures", PARTLY),
+        ("CA.s6.structures", PARTLY),
         ("CA.s6.more-circles", PARTLY),
     ):
         assert set(part_verdicts(name, data)) == {expected}

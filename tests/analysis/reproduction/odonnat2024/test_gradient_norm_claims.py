@@ -9,6 +9,7 @@ from analysis.transitions.change_points import SeriesEvent
 from tests.analysis.reproduction.judging import (
     NO,
     OPEN,
+    PARTLY,
     YES,
     made_evidence,
     part_verdicts,
@@ -147,7 +148,7 @@ MARGINAL = {
     [
         ([4, 3], [0.5, 1.0], {}, [YES, YES], YES, [YES, YES, YES]),
         ([1, 0], [0.5, 1.0], FALSE, [OPEN, NO], NO, [OPEN, OPEN, NO]),
-        ([3, 3], [2.8, 2.81], MARGINAL, [YES, NO], NO, [OPEN, OPEN, NO]),
+        ([3, 3], [2.8, 2.81], MARGINAL, [YES, PARTLY], PARTLY, [OPEN, OPEN, PARTLY]),
     ],
 )
 def test_verdicts_on_true_false_and_marginal_evidence(

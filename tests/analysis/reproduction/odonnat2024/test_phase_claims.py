@@ -130,9 +130,9 @@ MARGINAL = [
     (
         "wander",
         {"run part": {"straightness": [0.5, 0.52] + COUNT[:, None] / [np.inf, 1e4]}},
-        NO,
+        PARTLY,
     ),
-    ("phase-change", {"run": {"whole_speed": 1.2 + COUNT / 1e3}}, NO),
+    ("phase-change", {"run": {"whole_speed": 1.2 + COUNT / 1e3}}, PARTLY),
     (
         "second-drop",
         {"run phase layer": {"work": np.linspace(0.1, 0.15, RUNS)[:, None, None]}},

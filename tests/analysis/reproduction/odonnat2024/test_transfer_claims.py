@@ -70,7 +70,8 @@ def test_correlation_with_the_vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("gain", "expected"), [(0.2, YES), (0.04, NO), (0.03, OPEN), (0, NO), (-0.2, NO)]
+    ("gain", "expected"),
+    [(0.2, YES), (0.04, PARTLY), (0.03, OPEN), (0, NO), (-0.2, NO)],
 )
 def test_verdicts_on_gains_of_finetuning(gain, expected, generator):
     count = 8 if expected == OPEN else 250

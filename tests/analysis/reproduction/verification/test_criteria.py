@@ -90,13 +90,23 @@ EFFECTS = [
     ),  # in the stated direction, but the number is less than the minimum effect
     (
         (0.3, 0.1, 0.49),
-        NO,
-    ),  # in the stated direction, but the minimum effect is excluded
+        PARTLY,
+    ),  # in the stated direction, and the minimum effect, which is ours, is excluded
     ((1, -1, 3), OPEN),
     ((-1, -3, 1), OPEN),  # against it, but the minimum effect is not excluded
     ((0, -0.2, 0.4), NO),  # the minimum effect is excluded
     ((-3, -5, -1), NO),
 ]
+
+
+def test_a_number_nearer_to_the_contrary_contradicts_our_bound():
+    """Distances of weights: below .5 counts as alike, 1.4 is that of unrelated ones."""
+    alike = Below(0.5, 0.1, ours=True, contrary=1.4)
+    for value, expected in ((0.3, YES), (0.45, PARTLY), (0.7, OPEN), (1.2, NO)):
+        estimate = estimate_of(value, value - 0.04, value + 0.04)
+        assert criteria.judge_estimate(alike, estimate).verdict == expected
+    without = Below(0.5, 0.1, ours=True)
+    assert criteria.judge_estimate(without, estimate).verdict == OPEN
 
 
 @pytest.mark.parametrize(("interval", "expected"), EFFECTS)
