@@ -79,7 +79,10 @@ class DoubleWell(Noise):
         return WellState(**{**arrays, "step": int(arrays["step"])})
 
 
-register(WellSettings, DoubleWell)
+@pytest.fixture(autouse=True)
+def registered(restored_registries):
+    """The systems are known while a test of this module runs."""
+    register(WellSettings, DoubleWell)
 
 
 def ends_right(ends):

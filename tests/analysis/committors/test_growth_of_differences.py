@@ -84,8 +84,11 @@ class Logistic(Flow):
         return 4 * x * (1 - x)
 
 
-register(FlowSettings, Flow)
-register(LogisticSettings, Logistic)
+@pytest.fixture(autouse=True)
+def registered(restored_registries):
+    """The systems are known while a test of this module runs."""
+    register(FlowSettings, Flow)
+    register(LogisticSettings, Logistic)
 
 
 def test_exponents_of_a_linear_flow_are_its_rates():
