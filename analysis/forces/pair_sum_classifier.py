@@ -113,20 +113,6 @@ def radial_agreement(of: Classifier) -> np.ndarray:
     )
 
 
-def length_logit_correlation(of: Classifier) -> np.ndarray:
-    """Pearson's r over pairs of a pair sum's length and the right class's logit:
-    (run,)."""
-    right = np.take_along_axis(of.logits(of.sums), of.right[..., None], -1)[..., 0]
-    one, other = (
-        x - x.mean(axis=-1, keepdims=True)
-        for x in (np.linalg.norm(of.sums, axis=-1), right)
-    )
-    return _ratio(
-        (one * other).sum(axis=-1),
-        np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1),
-    )
-
-
 def nearest_pair_sums(sums: np.ndarray) -> np.ndarray:
     """The number of the nearest other pair sum of each one, (pair, axis) -> (pair,)."""
     distance = np.linalg.norm(sums[:, None] - sums[None], axis=-1)
@@ -171,7 +157,6 @@ CLASSIFIER_MEASURES = {
         "the same divided by the root mean square length of the pair sums"
     ),
     "slices": "fraction of the plane that is in the class further out in its direction",
-    "longer": "Pearson's r of a pair sum's length and the right class's logit",
     "right_near_like": (
         "training accuracy of pairs whose nearest pair sum is of their class"
     ),
@@ -193,7 +178,6 @@ def classifier_measures(of: Classifier) -> dict[str, np.ndarray]:
         "offset": offset,
         "relative_offset": offset / size,
         "slices": radial_agreement(of),
-        "longer": length_logit_correlation(of),
         "right_near_like": near_like,
         "right_near_unlike": near_unlike,
     }

@@ -240,6 +240,7 @@ class SpikeStep:
             "frozen": self._loss(frozen),
             "held": self._loss(self.after, xi=old.xi),
             "half": self._loss(self._weights_after({}, 0.5)),
+            "hundredth": self._loss(self._weights_after({}, 0.01)),
             "clipped": self._loss(
                 self._weights_after(
                     {}, min(1.0, self.usual / max(self._length, 1e-300))

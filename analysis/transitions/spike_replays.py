@@ -319,6 +319,9 @@ _ATTRIBUTION_VARIABLES = {
         f"remaining_{name}": f"fraction of the rise that is left: {name}"
         for name in attribution.STEP_CHANGES
     },
+    "remaining_hundredth": (
+        "change of the loss after a hundredth of the step, as a fraction of the rise"
+    ),
     "remaining_unflipped_frozen": (
         "fraction of the rise that is left: unflipped and frozen at once"
     ),

@@ -170,7 +170,7 @@ def test_evidence_of_earlier_releases_is_found(verify):
     shutil.copy(earlier, "runs/verify")
     _, out, err = verify("CA.table2.fa1")
     assert "all evidence exists" in out + err
-    assert "CA.table2.fa1 (fitted to table 2)" in out + err
+    assert "CA.table2.fa1 (fitted; settings chosen by table 2)" in out + err
     assert files() == [f"runs/verify/{earlier.name}"]
 
 

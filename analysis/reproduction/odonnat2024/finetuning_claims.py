@@ -338,6 +338,18 @@ def perfect_from_ideal(evidence: xr.Dataset) -> Estimate:
     )
 
 
+def perfect_sources(evidence: xr.Dataset) -> Estimate:
+    """Percentage of sources with both invariances whose finetuned run is perfect, minus
+    that of other sources."""
+    perfect, whole = evidence["test"] == 1, evidence["source_whole"].astype(bool)
+    both, others = perfect[whole.values], perfect[~whole.values]
+    note = (
+        f"{int(both.sum())} of {both.size} sources with both invariances become"
+        f" perfect, {int(others.sum())} of {others.size} others"
+    )
+    return samples.difference_of_ones(both, others, "sources")._replace(note=note)
+
+
 def start_distance(evidence: xr.Dataset) -> Estimate:
     """Distance of final normalised embeddings from their start, in percent of that from
     other runs' starts."""
@@ -461,6 +473,7 @@ TESTS = {
                 of=PERFECT,
                 interval=False,
             ),
+            part(perfect_sources, Above(0, 10), "both minus others", "points"),
         ],
         "VC.figure10.same-circuit": [
             part(finetuned_percentage, Every(), "", "%", name="carried")

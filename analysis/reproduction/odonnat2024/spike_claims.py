@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from analysis.reproduction.odonnat2024.circuit_claims import default_networks
+from analysis.reproduction.odonnat2024.circuit_claims import (
+    default_networks,
+    fraction_of_pairs,
+)
 from analysis.reproduction.verification import (
     Above,
     Below,
@@ -40,9 +43,8 @@ from analysis.transitions import (
 )
 from analysis.transitions.spike_attribution import RISE_THRESHOLD, SMOOTH_NORM_AGREEMENT
 from analysis.transitions.spike_steps import MAX_ORDINARY_STEPS
-from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.networks.threads import single_torch_thread
-from dynamics.settings import SparseSettings
+from dynamics.settings import SUCCESS_ACCURACY, SparseSettings
 
 TURN = 30.0
 """Angle in degrees from which the direction of a vector changes substantially: by half
@@ -56,7 +58,13 @@ FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_r
 SPIKE_MEASURES = [
     *"of_run at cause way explained normalisation_share feed_forward_share".split(),
     *"input_ratio xi_ratio turn remaining_smooth remaining_smooth_alike".split(),
-    *("remaining_half", *FLIP_MEASURES, "closeness", "crossing_distance"),
+    *(
+        "remaining_half",
+        "remaining_hundredth",
+        *FLIP_MEASURES,
+        "closeness",
+        "crossing_distance",
+    ),
     *"other_distance crossed_in_step crossed_ordinary".split(),
 ]
 """Measures of a spike in the evidence, of those in
@@ -77,31 +85,20 @@ def measure(runner: Runner, params: Params) -> xr.Dataset:
         .merge(assembler_ranks(trajectory, spikes, escapes))
         .drop_vars("seed", errors="ignore")
     )
-    reach = (
-        "update by the learning rate on every axis over the shortest |E + P| that is"
-        " recorded"
-    )
+    accuracy = trajectory["accuracy"].sel(split="test").isel(step=-1)
+    by_run = {
+        "spikes": (spikes["examined"], "spikes of the run"),
+        "escaped": (escapes["escaped"], "whether it escapes the first plateau"),
+        "successful": (
+            accuracy > SUCCESS_ACCURACY,
+            "whether its test accuracy ends above .98",
+        ),
+    }
     return evidence.assign(
-        spikes=("run", spikes["examined"].values, {"long_name": "spikes of the run"}),
-        reach=("run", step_to_length_ratio(trajectory), {"long_name": reach}),
-    )
-
-
-def step_to_length_ratio(trajectory: xr.Dataset) -> np.ndarray:
-    """Length of an update by the learning rate on every axis, about that of Adam, over
-    the shortest E + P of any token, position and recorded frame: (run,)."""
-    settings = clustering_head_of(trajectory).settings
-    sums = (
-        trajectory["embedding"].isel(token=slice(settings.vocab))
-        + trajectory["position_embedding"]
-    )
-    squares = (
-        (sums.astype(np.float64) ** 2).sum("axis").min(["step", "token", "position"])
-    )
-    return (
-        settings.lr
-        * np.sqrt(settings.dim)
-        / np.maximum(np.sqrt(squares.values), 1e-300)
+        {
+            name: ("run", values.values, {"long_name": long_name})
+            for name, (values, long_name) in by_run.items()
+        }
     )
 
 
@@ -202,7 +199,7 @@ SPIKES = Experiment(
     default=sized(90, runs=100),
     ensembles=default_networks,
     depends=DEPENDS,
-    version=2,
+    version=3,
     command="python -m analysis.spikes RUN.nc",
 )
 RATES = (0.001, 0.003, 0.01, 0.03)
@@ -235,22 +232,33 @@ def runs_with_spikes(evidence: xr.Dataset) -> Estimate:
 
 
 def runs_with_long_updates(evidence: xr.Dataset) -> Estimate:
-    """Percentage of runs in which an update is longer than E + P, as `reach` has it, or
-    than xi in a step of a spike."""
-    reach, ratio = (
-        evidence["reach"].values,
-        evidence["largest_xi_ratio"].fillna(0).values,
+    """Percentage of runs in which, in a step of a spike, an update is longer than a sum
+    E + P or a sequence embedding xi."""
+    spikes = replayed_spikes(evidence)
+    runs = np.arange(evidence.sizes["run"])
+    longer, notes = np.zeros(len(runs), bool), []
+    for name, vector in (("input", "E + P"), ("xi", "xi")):
+        ratio = spikes[f"largest_{name}_ratio"].fillna(0).values
+        by_vector = np.isin(runs, spikes["of_run"].values[ratio > 1])
+        longer |= by_vector
+        notes.append(
+            f"{vector} moves by at most {ratio.max(initial=0):.2f} of its length, by"
+            f" more than its length in {by_vector.sum()} runs"
+        )
+    return samples.percentage_of_ones(longer, "runs", "; ".join(notes))
+
+
+def different_behaviours(evidence: xr.Dataset) -> Estimate:
+    """Percentage of pairs of runs of which one alone escapes the first plateau, one
+    alone is successful, or one alone has spikes."""
+    behaviour = np.stack(
+        [evidence["escaped"], evidence["successful"], evidence["spikes"] > 0], axis=-1
     )
-    by_xi = np.isin(np.arange(len(reach)), evidence["of_run"].values[ratio > 1])
-    note = (
-        f"in single steps E + P moves by at most {reach.max():.2f} of its length, xi by"
-        f" {ratio.max(initial=0):.2f}; "
-    )
-    note += (
-        f"by more than its length in {int((reach > 1).sum())} runs for E + P,"
-        f" {int(by_xi.sum())} for xi"
-    )
-    return samples.percentage_of_ones(by_xi | (reach > 1), "runs", note)
+    differ = (behaviour[:, None] != behaviour[None]).any(axis=-1)
+    interval = as_percentage(fraction_of_pairs(differ.astype(np.float64)))
+    counts = behaviour.sum(axis=0)
+    note = "{} escape, {} are successful, {} have spikes".format(*counts)
+    return Estimate(interval, len(behaviour), "runs", note=note)
 
 
 def meets_condition(spikes: xr.Dataset, condition: str) -> xr.DataArray:
@@ -270,6 +278,8 @@ def meets_condition(spikes: xr.Dataset, condition: str) -> xr.DataArray:
             return (spikes["cause"] != "neither") | meets_condition(spikes, "turns")
         case "half step":
             return spikes["remaining_half"] < RISE_THRESHOLD
+        case "hundredth of the step":
+            return spikes["remaining_hundredth"] < 0
         case _:  # smooth norm
             applies = spike_replays.smooth_norm_applies(spikes)
             return spikes["remaining_smooth"].where(applies) < RISE_THRESHOLD
@@ -459,14 +469,22 @@ TESTS = {
         "VC.s4.3.scheduled-steps": [
             part(runs_with_long_updates, Exists(), "runs with such updates", "%")
         ],
+        "VC.s2.1.variety": [part(different_behaviours, MOST, "", "%")],
         "VC.s4.3.too-long": [
+            part(
+                spike_percentage,
+                MOST,
+                "lower loss after a hundredth of the step",
+                "%",
+                condition="hundredth of the step",
+            ),
             part(
                 spike_percentage,
                 MOST,
                 "removed by half the step",
                 "%",
                 condition="half step",
-            )
+            ),
         ],
         "VC.s4.3.flips": tuple(FLIPS),
         "VC.figure13.crossing": [

@@ -1,6 +1,7 @@
 """The order of the events in which circles form, in networks and in particles."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -121,14 +122,14 @@ def mean_agreement(first: np.ndarray, second: np.ndarray) -> float:
     return float(order_agreement(first, second).mean())
 
 
-def excess_agreement(first: np.ndarray, second: np.ndarray) -> float:
-    """The same less the mean agreement of different circles of the first, and of the
-    second."""
-    within = [
-        order_agreement(side, side)[~np.eye(len(side), dtype=bool)].mean()
-        for side in (first, second)
-    ]
-    return mean_agreement(first, second) - float(np.mean(within))
+def excess_agreement(first: np.ndarray, second: np.ndarray, within: int) -> float:
+    """The same less the mean agreement of different circles within the first (0) or the
+    second (1)."""
+    side = (first, second)[within]
+    different = ~np.eye(len(side), dtype=bool)
+    return mean_agreement(first, second) - float(
+        order_agreement(side, side)[different].mean()
+    )
 
 
 def agreement_of_systems(
@@ -183,12 +184,15 @@ TESTS = {
                 "%",
                 statistic=mean_agreement,
             ),
-            part(
-                agreement_of_systems,
-                Within(-10, 10),
-                "minus within systems",
-                "points",
-                statistic=excess_agreement,
+            *(
+                part(
+                    agreement_of_systems,
+                    Within(-10, 10),
+                    f"minus within {system}s",
+                    "points",
+                    statistic=partial(excess_agreement, within=index),
+                )
+                for index, system in enumerate(SYSTEMS)
             ),
         ],
     },

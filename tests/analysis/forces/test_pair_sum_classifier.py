@@ -126,20 +126,3 @@ def test_accuracy_by_the_class_of_the_nearest_pair_sum(classifier):
         )
     one_class = classifier._replace(right=np.zeros_like(classifier.right))
     assert np.isnan(module.accuracy_by_nearest_class(one_class)[1]).all()
-
-
-@pytest.mark.parametrize(("sign", "expected"), [(1, 1), (-1, -1), (0, np.nan)])
-def test_longer_pair_sums_have_larger_logits_if_the_logit_is_their_length(
-    sign, expected
-):
-    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
-    ring = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-    of = module.Classifier(
-        hidden=ring[None],
-        bias=np.zeros((1, 400)),
-        output=sign * np.ones((1, 17, 400)),
-        output_bias=np.zeros((1, 17)),
-        sums=((1 + np.arange(400) % 7)[:, None] * ring)[None],
-        right=np.zeros((1, 400), int),
-    )
-    np.testing.assert_allclose(module.length_logit_correlation(of), expected, atol=1e-3)

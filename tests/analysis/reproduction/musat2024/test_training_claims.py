@@ -27,7 +27,7 @@ from tests.analysis.reproduction.judging import (
 from tests.analysis.reproduction.musat2024.networks_evidence import DECAY, table
 from tests.polygons import polygon
 
-CIRCLE = np.broadcast_to(np.arange(40) < 10, (4, 40))
+CIRCLE = np.broadcast_to(np.arange(40) < 20, (4, 40))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def classifiers(effect, noise):
         relative_offset=4.0**none + noise,
         evenness=0.5 - 0.4 * none + noise,
         slices=0.5 + 0.3 * kind + noise,
-        longer=0.5 + 0.499 * kind + 0.1 * noise,
+        irrelevance=0.5 - 0.4 * kind + 0.1 * noise,
         rays=0.78 + 0.17 * kind + 0.04 * effect + 0.1 * noise,
         rays_chance=0.68,
         right_near_like=0.75 + 0.15 * effect + noise,
@@ -185,7 +185,7 @@ def test_verdicts_on_clusters_and_accuracy_follow_the_size_of_effects(
 
 def test_estimates_and_notes(noise):
     data = classifiers(1, noise)
-    assert part_estimate("CA.s5.classified", data).count == 30
+    assert part_estimate("CA.s5.classified", data).count == 20
     clustered = part_estimate("CA.figure3.clusters", outcomes(1, 0 * noise))
     assert clustered.value == pytest.approx(100 * (1 - 40 / 153))
     assert weight_decay_claims.bias_to_weight_ratio(

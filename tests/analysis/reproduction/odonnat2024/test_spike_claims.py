@@ -1,10 +1,7 @@
 """VC section 4.3: estimates and verdicts on spikes whose causes are made up."""
 
-import json
-
 import numpy as np
 import pytest
-import xarray as xr
 
 from analysis.reproduction.odonnat2024 import spike_claims
 from tests.analysis.reproduction.judging import (
@@ -25,8 +22,10 @@ PLAIN = {
     "remaining_smooth": 0.1,
     "remaining_smooth_alike": 1.0,
     "remaining_half": 0.1,
+    "remaining_hundredth": -0.01,
     "flip_steps": 0.0,
     "flip_rise": 0.0,
+    "largest_input_ratio": 0.2,
     "largest_xi_ratio": 0.3,
     "closeness": 0.9,
     "crossing_distance": 0.1,
@@ -54,7 +53,8 @@ def made_spikes(causes, of_run, runs=None, **columns):
         dataset(
             "run",
             spikes=np.bincount(columns["of_run"], minlength=runs),
-            reach=[0.4] * runs,
+            escaped=np.arange(runs) % 2 == 0,
+            successful=np.arange(runs) % 4 == 0,
         )
     )
 
@@ -152,20 +152,33 @@ def test_spikes_with_crossings_are_averaged_by_run():
 
 def test_updates_longer_than_either_vector():
     data = made_spikes(
-        ["neither"] * 3, [0, 0, 2], runs=4, largest_xi_ratio=[0.5, 2.99, np.nan]
+        ["neither"] * 3,
+        [0, 0, 2],
+        runs=4,
+        largest_input_ratio=[0.4, 0.2, 1.5],
+        largest_xi_ratio=[0.5, 2.99, np.nan],
     )
-    assert spike_claims.runs_with_long_updates(data).value == 25
-    data["reach"][3] = 1.5
     estimate = spike_claims.runs_with_long_updates(data)
     assert estimate.value == 50
-    assert estimate.note.startswith(
-        "in single steps E + P moves by at most 1.50 of its length, xi by 2.99; "
-    )
-    assert estimate.note.endswith(
-        "by more than its length in 1 runs for E + P, 1 for xi"
+    assert estimate.note == (
+        "E + P moves by at most 1.50 of its length, by more than its length in 1 runs;"
+        " xi moves by at most 2.99 of its length, by more than its length in 1 runs"
     )
     short = made_spikes(["neither"] * 100, range(100))
     assert part_verdicts("VC.s4.3.scheduled-steps", short) == [NO]
+
+
+def test_behaviours_differ_by_escape_success_and_spikes():
+    data = made_spikes(["neither"], [1], runs=4)
+    estimate = spike_claims.different_behaviours(data)
+    # run 0 escapes and is successful, 1 has the spike, 2 escapes, 3 does nothing
+    assert estimate.value == 100
+    assert estimate.note == "2 escape, 1 are successful, 1 have spikes"
+    same = made_spikes(["neither"] * 40, range(40)).assign(
+        escaped=("run", np.ones(40, bool)), successful=("run", np.ones(40, bool))
+    )
+    assert spike_claims.different_behaviours(same).value == 0
+    assert part_verdicts("VC.s2.1.variety", same) == [OPEN]
 
 
 def test_flips_at_each_learning_rate():
@@ -218,7 +231,8 @@ CALIBRATION = [  # claim, causes of 60 spikes, other measures, verdicts
     ("VC.figure14.assemblers", {"feed-forward": 60}, {}, [YES]),
     ("VC.figure14.assemblers", {"feed-forward": 60}, {"gain_rank": 0.4}, [NO]),
     ("VC.figure14.assemblers", {"feed-forward": 60}, {"gain_rank": 0.53}, [PARTLY]),
-    ("VC.s4.3.too-long", {}, {"remaining_half": 0.6}, [OPEN]),
+    ("VC.s4.3.too-long", {}, {"remaining_half": 0.6}, [YES, OPEN]),
+    ("VC.s4.3.too-long", {}, {"remaining_hundredth": 0.01}, [OPEN, YES]),
     ("VC.s4.3.smoothing-a-step", {}, {"remaining_smooth_alike": 0.5}, [OPEN]),
 ]
 
@@ -236,24 +250,6 @@ def test_verdicts_on_true_false_and_marginal_evidence(
     }
     data = made_spikes(names + ["neither"] * (60 - len(names)), range(60), **values)
     assert part_verdicts(claim, data) == verdicts
-
-
-def test_the_shortest_sum_of_embeddings():
-    tokens, places = np.zeros((2, 1, 2, 2)), np.full((2, 1, 3, 2), 2.0)
-    tokens[1, 0, 1] = -1.999  # run 1 has a sum of .001 on both axes
-    trajectory = xr.Dataset(
-        {
-            "embedding": (("run", "step", "token", "axis"), tokens),
-            "position_embedding": (("run", "step", "position", "axis"), places),
-        },
-        attrs={
-            "system": "sparse",
-            "config_json": json.dumps({"length": 3, "sparsity": 2, "lr": 0.01}),
-        },
-    )
-    np.testing.assert_allclose(
-        spike_claims.step_to_length_ratio(trajectory), [0.005, 10]
-    )
 
 
 def test_ranks_of_assemblers_among_escaped_runs():
