@@ -241,6 +241,8 @@ class SpikeStep:
             "held": self._loss(self.after, xi=old.xi),
             "half": self._loss(self._weights_after({}, 0.5)),
             "hundredth": self._loss(self._weights_after({}, 0.01)),
+            "descent": self._loss(self._descend(1.0)),
+            "descent_hundredth": self._loss(self._descend(0.01)),
             "clipped": self._loss(
                 self._weights_after(
                     {}, min(1.0, self.usual / max(self._length, 1e-300))
@@ -316,6 +318,16 @@ class SpikeStep:
         return {
             name: value + fractions.get(name, other) * (self.after[name] - value)
             for name, value in self.before.items()
+        }
+
+    def _descend(self, fraction: float) -> Weights:
+        """The weights after a fraction of a step as long as the update, along the
+        negative gradient of the loss."""
+        gradient = torch.func.grad(self._loss)(self.before)
+        norm = math.sqrt(sum(float((value**2).sum()) for value in gradient.values()))
+        scale = fraction * self._length / norm if norm else 0.0
+        return {
+            name: value - scale * gradient[name] for name, value in self.before.items()
         }
 
     @functools.cached_property

@@ -319,9 +319,14 @@ _ATTRIBUTION_VARIABLES = {
         f"remaining_{name}": f"fraction of the rise that is left: {name}"
         for name in attribution.STEP_CHANGES
     },
-    "remaining_hundredth": (
-        "change of the loss after a hundredth of the step, as a fraction of the rise"
-    ),
+    **{
+        f"remaining_{name}": f"change of the loss as a fraction of the rise: {step}"
+        for name, step in {
+            "hundredth": "a hundredth of the step",
+            "descent": "a step as long along the negative gradient",
+            "descent_hundredth": "a hundredth of that step",
+        }.items()
+    },
     "remaining_unflipped_frozen": (
         "fraction of the rise that is left: unflipped and frozen at once"
     ),

@@ -5,6 +5,7 @@ The later version CH makes the same claims in its figures 4 and 5. An update is 
 with the length of the vectors that are normalised: E + P of a token and position, and
 the embedding xi of a sequence."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -58,14 +59,9 @@ FLIP_MEASURES = ("flip_steps", "flip_rise", "largest_input_ratio", "largest_xi_r
 SPIKE_MEASURES = [
     *"of_run at cause way explained normalisation_share feed_forward_share".split(),
     *"input_ratio xi_ratio turn remaining_smooth remaining_smooth_alike".split(),
-    *(
-        "remaining_half",
-        "remaining_hundredth",
-        *FLIP_MEASURES,
-        "closeness",
-        "crossing_distance",
-    ),
-    *"other_distance crossed_in_step crossed_ordinary".split(),
+    *"remaining_half remaining_hundredth remaining_descent".split(),
+    *("remaining_descent_hundredth", *FLIP_MEASURES, "closeness"),
+    *"crossing_distance other_distance crossed_in_step crossed_ordinary".split(),
 ]
 """Measures of a spike in the evidence, of those in
 `analysis.transitions.spike_replays`."""
@@ -202,6 +198,22 @@ SPIKES = Experiment(
     version=3,
     command="python -m analysis.spikes RUN.nc",
 )
+PRINTED = {"norm": "unit", "output_bias": False}
+"""The network as the paper prints it; the default is that of its code."""
+PRINTED_SPIKES, THREE_SPIKES = (
+    dataclasses.replace(
+        SPIKES,
+        name=f"vc.spikes-{name}",
+        what=f"spikes {words}, replayed step by step",
+        quick=sized(25, "24 runs, not 100", runs=24, settings=settings),
+        default=sized(90, runs=100, settings=settings),
+        version=1,
+    )
+    for name, words, settings in (
+        ("printed", "of the network as the paper prints it", PRINTED),
+        ("three", "with p = 3", {"vocab": 3}),
+    )
+)
 RATES = (0.001, 0.003, 0.01, 0.03)
 GRID = {"lr": [*RATES], "norm": ["rms", "unit", "rms-smooth"], "table": [2, 3]}
 FLIP_GRID = Experiment(
@@ -278,8 +290,10 @@ def meets_condition(spikes: xr.Dataset, condition: str) -> xr.DataArray:
             return (spikes["cause"] != "neither") | meets_condition(spikes, "turns")
         case "half step":
             return spikes["remaining_half"] < RISE_THRESHOLD
-        case "hundredth of the step":
-            return spikes["remaining_hundredth"] < 0
+        case "small descent":
+            return spikes["remaining_descent_hundredth"] < 0
+        case "descent":
+            return spikes["remaining_descent"] > 0
         case _:  # smooth norm
             applies = spike_replays.smooth_norm_applies(spikes)
             return spikes["remaining_smooth"].where(applies) < RISE_THRESHOLD
@@ -360,6 +374,9 @@ def _note(spikes: xr.Dataset, condition: str) -> str:
             f"vectors flip in {count} spikes and account for at most {most:.0f}% of the"
             " rise; "
         )
+    if condition == "small descent":
+        uphill = 100 * float((spikes["remaining_hundredth"] > 0).mean())
+        return f"a hundredth of Adam's update raises it in {uphill:.0f}%; "
     if condition == "turns":
         return f"median turn {np.median(np.degrees(spikes['turn'])):.1f} degrees; "
     return (
@@ -459,7 +476,23 @@ UPDATE = part(
 )
 EITHER = ("flips or crossings", "flips, crossings or turns")
 
+BEYOND_ORDINARY = part(
+    misclassified_beyond_ordinary,
+    Above(0, 1),
+    "misclassified, minus ordinary steps",
+    "points",
+)
+CLOSER = part(crossing_closeness, Above(50, 10), "closer than others", "%")
+SAME_CAUSES = (
+    BEYOND_ORDINARY,
+    CLOSER,
+    CROSSING,
+    part(spike_percentage, Below(10), "flips", "%", condition="flips"),
+)
+
 TESTS = {
+    PRINTED_SPIKES.name: {"OWN.spikes-printed": SAME_CAUSES},
+    THREE_SPIKES.name: {"OWN.spikes-three": SAME_CAUSES},
     SPIKES.name: {
         "VC.s4.3.spikes": [part(runs_with_spikes, Exists(), "runs with spikes", "%")],
         **dict.fromkeys(
@@ -474,9 +507,16 @@ TESTS = {
             part(
                 spike_percentage,
                 MOST,
-                "lower loss after a hundredth of the step",
+                "a hundredth of a gradient step lowers the loss",
                 "%",
-                condition="hundredth of the step",
+                condition="small descent",
+            ),
+            part(
+                spike_percentage,
+                MOST,
+                "the whole gradient step raises it",
+                "%",
+                condition="descent",
             ),
             part(
                 spike_percentage,
@@ -488,13 +528,8 @@ TESTS = {
         ],
         "VC.s4.3.flips": tuple(FLIPS),
         "VC.figure13.crossing": [
-            part(
-                misclassified_beyond_ordinary,
-                Above(0, 1),
-                "misclassified, minus ordinary steps",
-                "points",
-            ),
-            part(crossing_closeness, Above(50, 10), "closer than others", "%"),
+            BEYOND_ORDINARY,
+            CLOSER,
             CROSSING,
         ],
         "VC.figure13.small-change": [

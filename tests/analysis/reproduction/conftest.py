@@ -75,6 +75,8 @@ SIZES = {
         "changes": [{"lr": 0.03}, {"batch": 20}],
     },
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
+    "vc.spikes-printed": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
+    "vc.spikes-three": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.flips": {
         "runs": 2,
         "spikes": 2,

@@ -261,6 +261,27 @@ def test_two_changes_at_once_combine_by_sequence(seed):
 # ---------------------------------------------------------------------------- the parts
 
 
+def test_the_loss_falls_with_a_small_step_along_the_negative_gradient():
+    """It rises with a long one, and changes at first by minus the gradient's norm."""
+    network = ClusteringHead(ONE)
+    weights = network.initial(np.array([0]))
+    before = {name: torch.tensor(value[0]).double() for name, value in weights.items()}
+
+    def loss(weights):
+        return network.losses(weights, BOTH.tokens, BOTH.targets).mean()
+
+    gradient = torch.func.grad(loss)(before)
+    norm = math.sqrt(sum(float((value**2).sum()) for value in gradient.values()))
+    after = {name: value + 30 * gradient[name] for name, value in before.items()}
+    _, remaining, _, _ = verdict(before, after)
+    rise = float(loss(after) - loss(before))
+    first_order = -0.01 * 30 * norm**2 / rise
+    assert remaining["descent_hundredth"] == pytest.approx(first_order, rel=0.5)
+    descent = {name: value - 30 * gradient[name] for name, value in before.items()}
+    expected = float(loss(descent) - loss(before)) / rise
+    assert remaining["descent"] == pytest.approx(expected)
+
+
 def test_a_shorter_step_and_the_smooth_norm_leave_their_own_rise():
     """Half the step has the loss half-way; a step clipped to next to nothing leaves
     nothing of the rise."""
@@ -279,6 +300,10 @@ def test_a_shorter_step_and_the_smooth_norm_leave_their_own_rise():
 
     assert remaining["half"] == pytest.approx(rise(middle) / rise(after))
     assert abs(remaining["clipped"]) < 1e-4
+    small = {
+        name: before[name] + 0.01 * (after[name] - before[name]) for name in before
+    }
+    assert remaining["hundredth"] == pytest.approx(rise(small) / rise(after))
     smooth = dataclasses.replace(ONE, norm="rms-smooth")
     assert (
         attribution.with_smooth_norm(ONE)
