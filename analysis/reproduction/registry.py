@@ -22,7 +22,7 @@ _MODULES = """
     odonnat2024.gradient_norm_claims odonnat2024.saddle_claims odonnat2024.sparsity_claims odonnat2024.recipe_claims
     odonnat2024.spike_claims odonnat2024.remedy_claims odonnat2024.fixed_point_claims odonnat2024.transfer_claims
     odonnat2024.finetuning_claims odonnat2024.ablation_claims zhong2023.attention_rate_claims nanda2023.grokking_claims
-    nanda2023.grokking_decay_claims
+    nanda2023.grokking_decay_claims own.fate_claims
 """
 SECTIONS = [import_module(f"analysis.reproduction.{name}") for name in _MODULES.split()]
 """Modules, each with experiments and the tests of claims on their evidence, in the

@@ -77,6 +77,28 @@ SIZES = {
     "vc.spikes": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.spikes-printed": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
     "vc.spikes-three": {"runs": 4, "epochs": 120, "settings": {**SPARSE, "lr": 0.1}},
+    "own.fate-particles": {
+        "system": "particles",
+        "runs": 4,
+        "copies": 3,
+        "perturbations": ["displaced by 1%"],
+        "settings": {"n": 5},
+    },
+    "own.fate-networks": {
+        "system": "networks",
+        "runs": 3,
+        "epochs": 4,
+        "copies": 3,
+        "perturbations": ["displaced by 5%", "displaced by 20%"],
+    },
+    "own.fate-sparse": {
+        "system": "sparse",
+        "runs": 3,
+        "epochs": 2,
+        "copies": 3,
+        "perturbations": ["displaced by 1%", "other mini-batches"],
+        "settings": SPARSE,
+    },
     "vc.flips": {
         "runs": 2,
         "spikes": 2,

@@ -1,0 +1,37 @@
+"""Verdicts on what decides the end of a run, for made numbers of copies."""
+
+import numpy as np
+import pytest
+
+from analysis.reproduction.own import fate_claims
+from tests.analysis.reproduction.judging import OPEN, YES, dataset, part_verdicts
+
+
+def evidence(committor, outcome):
+    """The same committors for each perturbation, (run,), of 20 copies."""
+    columns = {"committor": committor, "trials": np.full(len(outcome), 20)}
+    names = list(fate_claims.PERTURBATIONS)
+    rows = {name: [values] * len(names) for name, values in columns.items()}
+    rows["outcome"] = [outcome] * len(names)
+    return dataset(("perturbation", "run"), {"perturbation": names}, **rows)
+
+
+@pytest.mark.parametrize("claim", ["particles", "networks"])
+def test_verdicts_follow_what_the_first_state_decides(claim):
+    name, outcome = f"OWN.fate-{claim}", np.arange(60) % 2
+    decided = set(part_verdicts(name, evidence(0.99 * outcome, outcome)))
+    undecided = set(part_verdicts(name, evidence(np.full(60, 0.5), outcome)))
+    assert (decided, undecided) == ({YES}, {OPEN})
+
+
+def test_estimates_of_a_start_that_decides_half():
+    outcome = np.array([1] * 20 + [0] * 20)
+    committor = np.array([1.0] * 10 + [0.5] * 10 + [0.0] * 10 + [0.5] * 10)
+    data = evidence(committor, outcome)
+    firm = fate_claims.firm_runs(data, "displaced by 1%")
+    assert (firm.value, firm.count) == (50, 40)
+    explained = fate_claims.explained_by_start(data, "displaced by 1%")
+    assert explained.note == "20 of 40 end so"
+    # between runs 0.125 (1/4 - 1/8), within runs 1/8
+    assert explained.value == pytest.approx(50, abs=3)
+    assert part_verdicts("OWN.fate-sparse", data) == [YES] * 2
