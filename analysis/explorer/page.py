@@ -34,7 +34,8 @@ from dynamics.settings import SettingsError
 _TITLE = "training dynamics"
 _WRITE_ADDRESS_CODE = """
     clearTimeout(window.address)
-    window.address = setTimeout(() => history.replaceState(null, "", "?" + address.text), 250)
+    window.address = setTimeout(() => history.replaceState(null, "",
+        "?" + address.text + (address.text.includes("tab=story") ? location.hash : "")), 250)
 """
 """The delay is needed because browsers allow only about 200 changes of the address in
 30 s."""
@@ -67,11 +68,14 @@ class Page:
     """All tabs for one visitor."""
 
     def __init__(
-        self, document: Document, makers: dict[str, Callable[[], Tab]]
+        self,
+        document: Document,
+        makers: dict[str, Callable[[], Tab]],
+        first: str,
     ) -> None:
-        """makers: functions that make each tab, by name. Reads the address of the
-        document's request."""
-        self.document, self.makers = document, makers
+        """makers: functions that make each tab, by name; first: the tab that opens by
+        default. Reads the address of the document's request."""
+        self.document, self.makers, self.first = document, makers, first
         self.made: dict[str, Tab] = {}
         self.open_tab = ""
         self.names = list(makers)
@@ -144,7 +148,7 @@ class Page:
         refused: list[SettingsError] = []
         try:
             name = url_state.single_argument(
-                "tab", arguments.get("tab", [self.names[0].encode()])
+                "tab", arguments.get("tab", [self.first.encode()])
             )
             if name not in self.names:
                 raise SettingsError(
@@ -154,7 +158,7 @@ class Page:
                 )
         except SettingsError as error:
             refused.append(error)
-            name = self.names[0]
+            name = self.first
         self.tabs.active = self.names.index(name)
         self.show(name, arguments, refused)
 
@@ -211,18 +215,18 @@ class Page:
             )
 
 
-class _MessageTab:
-    """A tab that holds only a message."""
+class _StaticTab:
+    """A tab without settings, whose content runs in the browser alone: a message, or
+    the story."""
 
-    def __init__(self, words: str) -> None:
-        self.settings = param.Parameterized()
-        self.layout = text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap")
+    def __init__(self, layout: UIElement) -> None:
+        self.settings, self.layout = param.Parameterized(), layout
 
     def show(self) -> None:
         """Does nothing."""
 
     def hide(self, briefly: bool = False) -> None:
-        """Does nothing, as nothing is animated."""
+        """Does nothing, as nothing is computed here."""
 
     def python(self, columns: int = 0) -> str:
         """No lines, as there is nothing to repeat."""
@@ -240,23 +244,35 @@ which prints the path of their file, and show them with
 The other tabs need no recorded runs."""
 
 
+def _message_tab(words: str) -> Tab:
+    """A tab that holds only a message."""
+    return _StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
+
+
+def _story_tab() -> Tab:
+    """The story: chapters that play in the browser (story.js)."""
+    element = "<training-story></training-story>"
+    return _StaticTab(Div(text=element, sizing_mode="stretch_width"))
+
+
 def network_tab(make: Callable[[Document], Tab], document: Document) -> Tab:
     """A tab of a network in training, or a message that says how to install torch."""
     try:
         return make(document)
     except MissingPackage as error:
-        return _MessageTab(f"{error}")
+        return _message_tab(f"{error}")
 
 
 def fill_document(document: Document, files: OpenFiles) -> None:
     """Fill a visitor's document with all tabs. files: those of the command line, shared
     by all visitors."""
     tabs: dict[str, Callable[[], Tab]] = {
+        "story": _story_tab,
         "runs": partial(RunsPage, files)
         if files.paths
-        else partial(_MessageTab, _NO_RUNS),
+        else partial(_message_tab, _NO_RUNS),
         "particles": partial(ParticlesPage, document),
         "training": partial(network_tab, TrainingPage, document),
         "transformer": partial(network_tab, TransformerPage, document),
     }
-    Page(document, tabs)
+    Page(document, tabs, "runs" if files.paths else "story")

@@ -67,8 +67,8 @@ tour.box.querySelector(".next").addEventListener("click", () => show_hint(tour.s
 tour.box.querySelector(".close").addEventListener("click", close_tour)
 document.addEventListener("keydown", (event) => { if (event.key == "Escape" && !tour.box.hidden) close_tour() })
 
-const show_tour_when_ready = () => {  // after the page's first paint
-  const ready = Bokeh.documents[0]?.is_idle && find_deep(".tools")
+const show_tour_when_ready = () => {  // after the page's first paint, and not over the story
+  const ready = Bokeh.documents[0]?.is_idle && find_deep(".tools") && !find_deep("training-story")
   if (ready) show_tour()
   else setTimeout(show_tour_when_ready, 500)
 }

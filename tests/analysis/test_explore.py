@@ -245,6 +245,7 @@ def test_a_page_without_files_explains_how_to_make_runs_and_its_server_ends_quie
     server, context = served(), chromium_page.context
     page = context.new_page()
     page.goto(server.address)
+    button(page, "Runs").click()
     page.get_by_text("python -m sims.particles").wait_for()
     button(page, "Particles").click()
     button(page, "Start").click()
@@ -372,7 +373,7 @@ def test_hints_on_the_first_visit_cover_nothing_they_explain(
 def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_page):
     page = chromium_page
     open_page(page, explorer.address)
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     seed = textbox(page, "seed")
     seed.fill("3")
     seed.press("1")
@@ -392,7 +393,7 @@ def test_keys_open_tabs_and_start_runs_but_not_while_typing(explorer, chromium_p
     page.keyboard.press("Escape")
     page.get_by_role("dialog", name="Keys and hints").wait_for(state="hidden")
     assert button(page, "Particles").get_attribute("aria-pressed") == "true"
-    page.keyboard.press("1")
+    page.keyboard.press("2")
     page.get_by_role("slider", name="Frame").wait_for()
 
 
@@ -440,7 +441,8 @@ def test_invalid_values_in_the_url_are_reported_on_the_page(explorer, chromium_p
     )
     page.goto(explorer.address + "?tab=nowhere")
     page.get_by_text(
-        "tab: found nowhere, allowed is one of runs, particles, training, transformer"
+        "tab: found nowhere, allowed is one of story, runs, particles, training,"
+        " transformer"
     ).wait_for()
 
 
