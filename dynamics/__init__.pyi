@@ -23,6 +23,7 @@ from .recording.recording import Recording as Recording
 from .recording.recording import record as record
 from .recording.scalar_logs import collect_scalars as collect_scalars
 from .recording.scalar_logs import scalar_table as scalar_table
+from .recording.training_copies import training_copies as training_copies
 from .settings import TRANSFORMER_PRESETS as TRANSFORMER_PRESETS
 from .settings import ModularSettings as ModularSettings
 from .settings import ParticleSettings as ParticleSettings
