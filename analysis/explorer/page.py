@@ -244,6 +244,14 @@ which prints the path of their file, and show them with
 The other tabs need no recorded runs."""
 
 
+_STORY = """<training-story><ul>
+<li><a href="?tab=particles" data-setting="tab=particles">Particles with the alignment and seed of chapter 3</a>: drag points, change every force.</li>
+<li><a href="?tab=training">A network in training</a>, beside particles from its start.</li>
+<li><a href="?tab=transformer">A transformer that learns to add</a>: its circles appear.</li>
+<li><a href="?tab=runs">Recorded runs</a>: your own, and how to make them.</li>
+</ul></training-story>"""
+
+
 def _message_tab(words: str) -> Tab:
     """A tab that holds only a message."""
     return _StaticTab(text_div(words, 14, margin=(20, 0, 0, 0), white_space="pre-wrap"))
@@ -251,8 +259,7 @@ def _message_tab(words: str) -> Tab:
 
 def _story_tab() -> Tab:
     """The story: chapters that play in the browser (story.js)."""
-    element = "<training-story></training-story>"
-    return _StaticTab(Div(text=element, sizing_mode="stretch_width"))
+    return _StaticTab(Div(text=_STORY, sizing_mode="stretch_width"))
 
 
 def network_tab(make: Callable[[Document], Tab], document: Document) -> Tab:

@@ -154,6 +154,20 @@ class Particles {
     return count;
   }
 
+  // Mean distance of the pair sums of a class from the nearest other one of this class, and from the nearest of another.
+  nearestDistances(residue) {
+    const {sums, residue: classes} = this, totals = [0, 0], first = this.classStart[residue], end = this.classStart[residue + 1];
+    for (let p = first; p < end; p++) {
+      const nearest = [Infinity, Infinity];
+      for (let q = 0; q < classes.length; q++) {
+        const kind = classes[q] === residue ? 0 : 1, distance = Math.hypot(sums[2 * p] - sums[2 * q], sums[2 * p + 1] - sums[2 * q + 1]);
+        if (q !== p) nearest[kind] = Math.min(nearest[kind], distance);
+      }
+      nearest.forEach((distance, kind) => { totals[kind] += distance / (end - first); });
+    }
+    return totals;
+  }
+
   verdict() {
     if (this.circularity() < CIRCLE_RATIO) return "circle";
     return this.imperfections() <= GRID_FRACTION * this.pairs.length ? "grid" : "neither";
@@ -178,16 +192,18 @@ if (globalThis.customElements) {
   input[type=number] { width: 4.5em; padding: 2px 6px; }
   input[type=range] { width: 11em; min-height: 26px; }
   output { font-variant-numeric: tabular-nums; }
+  :host([controls=no]) :is(.controls, .words, .verdict) { display: none; }
   .verdict { font-weight: 650; border-radius: 99px; padding: 1px 12px; border: 1.5px solid currentColor; }
 </style>
 <canvas tabindex="0" role="img" aria-label="The numbers 0 to 16 in the plane, and small points for the sums of two of them"></canvas>
 <div><button class="play"></button><button class="again">Another seed</button>
   <output class="verdict" aria-live="polite"></output><output class="words"></output></div>
-<div><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label>
+<div class="controls"><label><span>Alignment f<sub>a</sub></span><input class="fa" type="range" min="0" max="4" step="0.1"><output class="value"></output></label>
   <label>seed <input class="seed" type="number" min="0"></label>
   <label><input class="sums" type="checkbox" checked> sums of pairs</label></div>`;
 
-  // Attributes: seed, fa, and pair ("3 5"), which marks two numbers and the class of their sum.
+  // Attributes: seed; fa; rate, steps a second; last, the step after which the next seed begins; sums and controls,
+  // "no" hides them; and pair ("3 5"), which marks two numbers and the class of their sum. Event "judged": the verdict, every ten steps; "pair": another pair.
   class ParticleView extends HTMLElement {
     connectedCallback() {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
@@ -199,11 +215,15 @@ if (globalThis.customElements) {
       this.slider.value = this.getAttribute("fa") || "0.5";
       this.seed.value = this.getAttribute("seed") || "18";
       this.seed.max = ParticleStarts.length - 1;
+      this.rate = Number(this.getAttribute("rate")) || STEPS_A_SECOND;
+      this.end = Number(this.getAttribute("last")) || Infinity;
+      this.sums.checked = this.getAttribute("sums") !== "no";
       this.play.onclick = () => this.setPlaying(!this.playing);
-      part(".again").onclick = () => this.restart((Number(this.seed.value) + 1) % ParticleStarts.length);
+      part(".again").onclick = () => this.restart(this.nextSeed());
       this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
       this.slider.oninput = () => this.setAlignment();
       this.sums.onchange = () => this.draw();
+      this.canvas.onpointerdown = (event) => this.choose(event);
       this.canvas.onkeydown = (event) => this.onKey(event);
       this.resize = new ResizeObserver(() => this.draw());
       this.resize.observe(this.canvas);
@@ -228,6 +248,25 @@ if (globalThis.customElements) {
       this.draw();
     }
 
+    nextSeed() {
+      return (Number(this.seed.value) + 1) % ParticleStarts.length;
+    }
+
+    // A click on a number makes it one of the pair, if there is one.
+    choose({offsetX, offsetY}) {
+      const pair = this.getAttribute("pair"), {x, n} = this.particles, size = this.canvas.clientWidth;
+      if (!pair) return;
+      const distance = (i) => Math.hypot(offsetX - size / 2 * (1 + x[2 * i] / REACH), offsetY - size / 2 * (1 - x[2 * i + 1] / REACH));
+      const nearest = Array.from({length: n}, (_, i) => i).reduce((best, i) => (distance(i) < distance(best) ? i : best));
+      if (distance(nearest) < 24) this.setPair([pair.split(" ")[1], nearest]);
+    }
+
+    setPair(pair) {
+      this.setAttribute("pair", pair.join(" "));
+      this.draw();
+      this.dispatchEvent(new CustomEvent("pair"));
+    }
+
     setAlignment() {
       this.particles.fa = Number(this.slider.value);
       this.value.textContent = this.particles.fa.toFixed(1);
@@ -250,7 +289,7 @@ if (globalThis.customElements) {
     }
 
     onFrame(now) {
-      const steps = Math.min(4, Math.round((now - (this.last ?? now)) * STEPS_A_SECOND / 1000));
+      const steps = Math.min(4, Math.round((now - (this.last ?? now)) * this.rate / 1000));
       if (steps > 0 || this.last === undefined) this.last = now;
       if (this.playing && this.visible && steps > 0) this.move(steps);
       this.frame = requestAnimationFrame((time) => this.onFrame(time));
@@ -260,16 +299,15 @@ if (globalThis.customElements) {
       const before = this.particles.step;
       this.particles.advance(steps);
       if (Math.trunc(before / VERDICT_EVERY) !== Math.trunc(this.particles.step / VERDICT_EVERY)) this.judge();
+      if (this.particles.step >= this.end) this.restart(this.nextSeed());
       this.draw();
     }
 
     judge() {
       const {particles} = this, count = particles.imperfections(), verdict = particles.verdict();
-      if (this.badge.textContent !== verdict) {
-        this.badge.textContent = verdict;
-        this.dispatchEvent(new CustomEvent("verdict", {detail: {verdict, step: particles.step, seed: Number(this.seed.value)}}));
-      }
-      this.words.textContent = `step ${particles.step}; ${count} of ${particles.pairs.length} sums are nearest to one of another class`;
+      if (this.badge.textContent !== verdict) this.badge.textContent = verdict;
+      this.dispatchEvent(new CustomEvent("judged", {detail: {verdict, particles}}));
+      this.words.textContent = `step ${particles.step}; ${count} of ${particles.pairs.length} sums are nearest to a different sum`;
     }
 
     draw() {
@@ -290,7 +328,7 @@ if (globalThis.customElements) {
           pen.fillStyle = colour(particles.residue[k]);
           disc(...at(particles.sums, k), particles.residue[k] === chosen ? 5 : 3);
           pen.fill();
-          if (pair.includes(i) && pair.includes(j) && i !== j) {
+          if (pair.length && i === Math.min(...pair) && j === Math.max(...pair)) {
             pen.strokeStyle = ink; pen.globalAlpha = 1; pen.lineWidth = 1.5;
             disc(...at(particles.sums, k), 8); pen.stroke();
             for (const number of pair) {

@@ -1,75 +1,154 @@
-// The story of the particles and networks, as the element <training-story>: chapters with a picture that plays. Uses particles.js
-// and the recorded runs of story_data.js (analysis/explorer/story_data.py).
+// The story of the particles and networks, as the element <training-story>: chapters with a picture that plays.
+// Uses particles.js and the recorded runs of story_data.js (analysis/explorer/story_data.py). The last chapter
+// shows what stands inside the element: links to what a reader can do next.
 "use strict";
 
 if (globalThis.customElements) {
+  const {networks, circles, grids} = StoryData.network;
   const CHAPTERS = [
-    {id: "numbers", title: "Seventeen numbers", view: {},
-      text: "A network that learns to add places each number at a point in the plane. Here the numbers 0 to 16 move as particles."},
-    {id: "sums", title: "Sums of two", view: {pair: "3 5"},
-      text: "The sum of 3 and 5 lies where their two positions add up. It belongs to class 8, marked here, with all pairs whose sum modulo 17 is 8. "
-        + "Equal sums attract each other, all others repel."},
-    {id: "alignment", title: "Alignment makes a circle", view: {fa: 3, seed: 17}, count: true,
-      text: "Sums now also pull in their own direction, which is alignment f_a. It rises to 3: the cloud opens, sums fall onto rays, and the numbers form a circle. "
-        + "Set it back to 0.5 and try other seeds: grids remain."},
-    {id: "network", title: "A network does it too", record: "network",
-      text: "Left: a network in training (seed 0), which learns sums modulo 17 from examples. Right: particles from the same start. Nobody told the network about forces."},
-    {id: "decision", title: "The decision", record: "decision",
-      text: "When was the circle certain? From each step of one run we started 64 copies with small random shifts: the curve is the share of them that became circles."},
+    {id: "numbers", title: "Seventeen numbers", view: {sums: "no", controls: "no", rate: 30, last: 360, seed: 9, fa: 1}, text: [
+      "A network that learns to add gives every number a point, and moves the points while it learns.",
+      "Here are the points of 0 to 16. There is no network yet: forces move them."]},
+    {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 9, fa: 1}, text: [
+      "Add the points of 3 and 5: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
+      "Equal sums attract each other. Different sums repel each other.",
+      "Click two other numbers."]},
+    {id: "alignment", title: "Alignment makes a circle", view: {seed: 9}, text: [
+      "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
+      "Set the alignment to 0.5 and try other seeds: many end as a grid, with clumps of equal sums in rows."]},
+    {id: "network", title: "A network does it too", text: [
+      "Left, a network learns to add from examples. Training pulls its points along the blue arrows. Right, particles from the same start. Both end as a circle with the numbers in the same order.",
+      "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
+      `Not every network does it: of ${networks} with these settings, ${circles} form a circle and ${grids} a grid.`]},
+    {id: "decision", title: "When is it decided?", text: [
+      "Two runs have the same forces and different starts. One ends as a circle, the other as a grid.",
+      "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles. At 1 or 0 the shape is decided: small shifts no longer change it."]},
+    {id: "transformer", title: "First by heart, then by rule", text: [
+      "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs it knows these by heart, and most new sums are wrong.",
+      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums falls. After 4700 epochs it adds numbers that it has never seen together."]},
+    {id: "spike", title: "A jump of the loss", text: [
+      "This network says whether the sum of five bits is even or odd. Each dot is an input. Its direction from the centre decides the answer: blue or orange.",
+      "Near step 37,045 the loss jumps. Groups of dots cross a boundary within one step, and their answers are wrong (rings). Training brings them back."]},
+    {id: "turn", title: "Your turn", view: {}, text: [
+      "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment a grid. Some networks form the same circle, though no force is written into them.",
+      "Go on from here:"]},
   ];
+  const WEAK = 1.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
   const STORY = `
 <style>
-  :host { display: block; max-width: 1040px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
-  nav { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 14px; }
+  :host { display: block; max-width: 1240px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
+  nav { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
   button { font: inherit; font-size: 14px; min-height: 30px; padding: 2px 12px; color: inherit; background: transparent;
-    border: 1px solid currentColor; border-radius: 6px; cursor: pointer; }
-  button[aria-current] { font-weight: 650; border-width: 2px; }
-  button:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
-  h2 { margin: 0 0 6px; font-size: 24px; }
-  section { display: grid; grid-template-columns: minmax(240px, 2fr) minmax(300px, 3fr); gap: 10px 32px; align-items: start; }
-  section p { margin: 0 0 12px; }
-  figure { display: flex; flex-wrap: wrap; gap: 12px; margin: 0 0 8px; }
-  figure canvas { flex: 1 1 220px; min-width: 0; width: 100%; aspect-ratio: 1; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 8px; }
-  @media (max-width: 700px) { section { grid-template-columns: minmax(0, 1fr); } h2 { font-size: 20px; } }
+    border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 6px; cursor: pointer; }
+  button[aria-current] { font-weight: 650; border: 2px solid currentColor; padding: 1px 11px; }
+  button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
+  h2 { margin: 0 0 8px; font-size: 24px; line-height: 1.25; }
+  section { display: grid; grid-template-columns: minmax(260px, 2fr) minmax(320px, 4fr); gap: 12px 36px; align-items: start; }
+  p { margin: 0 0 12px; }
+  .live { font-weight: 600; white-space: pre-line; }
+  .buttons { display: flex; flex-wrap: wrap; gap: 8px; }
+  .pictures { display: flex; flex-wrap: wrap; align-items: end; gap: 14px; margin: 0 0 8px; }
+  figure { flex: 1 1 210px; max-width: 440px; min-width: 0; margin: 0; }
+  figure.chart { flex: 1.3 1 250px; max-width: 560px; }
+  figcaption { font-size: 14px; margin: 0 0 4px; }
+  canvas { display: block; width: 100%; aspect-ratio: 1; box-sizing: border-box;
+    border: 1px solid color-mix(in srgb, currentColor 30%, transparent); border-radius: 8px; }
+  .chart canvas { aspect-ratio: auto; height: 260px; }
+  .player { display: flex; gap: 12px; align-items: center; }
+  .player input { flex: 1; max-width: 420px; min-height: 26px; }
+  .line { font-size: 14px; font-variant-numeric: tabular-nums; margin: 4px 0 0; min-height: 3em; }
+  @media (max-width: 760px) { /* the picture above the text */
+    section { display: flex; flex-direction: column; align-items: stretch; }
+    .words { display: contents; } .text, slot, .live, .buttons { order: 1; }
+    h2 { font-size: 20px; margin: 0; } nav { gap: 4px; } nav button { padding: 2px 9px; } nav button:not([aria-current]) span { display: none; }
+    .chart canvas { height: 210px; }
+  }
 </style>
 <nav aria-label="Chapters"></nav>
-<section><div><h2 tabindex="-1"></h2><p class="text"></p><p class="count" aria-live="polite"></p><button class="next">Next chapter</button></div><div class="picture"></div></section>`;
+<section><div class="words"><h2 tabindex="-1"></h2><div class="text"></div><slot hidden></slot><p class="live"></p>
+<div class="buttons"><button class="more" hidden></button><button class="next">Next chapter</button></div></div><div class="picture"></div></section>`;
 
   const line = (pen, points) => { pen.beginPath(); points.forEach(([x, y]) => pen.lineTo(x, y)); pen.stroke(); };
+  const disc = (pen, x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
 
-  // One frame of numbers in a square at the left edge `left` of side `size`.
-  function drawNumbers(pen, frame, size, ink) {
-    const reach = Math.max(1, ...frame.map(([x, y]) => Math.hypot(x, y))) * 1.2;
-    pen.font = "600 12px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    frame.forEach(([x, y], number) => {
-      const at = [size / 2 * (1 + x / reach), size / 2 * (1 - y / reach)];
-      pen.beginPath(); pen.arc(...at, 11, 0, 7);
-      pen.fillStyle = `hsl(${360 * number / frame.length} 70% 88%)`; pen.fill();
-      pen.strokeStyle = `hsl(${360 * number / frame.length} 70% 50%)`; pen.lineWidth = 2; pen.stroke();
-      pen.fillStyle = "#111"; pen.fillText(number, at[0], at[1] + 0.5);
+  // The regions of a frame, as an image that fills the picture.
+  function drawRegions(pen, {regions, region_hues}, at, size) {
+    const side = Math.sqrt(regions[at].length), image = new OffscreenCanvas(side, side), brush = image.getContext("2d");
+    [...regions[at]].forEach((region, k) => {
+      brush.fillStyle = `hsl(${360 * region_hues[region]} 70% 60% / 0.28)`;
+      brush.fillRect(k % side, Math.floor(k / side), 1, 1);
     });
+    pen.drawImage(image, 0, 0, size, size);
   }
 
-  // The share of circles (0 to 1) by step, up to a step of which a point shows the place.
-  function drawCurve(pen, {steps, shares}, place, size, ink) {
-    const at = (k) => [40 + (size - 60) * steps[k] / steps.at(-1), size - 44 - (size - 70) * shares[k]];
-    pen.strokeStyle = pen.fillStyle = ink;
+  // One frame of points in a square picture.
+  function drawPoints(pen, panel, at, size, height, ink) {
+    const place = ([x, y]) => [size / 2 * (1 + x), size / 2 * (1 - y)], {names, arrows = [], wrong} = panel;
+    const points = panel.points[at].map(place), few = points.length < 30, radius = names ? (few ? 11 : 8.5) : 3.5;
+    if (panel.regions) drawRegions(pen, panel, at, size);
+    pen.font = `600 ${few ? 12 : 10}px system-ui, sans-serif`;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    points.forEach(([x, y], k) => {
+      const hue = 360 * panel.hues[k];
+      disc(pen, x, y, radius);
+      pen.fillStyle = names ? `hsl(${hue} 70% 88%)` : `hsl(${hue} 80% 45%)`;
+      pen.fill();
+      if (!names) return;
+      pen.strokeStyle = `hsl(${hue} 70% 50%)`;
+      pen.lineWidth = 2;
+      pen.stroke();
+      pen.fillStyle = "#111";
+      pen.fillText(names[k], x, y + 0.5);
+    });
+    for (const {colour, tips} of arrows) {
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.lineWidth = 2;
+      tips[at].map(place).forEach(([x, y], k) => {
+        const [fromX, fromY] = points[k], turn = Math.atan2(y - fromY, x - fromX);
+        line(pen, [[fromX, fromY], [x, y]]);
+        line(pen, [-2.6, 0, 2.6].map((angle) => (angle ? [x + 6 * Math.cos(turn + angle), y + 6 * Math.sin(turn + angle)] : [x, y])));
+      });
+    }
+    pen.strokeStyle = ink;
+    pen.lineWidth = 2;
+    for (const k of wrong ? wrong[at] : []) { disc(pen, ...points[k], 6); pen.stroke(); }
+  }
+
+  // Curves up to the last step, with a dot at a frame of `count`.
+  function drawChart(pen, {lines, limits: [low, high], steps, bands = []}, at, size, height, ink) {
+    const left = 34, right = size - 14, top = 18 + 18 * lines.length + (bands.length ? 18 : 0), bottom = height - 30;
+    const x = (step) => left + (right - left) * (step - steps[0]) / (steps.at(-1) - steps[0]);
+    const y = (value) => bottom - (bottom - top) * (value - low) / (high - low);
     pen.font = "13px system-ui, sans-serif";
-    pen.textAlign = "left";
+    pen.textBaseline = "middle";
     pen.lineWidth = 1;
-    line(pen, [[40, 20], [40, size - 44], [size - 14, size - 44]]);
-    pen.fillText("share that become circles", 46, 16);
-    pen.fillText("1", 24, 30); pen.fillText("0", 24, size - 40);
+    bands.forEach(({name, from, to}, k) => {
+      pen.fillStyle = ink;
+      pen.globalAlpha = k % 2 ? 0.1 : 0.04;
+      pen.fillRect(x(from), top, x(to) - x(from), bottom - top);
+      pen.globalAlpha = 1;
+      if (x(to) - x(from) < pen.measureText(name).width) return;
+      pen.textAlign = "center";
+      pen.fillText(name, (x(from) + x(to)) / 2, top - 12);
+    });
+    pen.strokeStyle = pen.fillStyle = ink;
+    line(pen, [[left, top], [left, bottom], [right, bottom]]);
     pen.textAlign = "right";
-    pen.fillText(`step ${steps.at(-1)}`, size - 14, size - 26);
-    pen.strokeStyle = "#2a7de1";
-    pen.lineWidth = 3;
-    line(pen, steps.map((step, k) => at(k)));
-    pen.fillStyle = "#2a7de1";
-    const k = Math.max(0, steps.findLastIndex((step) => step <= place));
-    pen.beginPath(); pen.arc(...at(k), 7, 0, 7); pen.fill();
+    for (const value of [low, high]) pen.fillText(value, left - 7, y(value));
+    pen.fillText(`step ${steps.at(-1).toLocaleString("en")}`, right, bottom + 15);
+    pen.textAlign = "left";
+    pen.fillText(steps[0].toLocaleString("en"), left, bottom + 15);
+    lines.forEach(({name, colour, values}, k) => {
+      pen.fillStyle = pen.strokeStyle = colour;
+      pen.lineWidth = 2.5;
+      line(pen, values.map((value, frame) => [x(steps[frame]), y(value)]));
+      disc(pen, x(steps[at]), y(values[at]), 6);
+      pen.fill();
+      line(pen, [[left + 8, 12 + 18 * k], [left + 30, 12 + 18 * k]]);
+      pen.fillStyle = ink;
+      pen.fillText(name, left + 38, 12 + 18 * k);
+    });
   }
 
   class TrainingStory extends HTMLElement {
@@ -79,19 +158,21 @@ if (globalThis.customElements) {
       this.select = (name) => root.querySelector(name);
       CHAPTERS.forEach(({title}, index) => {
         const button = document.createElement("button");
-        button.textContent = `${index + 1} ${title}`;
+        button.innerHTML = `${index + 1}<span> ${title}</span>`;
+        button.setAttribute("aria-label", `${index + 1} ${title}`);
         button.onclick = () => this.open(index, true);
         this.select("nav").append(button);
       });
-      this.select(".next").onclick = () => this.open((this.index + 1) % CHAPTERS.length, true);
+      this.select(".next").onclick = () => this.open(this.index + 1, true);
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.counts = {circle: 0, grid: 0, neither: 0};
+      this.counts = {weak: {}, strong: {}};
+      this.reached = {fa: 3, seed: 9};
       this.onhash = () => this.open(Math.max(0, CHAPTERS.findIndex(({id}) => `#${id}` === location.hash)));
       this.onkey = (event) => {
-        const target = event.composedPath()[0].tagName;
-        const turn = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-        if (!turn || event.defaultPrevented || target === "INPUT" || target === "CANVAS") return;
-        this.open(Math.min(Math.max(this.index + turn, 0), CHAPTERS.length - 1), true);
+        const {tagName} = event.composedPath()[0], turn = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+        const next = this.index + turn;
+        if (!turn || event.defaultPrevented || event.altKey || ["INPUT", "CANVAS"].includes(tagName) || !CHAPTERS[next]) return;
+        this.open(next, true);
       };
       addEventListener("hashchange", this.onhash);
       addEventListener("keydown", this.onkey);
@@ -105,69 +186,130 @@ if (globalThis.customElements) {
     }
 
     open(index, byHand = false) {
-      const chapter = CHAPTERS[index];
+      const {id, title, text, view} = CHAPTERS[index];
       cancelAnimationFrame(this.frame);
       this.index = index;
-      if (byHand) history.replaceState(null, "", `#${chapter.id}`);
-      this.select("nav").childNodes.forEach((button, k) => button.toggleAttribute("aria-current", k === index));
-      this.select("h2").textContent = chapter.title;
-      this.select(".text").textContent = chapter.text;
-      this.select(".count").textContent = "";
+      if (byHand) history.replaceState(null, "", `#${id}`);
+      this.select("nav").childNodes.forEach((button, k) => (k === index ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
+      this.select("h2").textContent = title;
+      this.select(".text").replaceChildren(...text.map((words) => Object.assign(document.createElement("p"), {textContent: words})));
+      this.select("slot").hidden = id !== "turn";
+      this.select(".live").textContent = "";
+      this.select(".more").hidden = true;
       this.select(".next").hidden = index === CHAPTERS.length - 1;
-      if (chapter.record) this.showRecord(chapter.record);
-      else this.showParticles(chapter);
+      this.select(".picture").replaceChildren();
+      if (view) this.showParticles(id, view);
+      else this.showRecord(StoryData[id]);
     }
 
-    showParticles({view, count}) {
+    // A button beside the text of a chapter.
+    setMore(words, action) {
+      Object.assign(this.select(".more"), {textContent: words, onclick: action, hidden: false});
+    }
+
+    showParticles(id, view) {
       const particles = document.createElement("particle-view");
-      for (const name of ["pair", "seed"]) if (view[name]) particles.setAttribute(name, view[name]);
-      this.select(".picture").replaceChildren(particles);
-      if (!count) return;
-      this.last = null;
-      particles.addEventListener("verdict", ({detail}) => {
-        if (detail.verdict === "circle" && this.last !== detail.seed) {
-          this.last = detail.seed;
-          this.counts.circle += 1;
-        }
-        this.select(".count").textContent = `Circles so far: ${this.counts.circle}`;
+      for (const [name, value] of Object.entries(view)) particles.setAttribute(name, value);
+      this.select(".picture").append(particles);
+      if (id === "turn") this.offerSetting(particles);
+      if (id === "sums") this.tellDistances(particles);
+      if (id === "alignment") this.countShapes(particles);
+    }
+
+    tellDistances(view) {
+      const tell = () => {
+        const [a, b] = view.getAttribute("pair").split(" ").map(Number), {n} = view.particles, sum = (a + b) % n;
+        const [within, between] = view.particles.nearestDistances(sum).map((distance) => distance.toFixed(1));
+        this.select(".live").textContent = `${a} + ${b} = ${sum}${a + b < n ? "" : ` (${a + b} − ${n})`}. Sums equal to ${sum} are ${within} from the nearest equal sum, and ${between} from the nearest other one.`;
+      };
+      view.addEventListener("judged", tell);
+      view.addEventListener("pair", tell);
+      this.setMore("Another pair", () => view.setPair([0, 0].map(() => Math.floor(Math.random() * view.particles.n))));
+      tell();
+    }
+
+    // Raise the alignment, and count how runs with weak and strong alignment end.
+    countShapes(view) {
+      let last = null;
+      const add = (fa, verdict) => {
+        const counts = this.counts[fa < WEAK ? "weak" : "strong"];
+        counts[verdict] = (counts[verdict] || 0) + 1;
+        tell();
+      };
+      const words = (counts) => SHAPES.map((shape) => `${shape} ${counts[shape] || 0}`).join(", ");
+      const tell = () => {
+        this.select(".live").textContent = `Ends so far\nweak alignment (below ${WEAK}): ${words(this.counts.weak)}\nstrong alignment: ${words(this.counts.strong)}`;
+      };
+      view.addEventListener("judged", ({detail: {verdict, particles}}) => {
+        this.reached = {fa: particles.fa, seed: Number(view.seed.value)};
+        if (particles === last || (verdict !== "circle" && particles.step < COUNTED)) return;
+        last = particles;
+        add(particles.fa, verdict);
       });
+      let rest = 0;
+      const runNext = () => {
+        if (!rest || !view.isConnected) return;
+        rest -= 1;
+        view.restart(view.nextSeed());
+        last = view.particles;
+        view.move(COUNTED);
+        add(view.particles.fa, view.particles.verdict());
+        setTimeout(runNext, 150);
+      };
+      this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
+      tell();
       const raise = () => {
-        if (!particles.isConnected) return;
-        particles.slider.value = Math.min(view.fa, Number(particles.slider.value) + 0.1);
-        particles.setAlignment();
-        if (particles.particles.fa < view.fa) setTimeout(raise, 60);
+        if (!view.isConnected || view.slider.value >= 3) return;
+        if (view.playing) view.slider.stepUp();
+        view.setAlignment();
+        setTimeout(raise, 60);
       };
       setTimeout(raise, 800);
     }
 
-    showRecord(name) {
-      const record = StoryData[name], figure = document.createElement("figure");
-      const labels = name === "network" ? ["Network: the numbers' positions", "Particles from the same start"]
-        : ["One run of particles", "Share of shifted copies that become circles"];
-      const canvases = labels.map((label) => {
-        const canvas = document.createElement("canvas");
-        canvas.setAttribute("role", "img");
-        canvas.setAttribute("aria-label", label);
-        figure.append(canvas);
-        return canvas;
+    // The links of the last chapter begin with the setting that was reached.
+    offerSetting(view) {
+      view.slider.value = this.reached.fa;
+      view.restart(this.reached.seed);
+      for (const link of this.querySelectorAll("a[data-setting]")) {
+        link.search = `?${link.dataset.setting}&fa=${this.reached.fa}&seed=${this.reached.seed}`;
+      }
+    }
+
+    showRecord({panels, words, rate}) {
+      const last = words.length - 1, pictures = document.createElement("div"), player = document.createElement("div");
+      pictures.className = "pictures";
+      player.className = "player";
+      player.innerHTML = `<button></button><input type="range" min="0" max="${last}" step="1" aria-label="Frame">`;
+      const [play, slider] = player.children, told = Object.assign(document.createElement("p"), {className: "line"});
+      const canvases = panels.map(({label, points}) => {
+        const figure = document.createElement("figure");
+        figure.className = points ? "points" : "chart";
+        figure.innerHTML = "<figcaption></figcaption><canvas role='img'></canvas>";
+        figure.firstChild.textContent = label;
+        figure.lastChild.setAttribute("aria-label", label);
+        pictures.append(figure);
+        return figure.lastChild;
       });
-      const play = document.createElement("button");
-      let playing = !this.calm, place = this.calm ? record.first.length - 1 : 0, before = 0;
-      const setLabel = () => { play.textContent = playing ? "Pause" : "Play"; };
-      play.onclick = () => { playing = !playing; if (playing && place >= record.first.length - 1) place = 0; setLabel(); };
-      setLabel();
-      this.select(".picture").replaceChildren(figure, play);
+      this.select(".picture").append(pictures, player, told);
+      let playing, place = 0, before = null;
+      const setPlaying = (value) => { playing = value; play.textContent = playing ? "Pause" : "Play"; };
+      play.onclick = () => setPlaying(!playing);
+      slider.oninput = () => { setPlaying(false); place = Number(slider.value); };
+      setPlaying(!this.calm);
       const draw = (now) => {
-        if (playing) place = Math.min(record.first.length - 1, place + (before ? (now - before) * record.rate / 1000 : 0));
+        if (playing && before) place += (now - before) * rate / 1000;
+        if (place > last + rate * PAUSE / 1000) place = 0;
         before = now;
+        const at = Math.min(last, Math.floor(place));
+        slider.value = at;
+        slider.setAttribute("aria-valuetext", words[at]);
+        told.textContent = words[at];
         canvases.forEach((canvas, k) => {
-          const size = canvas.clientWidth, ratio = devicePixelRatio || 1, pen = canvas.getContext("2d");
-          const ink = getComputedStyle(canvas).color, at = Math.floor(place);
-          canvas.width = canvas.height = Math.round(size * ratio);
+          const {clientWidth: width, clientHeight: height} = canvas, ratio = devicePixelRatio || 1, pen = canvas.getContext("2d");
+          Object.assign(canvas, {width: Math.round(width * ratio), height: Math.round(height * ratio)});
           pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-          if (k === 0) drawNumbers(pen, record.first[at], size, ink);
-          else if (name === "network") drawNumbers(pen, record.second[at], size, ink);
-          else drawCurve(pen, record, record.recorded[at], size, ink);
+          (panels[k].points ? drawPoints : drawChart)(pen, panels[k], at, width, height, getComputedStyle(canvas).color);
         });
         this.frame = requestAnimationFrame(draw);
       };

@@ -1,26 +1,64 @@
 """Data of the story and of the particles without Python, in compact files beside this
 one.
 
-python -m analysis.explorer.story_data      # write them again
+python -m analysis.explorer.story_data      # writes them again; takes two minutes
 
-All values are dimensionless."""
+A record of the story is a dictionary: `words`, a line for each frame; `rate`, frames a
+second; and `panels`. A panel has a `label`, and `points` (frame, point, 2) or `lines`.
+Points are in units of half the width of the picture, to three decimals. With them:
+`names` and `hues` (fractions of the colour circle) of points, `arrows` (lists of a
+`colour` and `tips` (frame, point, 2)), `regions` (the class of every pixel of a frame,
+row by row from the top), and `wrong` (indices of points). A line has a `name`, a
+`colour` and `values` (frame,). All values are dimensionless."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import xarray as xr
 
 from analysis.committors import committor
-from dynamics import ModularSettings, ParticleSettings, randomness, simulate
+from analysis.forces import cosine_similarity
+from analysis.forces.audited_runs import read_audited_run
+from analysis.panels.transformer_panels import frequency_plane
+from analysis.progress_measures import grokking_phases
+from analysis.structures import count_imperfections, dominant_frequency, is_circle
+from analysis.structures.fourier import power_fractions
+from dynamics import (
+    TRANSFORMER_PRESETS,
+    ModularSettings,
+    ParticleSettings,
+    SparseSettings,
+    randomness,
+    replay,
+    simulate,
+)
+from dynamics.networks import weights
+from dynamics.networks.from_trajectory import clustering_head_of
 from dynamics.particles import ParticleSystem
+from dynamics.tasks import distinct_sequences, sparse_sum
 
 FOLDER = Path(__file__).parent
 SEEDS = 30
-NETWORK_FRAMES = 200
-DECISION_SEED, DECISION_STEPS, COPIES, SHIFT = 28, 100, 64, 0.2
-"""The run of the chapter on the decision, the copies of each state, and the standard
+BLUE, ORANGE = "#2a7de1", "#d9660d"
+ARROW, LONGEST = 0.16, 2
+"""Mean length of arrows, as a fraction of half the picture, and the factor above it at
+which they are cut."""
+NETWORK_FRAMES, NETWORKS = 150, 200
+GRID_FRACTION = 0.2
+"""Largest fraction of imperfect pair sums of a grid, as in particles.js."""
+CIRCLE_SEED, GRID_SEED, DECISION_STEPS, COPIES, SHIFT = 28, 19, 120, 100, 0.2
+"""The runs of the chapter on the decision, the copies of each state, and the standard
 deviation of their shifts."""
+TRANSFORMER = dataclasses.replace(TRANSFORMER_PRESETS["small"], n=43, dim=48)
+TRANSFORMER_EPOCHS = 7000
+SPIKE_SEED, SPIKE_STEPS, SPIKE_SEQUENCES = 9, (37_028, 37_066), 150
+SPIKE_BOX = np.array([[-0.36, 0.32], [-0.2, 0.48]])
+"""Limits of the two axes in the pictures of the spike."""
+REGION_SIDE = 56
 
 
 def particle_starts() -> str:
@@ -30,56 +68,246 @@ def particle_starts() -> str:
     return f"globalThis.ParticleStarts = {json.dumps(starts.tolist())}\n"
 
 
+def _rounded(values: Any) -> Any:
+    return np.round(np.asarray(values, np.float64), 3).tolist()
+
+
+def _number_points(
+    label: str, frames: np.ndarray, multiple: int = 1, **arrows: np.ndarray
+) -> dict[str, Any]:
+    """A panel of numbers in the plane, (frame, token, 2); every frame fills the
+    picture. multiple: neighbours in colour differ by this number. arrows: vectors at
+    the numbers, by colour."""
+    reach = (1.5 if arrows else 1.2) * np.linalg.norm(frames, axis=-1).max(axis=-1)[
+        :, None, None
+    ]
+    n = frames.shape[1]
+    places = frames / reach
+    result = {
+        "label": label,
+        "points": _rounded(places),
+        "names": list(range(n)),
+        "hues": _rounded(np.arange(n) * multiple % n / n),
+        "arrows": [],
+    }
+    for colour, vectors in arrows.items():
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        relative = vectors / lengths.mean(axis=1, keepdims=True)
+        longest = np.linalg.norm(relative, axis=-1, keepdims=True) / LONGEST
+        tips = places + ARROW * relative / np.maximum(1, longest)
+        result["arrows"].append({"colour": colour, "tips": _rounded(tips)})
+    return result
+
+
+def _line(name: str, colour: str, values: np.ndarray) -> dict[str, Any]:
+    return {"name": name, "colour": colour, "values": _rounded(values)}
+
+
 def network_record() -> dict[str, Any]:
-    """A network in training and particles from the same start: frames (frame, token,
-    axis)."""
+    """A network in training, with the pull of its loss and the force of particles at
+    its numbers, and particles from the same start."""
     network = simulate(ModularSettings(), runs=1, progress=False)
-    frames = network["embedding"].values[0, :NETWORK_FRAMES]
+    frames = np.arange(NETWORK_FRAMES)
+    run = read_audited_run(network, 0, frames)
     system = ParticleSystem(ParticleSettings(fa=3.0))
-    state = system.state_from_positions(frames[:1].astype(np.float64))
+    state = system.state_from_positions(run.embedding[:1])
     particles = []
-    for _ in range(len(frames)):
+    for _ in frames:
         particles.append(state.embedding[0])
         state = system.advance(state, 2)
+    force = system.force(run.embedding)[0]
+    agreement = cosine_similarity(run.targets[0], force)
+    accuracy = network["accuracy"].values[0, frames, 0]
+    words = [
+        f"Training step {step}: {correct:.0%} of the examples are correct. The arrows"
+        f" agree by {cosine:.2f} (1: equal, 0: unrelated)."
+        for step, correct, cosine in zip(
+            network["step"].values[frames], accuracy, agreement, strict=True
+        )
+    ]
+    pulls = {BLUE: run.targets[0], ORANGE: force}
     return {
-        "first": np.round(frames.astype(float), 3).tolist(),
-        "second": np.round(particles, 3).tolist(),
-        "rate": 25,
+        "words": words,
+        "rate": 15,
+        "panels": [
+            _number_points("Network in training", run.embedding, **pulls),
+            _number_points("Particles from the same start", np.array(particles)),
+        ],
+    }
+
+
+def network_shapes() -> dict[str, int]:
+    """How many of the networks with these settings end as a circle or a grid."""
+    runs = simulate(
+        ModularSettings(), runs=NETWORKS, every=2000, record="all", progress=False
+    )
+    last = runs["embedding"].values[:, -1].astype(np.float64)
+    circle = is_circle(last)
+    pairs = last.shape[1] * (last.shape[1] + 1) // 2
+    grid = ~circle & (count_imperfections(last) <= GRID_FRACTION * pairs)
+    return {
+        "networks": NETWORKS,
+        "circles": int(circle.sum()),
+        "grids": int(grid.sum()),
     }
 
 
 def decision_record() -> dict[str, Any]:
-    """A run of particles, and its committor: the share of shifted copies of its states
-    that become circles, by step."""
-    run = simulate(
-        ParticleSettings(fa=1.0),
-        runs=1,
-        seed=DECISION_SEED,
-        steps=300,
-        every=1,
-        progress=False,
-    )
+    """Two runs of particles, and their committors: the shares of shifted copies of
+    their states that become circles, by step."""
     steps = list(range(0, DECISION_STEPS + 1, 5))
-    result = committor(run, "circle", steps, COPIES, SHIFT)
-    return {
-        "first": np.round(run["embedding"].values[0, steps], 3).tolist(),
-        "recorded": steps,
+    panels, lines = [], []
+    for seed, shape, colour in (
+        (CIRCLE_SEED, "circle", BLUE),
+        (GRID_SEED, "grid", ORANGE),
+    ):
+        settings = ParticleSettings(fa=1.0)
+        run = simulate(settings, 1, seed, steps=300, every=1, progress=False)
+        result = committor(run, "circle", steps, COPIES, SHIFT)
+        label = f"Run that ends as a {shape}"
+        panels.append(_number_points(label, run["embedding"].values[0, steps]))
+        lines.append(_line(shape, colour, result["committor"].values.ravel()))
+    curves = {
+        "label": "Share of shifted copies that become circles",
+        "lines": lines,
+        "limits": [0, 1],
         "steps": steps,
-        "shares": result["committor"].values.ravel().tolist(),
-        "rate": 4,
+    }
+    words = [
+        f"Step {step}: {100 * first:.0f}% of the copies of the one run become circles,"
+        f" {100 * second:.0f}% of those of the other."
+        for step, first, second in zip(
+            steps, lines[0]["values"], lines[1]["values"], strict=True
+        )
+    ]
+    return {"words": words, "rate": 2, "panels": [*panels, curves]}
+
+
+def transformer_trajectory() -> xr.Dataset:
+    """The run of the chapter on the transformer."""
+    return simulate(
+        TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
+    )
+
+
+def transformer_record(trajectory: xr.Dataset) -> dict[str, Any]:
+    """The numbers of a transformer in the plane of the strongest frequency of its
+    embedding, and its accuracies with the phases."""
+    trajectory = trajectory.sel(step=slice(0, TRANSFORMER_EPOCHS))
+    n = TRANSFORMER.n
+    embedding = trajectory["embedding"].values[0, :, :n].astype(np.float64)
+    embedding -= embedding.mean(axis=1, keepdims=True)
+    frequency = int(dominant_frequency(power_fractions(embedding[-1])))
+    places = embedding @ frequency_plane(embedding[-1], frequency)
+    steps = trajectory["step"].values
+    train, test = trajectory["accuracy"].sel(split=["train", "test"]).values[0].T
+    loss = trajectory["loss"].sel(split="test").values[0]
+    phases = grokking_phases(trajectory).isel(run=0)
+    curves = {
+        "label": "Correct sums, and the loss of new sums",
+        "lines": [
+            _line("sums it trains on", BLUE, train),
+            _line("new sums", ORANGE, test),
+            _line("loss of new sums (÷ largest)", "#8a8a8a", loss / loss.max()),
+        ],
+        "limits": [0, 1],
+        "steps": steps.tolist(),
+        "bands": [
+            {"name": name, "from": float(begin), "to": float(end)}
+            for name, begin, end in zip(
+                phases["phase"].values.tolist(),
+                phases["begin"].values,
+                phases["end"].values,
+                strict=True,
+            )
+        ],
+    }
+    words = [
+        f"Epoch {step}: {100 * known:.0f}% of the sums it trains on are correct,"
+        f" {100 * new:.0f}% of the new ones."
+        for step, known, new in zip(steps, train, test, strict=True)
+    ]
+    label = f"One of its circles (frequency {frequency})"
+    return {
+        "words": words,
+        "rate": 8,
+        "panels": [_number_points(label, places, frequency), curves],
     }
 
 
-def story_script() -> str:
-    """A script with the recorded runs of the story."""
-    records = {"network": network_record(), "decision": decision_record()}
+def _in_box(points: np.ndarray) -> np.ndarray:
+    """Points (..., 2) in units of half the picture of the spike."""
+    low, high = SPIKE_BOX.T
+    return 2 * (points - low) / (high - low) - 1
+
+
+@torch.no_grad()
+def spike_record() -> dict[str, Any]:
+    """Sequence embeddings of VC's network at every step of a spike of the loss, over
+    the regions of its answers."""
+    settings, (first, last) = SparseSettings(), SPIKE_STEPS
+    run = simulate(settings, 1, SPIKE_SEED, steps=last + 64, progress=False)
+    path = replay(run, 0, first, last)
+    network = clustering_head_of(path)
+    values = {name: array[0].double() for name, array in weights(path).items()}
+    tokens, _ = distinct_sequences(settings, SPIKE_SEED, "train")
+    spaced = np.linspace(0, len(tokens) - 1, SPIKE_SEQUENCES).astype(int)
+    tokens, targets = tokens[spaced], sparse_sum(tokens[spaced], settings)
+    low, high = SPIKE_BOX.T
+    centres = (np.arange(REGION_SIDE) + 0.5) / REGION_SIDE
+    x, y = low[:, None] + (high - low)[:, None] * centres
+    pixels = np.stack(np.meshgrid(x, y[::-1]), axis=-1).reshape(1, -1, 2)
+
+    def answers(points: torch.Tensor) -> np.ndarray:
+        zeta = network.transform(values, points, network.normalise(points))
+        return (zeta @ values["embedding"].mT).argmax(-1).numpy()
+
+    table = network.table(values)
+    points = network.sequence_embedding(values, torch.from_numpy(tokens), table)
+    grid = torch.from_numpy(np.repeat(pixels, len(path["step"]), axis=0))
+    wrong = answers(points) != targets
+    loss = path["loss"].sel(split="train").values[0]
+    steps = path["step"].values.tolist()
+    picture = {
+        "label": "Inputs, and the regions of the two answers",
+        "points": _rounded(_in_box(points.numpy())),
+        "hues": _rounded(np.where(targets, 0.07, 0.6)),
+        "region_hues": [0.6, 0.07],
+        "regions": ["".join(map(str, frame)) for frame in answers(grid).tolist()],
+        "wrong": [np.flatnonzero(frame).tolist() for frame in wrong],
+    }
+    curve = {
+        "label": "Loss",
+        "lines": [_line("loss", BLUE, loss)],
+        "limits": [0, round(float(loss.max()) + 0.05, 1)],
+        "steps": steps,
+    }
+    words = [
+        f"Step {step}: loss {value:.4f}; {share:.0%} of these inputs get a wrong answer."
+        for step, value, share in zip(steps, loss, wrong.mean(axis=1), strict=True)
+    ]
+    return {"words": words, "rate": 3, "panels": [picture, curve]}
+
+
+def story_script(trajectory: xr.Dataset) -> str:
+    """A script with the recorded runs of the story. trajectory: that of the
+    transformer."""
+    records = {
+        "network": network_record() | network_shapes(),
+        "decision": decision_record(),
+        "transformer": transformer_record(trajectory),
+        "spike": spike_record(),
+    }
     return f"globalThis.StoryData = {json.dumps(records, separators=(',', ':'))}\n"
 
 
-def write_story_data() -> None:
-    """Write all files of the story."""
+def write_story_data(trajectory: xr.Dataset | None = None) -> None:
+    """Write all files of the story. trajectory: that of the transformer; by default it
+    is simulated."""
+    if trajectory is None:
+        trajectory = transformer_trajectory()
     (FOLDER / "particle_starts.js").write_text(particle_starts())
-    (FOLDER / "story_data.js").write_text(story_script())
+    (FOLDER / "story_data.js").write_text(story_script(trajectory))
 
 
 if __name__ == "__main__":

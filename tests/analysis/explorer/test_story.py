@@ -1,11 +1,33 @@
 """The story on the page, in Chromium."""
 
+import json
+
 import pytest
 
 from analysis.explorer import story_data
-from tests.browser import open_page, serve
+from tests.browser import RETURNED, open_page, serve
 
-CHAPTERS = ("numbers", "sums", "alignment", "network", "decision")
+CHAPTERS = (
+    "numbers",
+    "sums",
+    "alignment",
+    "network",
+    "decision",
+    "transformer",
+    "spike",
+    "turn",
+)
+PIXELS = """() => {
+  const roots = [document], canvases = []
+  for (const root of roots) {
+    for (const node of root.querySelectorAll("*")) if (node.shadowRoot) roots.push(node.shadowRoot)
+    canvases.push(...root.querySelectorAll("canvas"))
+  }
+  return canvases.map((canvas) => canvas.toDataURL())
+}"""
+OVERFLOW = (
+    "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+)
 
 
 @pytest.fixture(scope="module")
@@ -16,22 +38,76 @@ def story():
     server.end()
 
 
-def test_the_story_opens_by_default_and_alignment_makes_a_circle(story, chromium_page):
-    open_page(chromium_page, f"{story.address}#alignment")
-    chromium_page.get_by_text("Circles so far: 1").wait_for()
-    chromium_page.keyboard.press("ArrowRight")
-    chromium_page.get_by_role("heading", name="A network does it too").wait_for()
-    assert chromium_page.evaluate("location.hash") == "#network"
+@pytest.fixture(scope="module")
+def records():
+    """The recorded runs of the story, by chapter."""
+    text = (story_data.FOLDER / "story_data.js").read_text()
+    return json.loads(text.partition("=")[2])
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapter_opens_by_its_address(story, chromium_page, chapter):
+def test_a_chapter_opens_by_its_address_moves_and_fits(story, chromium_page, chapter):
     open_page(chromium_page, f"{story.address}#{chapter}")
     current = chromium_page.locator("nav button[aria-current]")
     assert current.inner_text().startswith(str(CHAPTERS.index(chapter) + 1))
+    before = chromium_page.evaluate(PIXELS)
+    assert before
+    chromium_page.wait_for_timeout(600)
+    assert chromium_page.evaluate(PIXELS) != before
+    for width, height in ((1400, 900), (900, 700), (390, 844)):
+        chromium_page.set_viewport_size({"width": width, "height": height})
+        assert chromium_page.evaluate(OVERFLOW) == 0
 
 
-def test_the_network_of_the_story_is_that_of_its_script():
-    text = (story_data.FOLDER / "story_data.js").read_text()
-    assert len(text) < 1_500_000
-    assert len(story_data.network_record()["first"]) == story_data.NETWORK_FRAMES
+def test_alignment_makes_a_circle_and_the_setting_is_handed_on(story, chromium_page):
+    page = chromium_page
+    open_page(page, f"{story.address}#alignment")
+    page.get_by_text("strong alignment: circle 1").wait_for()
+    page.get_by_role("button", name="Another seed").click()
+    page.wait_for_timeout(500)
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("heading", name="Your turn").wait_for()
+    assert page.evaluate("location.hash") == "#turn"
+    page.get_by_role("link", name="Particles with the alignment").click()
+    page.get_by_role("textbox", name="seed").wait_for()
+    assert page.get_by_role("textbox", name="seed").input_value() == "10"
+    assert page.get_by_role("textbox", name="alignment f_a").input_value() == "3"
+
+
+def test_a_click_on_numbers_shows_their_sum(story, chromium_page):
+    page = chromium_page
+    open_page(page, f"{story.address}#sums")
+    page.get_by_role("button", name="Pause").click()
+    canvas = page.locator("particle-view canvas")
+    for number in (12, 13):
+        x, y = page.locator("particle-view").evaluate(
+            "(view, i) => [...view.particles.x.slice(2 * i, 2 * i + 2)]", number
+        )
+        box = canvas.bounding_box()
+        half = box["width"] / 2
+        place = {"x": half * (1 + x / 3.6), "y": half * (1 - y / 3.6)}
+        canvas.click(position=place)
+    page.get_by_text("12 + 13 = 8 (25 − 17).").wait_for()
+
+
+def test_nothing_moves_for_those_who_asked_for_less_motion(story, chromium):
+    context = chromium.new_context(reduced_motion="reduce")
+    context.add_init_script(RETURNED)
+    page = context.new_page()
+    for chapter in ("alignment", "spike"):
+        page.goto("about:blank")
+        open_page(page, f"{story.address}#{chapter}")
+        page.wait_for_timeout(300)
+        before = page.evaluate(PIXELS)
+        page.wait_for_timeout(600)
+        assert page.evaluate(PIXELS) == before
+    context.close()
+
+
+def test_the_recorded_runs_are_those_of_the_script(records):
+    assert (story_data.FOLDER / "story_data.js").stat().st_size < 1_500_000
+    network = json.loads(json.dumps(story_data.network_record()))
+    assert records["network"].items() >= network.items()
+    assert records["spike"]["words"][18].startswith("Step 37046: loss 0.74")
+    assert records["transformer"]["words"][-1].endswith("100% of the new ones.")
