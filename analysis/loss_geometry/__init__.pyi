@@ -1,4 +1,13 @@
+from .barriers import loss_barriers as loss_barriers
+from .barriers import match_units as match_units
 from .gradient_noise import gradient_noise as gradient_noise
+from .landscape import loss_landscape as loss_landscape
+from .landscape_table import BARRIER_COLUMNS as BARRIER_COLUMNS
+from .landscape_table import BARRIER_LEGEND as BARRIER_LEGEND
+from .landscape_table import LANDSCAPE_COLUMNS as LANDSCAPE_COLUMNS
+from .landscape_table import LANDSCAPE_LEGEND as LANDSCAPE_LEGEND
+from .landscape_table import barrier_table as barrier_table
+from .landscape_table import landscape_table as landscape_table
 from .langevin import ChainOptions as ChainOptions
 from .langevin import effective_draws as effective_draws
 from .langevin import sample_losses as sample_losses

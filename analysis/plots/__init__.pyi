@@ -37,6 +37,8 @@ from .formation_figure import plot_formation as plot_formation
 from .gradient_noise_figure import plot_gradient_noise as plot_gradient_noise
 from .gradients_figure import plot_gradient_norms as plot_gradient_norms
 from .interventions_figure import plot_interventions as plot_interventions
+from .landscape_figure import plot_barriers as plot_barriers
+from .landscape_figure import plot_landscape as plot_landscape
 from .learning_coefficient_figure import plot_calibration as plot_calibration
 from .learning_coefficient_figure import (
     plot_learning_coefficients as plot_learning_coefficients,

@@ -1,0 +1,84 @@
+"""The loss on planes and lines through the parameters of runs.
+
+python -m analysis.landscape RUN.nc
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import dynamics
+from analysis import loss_geometry, plots
+from analysis.command_line.record import Analysis, Measurement, ModelOptions, Report
+from dynamics.trajectory.selection import Selection
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(ModelOptions):
+    """Compute the training loss on a plane through the parameters of the first of the
+    selected runs, with the run projected on it; or on the lines between the last frames
+    of all selected runs, before and after their hidden units are matched."""
+
+    plane: Literal["trajectory", "frames", "random", "lines"] = "trajectory"
+    """Along the two leading principal components of the run's frames; through three
+    frames (--at); along random directions scaled to the weights of the last frame; or
+    lines between runs."""
+    points: int = 31
+    """Number of points along each direction."""
+    seed: int = 0
+    """Seed of the random directions."""
+
+
+def measure(
+    trajectory: xr.Dataset,
+    selection: Selection,
+    model: Path | None,
+    trust_model: bool,
+    plane: Literal["trajectory", "frames", "random", "lines"],
+    points: int,
+    seed: int,
+) -> xr.Dataset:
+    functions = dynamics.find_model(trajectory, model, trust_model)
+    frames = selection.frame_indices(trajectory).tolist()
+    runs = selection.select_runs(trajectory)
+    if plane == "lines":
+        return loss_geometry.loss_barriers(
+            runs, frames[-1], points, functions=functions
+        )
+    return loss_geometry.loss_landscape(
+        runs, frames, plane, points=points, seed=seed, functions=functions
+    )
+
+
+def report(measurement: Measurement) -> Report:
+    result = measurement.result
+    if "barrier" in result:
+        return Report(
+            loss_geometry.barrier_table(result),
+            loss_geometry.BARRIER_COLUMNS,
+            loss_geometry.BARRIER_LEGEND,
+            figure=plots.plot_barriers(result),
+        )
+    return Report(
+        loss_geometry.landscape_table(result),
+        loss_geometry.LANDSCAPE_COLUMNS,
+        loss_geometry.LANDSCAPE_LEGEND,
+        figure=plots.plot_landscape(result),
+    )
+
+
+ANALYSIS = Analysis(
+    name="landscape",
+    title="Loss on planes and lines",
+    measure=measure,
+    report=report,
+    options=Options,
+)
+
+if __name__ == "__main__":
+    ANALYSIS.run_command()
