@@ -48,6 +48,8 @@ html_static_path = [
     "_static",
     "../analysis/explorer/particle_starts.js",
     "../analysis/explorer/particles.js",
+    "../analysis/explorer/story_data.js",
+    "../analysis/explorer/story.js",
 ]
 html_css_files = ["site.css"]
 html_js_files = ["particle_starts.js", "particles.js"]
@@ -55,13 +57,14 @@ html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "story": []},
     "show_prev_next": False,
 }
 html_sidebars = {
     name: []
     for name in (
         "index",
+        "story",
         "get-started",
         "gallery",
         *REPORTS,

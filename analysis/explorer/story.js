@@ -36,7 +36,7 @@ if (globalThis.customElements) {
   const WEAK = 1.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
   const STORY = `
 <style>
-  :host { display: block; max-width: 1240px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
+  :host { display: block; max-width: 1240px; margin-bottom: 24px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
   nav { display: flex; flex-wrap: wrap; gap: 6px; margin: 0 0 16px; }
   button { font: inherit; font-size: 14px; min-height: 30px; padding: 2px 12px; color: inherit; background: transparent;
     border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 6px; cursor: pointer; }
@@ -57,11 +57,11 @@ if (globalThis.customElements) {
   .player { display: flex; gap: 12px; align-items: center; }
   .player input { flex: 1; max-width: 420px; min-height: 26px; }
   .line { font-size: 14px; font-variant-numeric: tabular-nums; margin: 4px 0 0; min-height: 3em; }
+  @media (max-width: 1100px) { .chart canvas { height: 190px; } }
   @media (max-width: 760px) { /* the picture above the text */
     section { display: flex; flex-direction: column; align-items: stretch; }
-    .words { display: contents; } .text, slot, .live, .buttons { order: 1; }
+    .words { display: contents; } .text, ::slotted(*), .live, .buttons { order: 1; }
     h2 { font-size: 20px; margin: 0; } nav { gap: 4px; } nav button { padding: 2px 9px; } nav button:not([aria-current]) span { display: none; }
-    .chart canvas { height: 210px; }
   }
 </style>
 <nav aria-label="Chapters"></nav>
@@ -89,6 +89,15 @@ if (globalThis.customElements) {
     pen.font = `600 ${few ? 12 : 10}px system-ui, sans-serif`;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
+    for (const {colour, tips} of arrows) {
+      pen.strokeStyle = pen.fillStyle = colour;
+      pen.lineWidth = 2;
+      tips[at].map(place).forEach(([x, y], k) => {
+        const [fromX, fromY] = points[k], turn = Math.atan2(y - fromY, x - fromX);
+        line(pen, [[fromX, fromY], [x, y]]);
+        line(pen, [-2.6, 0, 2.6].map((angle) => (angle ? [x + 6 * Math.cos(turn + angle), y + 6 * Math.sin(turn + angle)] : [x, y])));
+      });
+    }
     points.forEach(([x, y], k) => {
       const hue = 360 * panel.hues[k];
       disc(pen, x, y, radius);
@@ -101,15 +110,6 @@ if (globalThis.customElements) {
       pen.fillStyle = "#111";
       pen.fillText(names[k], x, y + 0.5);
     });
-    for (const {colour, tips} of arrows) {
-      pen.strokeStyle = pen.fillStyle = colour;
-      pen.lineWidth = 2;
-      tips[at].map(place).forEach(([x, y], k) => {
-        const [fromX, fromY] = points[k], turn = Math.atan2(y - fromY, x - fromX);
-        line(pen, [[fromX, fromY], [x, y]]);
-        line(pen, [-2.6, 0, 2.6].map((angle) => (angle ? [x + 6 * Math.cos(turn + angle), y + 6 * Math.sin(turn + angle)] : [x, y])));
-      });
-    }
     pen.strokeStyle = ink;
     pen.lineWidth = 2;
     for (const k of wrong ? wrong[at] : []) { disc(pen, ...points[k], 6); pen.stroke(); }

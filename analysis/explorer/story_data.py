@@ -44,7 +44,7 @@ from dynamics.tasks import distinct_sequences, sparse_sum
 FOLDER = Path(__file__).parent
 SEEDS = 30
 BLUE, ORANGE = "#2a7de1", "#d9660d"
-ARROW, LONGEST = 0.16, 2
+ARROW, LONGEST = 0.24, 2
 """Mean length of arrows, as a fraction of half the picture, and the factor above it at
 which they are cut."""
 NETWORK_FRAMES, NETWORKS = 150, 200
@@ -78,7 +78,7 @@ def _number_points(
     """A panel of numbers in the plane, (frame, token, 2); every frame fills the
     picture. multiple: neighbours in colour differ by this number. arrows: vectors at
     the numbers, by colour."""
-    reach = (1.5 if arrows else 1.2) * np.linalg.norm(frames, axis=-1).max(axis=-1)[
+    reach = (1.6 if arrows else 1.2) * np.linalg.norm(frames, axis=-1).max(axis=-1)[
         :, None, None
     ]
     n = frames.shape[1]
