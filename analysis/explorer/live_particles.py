@@ -30,7 +30,12 @@ from analysis.explorer.player import (
     Player,
     advance_within_time,
 )
-from analysis.explorer.sliders import PARTICLE_SLIDER_STEPS, ParticleSliders
+from analysis.explorer.sliders import (
+    OPENING_SEED,
+    PARTICLE_SLIDER_STEPS,
+    PARTICLES,
+    ParticleSliders,
+)
 from analysis.explorer.theme import (
     FAINT,
     STACKED,
@@ -49,6 +54,9 @@ from dynamics.tasks import all_pairs, modular_sum
 
 REACH, SUMS_REACH = 3.0, 5.0
 NUDGE_LENGTH = 0.1
+LARGE_STEP = 3
+"""A step size above this multiple of the usual one, which is proportional to 1/N²,
+moves particles too far in a step."""
 _FEW_PARTICLES = 50
 """Up to this many particles, grid imperfections are counted in every frame; for more,
 only when curves are drawn."""
@@ -62,7 +70,7 @@ class ParticlesPage(LivePage):
 
     def __init__(self, document: Document) -> None:
         self.settings = ParticleSliders()
-        self.run = ParticleRun(ParticleSettings())
+        self.run = ParticleRun(ParticleSettings(), OPENING_SEED)
         self.document, self.preparing = document, False
         self.history = History("x", "force", "imperfections", "ratio")
         self.player = Player(document, self.frame, self.step)
@@ -324,8 +332,14 @@ class ParticlesPage(LivePage):
         )
         sizes = f"N = {self.settings.n}, D = {self.settings.dim}"
         coming = f"; {sizes}: kernels are being compiled" if self.preparing else ""
+        usual = PARTICLES.step_size * (PARTICLES.n / self.run.settings.n) ** 2
+        large = (
+            f"; the step size is large for N = {self.run.settings.n}: {usual:.1g} is"
+            " usual"
+        )
+        warning = large * (self.run.settings.step_size > LARGE_STEP * usual)
         self.clock.say(
-            f"step {int(self.run.state.last_step[0])}{stopped}{coming}",
+            f"step {int(self.run.state.last_step[0])}{stopped}{coming}{warning}",
             not self.player.running,
         )
 

@@ -15,19 +15,22 @@ from analysis.structures.circles_and_grids import (
     CIRCLE_RATIO,
     circularity,
     count_imperfections,
-    format_structure,
 )
 from dynamics import networks
 from dynamics.kernels.compiling import numba_threads
 from dynamics.particles.system import ParticleState, ParticleSystem
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 from dynamics.system_creation import create_system
+from dynamics.tasks import all_pairs
 
 torch = lazy.load("torch")  # an extra, which particles do not need
 
 MAX_HISTORY_POINTS = 1000
 """Maximum number of points of a curve; when it is exceeded, every other point is
 dropped."""
+GRID_FRACTION = 0.2
+"""Largest fraction of imperfect pair sums of what is called a grid; a perfect one has
+few, a circle about half."""
 EPOCHS_PER_STEP = 20
 """Epochs of the network per step of the particles, as runs in CA have 2000 epochs or
 100 steps."""
@@ -299,15 +302,27 @@ class EmbeddingStructure(NamedTuple):
     ratio: float
     """Largest norm divided by the smallest."""
     imperfections: int
+    pairs: int
+    """Number of pair sums."""
 
     @property
     def words(self) -> str:
-        return format_structure(self.ratio < CIRCLE_RATIO, self.imperfections)
+        """The kind of the structure, and the imperfections relative to all pair
+        sums."""
+        if self.ratio < CIRCLE_RATIO:
+            kind = "circle"
+        elif self.imperfections <= GRID_FRACTION * self.pairs:
+            kind = "grid"
+        else:
+            kind = "neither"
+        return f"{kind}; {self.imperfections} of {self.pairs} sums imperfect"
 
 
 def embedding_structure(embedding: np.ndarray) -> EmbeddingStructure:
     """The structure of positions (token, axis), on one thread."""
     with numba_threads(1):
         return EmbeddingStructure(
-            min(float(circularity(embedding)), 1e6), int(count_imperfections(embedding))
+            min(float(circularity(embedding)), 1e6),
+            int(count_imperfections(embedding)),
+            len(all_pairs(len(embedding))),
         )

@@ -20,6 +20,7 @@ from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.server import NONCE_PLACEHOLDER
 from analysis.explorer.theme import (
     FACE,
+    FAINT,
     PAGE_STYLE,
     WIDGET_STYLES,
     html_template,
@@ -87,6 +88,8 @@ class Page:
             css_classes=["tabs"],
         )
         self.message = notice_div()
+        self.introduction = text_div("", 12, FAINT, (0, 0, 0, 24), align_self="center")
+        self.introduction.min_width = 320
         self.address = Div(visible=False, name="address")
         self.asked = Div(visible=False, name="asked")
         self.asked.on_change("tags", lambda attribute, old, new: self._answer(*new))
@@ -137,6 +140,7 @@ class Page:
             title,
             self.tabs,
             tools,
+            self.introduction,
             sizing_mode="stretch_width",
             margin=(14, 0, 16, 0),
             styles=wrap,
@@ -185,6 +189,8 @@ class Page:
             f"In the address: {error}. The default is used." for error in refused
         )
         self.message.visible = bool(refused)
+        introduction = _INTRODUCTIONS.get(name, "")
+        self.introduction.update(text=introduction, visible=bool(introduction))
         self.body.children = [tab.layout]
         tab.show()
         self._write()
@@ -243,6 +249,18 @@ which prints the path of their file, and show them with
 
 The other tabs need no recorded runs."""
 
+
+_INTRODUCTIONS = {
+    "runs": "A recorded run, in panels. Drag the slider, or press play: look at what"
+    " moves at the marks, where the loss drops or jumps.",
+    "particles": "Equal sums attract each other, different ones repel. Raise the"
+    " alignment while it runs, and the cloud opens into a circle.",
+    "training": "A network learns to add from examples. Compare its points with the"
+    " particles from the same start: do both form the same shape?",
+    "transformer": "A transformer learns to add. Its numbers form circles while the"
+    " share of correct new sums, the test split, rises.",
+}
+"""A sentence or two beside the tabs: what they show, and what to look for."""
 
 _STORY = """<training-story><ul>
 <li><a href="?tab=particles" data-setting="tab=particles">Particles with the alignment and seed of chapter 3</a>: drag points, change every force.</li>

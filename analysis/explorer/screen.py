@@ -31,14 +31,26 @@ _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
 
 
+def describe_fact(name: str, value: str) -> str:
+    """A fact about a run in words, such as "98% of the test split are correct"."""
+    split, _, metric = name.rpartition(" ")
+    if metric == "accuracy":
+        return f"{100 * float(value):.3g}% of the {split} split are correct"
+    if name == "status":
+        return {"done": "finished", "running": "still running"}.get(value, value)
+    return value if name == "structure" else f"{name} {value}"
+
+
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
     """Facts about a run in one line, with the number of its frames if only some are
     sent."""
     facts = [
-        f"{name} {value}"
-        for name, value in {**scene.facts, **scene.event_counts()}.items()
+        describe_fact(name, value)
+        for name, value in scene.facts.items()
         if name not in ("run", "seed")
     ]
+    for kinds, count in scene.event_counts().items():
+        facts.append(f"{count} {kinds.removesuffix('s') if count == '1' else kinds}")
     few = len(frames) < len(scene.steps)
     return ", ".join(
         facts + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few

@@ -8,6 +8,8 @@ import param
 from dynamics.settings import ModularSettings, ParticleSettings, TransformerSettings
 
 PARTICLES, NETWORK = ParticleSettings(), ModularSettings()
+OPENING_SEED = 26
+"""Particles of this seed become a grid, and with more alignment a circle."""
 SMALL_TRANSFORMER = TransformerSettings(n=31, dim=32, train_share=0.7)
 """A transformer that generalises in some 1000 epochs, which take seconds."""
 
@@ -23,7 +25,7 @@ class ParticleSliders(param.Parameterized):
     )
     n = param.Integer(PARTICLES.n, bounds=(2, 199), label="particles N")
     dim = param.Integer(PARTICLES.dim, bounds=(1, 8), label="dimensions D")
-    seed = param.Integer(0, bounds=(0, 999), label="seed")
+    seed = param.Integer(OPENING_SEED, bounds=(0, 999), label="seed")
     pace: Any = param.Selector(
         default=1.0,
         objects={

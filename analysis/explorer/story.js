@@ -10,12 +10,12 @@ if (globalThis.customElements) {
       "A network that learns to add gives every number a point, and moves the points while it learns.",
       "Here are the points of 0 to 16. There is no network yet: forces move them."]},
     {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 9, fa: 1}, text: [
-      "Add the points of 3 and 5: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
+      "Add the positions of 3 and 5, as arrows from the centre: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
       "Click two other numbers."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 9}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
-      "Set the alignment to 0.5 and try other seeds: many end as a grid, with clumps of equal sums in rows."]},
+      "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
     {id: "network", title: "A network does it too", text: [
       "Left, a network learns to add from examples. Training pulls its points along the blue arrows. Right, particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
@@ -24,8 +24,8 @@ if (globalThis.customElements) {
       "Two runs have the same forces and different starts. One ends as a circle, the other as a grid.",
       "At every fifth step, 100 copies of the points are shifted a little and run on. The curves are the share of copies that become circles. At 1 or 0 the shape is decided: small shifts no longer change it."]},
     {id: "transformer", title: "First by heart, then by rule", text: [
-      "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs it knows these by heart, and most new sums are wrong.",
-      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums falls. After 4700 epochs it adds numbers that it has never seen together."]},
+      "A transformer, a network with attention, learns to add modulo 43 from half of all sums. After 200 epochs, which are passes through these sums, it knows them by heart, and most new sums are wrong.",
+      "Training goes on. Its numbers form circles, of which one is shown, and the loss of new sums, its error, falls. Shades are the phases of training. After 4700 epochs it adds numbers that it has never seen together."]},
     {id: "spike", title: "A jump of the loss", text: [
       "This network says whether the sum of five bits is even or odd. Each dot is an input. Its direction from the centre decides the answer: blue or orange.",
       "Near step 37,045 the loss jumps. Groups of dots cross a boundary within one step, and their answers are wrong (rings). Training brings them back."]},

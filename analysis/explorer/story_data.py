@@ -21,6 +21,7 @@ import torch
 import xarray as xr
 
 from analysis.committors import committor
+from analysis.explorer.live_run import GRID_FRACTION
 from analysis.forces import cosine_similarity
 from analysis.forces.audited_runs import read_audited_run
 from analysis.panels.transformer_panels import frequency_plane
@@ -48,8 +49,6 @@ ARROW, LONGEST = 0.24, 2
 """Mean length of arrows, as a fraction of half the picture, and the factor above it at
 which they are cut."""
 NETWORK_FRAMES, NETWORKS = 150, 200
-GRID_FRACTION = 0.2
-"""Largest fraction of imperfect pair sums of a grid, as in particles.js."""
 CIRCLE_SEED, GRID_SEED, DECISION_STEPS, COPIES, SHIFT = 28, 19, 120, 100, 0.2
 """The runs of the chapter on the decision, the copies of each state, and the standard
 deviation of their shifts."""
@@ -153,9 +152,10 @@ def network_shapes() -> dict[str, int]:
 
 
 def decision_record() -> dict[str, Any]:
-    """Two runs of particles, and their committors: the shares of shifted copies of
-    their states that become circles, by step."""
-    steps = list(range(0, DECISION_STEPS + 1, 5))
+    """Two runs of particles, and their committors, every fifth step and between
+    by interpolation: the shares of shifted copies that become circles."""
+    steps = np.arange(DECISION_STEPS + 1)
+    branched = steps[::5].tolist()
     panels, lines = [], []
     for seed, shape, colour in (
         (CIRCLE_SEED, "circle", BLUE),
@@ -163,15 +163,16 @@ def decision_record() -> dict[str, Any]:
     ):
         settings = ParticleSettings(fa=1.0)
         run = simulate(settings, 1, seed, steps=300, every=1, progress=False)
-        result = committor(run, "circle", steps, COPIES, SHIFT)
+        result = committor(run, "circle", branched, COPIES, SHIFT)
         label = f"Run that ends as a {shape}"
         panels.append(_number_points(label, run["embedding"].values[0, steps]))
-        lines.append(_line(shape, colour, result["committor"].values.ravel()))
+        shares = np.interp(steps, branched, result["committor"].values.ravel())
+        lines.append(_line(shape, colour, shares))
     curves = {
         "label": "Share of shifted copies that become circles",
         "lines": lines,
         "limits": [0, 1],
-        "steps": steps,
+        "steps": steps.tolist(),
     }
     words = [
         f"Step {step}: {100 * first:.0f}% of the copies of the one run become circles,"
@@ -180,7 +181,7 @@ def decision_record() -> dict[str, Any]:
             steps, lines[0]["values"], lines[1]["values"], strict=True
         )
     ]
-    return {"words": words, "rate": 2, "panels": [*panels, curves]}
+    return {"words": words, "rate": 12, "panels": [*panels, curves]}
 
 
 def transformer_trajectory() -> xr.Dataset:
@@ -227,11 +228,10 @@ def transformer_record(trajectory: xr.Dataset) -> dict[str, Any]:
         f" {100 * new:.0f}% of the new ones."
         for step, known, new in zip(steps, train, test, strict=True)
     ]
-    label = f"One of its circles (frequency {frequency})"
     return {
         "words": words,
         "rate": 8,
-        "panels": [_number_points(label, places, frequency), curves],
+        "panels": [_number_points("One of its circles", places, frequency), curves],
     }
 
 

@@ -16,6 +16,7 @@ from analysis.explorer.live_particles import NUDGE_LENGTH, ParticlesPage, neares
 from analysis.explorer.live_run import (
     EPOCHS_PER_STEP,
     MAX_HISTORY_POINTS,
+    EmbeddingStructure,
     History,
     LiveTransformer,
     ParticleRun,
@@ -165,6 +166,29 @@ def test_the_page_waits_for_the_kernels_of_a_dimension(monkeypatch):
     page.frame(False)
     assert (page.run.embedding.shape, page.run.settings.fa) == ((17, 3), 2.5)
     assert page.clock.layout.text == "step 0"
+
+
+@pytest.mark.parametrize(
+    ("n", "warning"), [(17, ""), (59, "; the step size is large for N = 59: 0.0002")]
+)
+def test_a_step_size_that_is_large_for_the_number_of_particles(n, warning):
+    page = ParticlesPage(Document())
+    page.settings.param.update(n=n)
+    page.frame(False)
+    assert page.clock.layout.text.startswith("step 0" + warning)
+    assert bool(warning) == ("large" in page.clock.layout.text)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "imperfections", "words"),
+    [
+        (1.1, 85, "circle; 85 of 153 sums imperfect"),
+        (3.0, 22, "grid; 22 of 153 sums imperfect"),
+        (3.0, 90, "neither; 90 of 153 sums imperfect"),
+    ],
+)
+def test_a_structure_in_words(ratio, imperfections, words):
+    assert EmbeddingStructure(ratio, imperfections, 153).words == words
 
 
 def test_kernels_are_compiled_in_another_process(monkeypatch):

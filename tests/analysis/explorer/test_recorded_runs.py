@@ -175,6 +175,21 @@ def test_frames_to_send_contain_both_ends_and_the_page_gives_their_number():
     assert "frames" not in facts_line(few, np.arange(5))
 
 
+def test_facts_of_a_run_are_in_words():
+    facts = {
+        "seed": "3",
+        "status": "done",
+        "train accuracy": "0.998",
+        "train loss": "0.01",
+        "structure": "circle, 85 imperfections",
+    }
+    scene = replace(made_up(np.arange(5)), facts=facts)
+    assert facts_line(scene, np.arange(5)) == (
+        "finished, 99.8% of the train split are correct, train loss 0.01,"
+        " circle, 85 imperfections"
+    )
+
+
 def test_edges_of_a_map_are_where_neighbours_differ():
     palette, edges = pixel_palette(
         Map("m", np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), NAMES[:2])
