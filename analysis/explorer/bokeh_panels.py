@@ -21,6 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.explorer.codec import IMAGE_LEVELS, encode_layer
 from analysis.explorer.event_marks import draw_event_marks
+from analysis.explorer.panel_explanations import PANEL_EXPLANATIONS
 from analysis.explorer.theme import FACE, FAINT, INK, RULE, WARNING, style_sheet
 from analysis.panels.colours import colour, sequential_colours, text_colours
 from analysis.panels.common_panels import join_notes
@@ -179,7 +180,7 @@ def _name_matrix_cells(plot: figure, image: Image) -> None:
 
 def panel_heading(panel: Panel) -> models.Div:
     """The title, and below it a note, the legend of the curves, or the colours of a
-    matrix.
+    matrix; at the right an "i" that opens an explanation.
 
     In a row, titles are aligned at their upper edges and figures at their lower ones.
     If the panel shows another frame than the time bar, the script of the page says so
@@ -193,6 +194,11 @@ def panel_heading(panel: Panel) -> models.Div:
         f'<h3 title="{said}">{html.escape(panel.title)}</h3><p'
         f' title="{html.escape(note)}">{caption}</p><em></em>'
     )
+    if explanation := PANEL_EXPLANATIONS.get(panel.name, ""):
+        name = html.escape(f"About: {panel.title}", quote=True)
+        text += (
+            f'<details><summary aria-label="{name}">i</summary>{explanation}</details>'
+        )
     return models.Div(
         text=text, sizing_mode="stretch_width", margin=0, stylesheets=[_HEADING_STYLE]
     )

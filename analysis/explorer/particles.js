@@ -130,6 +130,14 @@ class Particles {
     }
   }
 
+  // Move a number to (a, b), the others as in `from`, and normalise.
+  place(number, a, b, from = this.x) {
+    const moved = Float64Array.from(from);
+    moved.set([a, b], 2 * number);
+    this.x = this.normalise(moved);
+    this.addPairSums();
+  }
+
   // Largest norm of a number over the smallest.
   circularity() {
     const norms = this.pairs.filter(([i, j]) => i === j).map(([i]) => Math.hypot(this.x[2 * i], this.x[2 * i + 1]));
@@ -182,7 +190,7 @@ if (globalThis.customElements) {
 <style>
   :host { display: block; max-width: 34rem; font: 15px/1.4 system-ui, sans-serif; }
   canvas { width: 100%; aspect-ratio: 1; display: block; border: 1px solid color-mix(in srgb, currentColor 30%, transparent);
-    border-radius: 8px; touch-action: manipulation; }
+    border-radius: 8px; touch-action: manipulation; cursor: pointer; }
   canvas:focus-visible, button:focus-visible, input:focus-visible { outline: 3px solid #2a7de1; outline-offset: 2px; }
   div { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center; margin: 8px 0; }
   label { display: flex; gap: 8px; align-items: center; }
@@ -223,7 +231,10 @@ if (globalThis.customElements) {
       this.seed.onchange = () => this.restart(Math.min(Math.max(Math.trunc(Number(this.seed.value)), 0), this.seed.max));
       this.slider.oninput = () => this.setAlignment();
       this.sums.onchange = () => this.draw();
-      this.canvas.onpointerdown = (event) => this.choose(event);
+      this.canvas.onpointerdown = (event) => this.hold(event);
+      this.canvas.onpointermove = (event) => this.drag(event);
+      this.canvas.onpointerup = this.canvas.onpointercancel = () => { this.held = null; };
+      this.canvas.addEventListener("touchstart", (event) => { if (this.held) event.preventDefault(); }, {passive: false});
       this.canvas.onkeydown = (event) => this.onKey(event);
       this.resize = new ResizeObserver(() => this.draw());
       this.resize.observe(this.canvas);
@@ -252,13 +263,27 @@ if (globalThis.customElements) {
       return (Number(this.seed.value) + 1) % ParticleStarts.length;
     }
 
-    // A click on a number makes it one of the pair, if there is one.
-    choose({offsetX, offsetY}) {
-      const pair = this.getAttribute("pair"), {x, n} = this.particles, size = this.canvas.clientWidth;
-      if (!pair) return;
-      const distance = (i) => Math.hypot(offsetX - size / 2 * (1 + x[2 * i] / REACH), offsetY - size / 2 * (1 - x[2 * i + 1] / REACH));
+    // A number can be dragged; a click makes it one of the pair, if there is one.
+    hold(event) {
+      const [a, b] = this.placeOf(event), {x, n} = this.particles, pair = this.getAttribute("pair");
+      const distance = (i) => Math.hypot(a - x[2 * i], b - x[2 * i + 1]);
       const nearest = Array.from({length: n}, (_, i) => i).reduce((best, i) => (distance(i) < distance(best) ? i : best));
-      if (distance(nearest) < 24) this.setPair([pair.split(" ")[1], nearest]);
+      if (distance(nearest) > REACH * 48 / this.canvas.clientWidth) return;
+      this.canvas.setPointerCapture(event.pointerId);
+      this.held = {number: nearest, at: null, from: x};
+      if (pair) this.setPair([pair.split(" ")[1], nearest]);
+    }
+
+    placeOf({offsetX, offsetY}) {
+      const half = this.canvas.clientWidth / 2, inside = (value) => Math.min(Math.max(value, -REACH), REACH);
+      return [inside(REACH * (offsetX / half - 1)), inside(REACH * (1 - offsetY / half))];
+    }
+
+    drag(event) {
+      if (!this.held) return;
+      this.held.at = this.placeOf(event);
+      this.particles.place(this.held.number, ...this.held.at, this.held.from);
+      this.draw();
     }
 
     setPair(pair) {
@@ -296,8 +321,10 @@ if (globalThis.customElements) {
     }
 
     move(steps) {
-      const before = this.particles.step;
+      const before = this.particles.step, {held} = this;
+      if (held?.at) this.particles.place(held.number, ...held.at, held.from);
       this.particles.advance(steps);
+      if (held) held.from = this.particles.x;
       if (Math.trunc(before / VERDICT_EVERY) !== Math.trunc(this.particles.step / VERDICT_EVERY)) this.judge();
       if (this.particles.step >= this.end) this.restart(this.nextSeed());
       this.draw();

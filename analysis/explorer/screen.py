@@ -31,30 +31,27 @@ _SCRIPTS = ("buffers.js", "figures.js", "bar.js", "scrubber.js")
 """Scripts of the browser, in this order."""
 
 
-def describe_fact(name: str, value: str) -> str:
-    """A fact about a run in words, such as "98% of the test split are correct"."""
-    split, _, metric = name.rpartition(" ")
-    if metric == "accuracy":
-        return f"{100 * float(value):.3g}% of the {split} split are correct"
-    if name == "status":
-        return {"done": "finished", "running": "still running"}.get(value, value)
-    return value if name == "structure" else f"{name} {value}"
-
-
 def facts_line(scene: Scene, frames: np.ndarray) -> str:
-    """Facts about a run in one line, with the number of its frames if only some are
-    sent."""
-    facts = [
-        describe_fact(name, value)
-        for name, value in scene.facts.items()
-        if name not in ("run", "seed")
-    ]
+    """What is known of a run, in words and one line, with the number of its frames if
+    only some are sent."""
+    status = scene.facts.get("status", "")
+    facts = [{"done": "finished", "running": "still running"}.get(status, status)]
+    for metric, label, scale, unit in (
+        ("accuracy", "correct", 100, "%"),
+        ("loss", "loss", 1, ""),
+    ):
+        values = [
+            f"{scale * float(value):.3g}{unit} {name.removesuffix(metric).strip()}"
+            for name, value in scene.facts.items()
+            if name.endswith(metric)
+        ]
+        facts.append(f"{label}: {', '.join(values)}" if values else "")
+    facts.append(scene.facts.get("structure", ""))
     for kinds, count in scene.event_counts().items():
         facts.append(f"{count} {kinds.removesuffix('s') if count == '1' else kinds}")
-    few = len(frames) < len(scene.steps)
-    return ", ".join(
-        facts + [f"{len(frames)} of {len(scene.steps)} frames, evenly spaced"] * few
-    )
+    if len(frames) < len(scene.steps):
+        facts.append(f"{len(frames)} of {len(scene.steps)} frames, evenly spaced")
+    return "; ".join(filter(None, facts))
 
 
 def match_limits(scenes: Sequence[Scene]) -> list[Scene]:

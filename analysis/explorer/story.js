@@ -12,7 +12,7 @@ if (globalThis.customElements) {
     {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 9, fa: 1}, text: [
       "Add the positions of 3 and 5, as arrows from the centre: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
-      "Click two other numbers."]},
+      "Click two other numbers, or drag one."]},
     {id: "alignment", title: "Alignment makes a circle", view: {seed: 9}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
       "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
@@ -307,9 +307,12 @@ if (globalThis.customElements) {
         told.textContent = words[at];
         canvases.forEach((canvas, k) => {
           const {clientWidth: width, clientHeight: height} = canvas, ratio = devicePixelRatio || 1, pen = canvas.getContext("2d");
+          const ink = getComputedStyle(canvas).color, drawn = [at, width, height, ratio, ink].join();
+          if (canvas.drawn === drawn) return;
+          canvas.drawn = drawn;
           Object.assign(canvas, {width: Math.round(width * ratio), height: Math.round(height * ratio)});
           pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-          (panels[k].points ? drawPoints : drawChart)(pen, panels[k], at, width, height, getComputedStyle(canvas).color);
+          (panels[k].points ? drawPoints : drawChart)(pen, panels[k], at, width, height, ink);
         });
         this.frame = requestAnimationFrame(draw);
       };

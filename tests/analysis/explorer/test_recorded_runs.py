@@ -19,6 +19,7 @@ from analysis.explorer.bokeh_panels import (
     pixel_palette,
     tick_values,
 )
+from analysis.explorer.panel_explanations import PANEL_EXPLANATIONS
 from analysis.explorer.recorded_runs import RunsPage
 from analysis.explorer.screen import facts_line, match_limits
 from analysis.explorer.timeline import make_timeline
@@ -36,8 +37,17 @@ from analysis.panels import (
     Scene,
     panel_names,
 )
+from analysis.panels.run_scene import build_scene
 from analysis.structures.circles_and_grids import count_imperfections, is_circle
-from dynamics import ParticleSettings, SettingsError, open_trajectory, simulate
+from dynamics import (
+    ModularSettings,
+    ParticleSettings,
+    SettingsError,
+    SparseSettings,
+    TransformerSettings,
+    open_trajectory,
+    simulate,
+)
 from tests.analysis.explorer.player_state import (
     BUFFERS_ARE_THERE,
     STATE,
@@ -185,8 +195,7 @@ def test_facts_of_a_run_are_in_words():
     }
     scene = replace(made_up(np.arange(5)), facts=facts)
     assert facts_line(scene, np.arange(5)) == (
-        "finished, 99.8% of the train split are correct, train loss 0.01,"
-        " circle, 85 imperfections"
+        "finished; correct: 99.8% train; loss: 0.01 train; circle, 85 imperfections"
     )
 
 
@@ -516,6 +525,23 @@ def test_another_file_starts_at_the_end_of_one_of_its_own_runs(runs_folder):
         assert wall.children[-1].children[0].name == "gradient_norm"
     page.settings.other_file = NO_CHOICE
     assert len(page.screen.scenes) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ParticleSettings(n=5),
+        ModularSettings(n=5, hidden=4),
+        SparseSettings(length=4, sparsity=2, data=16, batch=8, hidden=4),
+        TransformerSettings(n=5, dim=8, heads=2, train_share=0.6),
+    ],
+    ids=lambda settings: settings.system,
+)
+def test_every_panel_is_explained(settings):
+    run = simulate(settings, runs=1, steps=4, every=1, progress=False)
+    scene = build_scene(run, 0)
+    for panel in scene.panels:
+        assert PANEL_EXPLANATIONS[panel.name] in panel_heading(panel).text
 
 
 def test_texts_of_a_file_are_escaped(runs_folder):

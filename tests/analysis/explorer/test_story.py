@@ -91,6 +91,25 @@ def test_a_click_on_numbers_shows_their_sum(story, chromium_page):
     page.get_by_text("12 + 13 = 8 (25 − 17).").wait_for()
 
 
+def test_a_number_can_be_dragged(story, chromium_page):
+    page = chromium_page
+    open_page(page, f"{story.address}#sums")
+    view = page.locator("particle-view")
+    page.get_by_role("button", name="Pause").click()
+    position = "(view) => [...view.particles.x.slice(6, 8)]"
+    x, y = view.evaluate(position)
+    box = page.locator("particle-view canvas").bounding_box()
+    left, top = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    half = box["width"] / 2 / 3.6
+    page.mouse.move(left + half * x, top - half * y)
+    page.mouse.down()
+    page.mouse.move(left + half * 2, top - half * 2, steps=3)
+    page.mouse.up()
+    assert view.evaluate(position) == pytest.approx([2, 2], abs=0.3)
+    page.mouse.move(left, top)
+    assert view.evaluate(position) == pytest.approx([2, 2], abs=0.3)
+
+
 def test_nothing_moves_for_those_who_asked_for_less_motion(story, chromium):
     context = chromium.new_context(reduced_motion="reduce")
     context.add_init_script(RETURNED)
