@@ -22,3 +22,5 @@ from .noise_table import NOISE_COLUMNS as NOISE_COLUMNS
 from .noise_table import NOISE_LEGEND as NOISE_LEGEND
 from .noise_table import noise_table as noise_table
 from .training_model import training_model as training_model
+from .weight_spectra import effective_rank as effective_rank
+from .weight_spectra import weight_spectra as weight_spectra

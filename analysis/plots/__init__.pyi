@@ -53,4 +53,5 @@ from .sparsity_figure import plot_sparsity as plot_sparsity
 from .spikes_figure import plot_spike_attribution as plot_spike_attribution
 from .sweep_figure import plot_sweep as plot_sweep
 from .transfer_figure import plot_transfer as plot_transfer
+from .weight_spectra_figure import plot_weight_spectra as plot_weight_spectra
 from .weights_figure import plot_weights as plot_weights

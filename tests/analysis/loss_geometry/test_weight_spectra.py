@@ -1,0 +1,50 @@
+"""Spectra of weights against their definitions, and of matrices with given ranks."""
+
+import numpy as np
+import pytest
+import torch
+
+import dynamics
+from analysis.loss_geometry import effective_rank, weight_spectra
+from dynamics import ModularSettings
+
+STATES = [
+    torch.diag(torch.tensor([3.0, 3.0, 0.0])),
+    torch.diag(torch.tensor([3.0, 4.0, 0.0])),
+    torch.diag(torch.tensor([3.0, 5.0, 0.0])),
+    torch.diag(torch.tensor([3.0, 5.0, 2.0])),
+]
+
+
+def test_matrices_with_given_singular_values(tmp_path):
+    for step, matrix in enumerate(STATES):
+        torch.save({"m": matrix, "v": matrix.sum(0)}, tmp_path / f"model-{step}.pt")
+    trajectory = dynamics.collect_checkpoints([tmp_path], weights=True)
+    result = weight_spectra(trajectory, range(4), values=2).isel(run=0)
+    matrix, vector = result.sel(layer="m"), result.sel(layer="v")
+    assert matrix["singular_value"].values.tolist() == [[3, 3], [4, 3], [5, 3], [5, 3]]
+    p = np.array([0.5, 0.3, 0.2])
+    expected = [2, None, None, np.exp(-(p * np.log(p)).sum())]
+    assert matrix["effective_rank"].values[[0, 3]] == pytest.approx(expected[::3])
+    assert matrix["stable_rank"].values == pytest.approx([2, 25 / 16, 34 / 25, 38 / 25])
+    assert matrix["distance"].values == pytest.approx([0, 1, 2, 8**0.5])
+    assert matrix["update_alignment"].values == pytest.approx(
+        [np.nan, 1, 0, np.nan], nan_ok=True
+    )
+    assert (vector["effective_rank"] == 1).all()
+    assert vector["norm"].values == pytest.approx([18**0.5, 5, 34**0.5, 38**0.5])
+    assert np.isnan(effective_rank(np.zeros(3)))
+
+
+def test_ranks_of_a_network_and_the_command(tmp_path, output_of):
+    trained = dynamics.simulate(ModularSettings(n=5), runs=2, steps=20, progress=False)
+    trained["status"][1], trained["last_step"][1] = 2, trained["step"].values[0]
+    result = weight_spectra(trained, [0, -1])
+    assert result["distance"][1].isnull().sum("layer").values.tolist() == [0, 5]
+    values = np.linalg.svd(trained["hidden_weight"].values[0, -1], compute_uv=False)
+    spectrum = result["singular_value"].sel(layer="hidden_weight").values[0, 1]
+    assert spectrum[: len(values)] == pytest.approx(values, rel=1e-5)
+    dynamics.save_trajectory(trained, tmp_path / "m.nc")
+    text = output_of("analysis.weight_spectra", tmp_path / "m.nc", "--frames", "3")
+    assert "effective rank" in text
+    assert (tmp_path / "m-weight_spectra.png").stat().st_size > 1000
