@@ -121,3 +121,24 @@ def test_formulas_are_mathml_and_notebooks_show_their_outputs(site):
             'class="cell_output'
             in (folder / "notebooks" / f"{notebook.stem}.html").read_text()
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        ("index", "particle-view"),
+        ("guides/particles", "particle-view"),
+        ("story", "training-story"),
+    ],
+)
+def test_particles_and_the_story_run_on_the_site(site, chromium, name, element):
+    folder, _ = site
+    page, errors = chromium.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((folder / f"{name}.html").as_uri())
+    canvas, picture = page.locator(f"{element} canvas").first, "it => it.toDataURL()"
+    before = canvas.evaluate(picture)
+    page.wait_for_timeout(600)
+    assert canvas.evaluate(picture) != before
+    page.close()
+    assert not errors

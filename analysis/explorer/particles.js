@@ -220,8 +220,8 @@ if (globalThis.customElements) {
       Object.assign(this, {canvas: part("canvas"), play: part(".play"), slider: part(".fa"), seed: part(".seed"),
         sums: part(".sums"), words: part(".words"), badge: part(".verdict"), value: part(".value")});
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.slider.value = this.getAttribute("fa") || "0.5";
-      this.seed.value = this.getAttribute("seed") || "18";
+      this.slider.value = this.getAttribute("fa") || "1";
+      this.seed.value = this.getAttribute("seed") || "26";
       this.seed.max = ParticleStarts.length - 1;
       this.rate = Number(this.getAttribute("rate")) || STEPS_A_SECOND;
       this.end = Number(this.getAttribute("last")) || Infinity;

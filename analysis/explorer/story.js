@@ -6,14 +6,14 @@
 if (globalThis.customElements) {
   const {networks, circles, grids} = StoryData.network;
   const CHAPTERS = [
-    {id: "numbers", title: "Seventeen numbers", view: {sums: "no", controls: "no", rate: 30, last: 360, seed: 9, fa: 1}, text: [
+    {id: "numbers", title: "Seventeen numbers", view: {sums: "no", controls: "no", rate: 30, last: 360, seed: 26}, text: [
       "A network that learns to add gives every number a point, and moves the points while it learns.",
       "Here are the points of 0 to 16. There is no network yet: forces move them."]},
-    {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 9, fa: 1}, text: [
+    {id: "sums", title: "Equal sums attract", view: {pair: "3 5", controls: "no", rate: 20, last: 400, seed: 26}, text: [
       "Add the positions of 3 and 5, as arrows from the centre: the ring is their sum. Numbers count as on a clock with 17 hours, so 12 + 13 is 8 as well. The large dots are all sums that are 8.",
       "Equal sums attract each other. Different sums repel each other.",
       "Click two other numbers, or drag one."]},
-    {id: "alignment", title: "Alignment makes a circle", view: {seed: 9}, text: [
+    {id: "alignment", title: "Alignment makes a circle", view: {seed: 26}, text: [
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
       "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
     {id: "network", title: "A network does it too", text: [
@@ -33,7 +33,7 @@ if (globalThis.customElements) {
       "Equal sums attract, different sums repel. Strong alignment makes a circle, weak alignment a grid. Some networks form the same circle, though no force is written into them.",
       "Go on from here:"]},
   ];
-  const WEAK = 1.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
+  const WEAK = 1.5, STRONG = 3.5, COUNTED = 300, SHAPES = ["circle", "grid", "neither"], TEN = 10, PAUSE = 2000;
   const STORY = `
 <style>
   :host { display: block; max-width: 1240px; margin-bottom: 24px; font: 16px/1.5 system-ui, sans-serif; color: inherit; }
@@ -166,7 +166,7 @@ if (globalThis.customElements) {
       this.select(".next").onclick = () => this.open(this.index + 1, true);
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
       this.counts = {weak: {}, strong: {}};
-      this.reached = {fa: 3, seed: 9};
+      this.reached = {fa: STRONG, seed: 26};
       this.onhash = () => this.open(Math.max(0, CHAPTERS.findIndex(({id}) => `#${id}` === location.hash)));
       this.onkey = (event) => {
         const {tagName} = event.composedPath()[0], turn = {ArrowRight: 1, ArrowLeft: -1}[event.key];
@@ -259,7 +259,7 @@ if (globalThis.customElements) {
       this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
       tell();
       const raise = () => {
-        if (!view.isConnected || view.slider.value >= 3) return;
+        if (!view.isConnected || view.slider.value >= STRONG) return;
         if (view.playing) view.slider.stepUp();
         view.setAlignment();
         setTimeout(raise, 60);
