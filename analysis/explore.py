@@ -1,4 +1,5 @@
-"""A page in the browser: recorded runs, live particles, and a network in training.
+"""A page in the browser: a story that plays by itself, recorded runs, live particles,
+and networks in training.
 
 python -m analysis.explore [RUN.nc ...] [--port N] [--no-browser]
 python -m analysis.explore RUN.nc --run 3 --export page.html
@@ -26,12 +27,11 @@ from dynamics.settings import SettingsError, check_integer
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Open a page in the browser that shows recorded runs, live particles, and a
-    network in training."""
+    """Open a page in the browser that shows a story of what particles and networks do,
+    recorded runs, live particles, and networks in training."""
 
     trajectories: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Trajectory files; runs may be in progress. Default: none, only live particles and
-    a live network are shown."""
+    """Trajectory files; runs may be in progress. Default: none, the story opens."""
     port: int = 5006
     """Port of the local server; 0 selects any free port."""
     browser: bool = True

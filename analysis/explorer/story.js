@@ -281,7 +281,7 @@ if (globalThis.customElements) {
       pictures.className = "pictures";
       player.className = "player";
       player.innerHTML = `<button></button><input type="range" min="0" max="${last}" step="1" aria-label="Frame">`;
-      const [play, slider] = player.children, told = Object.assign(document.createElement("p"), {className: "line"});
+      const [play, slider] = player.children, caption = Object.assign(document.createElement("p"), {className: "line"});
       const canvases = panels.map(({label, points}) => {
         const figure = document.createElement("figure");
         figure.className = points ? "points" : "chart";
@@ -291,7 +291,7 @@ if (globalThis.customElements) {
         pictures.append(figure);
         return figure.lastChild;
       });
-      this.select(".picture").append(pictures, player, told);
+      this.select(".picture").append(pictures, player, caption);
       let playing, place = 0, before = null;
       const setPlaying = (value) => { playing = value; play.textContent = playing ? "Pause" : "Play"; };
       play.onclick = () => setPlaying(!playing);
@@ -304,7 +304,7 @@ if (globalThis.customElements) {
         const at = Math.min(last, Math.floor(place));
         slider.value = at;
         slider.setAttribute("aria-valuetext", words[at]);
-        told.textContent = words[at];
+        caption.textContent = words[at];
         canvases.forEach((canvas, k) => {
           const {clientWidth: width, clientHeight: height} = canvas, ratio = devicePixelRatio || 1, pen = canvas.getContext("2d");
           const ink = getComputedStyle(canvas).color, drawn = [at, width, height, ratio, ink].join();

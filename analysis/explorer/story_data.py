@@ -184,13 +184,6 @@ def decision_record() -> dict[str, Any]:
     return {"words": words, "rate": 12, "panels": [*panels, curves]}
 
 
-def transformer_trajectory() -> xr.Dataset:
-    """The run of the chapter on the transformer."""
-    return simulate(
-        TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
-    )
-
-
 def transformer_record(trajectory: xr.Dataset) -> dict[str, Any]:
     """The numbers of a transformer in the plane of the strongest frequency of its
     embedding, and its accuracies with the phases."""
@@ -224,21 +217,15 @@ def transformer_record(trajectory: xr.Dataset) -> dict[str, Any]:
         ],
     }
     words = [
-        f"Epoch {step}: {100 * known:.0f}% of the sums it trains on are correct,"
+        f"Epoch {step}: {100 * trained:.0f}% of the sums it trains on are correct,"
         f" {100 * new:.0f}% of the new ones."
-        for step, known, new in zip(steps, train, test, strict=True)
+        for step, trained, new in zip(steps, train, test, strict=True)
     ]
     return {
         "words": words,
         "rate": 8,
         "panels": [_number_points("One of its circles", places, frequency), curves],
     }
-
-
-def _in_box(points: np.ndarray) -> np.ndarray:
-    """Points (..., 2) in units of half the picture of the spike."""
-    low, high = SPIKE_BOX.T
-    return 2 * (points - low) / (high - low) - 1
 
 
 @torch.no_grad()
@@ -270,7 +257,7 @@ def spike_record() -> dict[str, Any]:
     steps = path["step"].values.tolist()
     picture = {
         "label": "Inputs, and the regions of the two answers",
-        "points": _rounded(_in_box(points.numpy())),
+        "points": _rounded(2 * (points.numpy() - low) / (high - low) - 1),
         "hues": _rounded(np.where(targets, 0.07, 0.6)),
         "region_hues": [0.6, 0.07],
         "regions": ["".join(map(str, frame)) for frame in answers(grid).tolist()],
@@ -305,7 +292,9 @@ def write_story_data(trajectory: xr.Dataset | None = None) -> None:
     """Write all files of the story. trajectory: that of the transformer; by default it
     is simulated."""
     if trajectory is None:
-        trajectory = transformer_trajectory()
+        trajectory = simulate(
+            TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
+        )
     (FOLDER / "particle_starts.js").write_text(particle_starts())
     (FOLDER / "story_data.js").write_text(story_script(trajectory))
 
