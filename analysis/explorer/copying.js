@@ -28,6 +28,7 @@ const player = () => globalThis.scrubber?.bar?.isConnected ? scrubber : null
 
 const view_link = () => {
   const link = new URL("?" + model("address").text, location)
+  if (link.searchParams.get("tab") == "story") link.hash = location.hash  // the chapter
   if (player()) link.searchParams.set("step", player().step_shown)
   return link.href.replaceAll("%2C", ",")
 }

@@ -1,7 +1,7 @@
 """Data of the story and of the particles without Python, in compact files beside this
 one.
 
-python -m analysis.explorer.story_data      # writes them again; takes two minutes
+python -m analysis.explorer.story_data      # writes them again; takes three minutes
 
 A record of the story is a dictionary: `words`, a line for each frame; `rate`, frames a
 second; and `panels`. A panel has a `label`, and `points` (frame, point, 2) or `lines`.
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import xarray as xr
 
 from analysis.committors import committor
 from analysis.explorer.live_run import GRID_FRACTION
@@ -184,10 +183,12 @@ def decision_record() -> dict[str, Any]:
     return {"words": words, "rate": 12, "panels": [*panels, curves]}
 
 
-def transformer_record(trajectory: xr.Dataset) -> dict[str, Any]:
+def transformer_record() -> dict[str, Any]:
     """The numbers of a transformer in the plane of the strongest frequency of its
     embedding, and its accuracies with the phases."""
-    trajectory = trajectory.sel(step=slice(0, TRANSFORMER_EPOCHS))
+    trajectory = simulate(
+        TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
+    )
     n = TRANSFORMER.n
     embedding = trajectory["embedding"].values[0, :, :n].astype(np.float64)
     embedding -= embedding.mean(axis=1, keepdims=True)
@@ -276,28 +277,17 @@ def spike_record() -> dict[str, Any]:
     return {"words": words, "rate": 3, "panels": [picture, curve]}
 
 
-def story_script(trajectory: xr.Dataset) -> str:
-    """A script with the recorded runs of the story. trajectory: that of the
-    transformer."""
+def story_script() -> str:
+    """A script with the recorded runs of the story."""
     records = {
         "network": network_record() | network_shapes(),
         "decision": decision_record(),
-        "transformer": transformer_record(trajectory),
+        "transformer": transformer_record(),
         "spike": spike_record(),
     }
     return f"globalThis.StoryData = {json.dumps(records, separators=(',', ':'))}\n"
 
 
-def write_story_data(trajectory: xr.Dataset | None = None) -> None:
-    """Write all files of the story. trajectory: that of the transformer; by default it
-    is simulated."""
-    if trajectory is None:
-        trajectory = simulate(
-            TRANSFORMER, runs=1, steps=TRANSFORMER_EPOCHS, every=100, progress=False
-        )
-    (FOLDER / "particle_starts.js").write_text(particle_starts())
-    (FOLDER / "story_data.js").write_text(story_script(trajectory))
-
-
 if __name__ == "__main__":
-    write_story_data()
+    (FOLDER / "particle_starts.js").write_text(particle_starts())
+    (FOLDER / "story_data.js").write_text(story_script())

@@ -69,7 +69,11 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(story, chromium_p
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     page.get_by_role("heading", name="Your turn").wait_for()
-    assert page.evaluate("location.hash") == "#turn"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Link copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == f"{story.address}?tab=story#turn"
     page.get_by_role("link", name="Particles with the alignment").click()
     page.get_by_role("textbox", name="seed").wait_for()
     assert page.get_by_role("textbox", name="seed").input_value() == "27"
@@ -132,3 +136,9 @@ def test_the_recorded_runs_are_those_of_the_script(records):
     assert records["network"].items() >= network.items()
     assert records["spike"]["words"][18].startswith("Step 37046: loss 0.74")
     assert records["transformer"]["words"][-1].endswith("100% of the new ones.")
+
+
+@pytest.mark.slow
+def test_the_script_of_the_story_is_made_again():
+    text = (story_data.FOLDER / "story_data.js").read_text()
+    assert story_data.story_script() == text
