@@ -1,5 +1,6 @@
 from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
+from .frame_measures import sharpness as sharpness
 from .gradient_noise import gradient_noise as gradient_noise
 from .landscape import loss_landscape as loss_landscape
 from .landscape_table import BARRIER_COLUMNS as BARRIER_COLUMNS

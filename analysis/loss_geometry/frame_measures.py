@@ -11,6 +11,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from analysis.linearization.eigenmodes import stack_frames
+from analysis.linearization.hessians import lanczos
+from analysis.linearization.model_spectrum import hessian_product
 from analysis.loss_geometry.training_model import training_model
 from dynamics.networks.threads import single_torch_thread
 from dynamics.recording.model_file import ModelFile
@@ -20,6 +22,8 @@ from dynamics.trajectory.schema import read_settings
 
 SMALL = 2**22
 """Bytes of tensors at work below which one thread of torch is faster."""
+TOLERANCE, BASIS = 1e-5, 40
+"""Relative accuracy of the sharpness, and number of Lanczos vectors."""
 
 
 def measure_frames(
@@ -93,3 +97,48 @@ def few_threads(
     """One thread of torch for small models."""
     is_small = 4 * copies * model.size < SMALL
     return single_torch_thread() if is_small else contextlib.nullcontext()
+
+
+def sharpness(
+    trajectory: xr.Dataset, frames: Sequence[int], functions: ModelFile | None = None
+) -> xr.DataArray:
+    """The largest eigenvalue of the Hessian of the training loss at some frames, by the
+    Lanczos method.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+        Of a network of this package with its weights, or of a recorded model.
+    frames : sequence of int
+        Indices along `step`.
+    functions : ModelFile, optional
+        Functions of a recorded model.
+
+    Returns
+    -------
+    xr.DataArray
+        (run, step), dimensionless.
+
+    Raises
+    ------
+    SettingsError, TrajectoryError
+        As `training_model`.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> short = simulate(ModularSettings(n=5), runs=1, steps=20, progress=False)
+    >>> sharpness(short, [0, 1]).dims
+    ('run', 'step')
+    """
+
+    def measure(model: RecordedModel, frame: int) -> dict[str, float]:
+        product = hessian_product(model.losses(0, frame), model.row(0, frame))
+        pair = lanczos(product, model.size, 1, "LA", TOLERANCE, BASIS)
+        return {"sharpness": float(pair.values[0])}
+
+    meaning = "largest eigenvalue of the Hessian"
+    variables: dict[str, tuple[tuple[str, ...], str]] = {"sharpness": ((), meaning)}
+    return measure_frames(
+        trajectory, frames, measure, variables, {}, functions=functions
+    )["sharpness"]

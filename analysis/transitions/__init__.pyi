@@ -36,6 +36,9 @@ from .loss_events import event_table as event_table
 from .loss_events import first_two_drops as first_two_drops
 from .loss_events import plateau_escape_times as plateau_escape_times
 from .loss_events import trajectory_scalar as trajectory_scalar
+from .overview import MEASURES as MEASURES
+from .overview import lagged_correlation as lagged_correlation
+from .overview import run_overview as run_overview
 from .spike_replays import attribute_spikes as attribute_spikes
 from .spike_replays import cause_table as cause_table
 from .spike_replays import evenly_spaced_spikes as evenly_spaced_spikes

@@ -1,0 +1,75 @@
+"""Figure of several measures of a run on one time axis, with its events."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.panels import colours
+from analysis.plots.curvature_figure import step_limits
+from analysis.plots.figure_files import in_style, new_panels
+
+_WIDTH = 6
+"""Of a panel, so that each has a row of its own."""
+
+
+@in_style
+def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
+    """The result of `run_overview`: a panel for each measure, of one run and faintly of
+    the others, with the drops, plateaus and spikes of this run; below them the lagged
+    correlations of the changes of the first measure with those of the others."""
+    names = result["name"].values.tolist()
+    seed = int(result["seed"][run])
+    title = f"Measures of a run: {result.attrs['system']}, seed {seed}"
+    correlated = [] if not result.sizes["pair"] else ["correlation"]
+    widths = [_WIDTH] * (len(names) + len(correlated))
+    figure, panels = new_panels(widths, title, height=0.7)
+    steps = result["step"].values
+    palette = colours.series_colours(len(names))
+    for panel, name, colour in zip(panels, names, palette, strict=False):
+        values = result["measure"].sel(name=name).values
+        for index in [*range(len(values)), run]:
+            finite = np.isfinite(values[index])
+            of_run = index == run
+            panel.plot(
+                steps[finite],
+                values[index][finite],
+                color=colour if of_run else colours.colour("faint"),
+                linewidth=1.4 if of_run else 0.5,
+                marker="." if of_run and finite.sum() < 40 else "",
+            )
+        _draw_events(panel, result, run)
+        panel.set(ylabel=name, xlim=step_limits(steps))
+        if name == "loss" and np.nanmin(values) > 0:
+            panel.set_yscale("log")
+    panels[len(names) - 1].set_xlabel("step; bands: drops and plateaus, lines: spikes")
+    for panel in panels[len(names) :]:
+        for index, colour in enumerate(palette[1:]):
+            pair = result.isel(pair=index)
+            label = str(pair["pair"].values)
+            panel.plot(pair["lag"], pair["correlation"], color=colour, label=label)
+            panel.axhline(
+                float(pair["chance"]), color=colour, linestyle=":", linewidth=0.8
+            )
+        panel.set(
+            xlabel="lag of the second in frames",
+            ylabel="correlation",
+            ylim=(-1.05, 1.6),
+        )
+        panel.legend(ncols=4, loc="upper center")
+    return figure
+
+
+def _draw_events(panel: Axes, result: xr.Dataset, run: int) -> None:
+    if "event_of_run" not in result:
+        return
+    for index in np.flatnonzero(result["event_of_run"] == run):
+        event = result.isel(event=index)
+        kind = str(event["event_kind"].values)
+        if kind == "spike":
+            colour = colours.colour("spike")
+            panel.axvline(float(event["event_middle"]), color=colour, linewidth=0.8)
+        elif kind in {"drop", "plateau"}:
+            colour = colours.colour("drop" if kind == "drop" else "faint")
+            begin, end = float(event["event_begin"]), float(event["event_end"])
+            panel.axvspan(begin, end, color=colour, alpha=0.2, linewidth=0)

@@ -1,0 +1,250 @@
+"""Several measures of the same runs on one time axis, with the events of the loss, and
+what changes first.
+
+For two measures x and y of R runs, the rank correlation at lag l is Spearman's
+correlation of the change of x from frame t to t + 1 with that of y from t + l to t + l
++ 1, averaged over runs in Fisher's z. If x changes first, it is largest at a positive
+lag. Expected by chance is the largest one over lags when x of run r is compared with y
+of run r + k, for all k from 1 to R - 1 (circular shifts of the runs, which keep what
+all runs have in common). A single run is shifted in time instead.
+
+All correlations are dimensionless; lags are in frames that both measures have."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from analysis import loss_geometry, structures
+from analysis.output.files import plain_stem
+from analysis.output.results import dimensionless
+from analysis.statistics.intervals import Interval
+from analysis.statistics.run_success import evaluation_split
+from analysis.transitions.gradient_peaks import fisher_z, mean_rank_correlation
+from analysis.transitions.loss_events import (
+    ESCAPE_CRITERIA,
+    default_scalar_name,
+    event_table,
+    trajectory_scalar,
+)
+from dynamics.errors import TrajectoryError
+from dynamics.recording.model_file import ModelFile
+from dynamics.settings import SettingsError
+from dynamics.trajectory.diverged import mask_diverged
+
+MOST_LAGS = 10
+"""Largest lag in frames."""
+
+Measure = Callable[[xr.Dataset, Sequence[int], ModelFile | None], xr.DataArray]
+MEASURES: Mapping[str, Measure] = {
+    "llc": lambda trajectory, frames, functions: loss_geometry.learning_coefficients(
+        trajectory, frames, functions=functions
+    )["llc"],
+    "sharpness": lambda trajectory, frames, functions: loss_geometry.sharpness(
+        trajectory, frames, functions
+    ),
+    "noise_scale": lambda trajectory, frames, functions: loss_geometry.gradient_noise(
+        trajectory, frames, modes=1, functions=functions
+    )["noise_scale"],
+    "rank": lambda trajectory, frames, _: loss_geometry.weight_spectra(
+        trajectory, frames
+    )["effective_rank"].mean("layer"),
+    "formation": lambda trajectory, frames, _: structures.structure_measures(
+        trajectory.isel(step=list(frames))
+    )["circularity"],
+}
+"""Measures that are computed at the selected frames. Rank: mean effective rank of the
+layers. Formation: circularity of the embedding."""
+
+
+def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:
+    """A variable (run, step) of a result file beside the trajectory, RUN-ANALYSIS.nc,
+    if there is one; runs are matched by seed."""
+    source = trajectory.encoding.get("source")
+    if source is None:
+        return None
+    path = Path(source)
+    for file in sorted(path.parent.glob(f"{plain_stem(path)}-*.nc")):
+        with xr.open_dataset(file) as result:
+            of_this = result.attrs.get("trajectory") == path.name
+            if of_this and name in result and set(result[name].dims) == {"run", "step"}:
+                by_seed = result[name].load().swap_dims(run="seed")
+                values = by_seed.reindex(seed=trajectory["seed"].values)
+                return values.swap_dims(seed="run")
+    return None
+
+
+def overview_measure(
+    trajectory: xr.Dataset,
+    name: str,
+    frames: Sequence[int],
+    functions: ModelFile | None = None,
+) -> xr.DataArray:
+    """One measure at every recorded step (run, step), NaN where it is not measured: a
+    scalar of `trajectory_scalar`, a variable of a result file beside the trajectory or
+    of the trajectory, or one of MEASURES. Raises SettingsError, TrajectoryError."""
+    values = stored_measure(trajectory, name)
+    if name in ESCAPE_CRITERIA:
+        values = trajectory_scalar(trajectory, name)
+    elif values is None and name in MEASURES:
+        values = MEASURES[name](trajectory, frames, functions)
+    elif values is None and name in trajectory:
+        values = mask_diverged(trajectory[name], trajectory)
+        if "split" in values.dims:
+            values = values.sel(split=evaluation_split(trajectory))
+    if values is None or set(values.dims) != {"run", "step"}:
+        names = ", ".join([*ESCAPE_CRITERIA, *MEASURES])
+        allowed = f"{names}, or a variable (run, step) of the file or of its results"
+        raise SettingsError("show", name, allowed)
+    values = values.transpose("run", "step").drop_attrs()
+    return values.reset_coords(drop=True).reindex(step=trajectory["step"].values)
+
+
+class LaggedCorrelation(NamedTuple):
+    """Rank correlations of the changes of two measures."""
+
+    by_lag: list[Interval]
+    """Mean over runs with its t interval, at each lag."""
+    lags: np.ndarray
+    chance: float
+    """95% quantile of the largest magnitude over lags of shifted runs."""
+    p_value: float
+
+
+def lagged_correlation(first: np.ndarray, second: np.ndarray) -> LaggedCorrelation:
+    """The correlation of changes (run, frame) of two measures at lags of the second
+    behind the first.
+
+    Raises
+    ------
+    TrajectoryError
+        With fewer than eight changes.
+
+    Examples
+    --------
+    >>> change = np.random.default_rng(0).standard_normal((5, 40))
+    >>> result = lagged_correlation(change, np.roll(change, 2, axis=1))
+    >>> result.lags[np.argmax([value for value, _, _ in result.by_lag])].item()
+    2
+    """
+    runs, count = first.shape
+    if count < 8:
+        what = f"{count} changes in frames that two measures have, expected 8 or more"
+        raise TrajectoryError(f"dimension step: found {what}")
+    most = min(MOST_LAGS, count // 5)
+    shifts = np.arange(1, runs)
+    if runs == 1:
+        second = np.stack([np.roll(second[0], shift) for shift in range(count)])
+        shifts = np.arange(2 * most + 1, count - 2 * most)
+    lags = np.arange(-most, most + 1)
+    products = []
+    for lag in lags.tolist():
+        early = first[:, max(0, -lag) : count - max(0, lag)]
+        late = second[:, max(0, lag) : count - max(0, -lag)]
+        products.append(_unit_ranks(early) @ _unit_ranks(late).T)
+    by_pair = np.array(products)  # (lag, run, shifted run)
+    rows = np.arange(runs)
+    shifted = np.array(
+        [by_pair[:, rows, (rows + shift) % len(second)] for shift in shifts]
+    )
+    means = np.tanh(fisher_z(shifted).mean(axis=-1))  # (shift, lag)
+    by_lag = [mean_rank_correlation(own) for own in by_pair[:, rows, rows]]
+    largest = np.abs(means).max(axis=1)
+    own = max(abs(interval.value) for interval in by_lag)
+    reached = 1 + int((largest >= own).sum())
+    chance = float(np.quantile(largest, 0.95))
+    return LaggedCorrelation(by_lag, lags, chance, reached / (1 + len(shifts)))
+
+
+def _unit_ranks(values: np.ndarray) -> np.ndarray:
+    """Centred ranks of each row with norm 1; 0 for constant rows."""
+    ranks = stats.rankdata(values, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(ranks, axis=1, keepdims=True)
+    return ranks / np.where(norms > 0, norms, 1)
+
+
+def run_overview(
+    trajectory: xr.Dataset,
+    names: Sequence[str],
+    frames: Sequence[int],
+    functions: ModelFile | None = None,
+) -> xr.Dataset:
+    """Measures of the same runs, events of their loss, and lagged correlations.
+
+    Parameters
+    ----------
+    trajectory : xr.Dataset
+    names : sequence of str
+        Measures, as `overview_measure` defines them.
+    frames : sequence of int
+        Indices along `step` at which measures are computed.
+    functions : ModelFile, optional
+        Functions of a recorded model.
+
+    Returns
+    -------
+    xr.Dataset
+        `measure` (name, run, step) with NaN where it is not measured; by pair of
+        measures: `correlation` with `_low` and `_high` (pair, lag), `chance` and
+        `p_value` (pair); `event_NAME` (event) as `event_table` has them.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown measure.
+    TrajectoryError
+        If a measure needs what is not recorded, or two have too few frames in common.
+
+    Examples
+    --------
+    >>> from dynamics import ModularSettings, simulate
+    >>> settings = ModularSettings(n=5)
+    >>> short = simulate(settings, runs=3, steps=60, every=2, progress=False)
+    >>> overview = run_overview(short, ["loss", "rank"], range(31))
+    >>> overview["pair"].values.tolist()
+    ['loss, rank']
+    """
+    measures = [overview_measure(trajectory, name, frames, functions) for name in names]
+    pairs: dict[str, LaggedCorrelation] = {}
+    for (first, x), (second, y) in combinations(zip(names, measures, strict=True), 2):
+        both = np.isfinite(x.values) & np.isfinite(y.values)
+        steps = both.any(axis=0)
+        runs = both[:, steps].all(axis=1)
+        changes = [np.diff(item.values[runs][:, steps], axis=1) for item in (x, y)]
+        if not runs.any():
+            raise TrajectoryError(
+                f"{first}, {second}: no run has both at the same steps"
+            )
+        pairs[f"{first}, {second}"] = lagged_correlation(*changes)
+    lags = np.arange(-MOST_LAGS, MOST_LAGS + 1)
+    intervals = np.full((len(pairs), len(lags), 3), np.nan)
+    for row, result in zip(intervals, pairs.values(), strict=True):
+        row[result.lags + MOST_LAGS] = result.by_lag
+    try:
+        values = trajectory_scalar(trajectory, default_scalar_name(trajectory))
+        events = event_table(values)
+    except TrajectoryError:  # too few frames
+        events = xr.Dataset()
+    data: dict[Any, Any] = {f"event_{name}": events[name] for name in events.data_vars}
+    meaning = "mean rank correlation of changes, the second later by lag frames"
+    for name, array in zip(
+        ("", "_low", "_high"), np.moveaxis(intervals, -1, 0), strict=True
+    ):
+        dims = ("pair", "lag")
+        data[f"correlation{name}"] = (dims, array, dimensionless(meaning))
+    for name in ("chance", "p_value"):
+        data[name] = ("pair", [getattr(item, name) for item in pairs.values()])
+    data["measure"] = (("name", "run", "step"), np.array(measures))
+    coords = {
+        "name": list(names),
+        "step": trajectory["step"].values,
+        "seed": ("run", trajectory["seed"].values),
+        "pair": list(pairs),
+        "lag": lags,
+    }
+    return xr.Dataset(data, coords, {"system": trajectory.attrs["system"]})

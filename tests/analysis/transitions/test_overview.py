@@ -1,0 +1,50 @@
+"""Measures on one time axis, and lagged correlations of series with a given lead."""
+
+import numpy as np
+import pytest
+
+import dynamics
+from analysis.transitions import lagged_correlation, run_overview
+from dynamics import ModularSettings
+from dynamics.settings import SettingsError
+
+
+@pytest.mark.parametrize("runs", [1, 30])
+def test_a_given_lead_and_no_lead(runs):
+    rng = np.random.default_rng(0)
+    change, other = rng.standard_normal((2, runs, 120))
+    common = rng.standard_normal(120)
+    led = lagged_correlation(change, np.roll(change, 3, axis=1))
+    values = [interval.value for interval in led.by_lag]
+    assert led.lags[np.argmax(values)] == 3
+    assert max(values) == pytest.approx(1, abs=1e-3)
+    assert led.p_value < 0.05
+    assert led.chance < 0.6
+    free = lagged_correlation(change, other)
+    assert free.p_value > 0.05
+    if runs > 1:  # what all runs have in common is expected by chance
+        shared = lagged_correlation(change + 3 * common, other + 3 * common)
+        assert shared.chance > 0.8
+        assert shared.p_value > 0.05
+
+
+def test_measures_of_a_network_and_its_results(tmp_path, output_of):
+    path = tmp_path / "m.nc"
+    trained = dynamics.simulate(
+        ModularSettings(n=5), runs=3, steps=60, every=2, progress=False
+    )
+    dynamics.save_trajectory(trained, path)
+    names = ["loss", "sharpness", "rank", "formation", "accuracy"]
+    frames = range(0, 31, 3)
+    result = run_overview(trained, names, frames)
+    assert result.sizes["pair"] == 10
+    finite = np.isfinite(result["measure"]).all("run").sum("step")
+    assert finite.values.tolist() == [31, 11, 11, 11, 31]
+    assert result["measure"][0].values == pytest.approx(trained["loss"][..., 0].values)
+    output_of("analysis.noise", path, "--frames", "12")
+    options = ["--show", "loss", "noise_scale", "gradient_size"]
+    text = output_of("analysis.overview", path, *options, "--run", "1")
+    assert "loss, gradient_size" in text
+    assert (tmp_path / "m-overview.png").stat().st_size > 1000
+    with pytest.raises(SettingsError, match="show: found nothing"):
+        run_overview(trained, ["loss", "nothing"], frames)
