@@ -157,9 +157,10 @@ class ParticlesPage(LivePage):
         """Curves of the run so far."""
         force, imperfections, ratio = (chart.figure for chart in self.charts)
         note = text_div(f"log scale; a circle if below {CIRCLE_RATIO}", colour=FAINT)
+        scale = text_div("a grid has few, a circle about half of all", colour=FAINT)
         return Row(
             titled_plot("Force norm (log)", force),
-            titled_plot("Grid imperfections", imperfections),
+            titled_plot("Grid imperfections", imperfections, scale),
             titled_plot("Largest / smallest norm", ratio, note),
             sizing_mode="stretch_width",
             stylesheets=[STACKED],

@@ -151,6 +151,8 @@ if (globalThis.customElements) {
     });
   }
 
+  let opened = 0; // the chapter, for a story that is shown again
+
   class TrainingStory extends HTMLElement {
     connectedCallback() {
       const root = this.shadowRoot || this.attachShadow({mode: "open"});
@@ -167,10 +169,14 @@ if (globalThis.customElements) {
       this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
       this.counts = {weak: {}, strong: {}};
       this.reached = {fa: STRONG, seed: 26};
-      this.onhash = () => this.open(Math.max(0, CHAPTERS.findIndex(({id}) => `#${id}` === location.hash)));
+      this.onhash = () => {
+        const index = CHAPTERS.findIndex(({id}) => `#${id}` === location.hash);
+        this.open(index < 0 ? opened : index);
+      };
       this.onkey = (event) => {
         const {tagName} = event.composedPath()[0], turn = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-        const next = this.index + turn;
+        const next = this.index + turn, play = this.select(".player button") || this.select("particle-view")?.play;
+        if (event.key === " " && tagName === "BODY" && play) { event.preventDefault(); play.click(); }
         if (!turn || event.defaultPrevented || event.altKey || ["INPUT", "CANVAS"].includes(tagName) || !CHAPTERS[next]) return;
         this.open(next, true);
       };
@@ -188,7 +194,7 @@ if (globalThis.customElements) {
     open(index, byHand = false) {
       const {id, title, text, view} = CHAPTERS[index];
       cancelAnimationFrame(this.frame);
-      this.index = index;
+      this.index = opened = index;
       if (byHand) history.replaceState(null, "", `#${id}`);
       this.select("nav").childNodes.forEach((button, k) => (k === index ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
       this.select("h2").textContent = title;
@@ -258,8 +264,10 @@ if (globalThis.customElements) {
       };
       this.setMore("Try ten seeds", () => { rest = TEN; runNext(); });
       tell();
+      let rising = true;
+      view.slider.addEventListener("input", () => { rising = false; });
       const raise = () => {
-        if (!view.isConnected || view.slider.value >= STRONG) return;
+        if (!rising || !view.isConnected || view.slider.value >= STRONG) return;
         if (view.playing) view.slider.stepUp();
         view.setAlignment();
         setTimeout(raise, 60);

@@ -2,9 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from analysis.explorer import story_data
+from analysis.explorer.live_run import GRID_FRACTION
+from analysis.structures import count_imperfections, is_circle
+from dynamics import ParticleSettings
+from dynamics.particles import ParticleSystem
 from tests.browser import RETURNED, open_page, serve
 
 CHAPTERS = (
@@ -78,6 +83,23 @@ def test_alignment_makes_a_circle_and_the_setting_is_handed_on(story, chromium_p
     page.get_by_role("textbox", name="seed").wait_for()
     assert page.get_by_role("textbox", name="seed").input_value() == "27"
     assert page.get_by_role("textbox", name="alignment f_a").input_value() == "3.5"
+
+
+def test_ten_seeds_are_counted_and_space_pauses(story, chromium_page):
+    page = chromium_page
+    open_page(page, f"{story.address}#alignment")
+    page.get_by_text("strong alignment: circle 1").wait_for()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Play").wait_for()
+    page.get_by_role("slider").fill("0.5")
+    page.get_by_role("button", name="Try ten seeds").click()
+    seeds = np.arange(27, 37) % story_data.SEEDS
+    system = ParticleSystem(ParticleSettings(fa=0.5))
+    ends = system.advance(system.initial(seeds), 300).embedding
+    grids = int((count_imperfections(ends) <= GRID_FRACTION * 153).sum())
+    assert not is_circle(ends).any()
+    words = f"(below 1.5): circle 0, grid {grids}, neither {10 - grids}"
+    page.get_by_text(words).wait_for()
 
 
 def test_a_click_on_numbers_shows_their_sum(story, chromium_page):
