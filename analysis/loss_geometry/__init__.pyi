@@ -2,6 +2,9 @@ from .barriers import loss_barriers as loss_barriers
 from .barriers import match_units as match_units
 from .frame_measures import sharpness as sharpness
 from .gradient_noise import gradient_noise as gradient_noise
+from .hessian_density import gauss_newton_loss as gauss_newton_loss
+from .hessian_density import lanczos_quadrature as lanczos_quadrature
+from .hessian_density import spectral_density as spectral_density
 from .landscape import loss_landscape as loss_landscape
 from .landscape_table import BARRIER_COLUMNS as BARRIER_COLUMNS
 from .landscape_table import BARRIER_LEGEND as BARRIER_LEGEND

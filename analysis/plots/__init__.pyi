@@ -51,6 +51,7 @@ from .progress_figure import plot_progress as plot_progress
 from .run_choice import select_run as select_run
 from .scaling_figure import plot_scaling as plot_scaling
 from .sparsity_figure import plot_sparsity as plot_sparsity
+from .spectral_density_figure import plot_spectral_density as plot_spectral_density
 from .spikes_figure import plot_spike_attribution as plot_spike_attribution
 from .sweep_figure import plot_sweep as plot_sweep
 from .transfer_figure import plot_transfer as plot_transfer

@@ -1,0 +1,33 @@
+"""Figure of spectral densities along training."""
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from analysis.linearization.curvature_table import median_interval
+from analysis.panels import colours
+from analysis.plots.curvature_figure import colour_of, plot_statistic, step_limits
+from analysis.plots.figure_files import in_style, new_panels
+
+
+@in_style
+def plot_spectral_density(result: xr.Dataset) -> Figure:
+    """The result of `spectral_density`: the densities of the first run, and the saddle
+    index along training."""
+    matrix = {"hessian": "Hessian"}.get(result.attrs["matrix"], "Gauss-Newton matrix")
+    title = f"Spectral density of the {matrix}: {result.attrs['model']}"
+    figure, (density, index) = new_panels([2, 4 / 3], title, height=1.1)
+    steps = result["step"].values
+    for place, colour in enumerate(colours.series_colours(len(steps))):
+        frame = result.isel(run=0, step=place)
+        density.plot(
+            frame["eigenvalue"], frame["density"], color=colour, label=f"{steps[place]}"
+        )
+    largest = float(result["density"].isel(run=0).max())
+    density.set(xlabel="eigenvalue", ylabel="density", yscale="log")
+    density.set_ylim(1e-6 * largest, 2 * largest)
+    density.set_title("first run")
+    density.legend(title="step", ncols=2)
+    colour = colour_of("decaying")
+    plot_statistic(index, result, "saddle_index", colour, "index", median_interval)
+    index.set(xlabel="step", ylabel="negative eigenvalues", xlim=step_limits(steps))
+    return figure
