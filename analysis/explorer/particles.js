@@ -68,24 +68,27 @@ class Particles {
     });
   }
 
-  // Add the forces between the pair sums p and q (CA equations 2 to 4) to the fields.
-  addForces(p, q, like) {
-    const {sums, units} = this;
-    const field = this.fields[like ? 0 : 1], strength = this.strengths[like ? 0 : 1];
-    const alignment = this.fields[like ? 2 : 3], sign = like ? 1 : -1;
-    const px = sums[2 * p], py = sums[2 * p + 1], qx = sums[2 * q], qy = sums[2 * q + 1];
-    const dx = like ? qx - px : px - qx, dy = like ? qy - py : py - qy;
-    const square = dx * dx + dy * dy;
-    if (square > TINY) {
-      const factor = like ? 1 / Math.sqrt(square) : 1 / square;
-      const fx = dx * factor, fy = dy * factor;
-      field[2 * p] += fx; field[2 * p + 1] += fy;
-      field[2 * q] -= fx; field[2 * q + 1] -= fy;
-      strength[q] += like ? 1 : Math.sqrt(factor);
-    }
-    if (px * qx + py * qy > 0) {
-      alignment[2 * p] += sign * units[2 * q]; alignment[2 * p + 1] += sign * units[2 * q + 1];
-      alignment[2 * q] += sign * units[2 * p]; alignment[2 * q + 1] += sign * units[2 * p + 1];
+  // Add the forces between the pair sum q and those from `first` to before `end`, which are like or unlike it
+  // (CA equations 2 to 4), to the fields.
+  addForces(q, first, end, like) {
+    const {sums, units} = this, sign = like ? 1 : -1;
+    const field = this.fields[like ? 0 : 1], strength = this.strengths[like ? 0 : 1], alignment = this.fields[like ? 2 : 3];
+    const qx = sums[2 * q], qy = sums[2 * q + 1], ux = sign * units[2 * q], uy = sign * units[2 * q + 1];
+    for (let p = first; p < end; p++) {
+      const px = sums[2 * p], py = sums[2 * p + 1];
+      const dx = like ? qx - px : px - qx, dy = like ? qy - py : py - qy;
+      const square = dx * dx + dy * dy;
+      if (square > TINY) {
+        const factor = like ? 1 / Math.sqrt(square) : 1 / square;
+        const fx = dx * factor, fy = dy * factor;
+        field[2 * p] += fx; field[2 * p + 1] += fy;
+        field[2 * q] -= fx; field[2 * q + 1] -= fy;
+        strength[q] += like ? 1 : Math.sqrt(factor);
+      }
+      if (px * qx + py * qy > 0) {
+        alignment[2 * p] += ux; alignment[2 * p + 1] += uy;
+        alignment[2 * q] += sign * units[2 * p]; alignment[2 * q + 1] += sign * units[2 * p + 1];
+      }
     }
   }
 
@@ -97,7 +100,7 @@ class Particles {
     for (let c = 0; c < n; c++) {
       for (let q = classStart[c]; q < pairs.length; q++) {
         const like = q < classStart[c + 1];
-        for (let p = classStart[c]; p < (like ? q : classStart[c + 1]); p++) this.addForces(p, q, like);
+        this.addForces(q, classStart[c], like ? q : classStart[c + 1], like);
       }
     }
     const onNumbers = fields.map((field) => {

@@ -17,7 +17,7 @@ if (globalThis.customElements) {
       "A third force, alignment, turns equal sums into one direction from the centre, and different sums into different ones. It rises now: the cloud opens, and the numbers form a circle. There, to add is to turn, as on a clock.",
       "Set the alignment to 0.5 and try other seeds, which are random starts: many end as a grid, with clumps of equal sums in rows."]},
     {id: "network", title: "A network does it too", text: [
-      "Left, a network learns to add from examples. Training pulls its points along the blue arrows. Right, particles from the same start. Both end as a circle with the numbers in the same order.",
+      "First picture: a network learns to add from examples, and training pulls its points along the blue arrows. Second: particles from the same start. Both end as a circle with the numbers in the same order.",
       "The orange arrows are the forces of particles at the network's points. They agree with the blue ones in part, mostly because both push outward. Forces are a model of training.",
       `Not every network does it: of ${networks} with these settings, ${circles} form a circle and ${grids} a grid.`]},
     {id: "decision", title: "When is it decided?", text: [
