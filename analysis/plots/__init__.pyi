@@ -48,6 +48,7 @@ from .model_spectrum_figure import plot_model_curvature as plot_model_curvature
 from .overview_figure import plot_overview as plot_overview
 from .pair_law_figure import plot_pair_law as plot_pair_law
 from .progress_figure import plot_progress as plot_progress
+from .representations_figure import plot_representations as plot_representations
 from .run_choice import select_run as select_run
 from .scaling_figure import plot_scaling as plot_scaling
 from .sparsity_figure import plot_sparsity as plot_sparsity

@@ -60,3 +60,6 @@ from .procrustes import relabellings as relabellings
 from .projection import Projection as Projection
 from .projection import fit_projection as fit_projection
 from .projection import principal_axes as principal_axes
+from .representations import representation_measures as representation_measures
+from .similarity import linear_cka as linear_cka
+from .similarity import participation_ratio as participation_ratio

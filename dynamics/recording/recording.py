@@ -21,6 +21,7 @@ from dynamics.errors import (
 )
 from dynamics.interruption import deferred_signals
 from dynamics.provenance import identity_of
+from dynamics.recording.activations import ProbeActivations
 from dynamics.recording.embedding_gradient import EmbeddingGradient
 from dynamics.recording.metrics import (
     METRICS,
@@ -85,6 +86,8 @@ def record(
     weights: bool = False,
     moments: bool = False,
     embedding_gradient: bool = False,
+    activations: Mapping[str, str] | None = None,
+    probe: Any = None,
     layers: Layers | None = None,
     evaluate: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
     states: Mapping[str, Any] | None = None,
@@ -137,6 +140,12 @@ def record(
         Record the gradient of the embedding, which must be a parameter, as the
         optimizer uses it in the first update after each frame. The force audit
         (``analysis.audit``) needs it.
+    activations : mapping of str to str, optional
+        Modules whose outputs on the probe are recorded, such as ``{"mlp":
+        "blocks.0.mlp"}``, as variables named ``activation.NAME``; of a tuple, its first
+        tensor. They are those of eval mode, from one forward pass for each frame.
+    probe : tensor, tuple or dict, optional
+        Fixed batch: the argument of the model, its arguments, or those by name.
     layers : mapping of str to str or sequence of str, optional
         Patterns of parameter names, such as ``{"mlp": "blocks.*.mlp.*"}``, of which one
         norm each is recorded. Default: each parameter is a layer.
@@ -223,6 +232,9 @@ def record(
             errors.attempt(check_integer, "seed", seed, 0, 2**62)
         errors.attempt(check_states, states or {})
         rate = errors.attempt(_checked_rate, optimizers[0])
+        if activations:
+            outputs = errors.attempt(ProbeActivations, model, activations, probe)
+            quantities |= outputs.quantities if outputs else {}
         groups = errors.attempt(group_parameters, model, optimizers, layers)
         shapes = {
             name: errors.attempt(_checked_shape, name, quantity, model)

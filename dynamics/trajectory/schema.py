@@ -136,6 +136,8 @@ NORM_VARIABLES = ("gradient_norm", "update_norm")
 EMBEDDING_LAYER = "embedding_layer"
 """Attribute of a recorded model: the name of the layer that contains its embedding;
 empty if there is none."""
+ACTIVATION = "activation."
+"""What the names of the variables of recorded activations begin with."""
 
 REQUIRED_ATTRIBUTES = {
     "Conventions": str,

@@ -1,0 +1,69 @@
+"""CKA and participation ratio against their definitions and invariances."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ortho_group
+
+import dynamics
+from analysis.structures import (
+    linear_cka,
+    participation_ratio,
+    representation_measures,
+)
+from dynamics.errors import TrajectoryError
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((20, 6)), RNG.standard_normal((20, 4))
+
+
+def test_cka_is_that_of_its_definition():
+    x, y = X - X.mean(0), Y - Y.mean(0)
+    expected = np.linalg.norm(x.T @ y) ** 2
+    expected /= np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)
+    assert linear_cka(X, Y) == pytest.approx(expected)
+
+
+def test_cka_is_invariant_under_rotation_scale_and_shift_only():
+    rotated = 3 * X @ ortho_group.rvs(6, random_state=1) + 5
+    assert linear_cka(X, rotated) == pytest.approx(1)
+    assert linear_cka(rotated, Y) == pytest.approx(float(linear_cka(X, Y)))
+    stretched = X * np.array([10, 1, 1, 1, 1, 1])
+    assert linear_cka(X, stretched) < 0.9
+    assert linear_cka(np.stack([X, X]), X).shape == (2,)
+    assert np.isnan(linear_cka(X, np.ones((20, 3))))
+
+
+def test_participation_ratio_is_that_of_the_covariance():
+    values = np.linalg.eigvalsh(np.cov(X.T))
+    expected = values.sum() ** 2 / (values**2).sum()
+    assert participation_ratio(X) == pytest.approx(expected)
+    assert participation_ratio(np.outer(np.arange(5.0), [1, 2])) == pytest.approx(1)
+
+
+def test_the_command_and_the_measures(tmp_path, output_of):
+    x = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        options = {"activations": {"out": "1"}, "probe": x, "seed": seed}
+        path = tmp_path / f"s{seed}.nc"
+        with dynamics.record(model, optimizer, path, **options) as recording:
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+                recording.step()
+    trajectory = dynamics.open_trajectory(tmp_path / "s?.nc")
+    result = representation_measures(trajectory, range(5)).sel(layer="out")
+    first, other = trajectory["activation.out"].values[:, 2].astype(float)
+    expected = float(linear_cka(first, other))
+    assert result["cka_between_runs"].values[:, 2] == pytest.approx(expected)
+    assert result["cka_to_last"].values[:, -1] == pytest.approx(1)
+    assert result["procrustes_to_last"].values[:, -1] == pytest.approx(0, abs=1e-6)
+    assert np.isnan(result["cka_step"].values[:, 0]).all()
+    with pytest.raises(TrajectoryError, match="activation.NAME: missing"):
+        representation_measures(trajectory.drop_vars("activation.out"), [0])
+    text = output_of("analysis.activations", tmp_path / "s?.nc")
+    assert "CKA between runs" in text
