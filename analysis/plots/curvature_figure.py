@@ -34,11 +34,13 @@ def plot_curvature(result: xr.Dataset) -> Figure:
     runs = result.sizes["run"]
     caption = f"{runs} runs" if runs > 1 else "one run"
     title = f"The linearised flow along a run: {result.attrs['system']}, {caption}"
-    figure, panels = new_panels([4 / 3] * 6, title, height=1.1)
+    is_network = result.attrs["system"] != "particles"
+    widths = [4 / 3] * 3 + [2 if is_network else 4 / 3] * 3
+    figure, panels = new_panels(widths, title, height=1.1)
     _spectrum(panels[0], result)
     _extremes(panels[1], result)
     _growing(panels[2], result)
-    if result.attrs["system"] == "particles":
+    if not is_network:
         _plane(panels[3], result)
         _kinds(panels[4], result)
         _rest(panels[5], result)
@@ -138,9 +140,9 @@ def _growing(panel: Axes, result: xr.Dataset) -> None:
 def _movement(panel: Axes, result: xr.Dataset) -> None:
     """Fractions of the movement to the next frame, against chance."""
     lines = (
-        ("lowest_share", colour_of("growing"), "along the lowest eigenvalue"),
-        ("negative_share", colour_of("fourth"), "within all negative ones"),
-        ("highest_share", colour_of("decaying"), "along the highest one"),
+        ("lowest_share", colour_of("growing"), "lowest eigenvalue"),
+        ("negative_share", colour_of("fourth"), "all negative ones"),
+        ("highest_share", colour_of("decaying"), "highest one"),
     )
     step = result["step"].values
     intervals = {
@@ -232,16 +234,14 @@ def _margins(panel: Axes, result: xr.Dataset) -> None:
         np.nanquantile(some, (0.05, 0.5, 0.95), axis=0) if some.size else ([], [], [])
     )
     panel.fill_between(at, low, high, color=colour_of("third"), alpha=0.25, linewidth=0)
-    panel.plot(
-        at, middle, color=colour_of("third"), label="E + P, largest (band: 90% of runs)"
-    )
+    panel.plot(at, middle, color=colour_of("third"), label="largest E + P (band: 90%)")
     largest = result["xi_flip_ratio"].sel(quantile=1.0)
     plot_statistic(
         panel,
         result.assign(one=largest),
         "one",
         colour_of("fourth"),
-        "xi, largest",
+        "largest xi",
         median_interval,
     )
     near = (result.attrs["lr"] / result["xi_length"].sel(quantile=0.0)).assign_attrs()

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeGuard
 
 import matplotlib
 import numpy as np
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.ticker import FixedLocator
 from numpy.typing import ArrayLike
 
 from analysis.output.files import replace_file
@@ -29,6 +30,9 @@ _LETTER = 0.56
 
 _ROW_HEIGHT = 0.29
 """Height of a row of panels in inches, for each point of the size of text."""
+
+PAGE_HEIGHT = 235 / 25.4
+"""Largest height of a figure in inches."""
 
 VECTOR_PARAMETERS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 """matplotlib's parameters with which a PDF embeds TrueType fonts, and an SVG contains
@@ -134,14 +138,23 @@ def in_style(plot: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]
             style_parameters() | {"figure.constrained_layout.use": False}
         ):
             figure = plot(*arguments, **options)
-            for axes in figure.axes:
-                _fit_text(axes, figure)
+            legends = [axes.get_legend() for axes in figure.axes]
+            for legend in filter(_is_inside, legends):
+                legend.set_in_layout(False)
             if engine := figure.get_layout_engine():
                 figure.suptitle(
                     _wrap(figure.get_suptitle(), figure.get_figwidth(), 1.2)
                 )
                 engine.execute(figure)
+            for axes in figure.axes:
+                _fit_text(axes, figure)
+            if engine:
+                engine.execute(figure)
                 figure.set_layout_engine("none")
+            for axes in figure.axes:
+                thin_tick_labels(axes)
+            for legend in filter(_is_inside, legends):
+                _fit_legend(legend)
         return figure
 
     return draw
@@ -161,6 +174,47 @@ def _fit_text(axes: Axes, figure: Figure) -> None:
     axes.tick_params(
         which="both", labelsize=current_style().text, labelcolor=colour("ink"), **grid
     )
+
+
+def _is_inside(legend: Legend | None) -> TypeGuard[Legend]:
+    """Whether a legend has texts, and is meant to lie in its axes."""
+    if legend is None or not legend.get_texts():
+        return False
+    axes = legend.axes
+    return axes is not None and bool(legend.get_bbox_to_anchor() == axes.bbox)
+
+
+def _fit_legend(legend: Legend) -> None:
+    """Give a legend that is larger than its axes fewer columns, then smaller text."""
+    axes: Any = legend.axes
+    room, most = 0.98 * axes.bbox.size, legend._ncols  # type: ignore[attr-defined]
+    for text in np.linspace(1, 0.7, 4) * legend.get_texts()[0].get_fontsize():
+        for artist in legend.get_texts():
+            artist.set_fontsize(text)
+        for columns in range(most, 0, -1):
+            legend.set_ncols(columns)
+            if (legend.get_window_extent().size < room).all():
+                return
+
+
+def thin_tick_labels(axes: Axes) -> None:
+    """Leave out ticks of logarithmic axes whose labels would overlap."""
+    for index, axis in enumerate((axes.xaxis, axes.yaxis)):
+        if axis.get_scale() not in ("log", "symlog"):
+            continue
+        any_axis: Any = axis
+        ticks = [tick for tick in any_axis._update_ticks() if tick.label1.get_text()]
+        boxes = [tick.label1.get_window_extent() for tick in ticks]
+        low, high = (
+            np.array([getattr(box, side)[index] for box in boxes])
+            for side in ("min", "max")
+        )
+        strides = range(1, max(2, len(ticks)))
+        fitting = (n for n in strides if (low[::n][1:] > high[::n][:-1]).all())
+        stride = next(fitting, len(ticks))
+        if stride > 1:
+            places = [tick.get_loc() for tick in ticks[::stride]]
+            axis.set_major_locator(FixedLocator(places))
 
 
 def _wrap(words: str, width: float, size: float) -> str:
@@ -191,11 +245,8 @@ def new_panels(
     relative to the usual one."""
     style = current_style()
     rows = list(_rows(widths, style))
-    figure = new_figure(
-        style.width,
-        (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text,
-        layout="constrained",
-    )
+    whole = (height * _ROW_HEIGHT * len(rows) + 0.05) * style.text
+    figure = new_figure(style.width, min(whole, PAGE_HEIGHT), layout="constrained")
     figure.suptitle(title)
     if len(set(map(tuple, rows))) == 1:  # panels below each other are aligned
         return figure, figure.subplots(

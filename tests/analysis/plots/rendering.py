@@ -1,0 +1,102 @@
+"""Faults of a drawn figure: texts that overlap or are cut, legends outside their axes,
+figures that do not fit on a page."""
+
+import itertools
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.transforms import Bbox
+
+TOLERANCE = 1.0
+"""Pixels by which boxes may overlap or lie outside."""
+PAGE = 240.0
+"""Largest height of a figure in a column, in mm."""
+
+
+def faults(figure: Figure, column: bool = False) -> list[str]:
+    """What is wrong with a figure, a line each."""
+    figure.canvas.draw()
+    texts = {name: text.get_window_extent() for name, text in _texts(figure)}
+    level = {name: box for name, box in texts.items() if not name.startswith("/")}
+    whole = figure.bbox
+    result = [
+        f"cut by the edge: {name}"
+        for name, box in texts.items()
+        if not _contains(whole, box)
+    ]
+    result += [
+        f"overlap: {first} and {second}"
+        for (first, one), (second, other) in itertools.combinations(level.items(), 2)
+        if _overlap(one, other)
+    ]
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        if legend is None or not legend.get_visible() or not axes.get_visible():
+            continue
+        box = legend.get_window_extent()
+        if not _contains(whole, box):
+            result.append(f"legend cut by the edge: {_legend_name(legend)}")
+        inside = box.overlaps(axes.bbox) and not _contains(axes.bbox, box)
+        if inside:
+            result.append(f"legend across the edge of its axes: {_legend_name(legend)}")
+    height = 25.4 * figure.get_figheight()
+    if column and height > PAGE:
+        result.append(f"height: {height:.0f} mm in a column")
+    return result
+
+
+def _texts(figure: Figure):
+    """Names and artists of all visible texts; the names of slanted ones, whose boxes
+    say little, begin with a slash."""
+    artists: list[Any] = [
+        *figure.texts,
+        *(text for legend in figure.legends for text in _legend_texts(legend)),
+    ]
+    for axes in figure.axes:
+        if axes.get_visible():
+            artists += _axes_texts(axes)
+    for index, artist in enumerate(artists):
+        if artist is None or not artist.get_visible() or not artist.get_text().strip():
+            continue
+        slant = "/" if artist.get_rotation() % 90 else ""
+        yield f"{slant}{artist.get_text()!r} ({index})", artist
+
+
+def _axes_texts(axes: Axes):
+    """Texts of axes: of the axis, titles, annotations, legend."""
+    legend = axes.get_legend()
+    texts = [*axes.texts, *(_legend_texts(legend) if legend else ())]
+    texts += [axes.title, axes._left_title, axes._right_title]
+    if axes.axison:
+        for axis in (axes.xaxis, axes.yaxis):
+            if not axis.get_visible():
+                continue
+            texts += [axis.label, axis.get_offset_text()]
+            for tick in axis._update_ticks():
+                texts += [tick.label1, tick.label2]
+    return texts
+
+
+def _legend_texts(legend: Legend):
+    return [legend.get_title(), *legend.get_texts()] if legend.get_visible() else []
+
+
+def _legend_name(legend: Legend) -> str:
+    return ", ".join(text.get_text() for text in legend.get_texts())
+
+
+def _contains(outer: Bbox, box: Bbox) -> bool:
+    return bool(
+        box.x0 >= outer.x0 - TOLERANCE
+        and box.y0 >= outer.y0 - TOLERANCE
+        and box.x1 <= outer.x1 + TOLERANCE
+        and box.y1 <= outer.y1 + TOLERANCE
+    )
+
+
+def _overlap(one: Bbox, other: Bbox) -> bool:
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return bool(width > TOLERANCE and height > TOLERANCE)
