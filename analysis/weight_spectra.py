@@ -64,7 +64,7 @@ def report(measurement: Measurement) -> Report:
         table,
         COLUMNS,
         "\nMedians of the runs. Distance: from the first frame. Alignment: cosine of the"
-        " changes before and after.",
+        "\nchanges before and after.",
         figure=plots.plot_weight_spectra(result),
         rows=slice(-PRINTED_ROWS, None),
     )
