@@ -1,5 +1,7 @@
 """Figure of several measures of a run on one time axis, with its events."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -30,14 +32,11 @@ def plot_overview(result: xr.Dataset, run: int = 0) -> Figure:
         values = result["measure"].sel(name=name).values
         for index in [*range(len(values)), run]:
             finite = np.isfinite(values[index])
-            of_run = index == run
-            panel.plot(
-                steps[finite],
-                values[index][finite],
-                color=colour if of_run else colours.colour("faint"),
-                linewidth=1.4 if of_run else 0.5,
-                marker="." if of_run and finite.sum() < 40 else "",
-            )
+            line: dict[str, Any] = {"color": colours.colour("faint"), "linewidth": 0.5}
+            if index == run:
+                marker = "." if finite.sum() < 40 else ""
+                line = {"color": colour, "linewidth": 1.4, "marker": marker}
+            panel.plot(steps[finite], values[index][finite], **line)
         _draw_events(panel, result, run)
         panel.set(ylabel=name, xlim=step_limits(steps))
         if name == "loss" and np.nanmin(values) > 0:

@@ -10,7 +10,7 @@ all runs have in common). A single run is shifted in time instead.
 
 All correlations are dimensionless; lags are in frames that both measures have."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,26 +39,35 @@ from dynamics.trajectory.diverged import mask_diverged
 MOST_LAGS = 10
 """Largest lag in frames."""
 
-Measure = Callable[[xr.Dataset, Sequence[int], ModelFile | None], xr.DataArray]
-MEASURES: Mapping[str, Measure] = {
-    "llc": lambda trajectory, frames, functions: loss_geometry.learning_coefficients(
-        trajectory, frames, functions=functions
-    )["llc"],
-    "sharpness": lambda trajectory, frames, functions: loss_geometry.sharpness(
-        trajectory, frames, functions
-    ),
-    "noise_scale": lambda trajectory, frames, functions: loss_geometry.gradient_noise(
-        trajectory, frames, modes=1, functions=functions
-    )["noise_scale"],
-    "rank": lambda trajectory, frames, _: loss_geometry.weight_spectra(
-        trajectory, frames
-    )["effective_rank"].mean("layer"),
-    "formation": lambda trajectory, frames, _: structures.structure_measures(
-        trajectory.isel(step=list(frames))
-    )["circularity"],
-}
+MEASURES = ("llc", "sharpness", "noise_scale", "rank", "formation")
 """Measures that are computed at the selected frames. Rank: mean effective rank of the
 layers. Formation: circularity of the embedding."""
+
+
+def compute_measure(
+    name: str,
+    trajectory: xr.Dataset,
+    frames: Sequence[int],
+    functions: ModelFile | None,
+) -> xr.DataArray:
+    """One of MEASURES at some frames, (run, step)."""
+    match name:
+        case "llc":
+            return loss_geometry.learning_coefficients(
+                trajectory, frames, functions=functions
+            )["llc"]
+        case "sharpness":
+            return loss_geometry.sharpness(trajectory, frames, functions)
+        case "noise_scale":
+            return loss_geometry.gradient_noise(
+                trajectory, frames, modes=1, functions=functions
+            )["noise_scale"]
+        case "rank":
+            spectra = loss_geometry.weight_spectra(trajectory, frames)
+            return spectra["effective_rank"].mean("layer")
+        case _:  # formation
+            selected = trajectory.isel(step=list(frames))
+            return structures.structure_measures(selected)["circularity"]
 
 
 def stored_measure(trajectory: xr.Dataset, name: str) -> xr.DataArray | None:
@@ -91,7 +100,7 @@ def overview_measure(
     if name in ESCAPE_CRITERIA:
         values = trajectory_scalar(trajectory, name)
     elif values is None and name in MEASURES:
-        values = MEASURES[name](trajectory, frames, functions)
+        values = compute_measure(name, trajectory, frames, functions)
     elif values is None and name in trajectory:
         values = mask_diverged(trajectory[name], trajectory)
         if "split" in values.dims:
