@@ -23,9 +23,8 @@ class Options(TableOptions):
     """Test every claim of CA and VC, some of ZL and NA, and some of our own. Missing
     runs are simulated or trained. Each claim is judged as reproduced, partly
     reproduced, not reproduced, undecided or not testable, by the criteria stated in the
-    report. Measurements are stored in runs/verify/ and are not repeated; after an
-    interruption the same command resumes. The report of a default run is
-    docs/report.md."""
+    report. Measurements are stored and are not repeated; after an interruption the same
+    command resumes. The report of a default run is docs/report.md."""
 
     quick: bool = False
     """Use small ensembles and only short experiments, which take less than 10 minutes
@@ -42,7 +41,9 @@ class Options(TableOptions):
     """Only list the experiments to run, with estimates of their run times."""
     out: Path | None = None
     """Report to write: FILE.md, and beside it FILE-PAPER.md for each paper. Default:
-    runs/verify/report-SIZE.md, or no report with --only."""
+    report-SIZE.md beside the measurements, or no report with --only."""
+    evidence: Path = verification.EVIDENCE_FOLDER
+    """Folder of the measurements. Those of docs/report.md are in docs/evidence."""
     pictures: bool = True
     """Draw figures for the report."""
     scheduler: str | None = None
@@ -70,7 +71,11 @@ def main(options: Options) -> None:
     size = verification.Size(
         "quick" if options.quick else "full" if options.full else "default"
     )
-    runner = verification.Runner(options.log, options.device, options.scheduler)
+    if options.evidence.exists() and not options.evidence.is_dir():
+        raise SettingsError("evidence", options.evidence, "the name of a folder")
+    runner = verification.Runner(
+        options.log, options.device, options.scheduler, options.evidence
+    )
     steps = verification.schedule_experiments(
         reproduction.required_experiments(selected), size, runner
     )
@@ -98,7 +103,7 @@ def main(options: Options) -> None:
         output.write_csv(verification.claim_result_table(results), options.csv)
     if options.out or everything:
         about = report.report_provenance(evidence, steps, size, options.device)
-        out = options.out or verification.EVIDENCE_FOLDER / f"report-{size}.md"
+        out = options.out or options.evidence / f"report-{size}.md"
         paths = report.write_report(
             results, about, reproduction.EXPERIMENTS, out, options.pictures
         )

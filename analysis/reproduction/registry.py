@@ -89,7 +89,7 @@ CLAIMS: tuple[Claim, ...] = tuple(mark_repeated(read_claims()))
 
 def select_claims(names: Sequence[str]) -> list[Claim]:
     """The claims with the given names, or whose names begin with the given words, such
-    as CA.table2; "all" for all. Drafts are selected by their whole names only.
+    as CA.table2; "all" for all.
 
     Case does not matter. Raises SettingsError for an empty sequence and for a name that
     no claim has."""
@@ -107,8 +107,7 @@ def select_claims(names: Sequence[str]) -> list[Claim]:
         result = exact or {
             claim.name
             for claim in CLAIMS
-            if not claim.draft
-            and (name == ALL or f"{claim.name}.".lower().startswith(first_words))
+            if name == ALL or f"{claim.name}.".lower().startswith(first_words)
         }
         if not result:
             allowed = (

@@ -64,6 +64,8 @@ def test_existing_evidence_is_not_measured_again(verify):
     assert "all evidence exists" in out
     assert "2 claims: " in out
     assert files() == [path]
+    assert "1 of 1 experiments to do" in verify("CA.table2", "--evidence", "other")[1]
+    assert (Path("other") / Path(path).name).is_file()
 
 
 def test_interrupted_command_resumes(verify, monkeypatch):
@@ -116,6 +118,7 @@ INVALID = {
     "CA.table2 --out report.html": "--out: found report.html",
     "CA.table2 --scheduler here": "--scheduler: found here",
     "CA.table2 --csv .": "--csv: found .",
+    "CA.table2 --evidence /dev/null": "--evidence: found /dev/null",
 }
 
 

@@ -18,12 +18,12 @@ from .criteria import Nearly as Nearly
 from .criteria import Verdict as Verdict
 from .criteria import Within as Within
 from .criteria import judge_estimate as judge_estimate
-from .evidence import EVIDENCE_FOLDER as EVIDENCE_FOLDER
 from .evidence import check_torch as check_torch
 from .evidence import gather_evidence as gather_evidence
 from .evidence import precompute_ensembles as precompute_ensembles
 from .evidence import print_plan as print_plan
 from .evidence import schedule_experiments as schedule_experiments
+from .experiment import EVIDENCE_FOLDER as EVIDENCE_FOLDER
 from .experiment import WEIGHTS as WEIGHTS
 from .experiment import Experiment as Experiment
 from .experiment import Params as Params

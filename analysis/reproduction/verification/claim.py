@@ -133,8 +133,6 @@ class Claim:
     panels: str = ""
     """Name of the figure of which it is one of several panels, which count as one
     claim"""
-    draft: bool = False
-    """Whether it is not in the published report yet; it is tested if it is named"""
     experiment: str = ""
     """Name of the experiment that tests it"""
 

@@ -29,7 +29,6 @@ from analysis.reproduction.verification.experiment import (
 from analysis.transitions.ablations import step_cost
 from dynamics.errors import MissingPackage, TrajectoryError
 from dynamics.provenance import git_commit, package_versions
-from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import (
     ModularSettings,
     ParticleSettings,
@@ -41,7 +40,6 @@ from dynamics.sweeps.run import compute_missing_points
 from dynamics.system_creation import create_system
 from dynamics.trajectory.netcdf import NETCDF_LOCK
 
-EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
 PAPER_SETTINGS = {
     item.system: item for item in (ParticleSettings, ModularSettings, SparseSettings)
 }
@@ -73,8 +71,8 @@ def check_torch() -> None:
 
 
 def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Path:
-    """The file of the evidence of an experiment: runs/verify/EXPERIMENT-HASH.nc. The
-    hash is over the experiment's name and version, its sizes, the names of its
+    """The file of the evidence of an experiment: EXPERIMENT-HASH.nc in the folder of
+    the runner. The hash is over the experiment's name and version, its sizes, the names of its
     ensembles, and the numerics versions, devices and defaults of the systems from which
     it makes runs of its own."""
     systems = {}
@@ -91,7 +89,7 @@ def evidence_path(experiment: Experiment, params: Params, runner: Runner) -> Pat
     ]
     content = json.dumps(identity, sort_keys=True, default=dataclasses.asdict)
     digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return EVIDENCE_FOLDER / f"{experiment.name}-{digest}.nc"
+    return runner.evidence / f"{experiment.name}-{digest}.nc"
 
 
 def load_evidence(path: Path) -> xr.Dataset | None:
@@ -127,7 +125,7 @@ def measure_evidence(
             " analysis.reproduction.registry."
         ),
     )
-    EVIDENCE_FOLDER.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_result(evidence, path)
     return evidence
 

@@ -12,11 +12,14 @@ import xarray as xr
 from tqdm import tqdm
 
 from dynamics.ensemble import Ensemble
+from dynamics.run_checks import RUNS_FOLDER
 from dynamics.settings import RecordMode, Settings
 from dynamics.tasks import all_pairs, training_pairs
 from dynamics.trajectory.diverged import not_diverged
 from dynamics.trajectory.schema import read_settings
 
+EVIDENCE_FOLDER = RUNS_FOLDER / "verify"
+"""Folder of the measurements, unless another is given."""
 Params = Mapping[str, Any]
 """Sizes of an experiment, such as {"runs": 100}: values that JSON can hold."""
 WEIGHTS = {
@@ -116,6 +119,8 @@ class Runner:
     """Stream for progress and messages"""
     device: str = "auto"
     scheduler: str | None = None
+    evidence: Path = EVIDENCE_FOLDER
+    """Folder of the measurements"""
 
     def path(self, need: RequiredRuns) -> Path:
         """The file of an ensemble."""
